@@ -1,0 +1,70 @@
+"""Which anchors of a situation an utterance touches. Matches words by stem; knows nothing of needs or points."""
+
+from typing import NamedTuple
+
+from rlver_gym.persona import Anchor, AnchorKind, Situation
+from rlver_gym.words import stem, words
+
+
+class Touch(NamedTuple):
+    """An anchor touched, and in which sentence (counted from 0) it was completed."""
+
+    kind: AnchorKind
+    id: str
+    sentence: int
+
+    @property
+    def key(self) -> str:
+        """The anchor's name within its situation."""
+        return f"{self.kind}/{self.id}"
+
+
+class _Phrase(NamedTuple):
+    stems: tuple[str, ...]
+    anchor: int
+    group: int
+
+
+def _phrases(anchor: Anchor) -> list[tuple[tuple[str, ...], int]]:
+    return [
+        (tuple(map(stem, words(alternative))), number)
+        for number, group in enumerate(anchor.words)
+        for alternative in group.split("|")
+    ]
+
+
+class AnchorIndex:
+    """The anchors of one situation, ready to be looked up word by word."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._anchors = list(situation.anchors.each())
+        self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
+        self._by_first: dict[str, list[_Phrase]] = {}
+        for number, (_, anchor) in enumerate(self._anchors):
+            for stems_, group in _phrases(anchor):
+                if stems_:
+                    self._by_first.setdefault(stems_[0], []).append(_Phrase(stems_, number, group))
+
+    def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
+        """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
+        found: dict[int, int] = {}
+        before: dict[int, set[int]] = {}
+        for sentence, stems_ in enumerate(sentence_stems):
+            here = self._hits(stems_)
+            for anchor, groups in here.items():
+                if anchor not in found and len(groups | before.get(anchor, set())) >= self._needed[anchor]:
+                    found[anchor] = sentence
+            before = here
+        return tuple(Touch(self._anchors[number][0], self._anchors[number][1].id, at) for number, at in found.items())
+
+    def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
+        hits: dict[int, set[int]] = {}
+        for at, first in enumerate(stems_):
+            for phrase in self._by_first.get(first, ()):
+                if len(phrase.stems) == 1 or stems_[at : at + len(phrase.stems)] == phrase.stems:
+                    hits.setdefault(phrase.anchor, set()).add(phrase.group)
+        return hits
+
+
+def _hits_needed(anchor: Anchor) -> int:
+    return max(2, len(anchor.words) - 1)

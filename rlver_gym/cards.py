@@ -1,0 +1,94 @@
+"""Env cards: every number of an environment's protocol. A new environment is a new card."""
+
+import hashlib
+import json
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from rlver_gym.emotion import Outcome
+from rlver_gym.errors import CardError, UnknownName
+from rlver_gym.library import parse_card
+from rlver_gym.yamlfile import read_yaml
+
+MAX_TURNS = 20
+"""More turns than this and a person would run out of things to say."""
+
+
+class EnvCard(BaseModel):
+    """The protocol of one environment. Unknown fields are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$")]
+    """The Gymnasium id."""
+    summary: str
+    """One sentence: what it is for."""
+    notes: str = ""
+    """Why the numbers are what they are."""
+    start: int = Field(ge=1, le=99)
+    """Emotion at the start, in points."""
+    turns: int = Field(ge=1, le=MAX_TURNS)
+    """The horizon: agent utterances that are scored."""
+    leave_below: int = Field(ge=0, le=99)
+    """The user leaves when the emotion falls below this."""
+    content_at: int = Field(ge=1, le=100)
+    """The user is content when the emotion reaches this."""
+    reward: Literal["delta", "terminal"]
+    """A function of `rlver_gym.rewards`."""
+    split: Literal["train", "test", "demo", "all"]
+    """Which personas `reset` draws from."""
+    language: Literal["en", "zh"] = "en"
+    difficulty: Literal["moderate", "challenging"] = "moderate"
+    """How readily the user warms: moderate as in RLVER's main results, challenging as in its section 3.6."""
+    max_utterance_chars: int = Field(default=4000, ge=1, le=1_000_000)
+    """The longest utterance that is heard whole."""
+    overlong: Literal["truncate", "error"] = "truncate"
+    """What happens to a longer one: the rest goes unheard (info["cut_chars"] counts it), or UtteranceError."""
+
+    @model_validator(mode="after")
+    def _start_lies_between_the_ends(self) -> Self:
+        if not self.leave_below <= self.start < self.content_at:
+            raise ValueError(f"start {self.start} must lie from leave_below {self.leave_below} up to, not including, content_at {self.content_at}")
+        return self
+
+    @cached_property
+    def hash(self) -> str:
+        """16 hex digits of SHA-256 over the protocol; summary and notes do not count."""
+        protocol = self.model_dump(mode="json", exclude={"summary", "notes"})
+        return hashlib.sha256(json.dumps(protocol, sort_keys=True).encode()).hexdigest()[:16]
+
+    def outcome(self, emotion: int, turn: int) -> Outcome | None:
+        """How the dialogue has ended after `turn` turns at this emotion; None when it goes on."""
+        if emotion >= self.content_at:
+            return Outcome.CONTENT
+        if emotion < self.leave_below:
+            return Outcome.LEFT
+        return Outcome.OUT_OF_TURNS if turn >= self.turns else None
+
+
+def shipped_env_ids() -> tuple[str, ...]:
+    """The ids of the cards that come with the package, which are their file names."""
+    return tuple(sorted(path.name.removesuffix(".yaml") for path in files("rlver_gym.envs").iterdir() if path.name.endswith(".yaml")))
+
+
+@lru_cache(maxsize=64)
+def _read(path: str) -> EnvCard:
+    return parse_card(EnvCard, read_yaml(Path(path)), path)
+
+
+def env_card(card: str | Path | EnvCard) -> EnvCard:
+    """The card of that id, of that YAML file, or the card itself."""
+    if isinstance(card, EnvCard):
+        return card
+    if str(card) in shipped_env_ids():
+        found = _read(str(files("rlver_gym.envs") / f"{card}.yaml"))
+        if found.id != str(card):
+            raise CardError(f"{card}.yaml: id: is {found.id!r}. It must be the file's name.")
+        return found
+    if str(card).endswith((".yaml", ".yml")):
+        return _read(str(card))
+    raise UnknownName.of("environment", card, shipped_env_ids(), "rlver-gym envs list (or give the path of a .yaml card)")

@@ -1,0 +1,80 @@
+"""The values that flow through one conversation. All frozen; nothing here acts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from rlver_gym.emotion import Outcome
+
+
+class Message(NamedTuple):
+    """One thing said, by the agent (who supports) or the user (the simulated person)."""
+
+    speaker: Literal["agent", "user"]
+    text: str
+
+
+class Reason(NamedTuple):
+    """One cause of a change of emotion.
+
+    `points` are multiples of 1/4, so that sums of them are exact in floating point.
+    """
+
+    code: str
+    points: float
+    note: str
+
+
+class Appraisal(NamedTuple):
+    """What an utterance did to the user: `change` in [-10, 10] whole points, to which the reasons' points add up exactly."""
+
+    change: int
+    thought: str
+    reasons: tuple[Reason, ...]
+
+
+class Turn(NamedTuple):
+    """One agent utterance and what came of it. `emotion` is the score after it, `outcome` None while the dialogue goes on."""
+
+    utterance: str
+    appraisal: Appraisal
+    emotion: int
+    reward: float
+    outcome: Outcome | None
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """What was said so far. `utterance` holds the agent's last words while the user has not answered them, else None."""
+
+    opening: str
+    turns: tuple[Turn, ...] = ()
+    utterance: str | None = None
+
+    def said(self, utterance: str) -> "Dialogue":
+        """The dialogue after the agent spoke."""
+        return replace(self, utterance=utterance)
+
+    def answered(self, turn: Turn) -> "Dialogue":
+        """The dialogue after the user answered."""
+        return Dialogue(self.opening, (*self.turns, turn))
+
+    @property
+    def user_lines(self) -> tuple[str, ...]:
+        """What the user said, the opening first."""
+        return (self.opening, *(turn.reply for turn in self.turns))
+
+    @property
+    def earlier_utterances(self) -> tuple[str, ...]:
+        """What the agent said in the turns already answered."""
+        return tuple(turn.utterance for turn in self.turns)
+
+    def messages(self) -> Iterator[Message]:
+        """Everything said, in order, from the user's opening on."""
+        yield Message("user", self.opening)
+        for turn in self.turns:
+            yield Message("agent", turn.utterance)
+            yield Message("user", turn.reply)
+        if self.utterance is not None:
+            yield Message("agent", self.utterance)

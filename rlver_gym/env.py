@@ -1,0 +1,177 @@
+"""EmpathyEnv: one dialogue as a Gymnasium environment. A thin layer on a session."""
+
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import gymnasium as gym
+from rich.console import Console
+
+from rlver_gym.cards import EnvCard, env_card
+from rlver_gym.dialogue import Turn
+from rlver_gym.emotion import Band, Outcome
+from rlver_gym.errors import CardError, DialogueError, UnknownName
+from rlver_gym.library import library
+from rlver_gym.render import as_text, show_last
+from rlver_gym.session import EmpathySession, Snapshot
+from rlver_gym.spaces import Utterance
+from rlver_gym.users import SentientUser, make_user
+
+MAX_REPLY_CHARS = 16_000
+
+
+class EnvState(NamedTuple):
+    """A saved EmpathyEnv: who is talked to, where the dialogue stands, and the random state."""
+
+    persona: str
+    seed: int
+    snapshot: Snapshot
+    random: dict[str, Any]
+
+
+class EmpathyEnv(gym.Env[str, str]):
+    """A conversation with a sentient user: a simulated person whose emotion moves with every reply.
+
+    ## Description
+
+    The user has a personality, a situation that weighs on them, and a hidden need that they never name. The agent supports them in words.
+    Each utterance is appraised, the emotion score (0 to 100) changes, and the user answers in the tone of their new emotion.
+
+    ## Action Space
+
+    `Utterance(4000)`: text of any script, up to the card's `max_utterance_chars`. A longer one is cut (`info["cut_chars"]` says by how
+    much) or refused, as the card says. Control characters are not heard. The empty string is silence.
+
+    ## Observation Space
+
+    `Utterance(16000)`: what the user says.
+
+    ## Rewards
+
+    By card: `delta` is the change of the emotion score in points, in [-10, 10]; `terminal` is the last emotion / 100 with the
+    last turn and 0 before. Delta rewards of an episode sum to the last emotion minus the first.
+
+    ## Starting State
+
+    A persona drawn from the card's split (or the one asked for) at the card's start emotion, speaking first.
+
+    ## Episode End
+
+    All three ends are `terminated`, because the horizon is part of the task: `info["outcome"]` is "content" (the emotion reached
+    `content_at`), "left" (it fell below `leave_below`) or "out_of_turns". `truncated` is True only when the user failed to answer.
+
+    ## Info
+
+    `emotion`, `change` (points, 0 at reset), `band` (S A B C F), `turn`, `outcome` (None while it goes on), `thought`, `reasons` (code, points, note; the
+    points add up to the change), `persona`, `cut_chars`, and `hidden_need`. Names in `EmpathyEnv.privileged_info` tell what a real supporter
+    could not know: do not feed them to an agent that you want to compare. Nothing in it varies between equal runs.
+
+    ## Arguments
+
+    `gym.make("RLVER-Empathy-v0", user="embedded", split=None, persona=None, personas=None, render_mode=None)`
+
+    - `user`: "embedded", or any object with the three functions of `SentientUser`
+    - `split`: "train", "test", "demo" or "all"; None takes the card's
+    - `persona`: the id of the one persona to talk to; None draws one at each reset
+    - `personas`: a folder of persona cards; None takes the shipped ones
+    - `render_mode`: "human" prints each turn, "ansi" gives the dialogue as text
+
+    `reset(options={"persona": id})` chooses for one episode.
+
+    ## Version History
+
+    - v0: first release
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "human"], "render_fps": 1}
+    privileged_info: ClassVar[tuple[str, ...]] = ("hidden_need", "emotion", "change", "band", "thought", "reasons")
+
+    def __init__(
+        self,
+        card: str | EnvCard = "RLVER-Empathy-v0",
+        *,
+        user: str | SentientUser = "embedded",
+        split: Literal["train", "test", "demo", "all"] | None = None,
+        persona: str | None = None,
+        personas: str | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """See the class for the arguments. Raises CardError, or UnknownName for a persona, card, split or user that does not exist."""
+        self.card = env_card(card)
+        self.user = make_user(user)
+        self.render_mode = render_mode
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise UnknownName.of("render mode", render_mode, self.metadata["render_modes"], "'ansi', 'human' or None")
+        self._library = library(personas)
+        self._ids = self._library.ids(_known_split(split or self.card.split))
+        if persona is not None:
+            self._ids = (self._library.get(persona).id,)
+        if not self._ids:
+            raise CardError(f"{self._library.folder / 'index.yaml'}: has no persona of split {split or self.card.split!r}. Choose another split, or pair some.")
+        self.action_space = Utterance(self.card.max_utterance_chars)
+        self.observation_space = Utterance(MAX_REPLY_CHARS)
+        self._session: EmpathySession | None = None
+
+    @property
+    def session(self) -> EmpathySession:
+        """The dialogue going on."""
+        if self._session is None:
+            raise DialogueError("the dialogue has not begun. Call reset() first.")
+        return self._session
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Begin a dialogue. `options={"persona": id}` chooses with whom."""
+        super().reset(seed=seed)
+        unknown = set(options or {}) - {"persona"}
+        if unknown:
+            raise UnknownName.of("reset option", sorted(unknown)[0], ["persona"], 'options={"persona": id}')
+        drawn, user_seed = self._ids[self.np_random.integers(len(self._ids))], int(self.np_random.integers(2**31))
+        persona = self._library.get((options or {}).get("persona") or drawn)
+        self._session = EmpathySession(self.user, persona, self.card, user_seed)
+        opening = self._session.start()
+        if self.render_mode == "human":
+            show_last(self._session, Console())
+        return opening, self._info(None, 0)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Say something; see the class for what comes back."""
+        turn = self.session.reply(action)
+        if self.render_mode == "human":
+            show_last(self.session, Console())
+        cut = max(0, len(action) - self.card.max_utterance_chars)
+        failed = turn.outcome is Outcome.FAILED
+        return turn.reply, turn.reward, turn.outcome is not None and not failed, failed, self._info(turn, cut)
+
+    def render(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The dialogue so far as text in mode "ansi"; in mode "human" each turn was already shown."""
+        return as_text(self.session) if self.render_mode == "ansi" else None
+
+    def save_state(self) -> EnvState:
+        """Everything needed to go on from here, as a value that can be pickled."""
+        scene = self.session.scene
+        return EnvState(scene.persona.id, scene.seed, self.session.snapshot(), self.np_random.bit_generator.state)
+
+    def restore(self, state: EnvState) -> None:
+        """Go back to a saved state: the same utterances will give the same answers, rewards and next episodes."""
+        self._session = EmpathySession(self.user, self._library.get(state.persona), self.card, state.seed)
+        self._session.restore(state.snapshot)
+        self.np_random.bit_generator.state = state.random
+
+    def _info(self, turn: Turn | None, cut_chars: int) -> dict[str, Any]:
+        session = self.session
+        return {
+            "emotion": session.emotion,
+            "change": turn.appraisal.change if turn else 0,
+            "band": Band.of(session.emotion).value,
+            "turn": len(session.dialogue.turns),
+            "outcome": session.outcome.value if session.outcome else None,
+            "thought": turn.appraisal.thought if turn else "",
+            "reasons": [reason._asdict() for reason in turn.appraisal.reasons] if turn else [],
+            "persona": session.scene.persona.id,
+            "hidden_need": session.scene.persona.need.value,
+            "cut_chars": cut_chars,
+        }
+
+
+def _known_split(split: str) -> Literal["train", "test", "demo", "all"]:
+    if split not in ("train", "test", "demo", "all"):
+        raise UnknownName.of("split", split, ["train", "test", "demo", "all"], "train, test, demo, all")
+    return split

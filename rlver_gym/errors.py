@@ -1,0 +1,48 @@
+"""Every error that rlver-gym raises on purpose. Each message says what was wrong and what to do about it.
+
+    RlverError
+      + CardError (ValueError)        a persona, person, situation, index or env card that cannot be used
+      + UnknownName (LookupError)     a persona, environment, agent or user of that name does not exist
+      + UtteranceError (ValueError)   what the agent said is not usable text
+      + DialogueError (RuntimeError)  a reply before the start or after the end of a dialogue
+      + RunError (ValueError)         a run folder that cannot be read, or does not belong to this command
+      + AgentError (RuntimeError)     an agent that could not be made or did not answer
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class RlverError(Exception):
+    """The root of the tree: catch this to catch all of them."""
+
+
+class CardError(RlverError, ValueError):
+    """A card is missing, malformed or inconsistent. The message names file, field and remedy."""
+
+
+class UnknownName(RlverError, LookupError):
+    """No such persona, environment, agent or user. The message lists near matches."""
+
+    @classmethod
+    def of(cls, kind: str, name: object, known: Iterable[str], see: str) -> "UnknownName":
+        """The error for `name`, with the closest of the `known` names and the command `see` that lists all of them."""
+        near = difflib.get_close_matches(str(name), list(known), n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+        return cls(f"there is no {kind} {str(name)[:80]!r}. {hint}All of them: {see}")
+
+
+class UtteranceError(RlverError, ValueError):
+    """What the agent said is not a string, holds a lone surrogate, or is longer than the card allows."""
+
+
+class DialogueError(RlverError, RuntimeError):
+    """A reply was given before the dialogue started or after it had ended."""
+
+
+class RunError(RlverError, ValueError):
+    """A run folder cannot be read, or was made by a different plan than the one asked for."""
+
+
+class AgentError(RlverError, RuntimeError):
+    """An agent could not be made, or failed to answer."""

@@ -1,0 +1,361 @@
+"""Persona: a person, a situation and a hidden need. The types and their checks; `library` finds the files."""
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from rlver_gym.emotion import Tone
+from rlver_gym.words import sentences
+
+
+class HiddenNeed(StrEnum):
+    """What the person really wants from the talk, and never says (the eight hidden intentions of RLVER, arXiv:2507.03112)."""
+
+    NOT_AT_FAULT = "not_at_fault"
+    """Wants agreement that they did nothing wrong."""
+    REFLECTION = "reflection"
+    """Wants to be led to look at themselves and to grow."""
+    BALANCED_VIEW = "balanced_view"
+    """Wants the matter seen from both sides."""
+    DEEP_EMPATHY = "deep_empathy"
+    """Wants to be felt with, not merely comforted."""
+    LISTENING = "listening"
+    """Wants to vent and be heard."""
+    MOTIVES = "motives"
+    """Wants to understand why others acted as they did."""
+    PRACTICAL_ADVICE = "practical_advice"
+    """Wants advice that really helps with where things stand."""
+    PRAISE = "praise"
+    """Wants sincere praise for specific things they did."""
+
+
+class Disposition(StrEnum):
+    """How a person meets the world: quick to anger, waiting to be drawn out, or shying away (RLVER's three character types)."""
+
+    NEGATIVE = "negative"
+    PASSIVE = "passive"
+    AVOIDANT = "avoidant"
+
+
+Split = Literal["train", "test", "demo"]
+Life = Literal["pupil", "student", "employed", "freelance", "parent"]
+Topic = Literal[
+    "study_behaviour", "romance_conflict", "workplace_relations", "parent_child", "dating", "study_pressure", "cold_war",
+    "early_romance", "parents", "self_improvement", "relatives", "marriage_choice", "bullying", "work_pressure", "siblings",
+    "health_ageing", "break_up", "depression_anxiety", "paranoia", "career_choice", "money", "affair", "trauma", "in_laws",
+    "relocation", "debt", "lawsuit",
+]  # fmt: skip
+AnchorKind = Literal["deeds", "wrongs", "motives", "options", "other_side", "insights", "unspoken"]
+
+
+def _printable(text: str) -> str:
+    for char in text:
+        if unicodedata.category(char) in ("Cc", "Cs", "Cf") and char != "\n":
+            raise ValueError(f"the character U+{ord(char):04X} is not allowed in a card; remove it")
+    return text
+
+
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=60)]
+Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=2, max_length=600), AfterValidator(_printable)]
+Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=20, max_length=2000), AfterValidator(_printable)]
+
+
+class _Card(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class Manner(_Card):
+    """The lines in which this person reacts, by what the agent did. Spoken, first person, one or two short sentences each."""
+
+    heard: tuple[Line, ...] = Field(min_length=4)
+    """The agent put into words what they meant."""
+    warmed: tuple[Line, ...] = Field(min_length=4)
+    """The agent praised something they did, or took their side."""
+    thinking: tuple[Line, ...] = Field(min_length=4)
+    """The agent showed an angle they had not seen."""
+    helped: tuple[Line, ...] = Field(min_length=3)
+    """The agent suggested something they could really do."""
+    asked: tuple[Line, ...] = Field(min_length=4)
+    """The agent asked; the line leads over to an answer."""
+    cold: tuple[Line, ...] = Field(min_length=4)
+    """The agent said something that would suit anyone."""
+    pushed: tuple[Line, ...] = Field(min_length=4)
+    """The agent pushed advice or told them what to do."""
+    repeated: tuple[Line, ...] = Field(min_length=3)
+    """The agent said the same again, or only gave their own words back."""
+    puzzled: tuple[Line, ...] = Field(min_length=4)
+    """The agent said nothing, nonsense, or something off the matter."""
+    hurt: tuple[Line, ...] = Field(min_length=3)
+    """The agent blamed, belittled or insulted them."""
+    goodbye_content: tuple[Line, ...] = Field(min_length=2)
+    """They have what they came for and say goodbye."""
+    goodbye_left: tuple[Line, ...] = Field(min_length=2)
+    """They give up on this talk and leave."""
+
+
+class Thoughts(_Card):
+    """What this person thinks and does not say, in their own words."""
+
+    touched: tuple[Line, ...] = Field(min_length=3)
+    """That was about me."""
+    eased: tuple[Line, ...] = Field(min_length=3)
+    """A little better."""
+    missed: tuple[Line, ...] = Field(min_length=3)
+    """That was not what I need."""
+    cold: tuple[Line, ...] = Field(min_length=3)
+    """They would say that to anyone."""
+    hurt: tuple[Line, ...] = Field(min_length=3)
+    """That hurt."""
+    puzzled: tuple[Line, ...] = Field(min_length=3)
+    """What is this?"""
+
+
+class Person(_Card):
+    """Who somebody is, whatever happens to them."""
+
+    id: Slug
+    name: Line
+    age: int = Field(ge=16, le=99)
+    gender: Literal["female", "male", "nonbinary"]
+    work: Line
+    life: tuple[Life, ...] = Field(min_length=1)
+    disposition: Disposition
+    traits: tuple[Line, ...] = Field(min_length=3, max_length=3)
+    interests: tuple[Line, ...] = Field(min_length=3)
+    habits: Prose
+    way_of_speaking: Prose
+    manner: Manner
+    thoughts: Thoughts
+
+
+class Fits(_Card):
+    """Whose life a situation can be: an age range and, when given, at least one of these lives."""
+
+    ages: tuple[int, int]
+    life: tuple[Life, ...] = ()
+
+
+class Moment(_Card):
+    """One step of the timeline."""
+
+    when: Line
+    what: Line
+    felt: Line
+
+
+class Conflict(_Card):
+    """What is in the way, between whom, and why."""
+
+    event: Line
+    between: Line
+    cause: Line
+
+
+class Other(_Card):
+    """Somebody else in the story, and why they may have acted so."""
+
+    name: Line
+    who: Line
+    pronoun: Literal["he", "she", "they"]
+    may: tuple[Line, ...] = Field(min_length=1)
+
+
+class Disclosure(_Card):
+    """Something to tell, in three tones. Depth 1 is told to anyone, 2 when heard, 3 when trusted."""
+
+    id: Slug
+    depth: Literal[1, 2, 3]
+    high: Line
+    normal: Line
+    low: Line
+
+    def told(self, tone: Tone) -> str:
+        """The disclosure in the given tone."""
+        return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
+
+
+_GROUP = re.compile(r"^[a-z0-9' |-]+$")
+
+
+class Anchor(_Card):
+    """One thing a good answer could touch: a sentence that does, and the words by which others can be recognised.
+
+    `words` are groups of alternatives split by "|"; an utterance touches the anchor when it hits all
+    groups but one (all, when there are two) within two neighbouring sentences. Words match by stem.
+    """
+
+    id: Slug
+    text: Line
+    words: tuple[str, ...] = Field(min_length=2, max_length=6)
+
+    @model_validator(mode="after")
+    def _groups_are_plain(self) -> Self:
+        for group in self.words:
+            if not _GROUP.match(group) or not all(part.strip() for part in group.split("|")):
+                raise ValueError(f"the word group {group!r} must be lower-case words split by '|'")
+        return self
+
+
+class Anchors(_Card):
+    """What a good answer could touch, by kind."""
+
+    deeds: tuple[Anchor, ...] = Field(min_length=4)
+    """Praiseworthy things they did."""
+    wrongs: tuple[Anchor, ...] = Field(min_length=4)
+    """What was done to them, or lay outside their power: why they are not to blame."""
+    motives: tuple[Anchor, ...] = Field(min_length=4)
+    """Why others may have acted so."""
+    options: tuple[Anchor, ...] = Field(min_length=4)
+    """Practical steps that fit."""
+    other_side: tuple[Anchor, ...] = Field(min_length=4)
+    """How it looks from the other side."""
+    insights: tuple[Anchor, ...] = Field(min_length=4)
+    """What they might see about themselves."""
+    unspoken: tuple[Anchor, ...] = Field(min_length=4)
+    """Feelings they have not spoken."""
+
+    def each(self) -> Iterator[tuple[AnchorKind, Anchor]]:
+        """Every anchor with its kind, in the order of the card."""
+        for kind in AnchorKind.__args__:
+            for anchor in getattr(self, kind):
+                yield kind, anchor
+
+
+class Hints(_Card):
+    """Lines that let a need show without naming it, in the words of this situation."""
+
+    not_at_fault: tuple[Line, ...] = Field(min_length=3)
+    reflection: tuple[Line, ...] = Field(min_length=3)
+    balanced_view: tuple[Line, ...] = Field(min_length=3)
+    deep_empathy: tuple[Line, ...] = Field(min_length=3)
+    listening: tuple[Line, ...] = Field(min_length=3)
+    motives: tuple[Line, ...] = Field(min_length=3)
+    practical_advice: tuple[Line, ...] = Field(min_length=3)
+    praise: tuple[Line, ...] = Field(min_length=3)
+
+    def of(self, need: HiddenNeed) -> tuple[Line, ...]:
+        """The hints of one need."""
+        return getattr(self, need.value)
+
+
+class Openings(_Card):
+    """The first words of the talk, by tone."""
+
+    high: Line
+    normal: Line
+    low: Line
+
+    def said(self, tone: Tone) -> str:
+        """The opening in the given tone."""
+        return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
+
+
+class Situation(_Card):
+    """What happened to somebody, told in the first person, and all that can be told about it."""
+
+    id: Slug
+    title: Line
+    topics: tuple[Topic, ...] = Field(min_length=1)
+    fits: Fits
+    cause: Prose
+    timeline: tuple[Moment, ...] = Field(min_length=4)
+    conflict: Conflict
+    people: tuple[Other, ...] = Field(min_length=1)
+    tried: tuple[Line, ...] = Field(min_length=2)
+    now: Prose
+    openings: Openings
+    disclosures: tuple[Disclosure, ...] = Field(min_length=10)
+    hints: Hints
+    anchors: Anchors
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Every line that can be spoken, with its place in the card."""
+        for tone in ("high", "normal", "low"):
+            yield "openings", self.openings.said(tone)
+        for disclosure in self.disclosures:
+            for tone in ("high", "normal", "low"):
+                yield f"disclosures.{disclosure.id}", disclosure.told(tone)
+        for need in HiddenNeed:
+            for number, line in enumerate(self.hints.of(need)):
+                yield f"hints.{need.value}.{number}", line
+
+
+class Persona(BaseModel):
+    """A person in a situation with a hidden need: everything the simulated user is.
+
+    `need` and `situation.anchors` are privileged: an agent that reads them is told the answer.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Slug
+    person: Person
+    situation: Situation
+    need: HiddenNeed
+    split: Split
+    language: Literal["en", "zh"] = "en"
+
+    @cached_property
+    def hash(self) -> str:
+        """16 hex digits of SHA-256 over the content: equal exactly when every field is equal."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+# What a line may not say, because it would name the need. Matched as whole words, case-insensitive.
+NAMES_OF_NEEDS = {
+    HiddenNeed.NOT_AT_FAULT: r"not (?:at fault|my fault|to blame)|nothing wrong|(?:am|was) i (?:wrong|to blame)|agree with me",
+    HiddenNeed.REFLECTION: r"self-reflection|reflect|personal growth|grow from|learn about myself",
+    HiddenNeed.BALANCED_VIEW: r"balanced|both sides|two sides|both points of view",
+    HiddenNeed.DEEP_EMPATHY: r"empath\w+|feel with me|sympathy",
+    HiddenNeed.LISTENING: r"just listen|listen to me|vent|be heard|hear me out",
+    HiddenNeed.MOTIVES: r"motives?|(?:understand|know|explain) why (?:he|she|they)",
+    HiddenNeed.PRACTICAL_ADVICE: r"advice|advise|suggestions?|what should i do",
+    HiddenNeed.PRAISE: r"prais\w+|compliments?|tell me i did (?:well|good)",
+}
+
+
+def problems_of_situation(situation: Situation) -> list[str]:
+    """What types cannot see: a hint that names its need, a sentence that could be said twice. Empty when all is well."""
+    found = []
+    for need, pattern in NAMES_OF_NEEDS.items():
+        for number, hint in enumerate(situation.hints.of(need)):
+            if named := re.search(rf"\b(?:{pattern})\b", hint, re.IGNORECASE):
+                found.append(f"hints.{need.value}.{number}: names the need ({named.group()!r}). Let it show through what they say instead.")
+    low, high = situation.fits.ages
+    if not 16 <= low <= high <= 99:
+        found.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")
+    ids = [disclosure.id for disclosure in situation.disclosures]
+    found += [f"disclosures: the id {name!r} stands twice. Rename one." for name in sorted(set(ids)) if ids.count(name) > 1]
+    kinds = [f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each()]
+    found += [f"anchors: {name!r} stands twice. Rename one." for name in sorted(set(kinds)) if kinds.count(name) > 1]
+    return found + _said_twice(situation.lines())
+
+
+def problems_of_person(person: Person) -> list[str]:
+    """Sentences of a person that could be said twice in one dialogue. Empty when all is well."""
+    lines = (
+        ("manner.goodbye" if kind.startswith("goodbye") else f"manner.{kind}.{number}", line)
+        for kind in Manner.model_fields
+        for number, line in enumerate(getattr(person.manner, kind))
+    )  # only one goodbye is ever said
+    return _said_twice(lines)
+
+
+def _said_twice(lines: Iterator[tuple[str, str]]) -> list[str]:
+    first: dict[str, str] = {}
+    found = []
+    for place, line in lines:
+        for sentence in sentences(line):
+            key = sentence.casefold()
+            if first.get(key, place) != place:  # tones of one disclosure, and goodbyes, are alternatives
+                found.append(f"{place}: the sentence {sentence!r} stands at {first[key]} too. Say it differently.")
+            first.setdefault(key, place)
+    return found

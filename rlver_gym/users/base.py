@@ -1,0 +1,39 @@
+"""What a sentient user is: three functions of values. It keeps no state, so dialogues can be branched, replayed and run at once."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from rlver_gym.cards import EnvCard
+from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.persona import Persona
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What holds for a whole dialogue: who it is with, under which protocol, with which seed."""
+
+    persona: Persona
+    card: EnvCard
+    seed: int
+
+
+@runtime_checkable
+class SentientUser(Protocol):
+    """A simulated person. All that it knows comes in, all that it decides goes out, as values."""
+
+    kind: str
+    """What sort of user this is, such as "embedded". Recorded with every episode."""
+    version: str
+    """Changes whenever the same words could be felt or answered differently. Recorded with every episode."""
+
+    def open(self, scene: Scene, emotion: int) -> str:
+        """The first words of the dialogue."""
+        ...
+
+    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        """What `dialogue.utterance` does to a user whose emotion is `emotion`, in [0, 100]."""
+        ...
+
+    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+        """The user's answer to `dialogue.utterance`, once it was appraised and the emotion has become `emotion`."""
+        ...

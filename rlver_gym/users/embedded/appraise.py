@@ -1,0 +1,275 @@
+"""Fit, touch, temper, feel: from what was heard to points, each with its reason. Pure; the weights are data."""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from rlver_gym.anchors import AnchorIndex, Touch
+from rlver_gym.dialogue import Dialogue, Reason
+from rlver_gym.emotion import MAX_CHANGE, moved
+from rlver_gym.persona import Persona
+from rlver_gym.users.embedded.hear import Heard, HeardSentence, folded_fourgrams, hear
+from rlver_gym.users.embedded.lexicon import load_data
+from rlver_gym.words import content
+
+KIND_IN_WORDS = {
+    "deeds": "named something they really did",
+    "wrongs": "saw what was unfair to them",
+    "motives": "offered a reason for what somebody did",
+    "options": "found a step that fits",
+    "other_side": "showed how it looks from the other side",
+    "insights": "pointed at something about themselves",
+    "unspoken": "put an unspoken feeling into words",
+}
+ACT_IN_WORDS = {
+    "reflect_feeling": "spoke of their feelings",
+    "validate": "found their reaction natural",
+    "side": "took their side",
+    "praise": "gave credit",
+    "invite": "invited them to go on",
+    "open_question": "asked an open question",
+    "motives": "looked for the others' reasons",
+    "other_side": "looked at the other side",
+    "reflect_prompt": "turned the question to themselves",
+    "advice": "suggested what to do",
+    "cliche": "said what one says to anyone",
+    "referral": "sent them to somebody else",
+    "minimise": "made it small",
+    "blame": "blamed them",
+    "insult": "insulted them",
+    "threat": "threatened",
+    "ai": "spoke as a machine",
+    "meta": "spoke to the score, not to the person",
+    "promise": "promised what nobody can",
+    "agree_all": "agreed without looking",
+    "command": "told them what to do",
+    "hedge": "stayed vague",
+}
+
+
+class Gates(NamedTuple):
+    """How much of what is good counts, each in [0, 1]."""
+
+    relevance: float
+    """Whether it is about this person."""
+    own_words: float
+    """0 when it only gives the person's words back."""
+    novelty: float
+    """0 when the agent said it before."""
+
+    @property
+    def anchors(self) -> float:
+        """What an anchor is worth: it is relevant by itself."""
+        return self.own_words * self.novelty
+
+    @property
+    def acts(self) -> float:
+        """What a dialogue act is worth."""
+        return self.relevance * self.own_words * self.novelty
+
+
+class Ledger:
+    """Reasons as they come up, in quarter points, without the empty ones."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.reasons: list[Reason] = []
+
+    def add(self, code: str, points: float, note: str) -> None:
+        """One more reason, rounded to quarter points."""
+        quarters = round(points * 4)
+        if quarters:
+            self.reasons.append(Reason(code, quarters / 4, note))
+
+    @property
+    def total(self) -> float:
+        """The exact sum so far."""
+        return sum(reason.points for reason in self.reasons)
+
+
+@lru_cache(maxsize=4)
+def weights(language: str) -> dict[str, Any]:
+    """The shipped weights of a language."""
+    return load_data(f"weights_{language}.json")
+
+
+_INDEXES: dict[str, AnchorIndex] = {}
+
+
+def anchor_index(persona: Persona) -> AnchorIndex:
+    """The persona's anchors, compiled once."""
+    if persona.hash not in _INDEXES:
+        if len(_INDEXES) >= 1024:
+            _INDEXES.clear()
+        _INDEXES[persona.hash] = AnchorIndex(persona.situation)
+    return _INDEXES[persona.hash]
+
+
+def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challenging: bool) -> tuple[Reason, ...]:
+    """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100]."""
+    w = weights(persona.language)
+    heard = hear(dialogue.utterance or "", persona.language)
+    earlier = tuple(hear(text, persona.language) for text in dialogue.earlier_utterances)
+    ledger = Ledger()
+    ledger.add("base", w["base"] + (w["challenging"]["base"] if challenging else 0), "another turn of a talk that is not easy for them")
+    if not _is_language(heard, dialogue):
+        _not_language(ledger, w, heard)
+    else:
+        gates = _gates(ledger, w, heard, earlier, dialogue)
+        warming = w["challenging"]["warming"] if challenging else 1.0
+        _anchors(ledger, w, persona, heard, earlier, gates, warming)
+        _acts(ledger, w, persona, heard, earlier, dialogue, gates, warming)
+        _bad_acts(ledger, w, persona, heard, earlier)
+        _shape(ledger, w, persona, heard)
+    _temper(ledger, w, persona, emotion, dialogue)
+    _settle(ledger, emotion)
+    return tuple(ledger.reasons)
+
+
+def _is_language(heard: Heard, dialogue: Dialogue) -> bool:
+    if heard.word_count == 0:
+        return False
+    if heard.word_count < 4:
+        return heard.function_share > 0 or any(heard.content & content(line) for line in dialogue.user_lines)
+    return heard.function_share >= 0.2
+
+
+def _not_language(ledger: Ledger, w: dict[str, Any], heard: Heard) -> None:
+    if heard.word_count == 0 and not heard.sentences:
+        ledger.add("silence", w["silence"], "the agent said nothing")
+    else:
+        ledger.add("nonsense", w["nonsense"], "that was no sentence that they could follow")
+
+
+def _gates(ledger: Ledger, w: dict[str, Any], heard: Heard, earlier: tuple[Heard, ...], dialogue: Dialogue) -> Gates:
+    """The gates, and the penalties for copying and for repetition."""
+    theirs = frozenset().union(*(content(line) for line in dialogue.user_lines))
+    used = frozenset().union(*(before.content for before in earlier))
+    common = heard.content & theirs
+    rule = w["relevance"]
+    touching = len(common - used) + rule["stale"] * len(common & used)
+    relevance = rule["floor"] + (1 - rule["floor"]) * min(1.0, touching / rule["full_at"])
+    copied = _share(heard.fourgrams, frozenset().union(*(folded_fourgrams(line) for line in dialogue.user_lines)))
+    own_words = 1 - _ramp(copied, w["copying"])
+    ledger.add("copying", w["copying"]["points"] * (1 - own_words), "gave their own words back")
+    said_before = max((_share(heard.trigrams, before.trigrams) for before in earlier), default=0.0)
+    if any(before.sentences == heard.sentences for before in earlier):
+        said_before = 1.0
+    said_before = max(said_before, 1 - heard.variety)
+    novelty = 1 - _ramp(said_before, w["reuse"])
+    ledger.add("repetition", w["reuse"]["points"] * (1 - novelty), "said what was already said")
+    return Gates(relevance, own_words, novelty)
+
+
+def _share(part: frozenset[tuple[str, ...]], whole: frozenset[tuple[str, ...]]) -> float:
+    return len(part & whole) / len(part) if part else 0.0
+
+
+def _ramp(share: float, rule: dict[str, float]) -> float:
+    """0 up to `free`, 1 from `all` on, straight between."""
+    return min(1.0, max(0.0, (share - rule["free"]) / (rule["all"] - rule["free"])))
+
+
+def _anchors(
+    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Heard, ...], gates: Gates, warming: float
+) -> None:
+    """Touch: anchors named for the first time. The dearest counts whole, the next ones less."""
+    index = anchor_index(persona)
+    known = {touch.key for before in earlier for touch in index.touched(_stems(before.sentences))}
+    worth = w["anchors"][persona.need]
+    touched = [
+        (worth[touch.kind] * _framed(w, touch, heard.sentences), touch)
+        for touch in index.touched(_stems(heard.sentences))
+        if touch.key not in known and heard.sentences[touch.sentence].fluent
+    ]
+    touched.sort(key=lambda pair: -pair[0])
+    for number, (points, touch) in enumerate(touched):
+        share = w["saturation"][min(number, len(w["saturation"]) - 1)] if points > 0 else 1.0
+        points *= share * gates.anchors * warming if points > 0 else 1.0
+        ledger.add(f"anchor:{touch.key}", points, f"{KIND_IN_WORDS[touch.kind]}: “{_quote(heard.sentences[touch.sentence].text)}”")
+
+
+def _stems(heard: tuple[HeardSentence, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple(sentence.stems for sentence in heard)
+
+
+def _framed(w: dict[str, Any], touch: Touch, heard: tuple[HeardSentence, ...]) -> float:
+    """1 when the anchor is used for what it is (a deed in praise, an option as a suggestion), less when it is only mentioned."""
+    near = heard[max(0, touch.sentence - 1) : touch.sentence + 2]
+    return 1.0 if any(sentence.acts.intersection(w["frames"][touch.kind]) for sentence in near) else w["unframed"]
+
+
+def _acts(
+    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Heard, ...], dialogue: Dialogue, gates: Gates, warming: float
+) -> None:
+    """Fit: what the agent did, by what this need rewards or punishes. Good wears off when repeated; what is not wanted does not."""
+    fit = w["acts"][persona.need]
+    gains: list[tuple[float, str]] = []
+    for act, text in heard.acts.items():
+        points = fit.get(act, 0.0)
+        if points > 0:
+            times = sum(act in before.acts for before in earlier)
+            gains.append((points * w["habituation"][min(times, len(w["habituation"]) - 1)] * gates.acts * warming, act))
+        elif points < 0:
+            ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}, which they do not want: “{_quote(text)}”")
+    told_back = _told_back(w, persona, heard, earlier, dialogue)
+    gains.append((told_back * gates.own_words * gates.novelty * warming, "told_back"))
+    left = w["act_cap"]
+    for points, act in sorted(gains, reverse=True):
+        points = min(points, left)
+        left -= points
+        note = "took up what they had just told" if act == "told_back" else f"{ACT_IN_WORDS[act]}: “{_quote(heard.acts[act])}”"
+        ledger.add(f"act:{act}", points, note)
+    if "advice" in heard.acts and len(earlier) < w["too_soon"]["turns"] and persona.need != "practical_advice":
+        ledger.add("too_soon", w["too_soon"]["points"], "had a solution before hearing the story")
+
+
+def _told_back(w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Heard, ...], dialogue: Dialogue) -> float:
+    """Points for taking up what the person said last, in a sentence: full at four of their words that the agent had not used yet."""
+    used = frozenset().union(*(before.content for before in earlier))
+    fresh = (heard.content & content(dialogue.user_lines[-1])) - used
+    return w["told_back"][persona.need] * min(1.0, max(0, len(fresh) - 1) / 3) if heard.function_share >= 0.25 else 0.0
+
+
+def _bad_acts(ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Heard, ...]) -> None:
+    for act, points in w["bad_acts"].items():
+        if act in heard.acts:
+            count = min(3, sum(act in sentence.acts for sentence in heard.sentences))
+            again = any(act in before.acts for before in earlier)
+            ledger.add(f"act:{act}", points * (1 + 0.5 * (count - 1)) * (1.25 if again else 1), f"{ACT_IN_WORDS[act]}: “{_quote(heard.acts[act])}”")
+
+
+def _shape(ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard) -> None:
+    shape = w["shape"]
+    if heard.word_count < shape["few_words"]:
+        ledger.add("short", shape["few"], f"only {heard.word_count} words")
+    over = heard.word_count - shape["many_words"]
+    if over > 0:
+        ledger.add("long", max(shape["most"], over * shape["per_word"]), f"a speech of {heard.word_count} words")
+    if heard.list_items >= shape["list_items"]:
+        points = shape["list_advice"] if persona.need == "practical_advice" else shape["list"]
+        ledger.add("list", points, f"a list of {heard.list_items} points instead of talk")
+    if heard.questions >= shape["questions"]:
+        ledger.add("interrogation", shape["interrogation"], f"{heard.questions} questions at once")
+
+
+def _temper(ledger: Ledger, w: dict[str, Any], persona: Persona, emotion: int, dialogue: Dialogue) -> None:
+    """Who they are, how the last turn left them, and how they feel now."""
+    disposition = persona.person.disposition
+    ledger.add(f"temper:{disposition}", w["temper"][disposition], f"their nature: {', '.join(persona.person.traits)}")
+    if dialogue.turns:
+        ledger.add("momentum", w["momentum"] * dialogue.turns[-1].appraisal.change, "the last turn still works in them")
+    ledger.add("mood", w["pull"] * (emotion - 40) / 20, "how they feel colours what they hear")
+
+
+def _settle(ledger: Ledger, emotion: int) -> None:
+    """Round to whole points, keep the change within ±10 and the emotion within its scale; each as a reason."""
+    whole = int(abs(ledger.total) + 0.5) * (1 if ledger.total > 0 else -1)
+    ledger.add("rounding", whole - ledger.total, "rounded to a whole point")
+    clipped = max(-MAX_CHANGE, min(MAX_CHANGE, whole))
+    ledger.add("limit", clipped - whole, f"one turn moves them by at most {MAX_CHANGE}")
+    kept = moved(emotion, clipped) - emotion
+    ledger.add("scale_end", kept - clipped, "the scale ends here")
+
+
+def _quote(text: str, limit: int = 90) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"

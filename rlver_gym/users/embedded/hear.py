@@ -1,0 +1,92 @@
+"""Hear: what an utterance is, apart from any person. A pure function of the text."""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from rlver_gym.users.embedded.lexicon import lexicon
+from rlver_gym.words import FUNCTION_WORDS, content, sentences, stem, words
+
+_LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
+_INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
+_OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
+# Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
+_FOLDED = {
+    **dict.fromkeys(("i", "me", "you", "myself", "yourself"), "you"),
+    **dict.fromkeys(("my", "your", "mine", "yours"), "your"),
+    **dict.fromkeys(("am", "are", "is"), "are"),
+    **dict.fromkeys(("was", "were"), "were"),
+}
+
+
+class HeardSentence(NamedTuple):
+    """One sentence: its text, stems and dialogue acts, and whether it reads like language rather than a string of keywords."""
+
+    text: str
+    stems: tuple[str, ...]
+    acts: frozenset[str]
+    fluent: bool
+
+
+class Heard(NamedTuple):
+    """What an utterance is."""
+
+    sentences: tuple[HeardSentence, ...]
+    acts: dict[str, str]
+    """Each act, with the first sentence that did it."""
+    word_count: int
+    function_share: float
+    """Share of function words, in [0, 1]: about a half in English, near 0 in nonsense, keywords and other scripts."""
+    content: frozenset[str]
+    trigrams: frozenset[tuple[str, ...]]
+    fourgrams: frozenset[tuple[str, ...]]
+    """Word 4-grams with pronouns folded."""
+    variety: float
+    """Distinct share of its trigrams, in [0, 1]: 1 unless it repeats itself."""
+    list_items: int
+    questions: int
+
+
+@lru_cache(maxsize=16_384)
+def hear(text: str, language: str = "en") -> Heard:
+    """The utterance in pieces. Cached, because every turn looks back at the earlier ones."""
+    spoken = words(text)
+    heard = tuple(_sentence(part, language) for part in dict.fromkeys(sentences(text)))
+    acts: dict[str, str] = {}
+    for sentence in heard:
+        for act in sorted(sentence.acts):
+            acts.setdefault(act, sentence.text)
+    trigrams = ngrams(spoken, 3)
+    return Heard(
+        sentences=heard,
+        acts=acts,
+        word_count=len(spoken),
+        function_share=sum(word in FUNCTION_WORDS for word in spoken) / len(spoken) if spoken else 0.0,
+        content=content(text),
+        trigrams=trigrams,
+        fourgrams=folded_fourgrams(text),
+        variety=len(trigrams) / (len(spoken) - 2) if len(spoken) > 2 else 1.0,
+        list_items=max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text))),
+        questions=text.count("?"),
+    )
+
+
+def _sentence(text: str, language: str) -> HeardSentence:
+    spoken = words(text)
+    stems = tuple(map(stem, spoken))
+    acts = lexicon(language).acts(stems)
+    if text.rstrip("\"'”’) ").endswith("?"):
+        acts |= {"question", "open_question"} if _OPEN & set(spoken) else {"question"}
+    function_words = sum(word in FUNCTION_WORDS for word in spoken)
+    return HeardSentence(text, stems, acts, len(spoken) < 4 or function_words >= 0.25 * len(spoken))
+
+
+def ngrams(spoken: tuple[str, ...], n: int) -> frozenset[tuple[str, ...]]:
+    """The distinct n-grams of some words."""
+    return frozenset(zip(*(spoken[shift:] for shift in range(n)), strict=False))
+
+
+@lru_cache(maxsize=16_384)
+def folded_fourgrams(text: str) -> frozenset[tuple[str, ...]]:
+    """The word 4-grams of a text with pronouns folded."""
+    return ngrams(tuple(_FOLDED.get(word, word) for word in words(text)), 4)

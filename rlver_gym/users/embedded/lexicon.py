@@ -1,0 +1,62 @@
+"""Phrases that mark a dialogue act, found in one pass over the stems of a sentence. Knows no person."""
+
+import json
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from rlver_gym.words import stem
+
+_GAP = 4
+"""How many words a "*" in a phrase may skip."""
+
+Pattern = tuple[frozenset[str] | str, ...]
+
+
+def load_data(name: str) -> dict[str, Any]:
+    """A JSON file that lies beside this module."""
+    return json.loads((files("rlver_gym.users.embedded") / name).read_text(encoding="utf-8"))
+
+
+class Lexicon:
+    """Dialogue acts by phrase."""
+
+    def __init__(self, acts: dict[str, list[str]]) -> None:
+        """`acts`: phrases by act; see the file's "about" for their syntax."""
+        self._by_first: dict[str, list[tuple[Pattern, str]]] = {}
+        for act, phrases in acts.items():
+            for phrase in phrases:
+                first, *rest = _compiled(phrase)
+                for word in first:
+                    self._by_first.setdefault(word, []).append((tuple(rest), act))
+
+    def acts(self, stems: tuple[str, ...]) -> frozenset[str]:
+        """The acts whose phrases stand in the sentence."""
+        found: set[str] = set()
+        for at, word in enumerate(stems):
+            for rest, act in self._by_first.get(word, ()):
+                if act not in found and _matches(rest, stems, at + 1):
+                    found.add(act)
+        return frozenset(found)
+
+
+def _compiled(phrase: str) -> Pattern:
+    return tuple(
+        token if token in ("_", "*") else frozenset(stem(word) for word in token.split("|")) for token in phrase.split()
+    )
+
+
+def _matches(pattern: Pattern, stems: tuple[str, ...], at: int) -> bool:
+    for number, token in enumerate(pattern):
+        if token == "*":
+            return any(_matches(pattern[number + 1 :], stems, at + skip) for skip in range(_GAP + 1))
+        if at >= len(stems) or (token != "_" and stems[at] not in token):
+            return False
+        at += 1
+    return True
+
+
+@lru_cache(maxsize=4)
+def lexicon(language: str) -> Lexicon:
+    """The shipped lexicon of a language."""
+    return Lexicon(load_data(f"lexicon_{language}.json")["acts"])

@@ -1,0 +1,103 @@
+"""EmpathyVectorEnv: many dialogues that advance together. The same results as SyncVectorEnv, step for step."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from rlver_gym.env import EmpathyEnv
+
+Step = tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+
+
+class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]):
+    """`num_envs` dialogues side by side: observations and actions are tuples of strings, rewards an array in points.
+
+    `gym.make_vec("RLVER-Empathy-v0", num_envs=64)` makes one. `autoreset_mode` is one of Gymnasium's: SAME_STEP (the default) begins
+    the next dialogue in the step that ends one, with `infos["final_obs"]` and `infos["final_info"]`; NEXT_STEP begins it in the following step,
+    whose action is ignored; DISABLED leaves it to `reset(options={"reset_mask": mask})`.
+
+    `group_size=k` gives k neighbouring dialogues the same seed, so the same persona and user: the groups of GRPO.
+    All other arguments are those of `EmpathyEnv`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {**EmpathyEnv.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(
+        self, num_envs: int = 1, *, autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP, group_size: int = 1, **kwargs: Any
+    ) -> None:
+        """Raises ValueError when `group_size` does not divide `num_envs`."""
+        if num_envs < 1 or group_size < 1 or num_envs % group_size:
+            raise ValueError(f"num_envs ({num_envs}) must be a positive multiple of group_size ({group_size}). Change one of them.")
+        self.envs = [EmpathyEnv(**kwargs) for _ in range(num_envs)]
+        self.num_envs = num_envs
+        self.group_size = group_size
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**EmpathyEnv.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = self.envs[0].render_mode
+        self.single_action_space = self.envs[0].action_space
+        self.single_observation_space = self.envs[0].observation_space
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._texts = [""] * num_envs
+        self._over = np.zeros(num_envs, dtype=np.bool_)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Begin dialogues: all, or those of `options["reset_mask"]`, a boolean array of shape (num_envs,).
+
+        An integer seed gives group g the seed `seed + g`. Other options go to each dialogue.
+        """
+        options = dict(options or {})
+        mask = _checked_mask(options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), self.num_envs)
+        seeds = self._seeds(seed)
+        infos: dict[str, Any] = {}
+        for number in np.flatnonzero(mask):
+            self._texts[number], info = self.envs[number].reset(seed=seeds[number], options=options)
+            infos = self._add_info(infos, info, number)
+        self._over &= ~mask
+        return tuple(self._texts), infos
+
+    def step(self, actions: tuple[str, ...]) -> Step:
+        """One utterance to every dialogue: `actions` holds `num_envs` strings."""
+        if len(actions) != self.num_envs:
+            raise ValueError(f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each.")
+        rewards = np.zeros(self.num_envs, dtype=np.float64)
+        terminated, truncated = np.zeros_like(self._over), np.zeros_like(self._over)
+        infos: dict[str, Any] = {}
+        for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
+            if self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+                self._texts[number], info = env.reset()
+            else:
+                text, rewards[number], terminated[number], truncated[number], info = env.step(action)
+                self._texts[number] = text
+                if self.autoreset_mode is AutoresetMode.SAME_STEP and (terminated[number] or truncated[number]):
+                    infos = self._add_info(infos, {"final_obs": text, "final_info": info}, number)
+                    self._texts[number], info = env.reset()
+            infos = self._add_info(infos, info, number)
+        self._over = terminated | truncated
+        return tuple(self._texts), rewards, terminated, truncated, infos
+
+    def render(self) -> tuple[str | None, ...] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The dialogues as text, in mode "ansi"."""
+        return tuple(env.render() for env in self.envs) if self.render_mode == "ansi" else None
+
+    def _seeds(self, seed: int | list[int | None] | None) -> list[int | None]:
+        if seed is None:
+            if self.group_size == 1:
+                return [None] * self.num_envs
+            seed = int(self.np_random.integers(2**31))
+        if isinstance(seed, int):
+            return [seed + number // self.group_size for number in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"{len(seed)} seeds for {self.num_envs} dialogues. Give one each, or a single integer.")
+        return list(seed)
+
+
+def _checked_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
+    if not isinstance(mask, np.ndarray) or mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
+        raise ValueError(f'options["reset_mask"] must be a boolean numpy array of shape ({num_envs},) with at least one True, got {mask!r}')
+    return mask

@@ -1,0 +1,80 @@
+"""Text into words and stems. Frozen on purpose: a score must not move because a library's stemmer did. Knows no user."""
+
+import re
+from functools import lru_cache
+
+_EXPAND = (
+    (re.compile(r"\b(can)not\b|\bcan't\b"), "can not"),
+    (re.compile(r"\bwon't\b"), "will not"),
+    (re.compile(r"\bshan't\b"), "shall not"),
+    (re.compile(r"\blet's\b"), "let us"),
+    (re.compile(r"n't\b"), " not"),
+    (re.compile(r"'re\b"), " are"),
+    (re.compile(r"'ve\b"), " have"),
+    (re.compile(r"'ll\b"), " will"),
+    (re.compile(r"\bi'm\b"), "i am"),
+    (re.compile(r"\b(it|that|there|here|what|who|how|where|he|she)'s\b"), r"\1 is"),
+    (re.compile(r"'d\b"), " would"),
+    (re.compile(r"'s\b"), ""),
+)
+_WORD = re.compile(r"[a-z0-9]+")
+_SENTENCE = re.compile(r"[^.!?…\n]+[.!?…]*[\"'”’)]*")
+
+FUNCTION_WORDS = frozenset(
+    """a about above after again all almost alone along already also although always am among an and another any anyone
+    anything are around as ask at away back be became because become been before began being below best better between both bring but by
+    call came can come could day did do does done down during each either else enough even ever every everyone everything far
+    feel felt few find first for from gave get getting give go goes going gone good got had has have having he hear heard her here hers
+    herself him himself his how however i if in into is it its itself just keep kept kind know known last least less let like little
+    long look made make many may maybe me mean might mine more most much must my myself need never next no nobody none
+    nor not nothing now of off often oh ok okay on once one only onto or other others our ours out over own part people
+    perhaps person please put quite rather really right said same saw say see seem seems seen sent set shall she should since so some somebody
+    someone something sometimes soon sort still stop such sure take taken tell than thank thanks that the their theirs them
+    themselves then there these they thing things think this those though thought through time to today together told too took toward try
+    two under until up upon us use used very want wanted was way we well went were what whatever when where whether which
+    while who whole whom whose why will with within without would yes yet you your yours yourself""".split()
+)
+"""Words too common to say what a text is about."""
+
+
+@lru_cache(maxsize=50_000)
+def stem(word: str) -> str:
+    """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") == stem("promise")`."""
+    if len(word) <= 3:
+        return word
+    word = word.replace("isation", "ization")
+    for ending, tail in (("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", "e"), ("s", "")):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not (ending == "s" and word.endswith(("ss", "us", "is"))):
+            word = word[: -len(ending)] + tail
+            break
+    if len(word) > 4 and word[-1] == word[-2] and word[-1] in "bdgmnprt":
+        word = word[:-1]
+    if word.endswith("ise"):
+        word = word[:-3] + "ize"
+    return word[:-1] if len(word) > 3 and word[-1] == "e" else word
+
+
+@lru_cache(maxsize=8_192)
+def words(text: str) -> tuple[str, ...]:
+    """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
+    text = text.lower().replace("’", "'").replace("‘", "'")
+    if "'" in text or "cannot" in text:
+        for pattern, full in _EXPAND:
+            text = pattern.sub(full, text)
+    return tuple(_WORD.findall(text))
+
+
+def stems(text: str) -> tuple[str, ...]:
+    """The stems of a text's words, in order."""
+    return tuple(map(stem, words(text)))
+
+
+@lru_cache(maxsize=8_192)
+def content(text: str) -> frozenset[str]:
+    """The stems that say what a text is about: everything but function words, single letters and numbers."""
+    return frozenset(stem(word) for word in words(text) if word not in FUNCTION_WORDS and len(word) > 2)
+
+
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences of a text, split at . ! ? … and line ends, blanks left out."""
+    return tuple(part for part in (found.strip() for found in _SENTENCE.findall(text)) if part)
