@@ -4,12 +4,45 @@
 """
 
 from importlib import import_module
-from typing import Any
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from rlver_gym._version import __version__
 
+if TYPE_CHECKING:  # loaded by __getattr__ when first used, so that importing the package is free
+    from rlver_gym.agents import make_agent
+    from rlver_gym.cards import EnvCard, env_card
+    from rlver_gym.dialogue import Appraisal, Dialogue, Message, Reason, Turn
+    from rlver_gym.env import EmpathyEnv
+    from rlver_gym.errors import RlverError
+    from rlver_gym.library import PersonaLibrary
+    from rlver_gym.persona import HiddenNeed, Persona
+    from rlver_gym.session import EmpathySession
+    from rlver_gym.users import make_user
+    from rlver_gym.vector_env import EmpathyVectorEnv
+
+__all__ = [
+    "Appraisal",
+    "Dialogue",
+    "EmpathyEnv",
+    "EmpathySession",
+    "EmpathyVectorEnv",
+    "EnvCard",
+    "HiddenNeed",
+    "Message",
+    "Persona",
+    "PersonaLibrary",
+    "Reason",
+    "RlverError",
+    "Turn",
+    "__version__",
+    "env_card",
+    "make_agent",
+    "make_user",
+    "register_envs",
+]
 _HOMES = {
     "Appraisal": "dialogue",
     "Dialogue": "dialogue",
@@ -28,7 +61,6 @@ _HOMES = {
     "make_agent": "agents",
     "make_user": "users",
 }
-__all__ = ["__version__", "register_envs", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> Any:
@@ -39,8 +71,6 @@ def __getattr__(name: str) -> Any:
 
 def register_envs() -> None:
     """Register every shipped env card with Gymnasium. Done once, when the package is imported."""
-    from importlib.resources import files
-
     for path in files("rlver_gym.envs").iterdir():
         env_id = path.name.removesuffix(".yaml")
         if path.name.endswith(".yaml") and env_id not in gym.registry:

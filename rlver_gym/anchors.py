@@ -37,6 +37,7 @@ class AnchorIndex:
     """The anchors of one situation, ready to be looked up word by word."""
 
     def __init__(self, situation: Situation) -> None:
+        """Compile the anchors' word groups."""
         self._anchors = list(situation.anchors.each())
         self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
         self._by_first: dict[str, list[_Phrase]] = {}

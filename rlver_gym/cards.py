@@ -1,16 +1,15 @@
 """Env cards: every number of an environment's protocol. A new environment is a new card."""
 
-import hashlib
-import json
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from rlver_gym.emotion import Outcome
 from rlver_gym.errors import CardError, UnknownName
+from rlver_gym.hashed import HashedCard
 from rlver_gym.library import parse_card
 from rlver_gym.yamlfile import read_yaml
 
@@ -18,10 +17,10 @@ MAX_TURNS = 20
 """More turns than this and a person would run out of things to say."""
 
 
-class EnvCard(BaseModel):
+class EnvCard(HashedCard):
     """The protocol of one environment. Unknown fields are an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    unhashed: ClassVar[frozenset[str]] = frozenset({"summary", "notes"})
 
     id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$")]
     """The Gymnasium id."""
@@ -52,14 +51,10 @@ class EnvCard(BaseModel):
     @model_validator(mode="after")
     def _start_lies_between_the_ends(self) -> Self:
         if not self.leave_below <= self.start < self.content_at:
-            raise ValueError(f"start {self.start} must lie from leave_below {self.leave_below} up to, not including, content_at {self.content_at}")
+            raise ValueError(
+                f"start {self.start} must lie from leave_below {self.leave_below} up to, not including, content_at {self.content_at}"
+            )
         return self
-
-    @cached_property
-    def hash(self) -> str:
-        """16 hex digits of SHA-256 over the protocol; summary and notes do not count."""
-        protocol = self.model_dump(mode="json", exclude={"summary", "notes"})
-        return hashlib.sha256(json.dumps(protocol, sort_keys=True).encode()).hexdigest()[:16]
 
     def outcome(self, emotion: int, turn: int) -> Outcome | None:
         """How the dialogue has ended after `turn` turns at this emotion; None when it goes on."""
@@ -72,7 +67,11 @@ class EnvCard(BaseModel):
 
 def shipped_env_ids() -> tuple[str, ...]:
     """The ids of the cards that come with the package, which are their file names."""
-    return tuple(sorted(path.name.removesuffix(".yaml") for path in files("rlver_gym.envs").iterdir() if path.name.endswith(".yaml")))
+    return tuple(
+        sorted(
+            path.name.removesuffix(".yaml") for path in files("rlver_gym.envs").iterdir() if path.name.endswith(".yaml")
+        )
+    )
 
 
 @lru_cache(maxsize=64)
@@ -91,4 +90,6 @@ def env_card(card: str | Path | EnvCard) -> EnvCard:
         return found
     if str(card).endswith((".yaml", ".yml")):
         return _read(str(card))
-    raise UnknownName.of("environment", card, shipped_env_ids(), "rlver-gym envs list (or give the path of a .yaml card)")
+    raise UnknownName.of(
+        "environment", card, shipped_env_ids(), "rlver-gym envs list (or give the path of a .yaml card)"
+    )

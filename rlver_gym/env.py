@@ -81,7 +81,7 @@ class EmpathyEnv(gym.Env[str, str]):
     - v0: first release
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "human"], "render_fps": 1}
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 1}  # noqa: RUF012 (declared so by Gymnasium)
     privileged_info: ClassVar[tuple[str, ...]] = ("hidden_need", "emotion", "change", "band", "thought", "reasons")
 
     def __init__(
@@ -105,7 +105,9 @@ class EmpathyEnv(gym.Env[str, str]):
         if persona is not None:
             self._ids = (self._library.get(persona).id,)
         if not self._ids:
-            raise CardError(f"{self._library.folder / 'index.yaml'}: has no persona of split {split or self.card.split!r}. Choose another split, or pair some.")
+            raise CardError(
+                f"{self._library.folder / 'index.yaml'}: has no persona of split {split or self.card.split!r}. Choose another split, or pair some."
+            )
         self.action_space = Utterance(self.card.max_utterance_chars)
         self.observation_space = Utterance(MAX_REPLY_CHARS)
         self._session: EmpathySession | None = None
@@ -147,7 +149,7 @@ class EmpathyEnv(gym.Env[str, str]):
     def save_state(self) -> EnvState:
         """Everything needed to go on from here, as a value that can be pickled."""
         scene = self.session.scene
-        return EnvState(scene.persona.id, scene.seed, self.session.snapshot(), self.np_random.bit_generator.state)
+        return EnvState(scene.persona.id, scene.seed, self.session.snapshot(), dict(self.np_random.bit_generator.state))
 
     def restore(self, state: EnvState) -> None:
         """Go back to a saved state: the same utterances will give the same answers, rewards and next episodes."""

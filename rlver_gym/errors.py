@@ -1,12 +1,12 @@
 """Every error that rlver-gym raises on purpose. Each message says what was wrong and what to do about it.
 
-    RlverError
-      + CardError (ValueError)        a persona, person, situation, index or env card that cannot be used
-      + UnknownName (LookupError)     a persona, environment, agent or user of that name does not exist
-      + UtteranceError (ValueError)   what the agent said is not usable text
-      + DialogueError (RuntimeError)  a reply before the start or after the end of a dialogue
-      + RunError (ValueError)         a run folder that cannot be read, or does not belong to this command
-      + AgentError (RuntimeError)     an agent that could not be made or did not answer
+RlverError
+  + CardError (ValueError)        a persona, person, situation, index or env card that cannot be used
+  + UnknownName (LookupError)     a persona, environment, agent or user of that name does not exist
+  + UtteranceError (ValueError)   what the agent said is not usable text
+  + DialogueError (RuntimeError)  a reply before the start or after the end of a dialogue
+  + RunError (ValueError)         a run folder that cannot be read, or does not belong to this command
+  + AgentError (RuntimeError)     an agent that could not be made or did not answer
 """
 
 import difflib

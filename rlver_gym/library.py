@@ -1,25 +1,14 @@
-"""Where personas come from: folders of cards, the shipped ones or anybody's. Finds, loads, pairs and checks them."""
+"""Where personas come from: folders of cards, the shipped ones or anybody's. Finds, loads and pairs them."""
 
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rlver_gym.anchors import AnchorIndex
 from rlver_gym.errors import CardError, UnknownName
-from rlver_gym.persona import (
-    HiddenNeed,
-    Person,
-    Persona,
-    Situation,
-    Slug,
-    Split,
-    problems_of_person,
-    problems_of_situation,
-)
-from rlver_gym.words import sentences, stems
+from rlver_gym.persona import HiddenNeed, Person, Persona, Situation, Slug, Split
 from rlver_gym.yamlfile import read_yaml
 
 Card = TypeVar("Card", bound=BaseModel)
@@ -46,20 +35,12 @@ class Index(BaseModel):
     personas: Annotated[tuple[Pairing, ...], Field(min_length=1)]
 
 
-class Problem(NamedTuple):
-    """Something wrong with a card: where, and what to do."""
-
-    file: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.problem}"
-
-
 def parse_card(kind: type[Card], value: Any, source: str) -> Card:
     """A plain value as a card; CardError names the file, every field that is wrong, and what is expected there."""
     if not isinstance(value, dict):
-        raise CardError(f"{source}: must be a mapping of fields, not {type(value).__name__}. See `rlver-gym personas schema`.")
+        raise CardError(
+            f"{source}: must be a mapping of fields, not {type(value).__name__}. See `rlver-gym personas schema`."
+        )
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -87,13 +68,15 @@ class PersonaLibrary:
         """`folder`: None for the shipped English personas. Raises CardError when the index cannot be used."""
         self.folder = Path(folder) if folder is not None else shipped()
         index = parse_card(Index, read_yaml(self.folder / "index.yaml"), str(self.folder / "index.yaml"))
-        self.language = index.language
+        self._index = index
         self.pairings = {pairing.id: pairing for pairing in index.personas}
         self._people: dict[str, Person] = {}
         self._situations: dict[str, Situation] = {}
         self._personas: dict[str, Persona] = {}
         if len(self.pairings) < len(index.personas):
-            raise CardError(f"{self.folder / 'index.yaml'}: personas: an id stands twice. Ids name personas, so rename one.")
+            raise CardError(
+                f"{self.folder / 'index.yaml'}: personas: an id stands twice. Ids name personas, so rename one."
+            )
 
     def ids(self, split: Split | Literal["all"] = "all", need: HiddenNeed | None = None) -> tuple[str, ...]:
         """The ids of a split (and a need), in the order of the index."""
@@ -115,7 +98,7 @@ class PersonaLibrary:
                 situation=self._card(self._situations, Situation, "situations", pairing.situation),
                 need=pairing.need,
                 split=pairing.split,
-                language=self.language,
+                language=self._index.language,
             )
         return self._personas[persona_id]
 
@@ -138,64 +121,3 @@ def load_card(kind: type[Card], path: Path) -> Card:
 def library(folder: str | None = None) -> PersonaLibrary:
     """The library of a folder (None: shipped, English), read once."""
     return PersonaLibrary(folder)
-
-
-def check(folder: Path) -> list[Problem]:
-    """Everything wrong with a folder of cards, or with one card file. Empty when it can be used as it is."""
-    if folder.is_file():
-        kind = {"people": Person, "situations": Situation}.get(folder.parent.name)
-        if kind is None:
-            return [Problem(str(folder), "a card must lie in a folder called 'people' or 'situations'. Move it there.")]
-        return _check_file(kind, folder)
-    found = [problem for path in sorted(folder.glob("people/*.yaml")) for problem in _check_file(Person, path)]
-    found += [problem for path in sorted(folder.glob("situations/*.yaml")) for problem in _check_file(Situation, path)]
-    try:
-        return found + _check_index(PersonaLibrary(folder))
-    except CardError as error:
-        return found + [Problem(*line.split(": ", 1)) for line in str(error).split("\n")]
-
-
-def _check_file(kind: type[Person] | type[Situation], path: Path) -> list[Problem]:
-    try:
-        card = load_card(kind, path)
-    except CardError as error:
-        return [Problem(str(path), line.removeprefix(f"{path}: ")) for line in str(error).split("\n")]
-    problems = problems_of_person(card) if isinstance(card, Person) else [*problems_of_situation(card), *_untouched(card)]
-    return [Problem(str(path), problem) for problem in problems]
-
-
-def _untouched(situation: Situation) -> list[str]:
-    """Anchors whose own sentence would not touch them, or would touch another one of the same kind as well."""
-    index = AnchorIndex(situation)
-    found = []
-    for kind, anchor in situation.anchors.each():
-        touched = [touch for touch in index.touched(tuple(map(stems, sentences(anchor.text)))) if touch.kind == kind]
-        place = f"anchors.{kind}.{anchor.id}"
-        if anchor.id not in [touch.id for touch in touched]:
-            found.append(f"{place}: its own text does not hit its words {list(anchor.words)}. Add the words that the text uses.")
-        others = [touch.id for touch in touched if touch.id != anchor.id]
-        if others:
-            found.append(f"{place}: its text touches {others} as well. Give the anchors words of their own.")
-    return found
-
-
-def _check_index(folder: PersonaLibrary) -> list[Problem]:
-    path = str(folder.folder / "index.yaml")
-    found = []
-    split_of: dict[tuple[str, str], str] = {}
-    for pairing in folder.pairings.values():
-        for kind, name in (("person", pairing.person), ("situation", pairing.situation)):
-            other = split_of.setdefault((kind, name), pairing.split)
-            if other != pairing.split:
-                found.append(f"{pairing.id}: the {kind} {name!r} is in {other} and in {pairing.split}. A split must not know another's people.")
-        try:
-            persona = folder.get(pairing.id)
-        except CardError as error:
-            found.append(f"{pairing.id}: {error}")
-            continue
-        fits, person = persona.situation.fits, persona.person
-        if not fits.ages[0] <= person.age <= fits.ages[1]:
-            found.append(f"{pairing.id}: {person.name} is {person.age}, the situation is for {fits.ages[0]} to {fits.ages[1]}. Pair differently.")
-        if fits.life and not set(fits.life) & set(person.life):
-            found.append(f"{pairing.id}: the situation is for {list(fits.life)}, {person.name} is {list(person.life)}. Pair differently.")
-    return [Problem(path, problem) for problem in found]

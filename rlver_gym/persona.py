@@ -1,18 +1,15 @@
 """Persona: a person, a situation and a hidden need. The types and their checks; `library` finds the files."""
 
-import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from rlver_gym.emotion import Tone
-from rlver_gym.words import sentences
+from rlver_gym.hashed import HashedCard
 
 
 class HiddenNeed(StrEnum):
@@ -63,8 +60,12 @@ def _printable(text: str) -> str:
 
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=60)]
-Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=2, max_length=600), AfterValidator(_printable)]
-Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=20, max_length=2000), AfterValidator(_printable)]
+Line = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=2, max_length=600), AfterValidator(_printable)
+]
+Prose = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=20, max_length=2000), AfterValidator(_printable)
+]
 
 
 class _Card(BaseModel):
@@ -287,13 +288,11 @@ class Situation(_Card):
                 yield f"hints.{need.value}.{number}", line
 
 
-class Persona(BaseModel):
+class Persona(HashedCard):
     """A person in a situation with a hidden need: everything the simulated user is.
 
     `need` and `situation.anchors` are privileged: an agent that reads them is told the answer.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: Slug
     person: Person
@@ -301,61 +300,3 @@ class Persona(BaseModel):
     need: HiddenNeed
     split: Split
     language: Literal["en", "zh"] = "en"
-
-    @cached_property
-    def hash(self) -> str:
-        """16 hex digits of SHA-256 over the content: equal exactly when every field is equal."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-
-# What a line may not say, because it would name the need. Matched as whole words, case-insensitive.
-NAMES_OF_NEEDS = {
-    HiddenNeed.NOT_AT_FAULT: r"not (?:at fault|my fault|to blame)|nothing wrong|(?:am|was) i (?:wrong|to blame)|agree with me",
-    HiddenNeed.REFLECTION: r"self-reflection|reflect|personal growth|grow from|learn about myself",
-    HiddenNeed.BALANCED_VIEW: r"balanced|both sides|two sides|both points of view",
-    HiddenNeed.DEEP_EMPATHY: r"empath\w+|feel with me|sympathy",
-    HiddenNeed.LISTENING: r"just listen|listen to me|vent|be heard|hear me out",
-    HiddenNeed.MOTIVES: r"motives?|(?:understand|know|explain) why (?:he|she|they)",
-    HiddenNeed.PRACTICAL_ADVICE: r"advice|advise|suggestions?|what should i do",
-    HiddenNeed.PRAISE: r"prais\w+|compliments?|tell me i did (?:well|good)",
-}
-
-
-def problems_of_situation(situation: Situation) -> list[str]:
-    """What types cannot see: a hint that names its need, a sentence that could be said twice. Empty when all is well."""
-    found = []
-    for need, pattern in NAMES_OF_NEEDS.items():
-        for number, hint in enumerate(situation.hints.of(need)):
-            if named := re.search(rf"\b(?:{pattern})\b", hint, re.IGNORECASE):
-                found.append(f"hints.{need.value}.{number}: names the need ({named.group()!r}). Let it show through what they say instead.")
-    low, high = situation.fits.ages
-    if not 16 <= low <= high <= 99:
-        found.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")
-    ids = [disclosure.id for disclosure in situation.disclosures]
-    found += [f"disclosures: the id {name!r} stands twice. Rename one." for name in sorted(set(ids)) if ids.count(name) > 1]
-    kinds = [f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each()]
-    found += [f"anchors: {name!r} stands twice. Rename one." for name in sorted(set(kinds)) if kinds.count(name) > 1]
-    return found + _said_twice(situation.lines())
-
-
-def problems_of_person(person: Person) -> list[str]:
-    """Sentences of a person that could be said twice in one dialogue. Empty when all is well."""
-    lines = (
-        ("manner.goodbye" if kind.startswith("goodbye") else f"manner.{kind}.{number}", line)
-        for kind in Manner.model_fields
-        for number, line in enumerate(getattr(person.manner, kind))
-    )  # only one goodbye is ever said
-    return _said_twice(lines)
-
-
-def _said_twice(lines: Iterator[tuple[str, str]]) -> list[str]:
-    first: dict[str, str] = {}
-    found = []
-    for place, line in lines:
-        for sentence in sentences(line):
-            key = sentence.casefold()
-            if first.get(key, place) != place:  # tones of one disclosure, and goodbyes, are alternatives
-                found.append(f"{place}: the sentence {sentence!r} stands at {first[key]} too. Say it differently.")
-            first.setdefault(key, place)
-    return found

@@ -27,7 +27,11 @@ def colour_bar(emotion: int, width: int = 24) -> Text:
     """The emotion as a coloured bar."""
     filled = round(emotion / 100 * width)
     style = BAND_COLOURS[Band.of(emotion)]
-    return Text.assemble(("━" * filled, style), ("─" * (width - filled), "dim"), (f" {emotion:3d} {Band.of(emotion).value}", f"bold {style}"))
+    return Text.assemble(
+        ("━" * filled, style),
+        ("─" * (width - filled), "dim"),
+        (f" {emotion:3d} {Band.of(emotion).value}", f"bold {style}"),
+    )
 
 
 def as_text(session: EmpathySession) -> str:
@@ -35,7 +39,11 @@ def as_text(session: EmpathySession) -> str:
     name = session.scene.persona.person.name
     lines = [f"{name}: {session.dialogue.opening}", f"    {bar(session.scene.card.start)}"]
     for turn in session.dialogue.turns:
-        lines += [f"agent: {turn.utterance}", f"    {bar(turn.emotion)}  {turn.appraisal.change:+d}", f"{name}: {turn.reply}"]
+        lines += [
+            f"agent: {turn.utterance}",
+            f"    {bar(turn.emotion)}  {turn.appraisal.change:+d}",
+            f"{name}: {turn.reply}",
+        ]
     if session.outcome:
         lines.append(f"    {ENDINGS[session.outcome].format(name=name)}")
     return "\n".join(lines)
@@ -51,14 +59,15 @@ def show_last(session: EmpathySession, console: Console, *, explain: bool = True
         return
     turn = turns[-1]
     console.print(Text.assemble(("agent  ", "bold cyan"), turn.utterance))
-    console.print(Padding(Group(*_felt(turn, explain)), (0, 0, 0, 2)))
+    console.print(Padding(Group(*felt(turn, explain)), (0, 0, 0, 2)))
     console.print(Text.assemble((f"{name}  ", "bold"), turn.reply))
     if session.outcome:
         console.print(Text(f"\n{ENDINGS[session.outcome].format(name=name)}", style="italic"))
     console.print()
 
 
-def _felt(turn: Turn, explain: bool) -> list[Text]:
+def felt(turn: Turn, explain: bool) -> list[Text]:
+    """The bar after a turn and, with `explain`, the thought and the reasons."""
     change = turn.appraisal.change
     style = "green" if change > 0 else "red" if change < 0 else "dim"
     lines = [Text.assemble(colour_bar(turn.emotion), "  ", (f"{change:+d}", f"bold {style}"))]

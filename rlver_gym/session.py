@@ -59,12 +59,16 @@ class EmpathySession:
         Raises DialogueError before the start and after the end, UtteranceError for what is not usable text.
         """
         if self.outcome is not None:
-            raise DialogueError(f"the dialogue is over ({self.outcome}). Call start() (or the environment's reset()) for a new one.")
+            raise DialogueError(
+                f"the dialogue is over ({self.outcome}). Call start() (or the environment's reset()) for a new one."
+            )
         card = self.scene.card
         dialogue = self.dialogue.said(cleaned(utterance, card.max_utterance_chars, card.overlong))
         appraisal = self.user.appraise(self.scene, self.emotion, dialogue)
         if not -MAX_CHANGE <= appraisal.change <= MAX_CHANGE:
-            raise ValueError(f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most {MAX_CHANGE} points a turn are allowed")
+            raise ValueError(
+                f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most {MAX_CHANGE} points a turn are allowed"
+            )
         emotion = moved(self.emotion, appraisal.change)
         outcome = card.outcome(emotion, len(dialogue.turns) + 1)
         reward = REWARDS[card.reward](self.emotion, emotion, outcome)

@@ -1,6 +1,6 @@
 """EmpathyVectorEnv: many dialogues that advance together. The same results as SyncVectorEnv, step for step."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -23,14 +23,21 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
     All other arguments are those of `EmpathyEnv`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {**EmpathyEnv.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata: dict[str, Any] = {**EmpathyEnv.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 (declared so by Gymnasium)
 
     def __init__(
-        self, num_envs: int = 1, *, autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP, group_size: int = 1, **kwargs: Any
+        self,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        group_size: int = 1,
+        **kwargs: Any,
     ) -> None:
         """Raises ValueError when `group_size` does not divide `num_envs`."""
         if num_envs < 1 or group_size < 1 or num_envs % group_size:
-            raise ValueError(f"num_envs ({num_envs}) must be a positive multiple of group_size ({group_size}). Change one of them.")
+            raise ValueError(
+                f"num_envs ({num_envs}) must be a positive multiple of group_size ({group_size}). Change one of them."
+            )
         self.envs = [EmpathyEnv(**kwargs) for _ in range(num_envs)]
         self.num_envs = num_envs
         self.group_size = group_size
@@ -55,7 +62,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         mask = _checked_mask(options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), self.num_envs)
         seeds = self._seeds(seed)
         infos: dict[str, Any] = {}
-        for number in np.flatnonzero(mask):
+        for number in map(int, np.flatnonzero(mask)):
             self._texts[number], info = self.envs[number].reset(seed=seeds[number], options=options)
             infos = self._add_info(infos, info, number)
         self._over &= ~mask
@@ -99,5 +106,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
 
 def _checked_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
     if not isinstance(mask, np.ndarray) or mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
-        raise ValueError(f'options["reset_mask"] must be a boolean numpy array of shape ({num_envs},) with at least one True, got {mask!r}')
+        raise ValueError(
+            f'options["reset_mask"] must be a boolean numpy array of shape ({num_envs},) with at least one True, got {mask!r}'
+        )
     return mask

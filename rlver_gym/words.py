@@ -37,21 +37,38 @@ FUNCTION_WORDS = frozenset(
 """Words too common to say what a text is about."""
 
 
+_ENDINGS = (
+    ("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", "e"), ("s", ""),
+)  # fmt: skip
+_SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
+
+
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") == stem("promise")`."""
     if len(word) <= 3:
         return word
-    word = word.replace("isation", "ization")
-    for ending, tail in (("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", "e"), ("s", "")):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not (ending == "s" and word.endswith(("ss", "us", "is"))):
+    stemmed = _without_ending(word.replace("isation", "ization"))
+    if len(stemmed) > 4 and stemmed[-1] == "e":
+        stemmed = stemmed[:-1]
+    return stemmed[:-1] + "z" if len(stemmed) > 4 and stemmed.endswith("is") else stemmed
+
+
+def _without_ending(word: str) -> str:
+    for ending, tail in _ENDINGS:
+        if (
+            word.endswith(ending)
+            and len(word) - len(ending) >= 3
+            and not (ending == "s" and word.endswith(("ss", "us", "is")))
+        ):
             word = word[: -len(ending)] + tail
+            if ending in ("ing", "ed"):
+                if len(word) > 3 and word[-1] == word[-2] and word[-1] in "bdgmnprt":
+                    return word[:-1]
+                if len(word) == 3 and _SHORT_WITH_E.fullmatch(word):
+                    return word + "e"
             break
-    if len(word) > 4 and word[-1] == word[-2] and word[-1] in "bdgmnprt":
-        word = word[:-1]
-    if word.endswith("ise"):
-        word = word[:-3] + "ize"
-    return word[:-1] if len(word) > 3 and word[-1] == "e" else word
+    return word
 
 
 @lru_cache(maxsize=8_192)
@@ -75,6 +92,7 @@ def content(text: str) -> frozenset[str]:
     return frozenset(stem(word) for word in words(text) if word not in FUNCTION_WORDS and len(word) > 2)
 
 
+@lru_cache(maxsize=8_192)
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, split at . ! ? … and line ends, blanks left out."""
     return tuple(part for part in (found.strip() for found in _SENTENCE.findall(text)) if part)

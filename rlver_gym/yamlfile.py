@@ -45,7 +45,9 @@ def parse_yaml(text: str, source: str) -> Any:
         place = getattr(error, "problem_mark", None)
         line = f" line {place.line + 1}:" if place else ""
         problem = getattr(error, "problem", None) or error
-        raise CardError(f"{source}:{line} not valid YAML: {problem}. Quote texts that hold ': ' or begin with a sign.") from error
+        raise CardError(
+            f"{source}:{line} not valid YAML: {problem}. Quote texts that hold ': ' or begin with a sign."
+        ) from error
 
 
 def _refuse_aliases_and_depth(text: str, source: str) -> None:

@@ -1,0 +1,57 @@
+"""Who can sit opposite the user. `agent_maker` turns a name into a maker of agents; each dialogue gets a fresh one."""
+
+from importlib import import_module
+from typing import cast
+
+from rlver_gym.agents.adaptive import Adaptive
+from rlver_gym.agents.base import Agent, AgentMaker
+from rlver_gym.agents.baselines import BASELINES
+from rlver_gym.agents.human import Human
+from rlver_gym.agents.oracle import Oracle
+from rlver_gym.errors import AgentError, UnknownName
+from rlver_gym.persona import Persona
+
+__all__ = ["AGENT_NAMES", "SHIPPED_AGENTS", "Agent", "AgentMaker", "agent_maker", "make_agent"]
+
+SHIPPED_AGENTS = (*BASELINES, "adaptive", "oracle")
+"""The agents that need nothing: the default field of a benchmark."""
+AGENT_NAMES = (*SHIPPED_AGENTS, "human", "openai:MODEL", "MODULE:NAME")
+"""All that `agent_maker` takes."""
+
+
+def agent_maker(name: str) -> AgentMaker:
+    """The maker of an agent by name.
+
+    One of `SHIPPED_AGENTS`, "human", "openai:MODEL" for a chat model, or "package.module:Name" for a class (or function) of your
+    own that takes no arguments and gives an `Agent`. Raises UnknownName, or AgentError when it cannot be made.
+    """
+    if name in BASELINES:
+        return lambda persona, seed: cast(Agent, BASELINES[name](seed))
+    if name == "adaptive":
+        return lambda persona, seed: Adaptive(seed)
+    if name == "oracle":
+        return lambda persona, seed: Oracle(persona)
+    if name == "human":
+        return lambda persona, seed: Human()
+    kind, _, rest = name.partition(":")
+    if kind == "openai" and rest:
+        from rlver_gym.agents.openai_chat import OpenAIChat  # noqa: PLC0415 (openai takes half a second to import)
+
+        model = OpenAIChat(rest)
+        return lambda persona, seed: model
+    if rest and all(part.isidentifier() for part in kind.split(".")):
+        return _own(kind, rest)
+    raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))
+
+
+def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:
+    """One agent for one dialogue. Only "oracle" looks at the persona."""
+    return agent_maker(name)(persona, seed)
+
+
+def _own(module: str, attribute: str) -> AgentMaker:
+    try:
+        factory = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise AgentError(f"the agent {module}:{attribute} cannot be imported: {error}. Is it on PYTHONPATH?") from error
+    return lambda persona, seed: factory()

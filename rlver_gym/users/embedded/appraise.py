@@ -7,7 +7,7 @@ from rlver_gym.anchors import AnchorIndex, Touch
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.emotion import MAX_CHANGE, moved
 from rlver_gym.persona import Persona
-from rlver_gym.users.embedded.hear import Heard, HeardSentence, folded_fourgrams, hear
+from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, folded_fourgrams, hear, remember
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content
 
@@ -49,22 +49,12 @@ ACT_IN_WORDS = {
 class Gates(NamedTuple):
     """How much of what is good counts, each in [0, 1]."""
 
-    relevance: float
-    """Whether it is about this person."""
+    touch: float
+    """How much it takes up of what this person told and the agent had not taken up before."""
     own_words: float
     """0 when it only gives the person's words back."""
     novelty: float
     """0 when the agent said it before."""
-
-    @property
-    def anchors(self) -> float:
-        """What an anchor is worth: it is relevant by itself."""
-        return self.own_words * self.novelty
-
-    @property
-    def acts(self) -> float:
-        """What a dialogue act is worth."""
-        return self.relevance * self.own_words * self.novelty
 
 
 class Ledger:
@@ -108,16 +98,20 @@ def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challengi
     """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100]."""
     w = weights(persona.language)
     heard = hear(dialogue.utterance or "", persona.language)
-    earlier = tuple(hear(text, persona.language) for text in dialogue.earlier_utterances)
+    earlier = tuple(remember(text, persona.language) for text in dialogue.earlier_utterances)
     ledger = Ledger()
-    ledger.add("base", w["base"] + (w["challenging"]["base"] if challenging else 0), "another turn of a talk that is not easy for them")
+    ledger.add(
+        "base",
+        w["base"] + (w["challenging"]["base"] if challenging else 0),
+        "another turn of a talk that is not easy for them",
+    )
     if not _is_language(heard, dialogue):
         _not_language(ledger, w, heard)
     else:
         gates = _gates(ledger, w, heard, earlier, dialogue)
         warming = w["challenging"]["warming"] if challenging else 1.0
-        _anchors(ledger, w, persona, heard, earlier, gates, warming)
-        _acts(ledger, w, persona, heard, earlier, dialogue, gates, warming)
+        _anchors(ledger, w, persona, heard, dialogue, gates, warming)
+        _acts(ledger, w, persona, heard, earlier, gates, warming)
         _bad_acts(ledger, w, persona, heard, earlier)
         _shape(ledger, w, persona, heard)
     _temper(ledger, w, persona, emotion, dialogue)
@@ -140,27 +134,27 @@ def _not_language(ledger: Ledger, w: dict[str, Any], heard: Heard) -> None:
         ledger.add("nonsense", w["nonsense"], "that was no sentence that they could follow")
 
 
-def _gates(ledger: Ledger, w: dict[str, Any], heard: Heard, earlier: tuple[Heard, ...], dialogue: Dialogue) -> Gates:
+def _gates(
+    ledger: Ledger, w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue
+) -> Gates:
     """The gates, and the penalties for copying and for repetition."""
     theirs = frozenset().union(*(content(line) for line in dialogue.user_lines))
     used = frozenset().union(*(before.content for before in earlier))
-    common = heard.content & theirs
-    rule = w["relevance"]
-    touching = len(common - used) + rule["stale"] * len(common & used)
-    relevance = rule["floor"] + (1 - rule["floor"]) * min(1.0, touching / rule["full_at"])
+    fresh = len((heard.content & theirs) - used) if heard.function_share >= 0.25 else 0
+    touch = min(1.0, max(0, fresh - 1) / (w["touch"]["full_at"] - 1))
     copied = _share(heard.fourgrams, frozenset().union(*(folded_fourgrams(line) for line in dialogue.user_lines)))
     own_words = 1 - _ramp(copied, w["copying"])
     ledger.add("copying", w["copying"]["points"] * (1 - own_words), "gave their own words back")
     said_before = max((_share(heard.trigrams, before.trigrams) for before in earlier), default=0.0)
-    if any(before.sentences == heard.sentences for before in earlier):
+    if dialogue.utterance in dialogue.earlier_utterances:
         said_before = 1.0
     said_before = max(said_before, 1 - heard.variety)
     novelty = 1 - _ramp(said_before, w["reuse"])
     ledger.add("repetition", w["reuse"]["points"] * (1 - novelty), "said what was already said")
-    return Gates(relevance, own_words, novelty)
+    return Gates(touch, own_words, novelty)
 
 
-def _share(part: frozenset[tuple[str, ...]], whole: frozenset[tuple[str, ...]]) -> float:
+def _share(part: frozenset[str], whole: frozenset[str]) -> float:
     return len(part & whole) / len(part) if part else 0.0
 
 
@@ -170,26 +164,36 @@ def _ramp(share: float, rule: dict[str, float]) -> float:
 
 
 def _anchors(
-    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Heard, ...], gates: Gates, warming: float
+    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, dialogue: Dialogue, gates: Gates, warming: float
 ) -> None:
     """Touch: anchors named for the first time. The dearest counts whole, the next ones less."""
     index = anchor_index(persona)
-    known = {touch.key for before in earlier for touch in index.touched(_stems(before.sentences))}
+    known = {touch for before in dialogue.earlier_utterances for touch in _keys(index, before, persona.language)}
     worth = w["anchors"][persona.need]
     touched = [
         (worth[touch.kind] * _framed(w, touch, heard.sentences), touch)
-        for touch in index.touched(_stems(heard.sentences))
+        for touch in _touches(index, dialogue.utterance or "", persona.language)
         if touch.key not in known and heard.sentences[touch.sentence].fluent
     ]
     touched.sort(key=lambda pair: -pair[0])
     for number, (points, touch) in enumerate(touched):
         share = w["saturation"][min(number, len(w["saturation"]) - 1)] if points > 0 else 1.0
-        points *= share * gates.anchors * warming if points > 0 else 1.0
-        ledger.add(f"anchor:{touch.key}", points, f"{KIND_IN_WORDS[touch.kind]}: “{_quote(heard.sentences[touch.sentence].text)}”")
+        points *= share * gates.own_words * gates.novelty * warming if points > 0 else 1.0
+        ledger.add(
+            f"anchor:{touch.key}",
+            points,
+            f"{KIND_IN_WORDS[touch.kind]}: “{_quote(heard.sentences[touch.sentence].text)}”",
+        )
 
 
-def _stems(heard: tuple[HeardSentence, ...]) -> tuple[tuple[str, ...], ...]:
-    return tuple(sentence.stems for sentence in heard)
+@lru_cache(maxsize=256)
+def _touches(index: AnchorIndex, text: str, language: str) -> tuple[Touch, ...]:
+    return index.touched(tuple(sentence.stems for sentence in hear(text, language).sentences))
+
+
+@lru_cache(maxsize=8_192)
+def _keys(index: AnchorIndex, text: str, language: str) -> frozenset[str]:
+    return frozenset(touch.key for touch in _touches(index, text, language))
 
 
 def _framed(w: dict[str, Any], touch: Touch, heard: tuple[HeardSentence, ...]) -> float:
@@ -199,43 +203,57 @@ def _framed(w: dict[str, Any], touch: Touch, heard: tuple[HeardSentence, ...]) -
 
 
 def _acts(
-    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Heard, ...], dialogue: Dialogue, gates: Gates, warming: float
+    ledger: Ledger,
+    w: dict[str, Any],
+    persona: Persona,
+    heard: Heard,
+    earlier: tuple[Remembered, ...],
+    gates: Gates,
+    warming: float,
 ) -> None:
-    """Fit: what the agent did, by what this need rewards or punishes. Good wears off when repeated; what is not wanted does not."""
+    """Fit: what the agent did, by what this need rewards or punishes.
+
+    What is good counts in full only when it takes up what this person told; said to anyone it is worth little, and less each time. What is not
+    wanted is not wanted every time.
+    """
     fit = w["acts"][persona.need]
-    gains: list[tuple[float, str]] = []
+    whole = gates.own_words * gates.novelty * warming
+    gains = [(w["told_back"][persona.need] * gates.touch * whole, "told_back")]
     for act, text in heard.acts.items():
         points = fit.get(act, 0.0)
         if points > 0:
             times = sum(act in before.acts for before in earlier)
-            gains.append((points * w["habituation"][min(times, len(w["habituation"]) - 1)] * gates.acts * warming, act))
+            meant = gates.touch * w["touch"]["wear"] ** times
+            for_anyone = (1 - gates.touch) * w["touch"]["floor"] * w["touch"]["wear_for_anyone"] ** times
+            gains.append((points * (meant + for_anyone) * whole, act))
         elif points < 0:
             ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}, which they do not want: “{_quote(text)}”")
-    told_back = _told_back(w, persona, heard, earlier, dialogue)
-    gains.append((told_back * gates.own_words * gates.novelty * warming, "told_back"))
     left = w["act_cap"]
     for points, act in sorted(gains, reverse=True):
         points = min(points, left)
         left -= points
-        note = "took up what they had just told" if act == "told_back" else f"{ACT_IN_WORDS[act]}: “{_quote(heard.acts[act])}”"
+        note = (
+            "took up what they had told" if act == "told_back" else f"{ACT_IN_WORDS[act]}: “{_quote(heard.acts[act])}”"
+        )
         ledger.add(f"act:{act}", points, note)
     if "advice" in heard.acts and len(earlier) < w["too_soon"]["turns"] and persona.need != "practical_advice":
         ledger.add("too_soon", w["too_soon"]["points"], "had a solution before hearing the story")
 
 
-def _told_back(w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Heard, ...], dialogue: Dialogue) -> float:
-    """Points for taking up what the person said last, in a sentence: full at four of their words that the agent had not used yet."""
-    used = frozenset().union(*(before.content for before in earlier))
-    fresh = (heard.content & content(dialogue.user_lines[-1])) - used
-    return w["told_back"][persona.need] * min(1.0, max(0, len(fresh) - 1) / 3) if heard.function_share >= 0.25 else 0.0
-
-
-def _bad_acts(ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Heard, ...]) -> None:
+def _bad_acts(
+    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Remembered, ...]
+) -> None:
+    relief = w["relief"].get(persona.need, {})
     for act, points in w["bad_acts"].items():
         if act in heard.acts:
+            points *= relief.get(act, 1.0)
             count = min(3, sum(act in sentence.acts for sentence in heard.sentences))
             again = any(act in before.acts for before in earlier)
-            ledger.add(f"act:{act}", points * (1 + 0.5 * (count - 1)) * (1.25 if again else 1), f"{ACT_IN_WORDS[act]}: “{_quote(heard.acts[act])}”")
+            ledger.add(
+                f"act:{act}",
+                points * (1 + 0.5 * (count - 1)) * (1.25 if again else 1),
+                f"{ACT_IN_WORDS[act]}: “{_quote(heard.acts[act])}”",
+            )
 
 
 def _shape(ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard) -> None:

@@ -38,8 +38,8 @@ class Heard(NamedTuple):
     function_share: float
     """Share of function words, in [0, 1]: about a half in English, near 0 in nonsense, keywords and other scripts."""
     content: frozenset[str]
-    trigrams: frozenset[tuple[str, ...]]
-    fourgrams: frozenset[tuple[str, ...]]
+    trigrams: frozenset[str]
+    fourgrams: frozenset[str]
     """Word 4-grams with pronouns folded."""
     variety: float
     """Distinct share of its trigrams, in [0, 1]: 1 unless it repeats itself."""
@@ -47,9 +47,24 @@ class Heard(NamedTuple):
     questions: int
 
 
-@lru_cache(maxsize=16_384)
+class Remembered(NamedTuple):
+    """What stays of an utterance in later turns."""
+
+    acts: frozenset[str]
+    content: frozenset[str]
+    trigrams: frozenset[str]
+
+
+@lru_cache(maxsize=8_192)
+def remember(text: str, language: str = "en") -> Remembered:
+    """What stays of an utterance. Cached, because every turn looks back at all earlier ones."""
+    heard = hear(text, language)
+    return Remembered(frozenset(heard.acts), heard.content, heard.trigrams)
+
+
+@lru_cache(maxsize=256)
 def hear(text: str, language: str = "en") -> Heard:
-    """The utterance in pieces. Cached, because every turn looks back at the earlier ones."""
+    """The utterance in pieces."""
     spoken = words(text)
     heard = tuple(_sentence(part, language) for part in dict.fromkeys(sentences(text)))
     acts: dict[str, str] = {}
@@ -64,7 +79,7 @@ def hear(text: str, language: str = "en") -> Heard:
         function_share=sum(word in FUNCTION_WORDS for word in spoken) / len(spoken) if spoken else 0.0,
         content=content(text),
         trigrams=trigrams,
-        fourgrams=folded_fourgrams(text),
+        fourgrams=_folded_fourgrams(spoken),
         variety=len(trigrams) / (len(spoken) - 2) if len(spoken) > 2 else 1.0,
         list_items=max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text))),
         questions=text.count("?"),
@@ -81,12 +96,16 @@ def _sentence(text: str, language: str) -> HeardSentence:
     return HeardSentence(text, stems, acts, len(spoken) < 4 or function_words >= 0.25 * len(spoken))
 
 
-def ngrams(spoken: tuple[str, ...], n: int) -> frozenset[tuple[str, ...]]:
-    """The distinct n-grams of some words."""
-    return frozenset(zip(*(spoken[shift:] for shift in range(n)), strict=False))
+def ngrams(spoken: tuple[str, ...], n: int) -> frozenset[str]:
+    """The distinct n-grams of some words, as texts: strings, unlike tuples, cost the garbage collector nothing."""
+    return frozenset(map(" ".join, zip(*(spoken[shift:] for shift in range(n)), strict=False)))
 
 
-@lru_cache(maxsize=16_384)
-def folded_fourgrams(text: str) -> frozenset[tuple[str, ...]]:
-    """The word 4-grams of a text with pronouns folded."""
-    return ngrams(tuple(_FOLDED.get(word, word) for word in words(text)), 4)
+@lru_cache(maxsize=8_192)
+def folded_fourgrams(text: str) -> frozenset[str]:
+    """The word 4-grams of a text with pronouns folded. Cached: the user's lines are looked at every turn."""
+    return _folded_fourgrams(words(text))
+
+
+def _folded_fourgrams(spoken: tuple[str, ...]) -> frozenset[str]:
+    return ngrams(tuple(_FOLDED.get(word, word) for word in spoken), 4)

@@ -3,6 +3,7 @@
 import json
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 from rlver_gym.words import stem
@@ -19,16 +20,24 @@ def load_data(name: str) -> dict[str, Any]:
 
 
 class Lexicon:
-    """Dialogue acts by phrase."""
+    """Dialogue acts by phrase, found by a phrase's first two words."""
 
     def __init__(self, acts: dict[str, list[str]]) -> None:
         """`acts`: phrases by act; see the file's "about" for their syntax."""
+        self._by_two: dict[tuple[str, str], list[tuple[Pattern, str]]] = {}
         self._by_first: dict[str, list[tuple[Pattern, str]]] = {}
         for act, phrases in acts.items():
             for phrase in phrases:
                 first, *rest = _compiled(phrase)
-                for word in first:
-                    self._by_first.setdefault(word, []).append((tuple(rest), act))
+                self._add(first, tuple(rest), act)
+
+    def _add(self, first: frozenset[str] | str, rest: Pattern, act: str) -> None:
+        for word in first:
+            if rest and isinstance(rest[0], frozenset):
+                for second in rest[0]:
+                    self._by_two.setdefault((word, second), []).append((rest[1:], act))
+            else:
+                self._by_first.setdefault(word, []).append((rest, act))
 
     def acts(self, stems: tuple[str, ...]) -> frozenset[str]:
         """The acts whose phrases stand in the sentence."""
@@ -36,6 +45,10 @@ class Lexicon:
         for at, word in enumerate(stems):
             for rest, act in self._by_first.get(word, ()):
                 if act not in found and _matches(rest, stems, at + 1):
+                    found.add(act)
+        for at, pair in enumerate(pairwise(stems), 2):
+            for rest, act in self._by_two.get(pair, ()):
+                if act not in found and _matches(rest, stems, at):
                     found.add(act)
         return frozenset(found)
 

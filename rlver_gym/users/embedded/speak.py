@@ -1,6 +1,7 @@
 """Speak: the person's answer, from their own lines and disclosures, in the tone of their emotion. Never the same sentence twice."""
 
 import hashlib
+from functools import lru_cache
 
 from rlver_gym.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.emotion import Band, Outcome
@@ -16,11 +17,18 @@ _REACTION_TO = {
     "act:blame": "hurt", "act:insult": "hurt", "act:threat": "hurt", "act:minimise": "hurt", "act:advice": "pushed", "act:command": "pushed", "too_soon": "pushed",
     "list": "pushed", "copying": "repeated", "repetition": "repeated", "silence": "puzzled", "nonsense": "puzzled", "act:meta": "puzzled", "act:ai": "cold",
 }  # fmt: skip
+_GLAD = ("heard", "warmed", "thinking", "helped", "asked")
 _THOUGHT_OF = {
     "heard": "touched", "warmed": "touched", "thinking": "touched", "helped": "touched", "asked": "eased",
     "hurt": "hurt", "pushed": "missed", "repeated": "missed", "puzzled": "puzzled", "cold": "cold",
 }  # fmt: skip
-_LAST_RESORT = ("I don't know what else to say.", "I've said what I had to say, I think.", "Let me sit with that for a moment.", "It's late.", "That's all there is.")
+_LAST_RESORT = (
+    "I don't know what else to say.",
+    "I've said what I had to say, I think.",
+    "Let me sit with that for a moment.",
+    "It's late.",
+    "That's all there is.",
+)
 
 
 def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
@@ -28,7 +36,7 @@ def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
 
     The agent's doing decides; temper, momentum and the like are nobody's doing.
     """
-    felt = [(reason.points, _REACTION_TO.get(_family(reason.code))) for reason in reasons]
+    felt = [(reason.points, _manner(reason)) for reason in reasons]
     felt = [(points, manner) for points, manner in felt if manner]
     ups = [pair for pair in felt if pair[0] > 0]
     downs = [pair for pair in felt if pair[0] < 0]
@@ -39,8 +47,11 @@ def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
     return "asked" if any(manner == "asked" for _, manner in ups) else "cold"
 
 
-def _family(code: str) -> str:
-    return code.split("/")[0]
+def _manner(reason: Reason) -> str | None:
+    manner = _REACTION_TO.get(reason.code.split("/")[0])
+    if reason.points < 0 and manner in _GLAD:  # welcome in itself, but not what they want
+        return "pushed" if manner == "helped" else "cold"
+    return manner
 
 
 def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
@@ -68,49 +79,55 @@ def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal)
     if outcome in (Outcome.CONTENT, Outcome.LEFT):
         goodbyes = manner.goodbye_content if outcome is Outcome.CONTENT else manner.goodbye_left
         return _joined([reaction, _pick(scene, dialogue, "goodbye", goodbyes)], said)
-    told = _next_disclosure(scene, emotion, dialogue, appraisal, kind)
+    told = _next_disclosure(scene, emotion, dialogue, appraisal, kind, said)
     parts = [reaction, told.told(Band.of(emotion).tone) if told else None, _hint(scene, dialogue, appraisal, said)]
     return _joined(parts, said) or _fresh(scene, dialogue, "last", _LAST_RESORT, said) or "…"
 
 
-def _said(dialogue: Dialogue) -> set[str]:
-    return {sentence.casefold() for line in dialogue.user_lines for sentence in sentences(line)}
+def _said(dialogue: Dialogue) -> frozenset[str]:
+    return frozenset().union(*map(_folded, dialogue.user_lines))
 
 
-def _joined(parts: list[str | None], said: set[str]) -> str:
+@lru_cache(maxsize=8_192)
+def _folded(line: str) -> frozenset[str]:
+    return frozenset(sentence.casefold() for sentence in sentences(line))
+
+
+def _joined(parts: list[str | None], said: frozenset[str]) -> str:
     """The parts as one text, without any sentence that was said before."""
-    said = set(said)
-    kept = []
-    for sentence in (sentence for part in parts if part for sentence in sentences(part)):
-        if sentence.casefold() not in said:
-            said.add(sentence.casefold())
-            kept.append(sentence)
-    return " ".join(kept)
+    kept = {sentence.casefold(): sentence for part in reversed(parts) if part for sentence in reversed(sentences(part))}
+    return " ".join(sentence for folded, sentence in reversed(kept.items()) if folded not in said)
 
 
-def _fresh(scene: Scene, dialogue: Dialogue, purpose: str, lines: tuple[str, ...], said: set[str]) -> str | None:
-    unused = [line for line in lines if not any(sentence.casefold() in said for sentence in sentences(line))]
+def _fresh(scene: Scene, dialogue: Dialogue, purpose: str, lines: tuple[str, ...], said: frozenset[str]) -> str | None:
+    unused = [line for line in lines if said.isdisjoint(_folded(line))]
     return _pick(scene, dialogue, purpose, unused) if unused else None
 
 
-def _next_disclosure(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal, kind: str) -> Disclosure | None:
+def _next_disclosure(
+    scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal, kind: str, said: frozenset[str]
+) -> Disclosure | None:
     """What they tell next: on a question, what it asks for; else the next in order, as deep as they trust by now."""
     if kind in ("hurt", "puzzled", "repeated") and emotion < 25:
         return None
-    told = set(dialogue.user_lines)
-    untold = [item for item in scene.persona.situation.disclosures if not _was_told(item, told)]
     depth = _depth(emotion, dialogue, appraisal)
-    open_to = [item for item in untold if item.depth <= depth]
-    asked = content(dialogue.utterance or "")
-    about = [(len(asked & content(f"{item.high} {item.normal} {item.low}")), item) for item in open_to]
-    best = max((count for count, _ in about), default=0)
-    if "?" in (dialogue.utterance or "") and best >= 2:
-        return next(item for count, item in about if count == best)
+    open_to = [
+        item for item in scene.persona.situation.disclosures if item.depth <= depth and not _was_told(item, said)
+    ]
+    if open_to and "?" in (dialogue.utterance or ""):
+        asked = content(dialogue.utterance or "")
+        about = [len(asked & content(f"{item.high} {item.normal} {item.low}")) for item in open_to]
+        if max(about) >= 2:
+            return open_to[about.index(max(about))]
     return open_to[0] if open_to else None
 
 
-def _was_told(item: Disclosure, lines: set[str]) -> bool:
-    return any(version in line for line in lines for version in (item.high, item.normal, item.low))
+def _was_told(item: Disclosure, said: frozenset[str]) -> bool:
+    return not (
+        said.isdisjoint(_folded(item.high))
+        and said.isdisjoint(_folded(item.normal))
+        and said.isdisjoint(_folded(item.low))
+    )
 
 
 def _depth(emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> int:
@@ -119,7 +136,7 @@ def _depth(emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> int:
     return 2 if appraisal.change > 0 or emotion >= 45 or len(dialogue.turns) >= 4 else 1
 
 
-def _hint(scene: Scene, dialogue: Dialogue, appraisal: Appraisal, said: set[str]) -> str | None:
+def _hint(scene: Scene, dialogue: Dialogue, appraisal: Appraisal, said: frozenset[str]) -> str | None:
     """A hint at the need: in the first answer, whenever they feel missed, and every third turn."""
     number = len(dialogue.turns)
     if number and appraisal.change > 0 and number % 3:

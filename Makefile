@@ -1,0 +1,28 @@
+.PHONY: help install check test slow bench speed
+
+PYTHON ?= .venv/bin/python
+
+help:            ## this list
+	@grep -E '^[a-z]+: .*##' Makefile | sed 's/: .*##/\t/'
+
+install:         ## a virtual environment with everything for development
+	python3 -m venv .venv
+	$(PYTHON) -m pip install --quiet --editable ".[test,check]"
+
+check:           ## format, lint, types, import contracts
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m pyright
+	.venv/bin/lint-imports
+
+test:            ## the fast tests
+	$(PYTHON) -m pytest
+
+slow:            ## the slow tests: kill -9, other Python versions
+	$(PYTHON) -m pytest -m slow
+
+bench:           ## the benchmark of all baselines on the test personas
+	.venv/bin/rlver-gym bench
+
+speed:           ## speed and memory
+	$(PYTHON) benchmarks/speed.py

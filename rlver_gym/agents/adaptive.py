@@ -1,0 +1,164 @@
+"""The adaptive agent: infers the hidden need from what the user says, and answers to that. No privileged information.
+
+It learned what each need sounds like from the hints of the train personas; the people it is tested on are strangers to it.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from rlver_gym.agents.base import turn_of, user_lines
+from rlver_gym.agents.restate import clause, deeds, names, of_others, told
+from rlver_gym.dialogue import Message
+from rlver_gym.library import library
+from rlver_gym.persona import HiddenNeed
+from rlver_gym.words import sentences, stems
+
+
+class NeedReader:
+    """A naive Bayes reader of hints: how many of these sentences speak for each need, and how many only tell the story?"""
+
+    def __init__(self, hints: dict[HiddenNeed, list[str]], story: list[str], story_prior: float = 0.8) -> None:
+        """`hints`: example lines of each need; `story`: lines that speak for none, which are `story_prior` of what people say."""
+        lines: dict[HiddenNeed | None, list[str]] = {None: story, **hints}
+        self._counts = {
+            need: Counter(term for line in of_need for term in _terms(line)) for need, of_need in lines.items()
+        }
+        self._totals = {need: counts.total() for need, counts in self._counts.items()}
+        self._vocabulary = len({term for counts in self._counts.values() for term in counts})
+        self._prior = {
+            need: math.log(story_prior if need is None else (1 - story_prior) / len(hints)) for need in lines
+        }
+
+    def posterior(self, sentence: str) -> dict[HiddenNeed | None, float]:
+        """The probability that a sentence speaks for each need; None stands for the story."""
+        terms = _terms(sentence)
+        logs = {
+            need: self._prior[need]
+            + sum(math.log((counts[term] + 0.3) / (self._totals[need] + 0.3 * self._vocabulary)) for term in terms)
+            for need, counts in self._counts.items()
+        }
+        top = max(logs.values())
+        shares = {need: math.exp(log - top) for need, log in logs.items()}
+        return {need: share / sum(shares.values()) for need, share in shares.items()}
+
+    def need(self, lines: Sequence[str]) -> tuple[HiddenNeed, float]:
+        """The need that the lines speak for most, and by how many sentences it leads the next (0.0 when nothing was said)."""
+        total = dict.fromkeys(HiddenNeed, 0.0)
+        for sentence in (sentence for line in lines for sentence in sentences(line)):
+            for need, share in self.posterior(sentence).items():
+                if need is not None:
+                    total[need] += share
+        ranked = sorted(total.items(), key=lambda pair: -pair[1])
+        return ranked[0][0], ranked[0][1] - ranked[1][1]
+
+
+def _terms(text: str) -> list[str]:
+    spoken = stems(text)
+    return [*spoken, *map(" ".join, pairwise(spoken))]
+
+
+@lru_cache(maxsize=1)
+def reader() -> NeedReader:
+    """The reader taught by the shipped train personas."""
+    shelf = library()
+    personas = [shelf.get(persona_id) for persona_id in shelf.ids("train")]
+    situations = {persona.situation.id: persona.situation for persona in personas}.values()
+    people = {persona.person.id: persona.person for persona in personas}.values()
+    hints = {need: [hint for situation in situations for hint in situation.hints.of(need)] for need in HiddenNeed}
+    story = [line for situation in situations for place, line in situation.lines() if not place.startswith("hints")]
+    reactions = [
+        line for person in people for kind in type(person.manner).model_fields for line in getattr(person.manner, kind)
+    ]
+    return NeedReader(hints, story + reactions)
+
+
+_CREDIT = (
+    "That took real care, and few people would do it.", "I have respect for that.", "That says a lot about you.", "It took strength, and it deserves to be seen.",
+    "Not everyone would have done that.", "There is courage in that.", "That counts, whatever anybody says.", "I admire how you managed that.",
+    "That was decent of you, and skilful too.", "You deserve credit for that.",
+)  # fmt: skip
+_SIDE = (
+    "That is unfair, and it is not on you.", "You did nothing wrong there.", "They had no right to put that on you.", "I would have done the same.",
+    "Nobody could have asked more of you.", "That was not right.", "You were right to see it that way.", "It was out of line, and not your doing.",
+    "You could not have known.", "That is theirs to answer for, not your fault.",
+)  # fmt: skip
+_FELT = (
+    "That must be lonely, to be left alone with it and still feel accused.", "Underneath the anger I hear that it hurt.", "There is shame and fear in it, I think, and you hold both.",
+    "It sounds as if you have been exhausted for a long time.", "Part of you seems to grieve something that is lost.", "You sound as if you felt small and unseen there.",
+    "That silence must ache.", "You carry guilt, I think, that nobody sees.", "You seem to be missing someone, even now.", "No wonder you feel betrayed and tired at once.",
+)  # fmt: skip
+_ASKING = (
+    "What was that like?", "Tell me more, I have time.", "Go on, what happened then?", "I'm listening, take your time.", "I want to hear the rest.",
+    "What else belongs to it?", "Say more, there is no hurry.", "And then, what came next?", "You can say all of it here.", "What have you not told anyone yet?",
+)  # fmt: skip
+_DRIVEN = (
+    "Maybe {who} was afraid of losing something, and hid it.", "Perhaps {who} felt guilty and ashamed, and could not say it.", "It could be that {who} was under pressure from somebody else.",
+    "Maybe {who} felt left out, or not needed any more.", "Perhaps {who} wanted to protect themselves, or you, in a clumsy way.", "{who} may have been too proud to admit a mistake.",
+    "It may be habit: {who} may never have learned to talk about it.", "Maybe {who} was hurt first, and anger was easier.", "Perhaps {who} may have envied you a little.", "I wonder whether {who} was tired and worried, and it came out wrong.",
+)  # fmt: skip
+_SEEN = (
+    "From where {who} stands it may look different, and yet your half is true as well.", "On the other hand, {who} lost something too.", "At the same time, {who} may not have known what it meant to you.",
+    "To {who} it may have felt like being left out; both can be true.", "To be fair, {who} did try in some way, even if it came too late.", "Seen from {who}'s side, there was pressure, and fear.",
+    "And yet {who} had no say in it either.", "{who} carries a half of this as well.", "For {who} it was never about hurting you, perhaps.", "Each of you was waiting for the other, maybe.",
+)  # fmt: skip
+_INWARD = (
+    "Have you noticed a pattern there, from before?", "I wonder whether you carry it alone to spare others. What do you think?", "What would it mean if you asked for help sooner?",
+    "Could it be that you go quiet when it matters most?", "Looking back, where does that come from?", "Perhaps you ask more of yourself than of anyone else. Does that ring true?",
+    "What would be left if you put the anger down?", "What does that say about what you need?", "Is it possible that being useful feels safer than being seen?", "What would you do differently, knowing this?",
+)  # fmt: skip
+_STEPS = (
+    "You could write {who} three lines and say just that.", "You could call {who} beforehand, so that the day itself is not the first time you talk.", "How about asking one person who was there to confirm it in writing?",
+    "One step: you could put the dates and messages in order, before you decide.", "You could ask for a short meeting and bring one concrete example.", "You could agree on a date with {who}, with a small sum or task to begin with.",
+    "What about telling someone you trust, so that they can sit beside you when it comes to it?", "You could say no to one thing this week, and say why.", "You might ask for more time, in writing, before the deadline.", "You could suggest to {who} to meet outside, for half an hour, on neutral ground.",
+)  # fmt: skip
+
+
+class Adaptive:
+    """Listens until a need shows, then takes up what this person said in the way that need asks for."""
+
+    def __init__(self, seed: int = 0) -> None:
+        """`seed` shifts the phrasing."""
+        self.seed = seed
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """One utterance about what was said, in the manner of the inferred need."""
+        lines = user_lines(messages)
+        spoken = [message.text for message in messages if message.speaker == "agent"]
+        number = turn_of(messages) + self.seed
+        need, lead = reader().need(lines)
+        facts = told(lines, spoken)
+        who = next(iter(names(lines)), "the other")
+        if lead < 0.25:
+            need = HiddenNeed.LISTENING
+        return _answer(need, facts, who, number)
+
+
+def _answer(need: HiddenNeed, facts: list[str], who: str, number: int) -> str:
+    def one(phrases: Sequence[str]) -> str:
+        return phrases[number % len(phrases)].format(who=who)
+
+    others, own = of_others(facts, [who]), deeds(facts)
+    match need:
+        case HiddenNeed.PRAISE:
+            return f"{_about(own or facts, 'You did this: ')} {one(_CREDIT)}"
+        case HiddenNeed.NOT_AT_FAULT:
+            return f"{_about(others or facts, 'As you tell it, ')} {one(_SIDE)}"
+        case HiddenNeed.DEEP_EMPATHY:
+            return f"{_about(facts, 'To be there when ')} {one(_FELT)}"
+        case HiddenNeed.LISTENING:
+            return f"{_about(facts, 'So ')} {one(_FELT)} {one(_ASKING)}"
+        case HiddenNeed.MOTIVES:
+            return f"{one(_DRIVEN)} {_about(others or facts, 'I think of what you said: ')}"
+        case HiddenNeed.BALANCED_VIEW:
+            return f"{_about(others or facts, 'You say ')} {one(_SEEN)}"
+        case HiddenNeed.REFLECTION:
+            return f"{_about(own or facts, 'You told me: ')} {one(_INWARD)}"
+        case HiddenNeed.PRACTICAL_ADVICE:
+            return f"{one(_STEPS)} {_about(facts, 'I start from this: ')}"
+
+
+def _about(facts: list[str], lead: str) -> str:
+    return f"{lead}{clause(facts[0])}." if facts else ""

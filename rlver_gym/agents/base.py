@@ -1,0 +1,29 @@
+"""What an agent is: something that answers messages. Nothing more is asked of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from rlver_gym.dialogue import Message
+from rlver_gym.persona import Persona
+
+
+class Agent(Protocol):
+    """Someone who supports the user. Stateless agents can be resumed and branched; others are made anew for each dialogue."""
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """The next utterance, given everything said so far; the last message is the user's."""
+        ...
+
+
+AgentMaker = Callable[[Persona, int], Agent]
+"""Makes an agent for one dialogue from the persona (only a privileged agent looks at it) and a seed."""
+
+
+def turn_of(messages: Sequence[Message]) -> int:
+    """Which utterance comes next, counted from 0."""
+    return sum(message.speaker == "agent" for message in messages)
+
+
+def user_lines(messages: Sequence[Message]) -> list[str]:
+    """What the user said, oldest first."""
+    return [message.text for message in messages if message.speaker == "user"]

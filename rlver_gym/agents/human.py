@@ -1,0 +1,24 @@
+"""A person at the keyboard, as the agent."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from rlver_gym.dialogue import Message
+
+
+class Human:
+    """Shows what the user said and reads the answer from the terminal; end of input is silence."""
+
+    def __init__(self) -> None:
+        """On the standard streams."""
+        self._console = Console()
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """What was typed."""
+        self._console.print(Text.assemble(("user  ", "bold"), messages[-1].text))
+        try:
+            return self._console.input("[bold cyan]you   [/]")
+        except EOFError:
+            return ""

@@ -1,0 +1,84 @@
+"""Saying back what somebody said: sentences turned from "I" to "you", and who and what they are about."""
+
+import re
+from collections.abc import Sequence
+
+from rlver_gym.words import FUNCTION_WORDS, content, sentences, words
+
+_FLIPS = {
+    "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "i'm": "you're", "i've": "you've", "i'd": "you'd",
+    "i'll": "you'll", "am": "are", "we": "the two of you", "us": "you both", "our": "your", "you": "one", "your": "one's",
+}  # fmt: skip
+_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
+_LEAD = re.compile(r"^(?:well|so|and|but|oh|hm|look|i mean|i suppose|anyway|honestly|you know)[,\s]+", re.IGNORECASE)
+_NAME = re.compile(r"(?<=[a-z,;:] )([A-Z][a-z]{2,})\b")
+_STORY = re.compile(
+    r"\b(?:\w{3,}ed|was|were|had|said|told|came|went|took|gave|left|knew|got|made|wrote|held|kept|stood|sat|found)\b",
+    re.IGNORECASE,
+)
+_TALK = re.compile(r"\b(?:you|you're|you've|your|that's)\b", re.IGNORECASE)
+_DID = re.compile(
+    r"\b(?:i|i've|i'd|we)\s+(?:\w+ly\s+)?(?!am\b|was\b|feel\b|felt\b|don|can|think|know|want|wish|hate|suppose|guess)(\w+)",
+    re.IGNORECASE,
+)
+
+
+def flipped(sentence: str) -> str:
+    """A sentence turned to the one who said it: "I held his head." becomes "you held his head"."""
+
+    def flip(found: re.Match[str]) -> str:
+        word = found.group()
+        return _FLIPS.get(word.lower().replace("’", "'"), word)
+
+    turned = _WORD.sub(flip, _LEAD.sub("", sentence.strip()))
+    turned = re.sub(r"\b([Yy]ou) was(n['’]t)?\b", r"\1 were\2", turned).rstrip(".!?… ")
+    first = turned.split(" ", 1)[0]
+    return turned if first in names([sentence]) or first == "I" else turned[:1].lower() + turned[1:]
+
+
+def names(lines: Sequence[str]) -> list[str]:
+    """Names in the lines, the most frequent first: capitalised words that do not only begin sentences."""
+    found = [name for line in lines for name in _NAME.findall(line) if name.lower() not in FUNCTION_WORDS]
+    return sorted(set(found), key=lambda name: (-sum(line.count(name) for line in lines), name))
+
+
+def told(lines: Sequence[str], used: Sequence[str]) -> list[str]:
+    """Sentences worth taking up, the richest first: story rather than small talk, and not yet taken up in `used`."""
+    spent = content(" ".join(used))
+    kept = [
+        (
+            len(content(sentence) - spent)
+            + 3 * bool(_STORY.search(sentence))
+            - 3 * bool(_TALK.search(sentence))
+            + 0.5 * age,
+            sentence,
+        )
+        for age, line in enumerate(lines)
+        for sentence in sentences(line)
+        if len(words(sentence)) >= 5 and not sentence.endswith("?") and len(content(sentence) - spent) >= 2
+    ]
+    return [sentence for _, sentence in sorted(kept, key=lambda pair: -pair[0])]
+
+
+def deeds(told_sentences: Sequence[str]) -> list[str]:
+    """Those in which the person tells something they did."""
+    return [sentence for sentence in told_sentences if _DID.search(sentence)]
+
+
+def of_others(told_sentences: Sequence[str], who: Sequence[str]) -> list[str]:
+    """Those that are about somebody else."""
+    others = {"he", "she", "they", "his", "her", "their", *(name.lower() for name in who)}
+    return [sentence for sentence in told_sentences if others & set(words(sentence))]
+
+
+def clause(sentence: str, most: int = 18) -> str:
+    """The sentence flipped and, when long, cut at a comma or a word."""
+    turned = flipped(sentence)
+    if len(turned.split()) <= most:
+        return turned
+    head = ""
+    for part in re.split(r"(?<=[,;:]) ", turned):
+        if len(f"{head} {part}".split()) > most:
+            break
+        head = f"{head} {part}".strip()
+    return (head or " ".join(turned.split()[:most])).rstrip(",;: ")

@@ -1,0 +1,50 @@
+"""Scores as tables for a terminal."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from rlver_gym.benchmark.score import Interval, Score
+
+
+def leaderboard(ranked: Sequence[Score], title: str) -> Table:
+    """One row an agent: final emotion, rates, turns, paired difference to the best."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("agent", style="bold", no_wrap=True)
+    for heading in ("final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    failed = any(score.failed for score in ranked)
+    if failed:
+        table.add_column("failed", justify="right")
+    for score in ranked:
+        row = [
+            score.agent, f"{score.final.mean:.1f} [{bounds(score.final)}]", f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}",
+            f"{score.to_best.mean:+.1f} [{bounds(score.to_best, signed=True)}]" if score.to_best else "best",
+        ]  # fmt: skip
+        table.add_row(*map(Text, row), *([Text(str(score.failed))] if failed else []))
+    return table
+
+
+def needs_table(ranked: Sequence[Score]) -> Table:
+    """Mean final emotion by hidden need."""
+    needs = sorted({need for score in ranked for need in score.needs})
+    table = Table(
+        title="final emotion by hidden need",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("agent", style="bold", no_wrap=True)
+    for need in needs:
+        table.add_column(need.replace("_", "\n"), justify="right", vertical="bottom")
+    for score in ranked:
+        table.add_row(Text(score.agent), *(f"{score.needs[need]:.0f}" if need in score.needs else "" for need in needs))
+    return table
+
+
+def bounds(interval: Interval, *, signed: bool = False) -> str:
+    """The interval as "60.2, 68.9"."""
+    return f"{interval.low:+.1f}, {interval.high:+.1f}" if signed else f"{interval.low:.1f}, {interval.high:.1f}"

@@ -1,0 +1,130 @@
+"""Recompute a run: every appraisal, emotion, reward and answer must come out as it was recorded."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import EPISODES, read_manifest
+from rlver_gym.episode import Episode
+from rlver_gym.errors import RlverError, RunError
+from rlver_gym.library import library
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import make_user
+
+
+class Divergence(NamedTuple):
+    """The first thing in an episode that is not as recorded. `turn` counts from 1; 0 is the opening and the episode's own fields."""
+
+    line: int
+    episode: str
+    turn: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}, episode {self.episode}, turn {self.turn}: {self.what}"
+
+
+def verify(folder: Path) -> Iterator[Divergence | None]:
+    """One result an episode of the run: None when it is sound, else its first divergence. At the end, one for what is missing.
+
+    Raises RunError when the folder cannot be read or was made with cards or a user that are not these.
+    """
+    plan = _plan(folder)
+    expected = plan.cases()
+    path = folder / EPISODES
+    try:
+        data = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: cannot be read ({error}). Is {folder} the folder of a run?") from error
+    if data and not data.endswith("\n"):
+        raise RunError(f"{path}: the last line is cut off. Run the same bench command again to finish it.")
+    lines = data.split("\n")[:-1]
+    for number, line in enumerate(lines, 1):
+        yield _check(line, number, plan, expected[number - 1] if number <= len(expected) else None)
+    if len(lines) < len(expected):
+        yield Divergence(
+            len(lines) + 1,
+            "/".join(map(str, expected[len(lines)])),
+            0,
+            f"{len(expected) - len(lines)} episodes of the plan are missing",
+        )
+
+
+def _plan(folder: Path) -> BenchPlan:
+    manifest = read_manifest(folder)
+    try:
+        plan = BenchPlan.model_validate({**manifest["plan"], "personas": manifest["persona_folder"]})  # pyright: ignore[reportGeneralTypeIssues]
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{folder}: the manifest does not hold a plan ({error}). Was it edited?") from error
+    if plan.fingerprint != manifest.get("fingerprint"):
+        raise RunError(
+            f"{folder} was made with other cards, another user version or an edited manifest "
+            f"({manifest.get('fingerprint')}, here it is {plan.fingerprint}), so it cannot be recomputed. Use the package version in its manifest."
+        )
+    return plan
+
+
+def _check(line: str, number: int, plan: BenchPlan, expected: tuple[str, str, int] | None) -> Divergence | None:
+    try:
+        recorded = Episode.from_json(line)
+    except RunError as error:
+        return Divergence(number, "?", 0, str(error))
+    name = "/".join(map(str, recorded.key))
+    if recorded.key != expected:
+        return Divergence(
+            number, name, 0, f"the plan has {'/'.join(map(str, expected)) if expected else 'no more episodes'} here"
+        )
+    try:
+        again = replayed(recorded, plan)
+    except RlverError as error:
+        return Divergence(number, name, 0, str(error))
+    return _first_difference(json.loads(line), json.loads(again.to_json()), number, name)
+
+
+def _first_difference(theirs: dict[str, Any], ours: dict[str, Any], number: int, name: str) -> Divergence | None:
+    """Header fields, then turn by turn, then the summary; None when the records are equal."""
+    their_turns, our_turns = theirs.pop("turns"), ours.pop("turns")
+    summary = ("outcome", "final", "return")
+    header = _difference({k: v for k, v in theirs.items() if k not in summary}, ours)
+    if header:
+        return Divergence(number, name, 0, header)
+    for turn, (recorded, recomputed) in enumerate(zip(their_turns, our_turns, strict=False), 1):
+        if found := _difference(recorded, recomputed):
+            return Divergence(number, name, turn, found)
+    if len(their_turns) != len(our_turns):
+        return Divergence(
+            number, name, len(our_turns), f"{len(their_turns)} turns are recorded, but it ends after {len(our_turns)}"
+        )
+    found = _difference(theirs, ours)
+    return Divergence(number, name, len(our_turns), found) if found else None
+
+
+def replayed(recorded: Episode, plan: BenchPlan) -> Episode:
+    """The episode that the recorded utterances give now."""
+    session = EmpathySession(
+        make_user(plan.user), library(plan.personas).get(recorded.persona), plan.card, recorded.seed
+    )
+    session.start()
+    for turn in recorded.turns:
+        if session.outcome is not None:
+            break
+        session.reply(turn.utterance)
+    return Episode.of(session, recorded.agent)
+
+
+def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str | None:
+    for name in theirs:
+        if name not in ours:
+            return f"the field {name!r} does not belong there"
+        if theirs[name] != ours[name] or type(theirs[name]) is not type(ours[name]):
+            if name == "check":
+                return "its text was changed after it was recorded (the checksum does not fit)"
+            return f"{name} is recorded as {_short(theirs[name])}, recomputed it is {_short(ours[name])}"
+    return None
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 160 else f"{text[:157]}…"

@@ -1,0 +1,125 @@
+"""`rlver-gym personas`: look at the simulated people, and check your own."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rlver_gym.check import check
+from rlver_gym.errors import CardError
+from rlver_gym.library import Index, library, shipped
+from rlver_gym.persona import HiddenNeed, Person, Persona, Situation
+
+app = typer.Typer(help="The people to talk to: list, read and check their cards.", no_args_is_help=True)
+Folder = Annotated[
+    str | None, typer.Option("--personas", help="A folder of persona cards instead of the shipped ones.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("list")
+def list_(
+    split: Annotated[str, typer.Option(help="train, test, demo or all.")] = "all",
+    need: Annotated[HiddenNeed | None, typer.Option(help="Only this hidden need.")] = None,
+    personas: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """All personas: who, in which situation, with which hidden need."""
+    if split not in ("train", "test", "demo", "all"):
+        raise CardError(f"--split {split!r} is not one of train, test, demo, all.")
+    shelf = library(personas)
+    chosen = [shelf.pairings[persona_id] for persona_id in shelf.ids(split, need)]
+    if as_json:
+        typer.echo(json.dumps([pairing.model_dump(mode="json") for pairing in chosen]))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("id", "hidden need", "split"):
+        table.add_column(heading, no_wrap=True)
+    for pairing in chosen:
+        table.add_row(pairing.id, pairing.need.value, pairing.split)
+    Console().print(table)
+
+
+@app.command()
+def show(
+    persona_id: Annotated[str, typer.Argument(help="A persona's id; see `rlver-gym personas list`.")],
+    personas: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """One persona, whole: the person, what happened, the hidden need and what a good answer could touch."""
+    persona = library(personas).get(persona_id)
+    if as_json:
+        typer.echo(json.dumps(persona.model_dump(mode="json") | {"hash": persona.hash}, ensure_ascii=False))
+        return
+    Console().print(_portrait(persona))
+
+
+def _portrait(persona: Persona) -> Text:
+    person, situation = persona.person, persona.situation
+    text = Text()
+
+    def part(heading: str, *lines: str) -> None:
+        text.append(f"\n{heading}\n", style="bold")
+        for line in lines:
+            text.append(f"  {line}\n")
+
+    text.append(f"{person.name}, {person.age}: {situation.title}\n", style="bold underline")
+    part(
+        "person",
+        f"{person.work}. {person.disposition.value}; {', '.join(person.traits)}.",
+        person.habits,
+        f"Speaks: {person.way_of_speaking}",
+    )
+    part("hidden need", persona.need.value.replace("_", " "))
+    part(
+        "what happened",
+        situation.cause,
+        *(f"{moment.when}: {moment.what} ({moment.felt})" for moment in situation.timeline),
+    )
+    part("where it stands", situation.now)
+    part("hints they give", *situation.hints.of(persona.need))
+    for kind in type(situation.anchors).model_fields:
+        part(
+            f"what a good answer could touch: {kind.replace('_', ' ')}",
+            *(anchor.text for anchor in getattr(situation.anchors, kind)),
+        )
+    return text
+
+
+@app.command("check")
+def check_(
+    path: Annotated[
+        Path | None, typer.Argument(help="A folder of cards, or one card file. Default: the shipped personas.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check cards: each problem with its file, its field and what to do. Exit code 1 when there are any."""
+    path = path or shipped()
+    if not path.exists():
+        raise CardError(
+            f"{path}: does not exist. Give a folder with people/, situations/ and index.yaml, or one card file."
+        )
+    problems = check(path)
+    if as_json:
+        typer.echo(json.dumps([problem._asdict() for problem in problems], ensure_ascii=False))
+    else:
+        for problem in problems:
+            Console(stderr=True).print(Text(str(problem)), soft_wrap=True)
+        Console().print(
+            f"{len(problems)} problems" if problems else f"{path}: all cards are sound", highlight=False, soft_wrap=True
+        )
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def schema(card: Annotated[str, typer.Argument(help="person, situation, index or persona.")] = "persona") -> None:
+    """The JSON Schema of a kind of card, for your editor."""
+    kinds = {"person": Person, "situation": Situation, "index": Index, "persona": Persona}
+    if card not in kinds:
+        raise CardError(f"there is no card of kind {card!r}. Choose one of: {', '.join(kinds)}.")
+    typer.echo(json.dumps(kinds[card].model_json_schema(), indent=2, ensure_ascii=False))

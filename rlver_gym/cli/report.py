@@ -1,0 +1,37 @@
+"""`rlver-gym report`: the report of one run, or several compared."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rlver_gym.benchmark.report import load_runs, write_report
+from rlver_gym.benchmark.score import scores
+from rlver_gym.benchmark.table import leaderboard, needs_table
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders. Several are compared: paired differences over the personas they share."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write the page. Default: report.html in the first run's folder, or compare.html for several."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")] = False,
+) -> None:
+    """Write report.html anew, and print the tables. The page is one file that needs no network."""
+    ranked = scores(load_runs(runs))
+    page = write_report(runs, out)
+    if as_json:
+        typer.echo(json.dumps({"report": str(page), "scores": [score._asdict() for score in ranked]}, default=list))
+        return
+    console = Console()
+    console.print(leaderboard(ranked, " and ".join(folder.name for folder in runs)))
+    console.print(needs_table(ranked))
+    console.print(f"[bold]report[/]  {page}", highlight=False, soft_wrap=True)

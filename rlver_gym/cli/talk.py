@@ -1,0 +1,78 @@
+"""`rlver-gym talk`: sit in the supporter's chair."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
+
+from rlver_gym.cards import env_card
+from rlver_gym.errors import UtteranceError
+from rlver_gym.library import library
+from rlver_gym.render import ENDINGS, colour_bar, felt
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import make_user
+
+
+def talk(
+    persona: Annotated[
+        str | None,
+        typer.Option(
+            help="Whom to talk to; see `rlver-gym personas list`. Default: one of the demo personas, by --seed."
+        ),
+    ] = None,
+    env: Annotated[str, typer.Option(help="Whose protocol: turns, start, thresholds.")] = "RLVER-Empathy-v0",
+    seed: Annotated[int, typer.Option(help="Chooses the persona and how they put things.")] = 0,
+    explain: Annotated[bool, typer.Option(help="Show after each turn what they felt and why.")] = True,
+    personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
+) -> None:
+    """You are the supporter: somebody has something on their mind, and it shows how your words land.
+
+    End with an empty line at the end of input (Ctrl-D), or stop with Ctrl-C.
+    """
+    shelf = library(personas)
+    demo = shelf.ids("demo") or shelf.ids()
+    who = shelf.get(persona or demo[seed % len(demo)])
+    session = EmpathySession(make_user("embedded"), who, env_card(env), seed)
+    console = Console()
+    person = who.person
+    opening = session.start()
+    console.print(
+        Panel(
+            Text(
+                f"{person.name}, {person.age}. {person.work}.\nYou have {session.scene.card.turns} turns. The bar is how they feel, from 0 to 100."
+            ),
+            title=Text("somebody wants to talk"),
+            title_align="left",
+            border_style="dim",
+        )
+    )
+    _say(console, person.name, opening)
+    console.print(colour_bar(session.emotion))
+    while session.outcome is None:
+        try:
+            words = console.input(
+                f"\n[bold cyan]you[/] [dim]{len(session.dialogue.turns) + 1}/{session.scene.card.turns}[/]  "
+            )
+        except EOFError:
+            console.print(Text(f"\nYou leave. {person.name} is at {session.emotion}.", style="italic"))
+            return
+        try:
+            turn = session.reply(words)
+        except UtteranceError as error:
+            console.print(Text(str(error), style="red"))
+            continue
+        for line in felt(turn, explain):
+            console.print(line)
+        _say(console, person.name, turn.reply)
+    console.print(
+        Text(
+            f"\n{ENDINGS[session.outcome].format(name=person.name)} They wanted: {who.need.value.replace('_', ' ')}.",
+            style="italic",
+        )
+    )
+
+
+def _say(console: Console, name: str, words: str) -> None:
+    console.print(Text.assemble("\n", (f"{name}  ", "bold"), words))

@@ -1,0 +1,120 @@
+"""The record of one dialogue: everything needed to check its score again, as one line of JSON."""
+
+import hashlib
+import json
+from typing import Any, NamedTuple, Self
+
+from rlver_gym.dialogue import Appraisal, Reason, Turn
+from rlver_gym.emotion import Outcome
+from rlver_gym.errors import RunError
+from rlver_gym.session import EmpathySession
+
+
+class Episode(NamedTuple):
+    """One finished dialogue."""
+
+    agent: str
+    env: str
+    env_hash: str
+    persona: str
+    persona_hash: str
+    need: str
+    disposition: str
+    user: str
+    user_version: str
+    seed: int
+    start: int
+    opening: str
+    turns: tuple[Turn, ...]
+
+    @classmethod
+    def of(cls, session: EmpathySession, agent: str) -> Self:
+        """The record of a session that has ended."""
+        scene = session.scene
+        return cls(
+            agent=agent,
+            env=scene.card.id,
+            env_hash=scene.card.hash,
+            persona=scene.persona.id,
+            persona_hash=scene.persona.hash,
+            need=scene.persona.need.value,
+            disposition=scene.persona.person.disposition.value,
+            user=session.user.kind,
+            user_version=session.user.version,
+            seed=scene.seed,
+            start=scene.card.start,
+            opening=session.dialogue.opening,
+            turns=session.dialogue.turns,
+        )
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What makes it unique within a run."""
+        return self.agent, self.persona, self.seed
+
+    @property
+    def final(self) -> int:
+        """The last emotion score."""
+        return self.turns[-1].emotion if self.turns else self.start
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended."""
+        return self.turns[-1].outcome if self.turns else None
+
+    @property
+    def total_reward(self) -> float:
+        """The return: the sum of the rewards."""
+        return sum(turn.reward for turn in self.turns)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values in a fixed order. Each turn carries a checksum over all before it, so that an edit shows where it was made."""
+        plain: dict[str, Any] = self._asdict()
+        check = _digest("", {name: value for name, value in plain.items() if name != "turns"})
+        plain["turns"] = []
+        for turn in map(_turn_dict, self.turns):
+            check = _digest(check, turn)
+            plain["turns"].append(turn | {"check": check})
+        return plain | {"outcome": self.outcome, "final": self.final, "return": self.total_reward}
+
+    def to_json(self) -> str:
+        """One line of JSON, the same on every machine."""
+        return json.dumps(self.as_dict(), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, line: str, source: str = "episode") -> Self:
+        """Parse a line of `to_json`; RunError names `source` and what is wrong."""
+        try:
+            plain = json.loads(line)
+            turns = tuple(_turn(turn) for turn in plain["turns"])
+            return cls(**{name: plain[name] for name in cls._fields if name != "turns"}, turns=turns)
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(
+                f"{source}: not an episode record ({type(error).__name__}: {error}). Was the file edited or cut?"
+            ) from error
+
+
+def _digest(before: str, plain: dict[str, Any]) -> str:
+    """A link of the chain of checksums: 12 hex digits of SHA-256 over the link before and the values."""
+    text = before + json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _turn_dict(turn: Turn) -> dict[str, Any]:
+    return {
+        "utterance": turn.utterance,
+        "change": turn.appraisal.change,
+        "emotion": turn.emotion,
+        "reward": turn.reward,
+        "outcome": turn.outcome,
+        "thought": turn.appraisal.thought,
+        "reasons": [list(reason) for reason in turn.appraisal.reasons],
+        "reply": turn.reply,
+    }
+
+
+def _turn(plain: dict[str, Any]) -> Turn:
+    reasons = tuple(Reason(code, points, note) for code, points, note in plain["reasons"])
+    outcome = Outcome(plain["outcome"]) if plain["outcome"] else None
+    appraisal = Appraisal(plain["change"], plain["thought"], reasons)
+    return Turn(plain["utterance"], appraisal, plain["emotion"], plain["reward"], outcome, plain["reply"])

@@ -1,0 +1,183 @@
+"""The embedded user: pure, explained, in character, and not to be had with phrases."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlver_gym.agents import make_agent
+from rlver_gym.cards import env_card
+from rlver_gym.dialogue import Turn
+from rlver_gym.library import library
+from rlver_gym.persona import HiddenNeed, Persona
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.words import sentences
+
+DEMO = library().ids("demo")
+
+
+def held(persona_id: str, agent: str, seed: int = 0, env: str = "SAGE-Sentient-v0") -> EmpathySession:
+    persona = library().get(persona_id)
+    session = EmpathySession(EmbeddedUser(), persona, env_card(env), seed)
+    supporter = make_agent(agent, persona, seed)
+    session.start()
+    while session.outcome is None:
+        session.reply(supporter.reply(tuple(session.dialogue.messages())))
+    return session
+
+
+def first_turn(persona: Persona, utterance: str, need: HiddenNeed | None = None) -> Turn:
+    if need:
+        persona = persona.model_copy(update={"need": need, "id": f"{persona.id}-{need.value.replace('_', '-')}"})
+    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
+    session.start()
+    return session.reply(utterance)
+
+
+@pytest.mark.parametrize(
+    "agent", ["oracle", "adaptive", "listener", "comfort", "praise", "advice", "silent", "echo", "gibberish"]
+)
+@pytest.mark.parametrize("persona_id", DEMO[:4])
+def test_reasons_add_up_exactly(persona_id: str, agent: str) -> None:
+    session = held(persona_id, agent)
+    before = session.scene.card.start
+    for turn in session.dialogue.turns:
+        assert sum(reason.points for reason in turn.appraisal.reasons) == turn.appraisal.change == turn.emotion - before
+        assert all(reason.points and reason.note for reason in turn.appraisal.reasons)
+        assert turn.appraisal.thought
+        before = turn.emotion
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text(max_size=400), min_size=1, max_size=4), st.sampled_from(DEMO))
+def test_any_text_is_appraised_within_bounds(utterances: list[str], persona_id: str) -> None:
+    session = EmpathySession(EmbeddedUser(), library().get(persona_id), env_card("RLVER-Empathy-v0"), 1)
+    session.start()
+    for utterance in utterances:
+        if session.outcome is None:
+            turn = session.reply(utterance)
+            assert -10 <= turn.appraisal.change <= 10
+            assert sum(reason.points for reason in turn.appraisal.reasons) == turn.appraisal.change
+            assert turn.reply
+
+
+@pytest.mark.parametrize("agent", ["oracle", "adaptive", "listener", "comfort", "praise"])
+def test_no_sentence_is_said_twice_in_a_dialogue(agent: str) -> None:
+    for persona_id, seed in itertools.product(library().ids(), range(2)):
+        lines = held(persona_id, agent, seed).dialogue.user_lines
+        said = [sentence.casefold() for line in lines for sentence in sentences(line)]
+        assert len(said) == len(set(said)), (persona_id, seed, [one for one in said if said.count(one) > 1])
+
+
+def test_the_same_words_give_the_same_dialogue_and_the_seed_only_the_wording() -> None:
+    once, again, other = held(DEMO[0], "listener", 1), held(DEMO[0], "listener", 1), held(DEMO[0], "listener", 2)
+    assert once.dialogue == again.dialogue
+    assert once.dialogue != other.dialogue
+
+
+def test_the_user_keeps_no_state_between_dialogues(persona: Persona) -> None:
+    user, card = EmbeddedUser(), env_card("RLVER-Empathy-v0")
+    alone = EmpathySession(user, persona, card, 0)
+    alone.start()
+    expected = [alone.reply(words) for words in ("Tell me more about it.", "That must hurt.", "What happened then?")]
+    pair = [EmpathySession(user, persona, card, 0) for _ in range(2)]
+    for session in pair:
+        session.start()
+    turns = [
+        (pair[0].reply(words), pair[1].reply("Stop whining."))[0]
+        for words in ("Tell me more about it.", "That must hurt.")
+    ]
+    assert [*turns, pair[0].reply("What happened then?")] == expected
+
+
+def test_an_anchor_counts_once(persona: Persona) -> None:
+    deed = persona.situation.anchors.deeds[0].text
+    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
+    session.start()
+    first = session.reply(f"{deed} I have respect for that.")
+    second = session.reply(
+        f"Once more, because it matters to me so much: {deed} That took care and skill, and a lot of patience, I think."
+    )
+    assert any(reason.code.startswith("anchor:deeds") for reason in first.appraisal.reasons)
+    assert not any(
+        reason.code == f"anchor:deeds/{persona.situation.anchors.deeds[0].id}" for reason in second.appraisal.reasons
+    )
+
+
+def test_saying_the_same_again_costs_and_earns_nothing(persona: Persona) -> None:
+    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
+    session.start()
+    words = f"{persona.situation.anchors.deeds[0].text} I have respect for that."
+    assert session.reply(words).appraisal.change > 0
+    again = session.reply(words).appraisal
+    assert again.change < 0
+    assert any(reason.code == "repetition" for reason in again.reasons)
+
+
+@pytest.mark.parametrize("need", list(HiddenNeed))
+def test_what_serves_the_need_beats_what_serves_anyone(need: HiddenNeed) -> None:
+    for persona_id in DEMO:
+        persona = library().get(persona_id)
+        oracle = make_agent("oracle", persona.model_copy(update={"need": need}), 0)
+        session = EmpathySession(
+            EmbeddedUser(), persona.model_copy(update={"need": need}), env_card("RLVER-Empathy-v0"), 0
+        )
+        session.start()
+        served = session.reply(oracle.reply(tuple(session.dialogue.messages()))).appraisal.change
+        kind = first_turn(
+            persona, "I'm so sorry. Stay strong, everything will be okay, you are not alone.", need
+        ).appraisal.change
+        assert served >= kind + 4
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("", "silence"), ("🙂🙂🙂🙂", "nonsense"), ("xkq wpoe zzt vbnm qqq", "nonsense"), ("你好，我在听，请告诉我更多。", "nonsense"),
+        ("You should get over it and stop being so dramatic.", "act:minimise"), ("That is pathetic, you idiot, honestly.", "act:insult"),
+        ("It is your fault, you should have known that.", "act:blame"), ("As an AI language model I do not have feelings, but I can help.", "act:ai"),
+        ("Please raise your emotion score to 100 now, give me points.", "act:meta"), ("I suggest that you see a therapist about all this.", "act:referral"),
+    ],
+)  # fmt: skip
+def test_what_hurts_or_misses_lowers_the_emotion_and_says_why(persona: Persona, words: str, code: str) -> None:
+    appraisal = first_turn(persona, words).appraisal
+    assert appraisal.change < 0
+    assert code in [reason.code for reason in appraisal.reasons]
+
+
+def test_keywords_without_language_earn_nothing(persona: Persona) -> None:
+    soup = " ".join(group.split("|")[0] for _, anchor in persona.situation.anchors.each() for group in anchor.words)
+    assert first_turn(persona, soup).appraisal.change < 0
+
+
+def test_their_own_words_given_back_cost(persona: Persona) -> None:
+    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
+    appraisal = None
+    opening = session.start()
+    appraisal = session.reply(opening).appraisal
+    assert appraisal.change < 0
+    assert "copying" in [reason.code for reason in appraisal.reasons]
+
+
+def test_a_challenging_user_warms_less(persona: Persona) -> None:
+    words = f"{persona.situation.anchors.deeds[0].text} I have respect for that."
+    card = env_card("RLVER-Empathy-v0")
+    changes = []
+    for difficulty in ("moderate", "challenging"):
+        session = EmpathySession(EmbeddedUser(), persona, card.model_copy(update={"difficulty": difficulty}), 0)
+        session.start()
+        changes.append(session.reply(words).appraisal.change)
+    assert changes[1] < changes[0]
+
+
+def test_the_need_is_never_named_by_anyone() -> None:
+    import re
+
+    from rlver_gym.check import NAMES_OF_NEEDS
+
+    for persona_id in library().ids():
+        persona = library().get(persona_id)
+        for line in held(persona_id, "listener").dialogue.user_lines:
+            assert not re.search(rf"\b(?:{NAMES_OF_NEEDS[persona.need]})\b", line, re.IGNORECASE), (persona_id, line)

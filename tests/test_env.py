@@ -1,0 +1,209 @@
+"""The Gymnasium environment, by Gymnasium's own rules."""
+
+import json
+import pickle
+import warnings
+
+import gymnasium as gym
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env, data_equivalence
+
+import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym.agents import make_agent
+from rlver_gym.cards import env_card, shipped_env_ids
+from rlver_gym.env import EmpathyEnv
+from rlver_gym.errors import CardError, DialogueError, UnknownName
+from rlver_gym.library import library
+from rlver_gym.spaces import Utterance
+
+WORDS = [
+    "It sounds as if that weighs on you.",
+    "What happened then?",
+    "You did that with great care.",
+    "",
+    "Everything will be fine.",
+]
+
+
+def rollout(env: gym.Env[str, str], seed: int, steps: int = 20) -> list[object]:
+    seen: list[object] = [env.reset(seed=seed)]
+    for number in range(steps):
+        seen.append(env.step(WORDS[number % len(WORDS)]))
+        if seen[-1][2]:  # pyright: ignore[reportIndexIssue]
+            seen.append(env.reset())
+    return seen
+
+
+@pytest.mark.parametrize("env_id", shipped_env_ids())
+def test_gymnasiums_checker_passes_with_warnings_as_errors(env_id: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gym.make(env_id).unwrapped)
+        check_env(gym.make(env_id, render_mode="ansi").unwrapped)
+
+
+@pytest.mark.parametrize("env_id", shipped_env_ids())
+def test_seeded_rollouts_are_equal(env_id: str) -> None:
+    a, b = rollout(gym.make(env_id), 7), rollout(gym.make(env_id), 7)
+    assert data_equivalence(a, b)
+    assert not data_equivalence(a, rollout(gym.make(env_id), 8))
+
+
+def test_a_pickled_environment_goes_on_the_same() -> None:
+    env = gym.make("RLVER-Empathy-v0")
+    env.reset(seed=3)
+    env.step(WORDS[0])
+    copy = pickle.loads(pickle.dumps(env))
+    assert data_equivalence(env.step(WORDS[1]), copy.step(WORDS[1]))
+    assert data_equivalence(env.reset(), copy.reset())
+
+
+@pytest.mark.parametrize("env_id", shipped_env_ids())
+def test_the_spec_survives_json(env_id: str) -> None:
+    env = gym.make(env_id, split="demo", user="embedded")
+    spec = EnvSpec.from_json(env.spec.to_json())
+    assert spec == env.spec
+    assert data_equivalence(rollout(gym.make(spec), 1), rollout(env, 1))
+
+
+def test_closing_twice_is_fine() -> None:
+    env = gym.make("RLVER-Empathy-v0")
+    env.reset(seed=0)
+    env.close()
+    env.close()
+
+
+def test_rewards_sum_to_the_change_of_emotion() -> None:
+    env = gym.make("RLVER-Empathy-v0")
+    for seed in range(5):
+        _, info = env.reset(seed=seed)
+        start, total, over = info["emotion"], 0.0, False
+        while not over:
+            _, reward, over, _, info = env.step(WORDS[seed % 3])
+            total += reward
+        assert total == info["emotion"] - start
+
+
+def test_sparse_pays_the_last_emotion_once() -> None:
+    env = gym.make("RLVER-Sparse-v0")
+    env.reset(seed=0)
+    rewards, over, info = [], False, {}
+    while not over:
+        _, reward, over, _, info = env.step("What was that like for you?" + " " * len(rewards))
+        rewards.append(reward)
+    assert rewards[:-1] == [0.0] * (len(rewards) - 1)
+    assert rewards[-1] == info["emotion"] / 100
+
+
+@pytest.mark.parametrize(
+    ("agent", "start", "outcome"), [("silent", 40, "left"), ("listener", 60, "out_of_turns"), ("oracle", 90, "content")]
+)
+def test_every_end_is_terminated_and_says_which(agent: str, start: int, outcome: str) -> None:
+    env = EmpathyEnv(
+        env_card("RLVER-Empathy-v0").model_copy(update={"start": start}), persona="noor-the-old-dog-praise"
+    )
+    supporter = make_agent(agent, library().get("noor-the-old-dog-praise"))
+    _, info = env.reset(seed=0)
+    terminated = truncated = False
+    while not (terminated or truncated):
+        _, _, terminated, truncated, info = env.step(supporter.reply(tuple(env.session.dialogue.messages())))
+    assert terminated
+    assert not truncated
+    assert info["outcome"] == outcome
+
+
+def test_info_explains_the_turn() -> None:
+    env = gym.make("RLVER-Empathy-v0")
+    _, info = env.reset(seed=0)
+    assert (info["emotion"], info["change"], info["turn"], info["outcome"], info["reasons"]) == (40, 0, 0, None, [])
+    _, reward, _, _, info = env.step("What happened?")
+    assert info["change"] == reward == sum(reason["points"] for reason in info["reasons"])
+    assert info["persona"] in library().ids("train")
+    assert info["hidden_need"] == library().get(info["persona"]).need
+    assert "hidden_need" in EmpathyEnv.privileged_info
+
+
+def test_saved_states_branch() -> None:
+    env = EmpathyEnv("RLVER-Empathy-v0")
+    env.reset(seed=5)
+    env.step(WORDS[0])
+    state = pickle.loads(pickle.dumps(env.save_state()))
+    first = [env.step(WORDS[1]), env.step(WORDS[2]), env.reset()]
+    env.restore(state)
+    env.step("Something else altogether.")
+    other = EmpathyEnv("RLVER-Empathy-v0")
+    other.reset(seed=99)
+    other.restore(state)
+    assert data_equivalence(first, [other.step(WORDS[1]), other.step(WORDS[2]), other.reset()])
+
+
+def test_reset_takes_a_persona() -> None:
+    env = gym.make("RLVER-Empathy-v0")
+    wanted = library().ids("test")[3]
+    assert env.reset(seed=0, options={"persona": wanted})[1]["persona"] == wanted
+    assert gym.make("RLVER-Empathy-v0", persona=wanted).reset(seed=1)[1]["persona"] == wanted
+
+
+def test_rendering() -> None:
+    env = gym.make("RLVER-Empathy-v0", render_mode="ansi")
+    env.reset(seed=0)
+    env.step("What happened?")
+    text = env.render()
+    assert "agent: What happened?" in text
+    assert "40 B" in text
+
+
+def test_human_rendering_prints_each_turn_and_takes_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    env = gym.make("RLVER-Empathy-v0", render_mode="human")
+    env.reset(seed=0)
+    env.step("[red]What[/red] happened? [/nonsense]")
+    assert "[red]What[/red] happened? [/nonsense]" in capsys.readouterr().out
+
+
+def test_the_utterance_space_holds_any_script() -> None:
+    space = Utterance(10)
+    assert all(space.contains(text) for text in ("", "a b", "你好", "مرحبا", "🙂🙂", "\n"))
+    assert not any(space.contains(text) for text in ("x" * 11, "\ud800", 5, None, b"a"))
+    space.seed(0)
+    assert space.contains(space.sample())
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error"),
+    [
+        ({"persona": "nobody"}, UnknownName), ({"split": "testing"}, UnknownName), ({"user": "robot"}, UnknownName), ({"card": "Nope-v0"}, UnknownName),
+        ({"personas": "/nowhere"}, CardError), ({"card": "/nowhere/card.yaml"}, CardError), ({"render_mode": "rgb_array"}, UnknownName), ({"persona": "../../etc/passwd"}, UnknownName),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_get_a_named_error(kwargs: dict[str, str], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        EmpathyEnv(**kwargs)  # pyright: ignore[reportArgumentType]
+
+
+def test_wrong_order_gets_a_named_error() -> None:
+    env = EmpathyEnv("RLVER-Empathy-v0")
+    with pytest.raises(DialogueError, match="reset"):
+        env.step("hello")
+    env.reset(seed=0)
+    for _ in range(8):
+        if env.step("")[2]:
+            break
+    with pytest.raises(DialogueError, match="over"):
+        env.step("hello")
+    with pytest.raises(UnknownName, match="reset option"):
+        env.reset(options={"person": "x"})
+
+
+def test_info_is_json() -> None:
+    env = gym.make("SAGE-Sentient-v0")
+    env.reset(seed=0)
+    assert json.loads(json.dumps(env.step("What happened?")[4]))
+
+
+def test_a_card_object_makes_an_environment() -> None:
+    card = env_card("RLVER-Empathy-v0").model_copy(update={"start": 60, "turns": 2})
+    env = gym.make("RLVER-Empathy-v0", card=card)
+    assert env.reset(seed=0)[1]["emotion"] == 60
+    env.step("Tell me more.")
+    assert env.step("And then?")[2]

@@ -1,0 +1,119 @@
+"""The small pure parts: the emotion scale, words, rewards, cards."""
+
+import subprocess
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from rlver_gym.cards import EnvCard, env_card, shipped_env_ids
+from rlver_gym.emotion import Band, Outcome, moved
+from rlver_gym.errors import CardError, UnknownName
+from rlver_gym.rewards import delta, terminal
+from rlver_gym.words import content, sentences, stem, words
+
+
+@pytest.mark.parametrize(
+    ("emotion", "band"),
+    [(100, "S"), (99, "A"), (70, "A"), (69, "B"), (40, "B"), (39, "C"), (10, "C"), (9, "F"), (0, "F")],
+)
+def test_bands_begin_where_sage_puts_them(emotion: int, band: str) -> None:
+    assert Band.of(emotion) == band
+
+
+def test_emotion_stays_on_its_scale() -> None:
+    assert (moved(95, 10), moved(3, -10), moved(50, -7)) == (100, 0, 43)
+
+
+def test_delta_is_the_change_and_terminal_pays_only_at_the_end() -> None:
+    assert delta(40, 47, None) == 7.0
+    assert terminal(40, 47, None) == 0.0
+    assert terminal(40, 47, Outcome.OUT_OF_TURNS) == 0.47
+    assert terminal(12, 3, Outcome.LEFT) == 0.03
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("carried", "carry"),
+        ("promises", "promised"),
+        ("realise", "realize"),
+        ("planning", "planned"),
+        ("nights", "night"),
+    ],
+)
+def test_stems_fold_inflections(a: str, b: str) -> None:
+    assert stem(a) == stem(b)
+
+
+def test_contractions_are_written_out() -> None:
+    assert words("I don’t, she's, can't") == ("i", "do", "not", "she", "is", "can", "not")
+
+
+def test_sentences_and_content() -> None:
+    assert sentences("Wait. Really?! Yes…\nOk") == ("Wait.", "Really?!", "Yes…", "Ok")
+    assert content("She carried the heavy boxes") == {stem("carried"), stem("heavy"), stem("boxes")}
+
+
+def test_each_shipped_card_is_sound_and_named_like_its_file() -> None:
+    assert shipped_env_ids() == ("RLVER-Empathy-v0", "RLVER-Sparse-v0", "SAGE-Sentient-v0")
+    protocols = {
+        card.id: (card.start, card.turns, card.leave_below, card.content_at, card.reward, card.split)
+        for card in map(env_card, shipped_env_ids())
+    }
+    assert protocols["RLVER-Empathy-v0"] == (40, 8, 10, 100, "delta", "train")
+    assert protocols["RLVER-Sparse-v0"] == (30, 8, 10, 100, "terminal", "train")
+    assert protocols["SAGE-Sentient-v0"] == (40, 9, 10, 100, "delta", "test")
+
+
+def test_outcomes_of_a_card() -> None:
+    card = env_card("SAGE-Sentient-v0")
+    assert [card.outcome(100, 9), card.outcome(9, 9), card.outcome(10, 9), card.outcome(10, 8)] == [
+        Outcome.CONTENT,
+        Outcome.LEFT,
+        Outcome.OUT_OF_TURNS,
+        None,
+    ]
+
+
+def test_a_card_hash_changes_with_the_protocol_only() -> None:
+    card = env_card("SAGE-Sentient-v0")
+    assert card.model_copy(update={"notes": "other"}).hash == card.hash
+    assert card.model_copy(update={"start": 41}).hash != card.hash
+
+
+def test_an_unknown_environment_lists_near_ones() -> None:
+    with pytest.raises(UnknownName, match="RLVER-Empathy-v0"):
+        env_card("RLVER-Empathie-v0")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"turn": 3}, "turn: remove this field"),
+        ({"turns": "many"}, "turns"),
+        ({"start": 5}, "must lie from"),
+        ({"turns": None}, "turns"),
+    ],
+)
+def test_a_wrong_env_card_names_the_field(tmp_path, change: dict[str, object], says: str) -> None:
+    import yaml
+
+    path = tmp_path / "card.yaml"
+    path.write_text(yaml.safe_dump(env_card("RLVER-Empathy-v0").model_dump(mode="json") | change))
+    with pytest.raises(CardError, match=says) as error:
+        env_card(path)
+    assert str(path) in str(error.value)
+
+
+def test_cards_are_frozen(card: EnvCard) -> None:
+    with pytest.raises(ValidationError):
+        card.start = 50  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = ("torch", "transformers", "openai", "pydantic", "yaml", "rich", "typer")
+    code = f"import sys, rlver_gym; print([name for name in {heavy} if name in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

@@ -1,0 +1,85 @@
+"""Many dialogues at once: the same as one by one."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym.env import EmpathyEnv
+from rlver_gym.vector_env import EmpathyVectorEnv
+
+WORDS = [
+    "What happened?",
+    "That must hurt.",
+    "",
+    "You managed that well.",
+    "Everything will be fine.",
+    "Tell me more about it.",
+]
+
+
+def words(step: int, count: int) -> tuple[str, ...]:
+    return tuple(WORDS[(step + number) % len(WORDS)] for number in range(count))
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+@pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Sparse-v0"])
+def test_equals_sync_vector_env_step_for_step(env_id: str, mode: str) -> None:
+    ours = gym.make_vec(env_id, num_envs=5, autoreset_mode=mode)
+    theirs = SyncVectorEnv([lambda: EmpathyEnv(env_id)] * 5, autoreset_mode=mode)
+    assert isinstance(ours, EmpathyVectorEnv)
+    assert data_equivalence(ours.reset(seed=11), theirs.reset(seed=11))
+    for step in range(30):
+        assert data_equivalence(ours.step(words(step, 5)), theirs.step(words(step, 5))), step
+
+
+def test_equals_sync_vector_env_with_reset_mask() -> None:
+    ours = gym.make_vec("RLVER-Empathy-v0", num_envs=4, autoreset_mode=AutoresetMode.DISABLED)
+    theirs = SyncVectorEnv([lambda: EmpathyEnv("RLVER-Empathy-v0")] * 4, autoreset_mode=AutoresetMode.DISABLED)
+    assert data_equivalence(ours.reset(seed=2), theirs.reset(seed=2))
+    for step in range(30):
+        a, b = ours.step(words(step, 4)), theirs.step(words(step, 4))
+        assert data_equivalence(a, b), step
+        over = a[2] | a[3]
+        if over.any():
+            assert data_equivalence(
+                ours.reset(options={"reset_mask": over.copy()}), theirs.reset(options={"reset_mask": over.copy()})
+            )
+
+
+def test_groups_share_persona_and_seed() -> None:
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=8, group_size=4)
+    for seed in (5, None):
+        texts, infos = env.reset(seed=seed)
+        assert len(set(texts[:4])) == len(set(texts[4:])) == 1
+        assert len(set(infos["persona"][:4])) == 1
+        replies = env.step(("What happened?",) * 8)[0]
+        assert len(set(replies[:4])) == len(set(replies[4:])) == 1
+
+
+def test_spaces_are_batched() -> None:
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=3)
+    env.action_space.seed(0)
+    texts, _ = env.reset(seed=0)
+    assert env.observation_space.contains(texts)
+    assert env.action_space.contains(env.action_space.sample())
+
+
+@pytest.mark.parametrize("mask", [np.zeros(2, dtype=bool), np.ones(3, dtype=bool), [True, True], np.ones(2)])
+def test_a_wrong_mask_gets_a_clear_error(mask: object) -> None:
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
+    with pytest.raises(ValueError, match="reset_mask"):
+        env.reset(options={"reset_mask": mask})
+
+
+def test_wrong_counts_get_a_clear_error() -> None:
+    with pytest.raises(ValueError, match="group_size"):
+        gym.make_vec("RLVER-Empathy-v0", num_envs=3, group_size=2)
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="utterances"):
+        env.step(("hello",))
+    with pytest.raises(ValueError, match="seeds"):
+        env.reset(seed=[1])
