@@ -1,4 +1,4 @@
-"""Cards that know a hash of their content, so that a record can say exactly which card it was made with."""
+"""Frozen models, and cards that know a hash of their content, so that a record can say exactly which card it was made with."""
 
 import hashlib
 import json
@@ -9,10 +9,22 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict
 
 
-class HashedCard(BaseModel):
-    """A frozen card without unknown fields, and with a content hash."""
+class Frozen(BaseModel):
+    """A model that cannot change and takes no unknown fields. Its cached properties are its own: copies begin without them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Pydantic's copy, which by itself would keep what the original had cached."""
+        copy = super().model_copy(update=update, deep=deep)
+        for name in set(vars(copy)) - set(type(copy).model_fields):
+            del vars(copy)[name]
+        return copy
+
+
+class HashedCard(Frozen):
+    """A card with a content hash."""
+
     unhashed: ClassVar[frozenset[str]] = frozenset()
     """Fields that only explain."""
 
@@ -22,9 +34,3 @@ class HashedCard(BaseModel):
         content = self.model_dump(mode="json", exclude=set(self.unhashed))
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Pydantic's copy, which would keep the hash of the original."""
-        copy = super().model_copy(update=update, deep=deep)
-        vars(copy).pop("hash", None)
-        return copy

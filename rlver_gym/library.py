@@ -5,19 +5,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from rlver_gym.errors import CardError, UnknownName
+from rlver_gym.hashed import Frozen
 from rlver_gym.persona import HiddenNeed, Person, Persona, Situation, Slug, Split
 from rlver_gym.yamlfile import read_yaml
 
 Card = TypeVar("Card", bound=BaseModel)
 
 
-class Pairing(BaseModel):
+class Pairing(Frozen):
     """One line of an index: who is in which situation, with which need, for which split."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: Slug
     person: Slug
@@ -26,10 +25,8 @@ class Pairing(BaseModel):
     split: Split
 
 
-class Index(BaseModel):
+class Index(Frozen):
     """The personas of one folder."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     language: Literal["en", "zh"]
     personas: Annotated[tuple[Pairing, ...], Field(min_length=1)]

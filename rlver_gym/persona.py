@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rlver_gym.emotion import Tone
-from rlver_gym.hashed import HashedCard
+from rlver_gym.hashed import Frozen, HashedCard
 
 
 class HiddenNeed(StrEnum):
@@ -68,11 +68,7 @@ Prose = Annotated[
 ]
 
 
-class _Card(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
-
-
-class Manner(_Card):
+class Manner(Frozen):
     """The lines in which this person reacts, by what the agent did. Spoken, first person, one or two short sentences each."""
 
     heard: tuple[Line, ...] = Field(min_length=4)
@@ -101,7 +97,7 @@ class Manner(_Card):
     """They give up on this talk and leave."""
 
 
-class Thoughts(_Card):
+class Thoughts(Frozen):
     """What this person thinks and does not say, in their own words."""
 
     touched: tuple[Line, ...] = Field(min_length=3)
@@ -118,7 +114,7 @@ class Thoughts(_Card):
     """What is this?"""
 
 
-class Person(_Card):
+class Person(Frozen):
     """Who somebody is, whatever happens to them."""
 
     id: Slug
@@ -136,14 +132,14 @@ class Person(_Card):
     thoughts: Thoughts
 
 
-class Fits(_Card):
+class Fits(Frozen):
     """Whose life a situation can be: an age range and, when given, at least one of these lives."""
 
     ages: tuple[int, int]
     life: tuple[Life, ...] = ()
 
 
-class Moment(_Card):
+class Moment(Frozen):
     """One step of the timeline."""
 
     when: Line
@@ -151,7 +147,7 @@ class Moment(_Card):
     felt: Line
 
 
-class Conflict(_Card):
+class Conflict(Frozen):
     """What is in the way, between whom, and why."""
 
     event: Line
@@ -159,7 +155,7 @@ class Conflict(_Card):
     cause: Line
 
 
-class Other(_Card):
+class Other(Frozen):
     """Somebody else in the story, and why they may have acted so."""
 
     name: Line
@@ -168,7 +164,7 @@ class Other(_Card):
     may: tuple[Line, ...] = Field(min_length=1)
 
 
-class Disclosure(_Card):
+class Disclosure(Frozen):
     """Something to tell, in three tones. Depth 1 is told to anyone, 2 when heard, 3 when trusted."""
 
     id: Slug
@@ -185,7 +181,7 @@ class Disclosure(_Card):
 _GROUP = re.compile(r"^[a-z0-9' |-]+$")
 
 
-class Anchor(_Card):
+class Anchor(Frozen):
     """One thing a good answer could touch: a sentence that does, and the words by which others can be recognised.
 
     `words` are groups of alternatives split by "|"; an utterance touches the anchor when it hits all
@@ -204,7 +200,7 @@ class Anchor(_Card):
         return self
 
 
-class Anchors(_Card):
+class Anchors(Frozen):
     """What a good answer could touch, by kind."""
 
     deeds: tuple[Anchor, ...] = Field(min_length=4)
@@ -229,7 +225,7 @@ class Anchors(_Card):
                 yield kind, anchor
 
 
-class Hints(_Card):
+class Hints(Frozen):
     """Lines that let a need show without naming it, in the words of this situation."""
 
     not_at_fault: tuple[Line, ...] = Field(min_length=3)
@@ -246,7 +242,7 @@ class Hints(_Card):
         return getattr(self, need.value)
 
 
-class Openings(_Card):
+class Openings(Frozen):
     """The first words of the talk, by tone."""
 
     high: Line
@@ -258,7 +254,7 @@ class Openings(_Card):
         return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
 
 
-class Situation(_Card):
+class Situation(Frozen):
     """What happened to somebody, told in the first person, and all that can be told about it."""
 
     id: Slug

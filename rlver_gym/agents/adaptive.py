@@ -18,39 +18,40 @@ from rlver_gym.words import sentences, stems
 
 
 class NeedReader:
-    """A naive Bayes reader of hints: how many of these sentences speak for each need, and how many only tell the story?"""
+    """A naive Bayes reader of hints: which need do these words speak for?"""
 
-    def __init__(self, hints: dict[HiddenNeed, list[str]], story: list[str], story_prior: float = 0.8) -> None:
-        """`hints`: example lines of each need; `story`: lines that speak for none, which are `story_prior` of what people say."""
-        lines: dict[HiddenNeed | None, list[str]] = {None: story, **hints}
-        self._counts = {
-            need: Counter(term for line in of_need for term in _terms(line)) for need, of_need in lines.items()
+    def __init__(self, hints: dict[HiddenNeed, list[list[str]]], smoothing: float = 0.3) -> None:
+        """`hints`: of each need, its lines by situation. Words of a single situation are about that story, and are left out."""
+        stories = zip(*hints.values(), strict=True)
+        spread = Counter(
+            term for story in stories for term in {term for lines in story for line in lines for term in _terms(line)}
+        )
+        known = {term for term, count in spread.items() if count >= 2}
+        counts = {
+            need: Counter(term for lines in of_need for line in lines for term in _terms(line) if term in known)
+            for need, of_need in hints.items()
         }
-        self._totals = {need: counts.total() for need, counts in self._counts.items()}
-        self._vocabulary = len({term for counts in self._counts.values() for term in counts})
-        self._prior = {
-            need: math.log(story_prior if need is None else (1 - story_prior) / len(hints)) for need in lines
-        }
+        self._evidence: dict[str, dict[HiddenNeed, float]] = {}
+        for term in known:
+            logs = {
+                need: math.log((of_need[term] + smoothing) / (of_need.total() + smoothing * len(known)))
+                for need, of_need in counts.items()
+            }
+            mean = sum(logs.values()) / len(logs)
+            self._evidence[term] = {need: log - mean for need, log in logs.items()}
 
-    def posterior(self, sentence: str) -> dict[HiddenNeed | None, float]:
-        """The probability that a sentence speaks for each need; None stands for the story."""
-        terms = _terms(sentence)
-        logs = {
-            need: self._prior[need]
-            + sum(math.log((counts[term] + 0.3) / (self._totals[need] + 0.3 * self._vocabulary)) for term in terms)
-            for need, counts in self._counts.items()
-        }
-        top = max(logs.values())
-        shares = {need: math.exp(log - top) for need, log in logs.items()}
-        return {need: share / sum(shares.values()) for need, share in shares.items()}
+    def evidence(self, sentence: str) -> dict[HiddenNeed, float]:
+        """How much a sentence speaks for each need: log-likelihood against the mean of the needs, in nats; words it never met say nothing."""
+        known = [self._evidence[term] for term in _terms(sentence) if term in self._evidence]
+        return {need: sum(term[need] for term in known) for need in HiddenNeed}
 
     def need(self, lines: Sequence[str]) -> tuple[HiddenNeed, float]:
-        """The need that the lines speak for most, and by how many sentences it leads the next (0.0 when nothing was said)."""
-        total = dict.fromkeys(HiddenNeed, 0.0)
-        for sentence in (sentence for line in lines for sentence in sentences(line)):
-            for need, share in self.posterior(sentence).items():
-                if need is not None:
-                    total[need] += share
+        """The need that the lines speak for most, and its lead over the next (0.0 when nothing was said).
+
+        Most sentences tell the story and not the need, so what speaks against a need does not count, and clear words count by their square.
+        """
+        found = [self.evidence(sentence) for line in lines for sentence in sentences(line)]
+        total = {need: sum(max(0.0, one[need]) ** 2 for one in found) for need in HiddenNeed}
         ranked = sorted(total.items(), key=lambda pair: -pair[1])
         return ranked[0][0], ranked[0][1] - ranked[1][1]
 
@@ -64,15 +65,9 @@ def _terms(text: str) -> list[str]:
 def reader() -> NeedReader:
     """The reader taught by the shipped train personas."""
     shelf = library()
-    personas = [shelf.get(persona_id) for persona_id in shelf.ids("train")]
-    situations = {persona.situation.id: persona.situation for persona in personas}.values()
-    people = {persona.person.id: persona.person for persona in personas}.values()
-    hints = {need: [hint for situation in situations for hint in situation.hints.of(need)] for need in HiddenNeed}
-    story = [line for situation in situations for place, line in situation.lines() if not place.startswith("hints")]
-    reactions = [
-        line for person in people for kind in type(person.manner).model_fields for line in getattr(person.manner, kind)
-    ]
-    return NeedReader(hints, story + reactions)
+    situations = {pairing.situation: pairing.id for pairing in shelf.pairings.values() if pairing.split == "train"}
+    taught = [shelf.get(persona_id).situation for persona_id in situations.values()]
+    return NeedReader({need: [list(situation.hints.of(need)) for situation in taught] for need in HiddenNeed})
 
 
 _CREDIT = (
@@ -131,7 +126,7 @@ class Adaptive:
         need, lead = reader().need(lines)
         facts = told(lines, spoken)
         who = next(iter(names(lines)), "the other")
-        if lead < 0.25:
+        if lead < 1.0:
             need = HiddenNeed.LISTENING
         return _answer(need, facts, who, number)
 

@@ -9,11 +9,12 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rlver_gym.agents import SHIPPED_AGENTS
 from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.errors import RunError
+from rlver_gym.hashed import Frozen
 from rlver_gym.library import PersonaLibrary, library
 from rlver_gym.users import make_user
 
@@ -28,10 +29,8 @@ class Case(NamedTuple):
     seed: int
 
 
-class BenchPlan(BaseModel):
+class BenchPlan(Frozen):
     """A benchmark, completely described: the same plan gives the same episodes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     env: str = "SAGE-Sentient-v0"
     """An environment id, or the path of an env card."""

@@ -11,6 +11,11 @@ from rlver_gym.words import stem
 _GAP = 4
 """How many words a "*" in a phrase may skip."""
 
+
+class _Not(frozenset[str]):
+    """Any word but these."""
+
+
 Pattern = tuple[frozenset[str] | str, ...]
 
 
@@ -33,7 +38,7 @@ class Lexicon:
 
     def _add(self, first: frozenset[str] | str, rest: Pattern, act: str) -> None:
         for word in first:
-            if rest and isinstance(rest[0], frozenset):
+            if rest and type(rest[0]) is frozenset:
                 for second in rest[0]:
                     self._by_two.setdefault((word, second), []).append((rest[1:], act))
             else:
@@ -54,16 +59,21 @@ class Lexicon:
 
 
 def _compiled(phrase: str) -> Pattern:
-    return tuple(
-        token if token in ("_", "*") else frozenset(stem(word) for word in token.split("|")) for token in phrase.split()
-    )
+    return tuple(map(_token, phrase.split()))
+
+
+def _token(text: str) -> frozenset[str] | str:
+    if text in ("_", "*"):
+        return text
+    kind = _Not if text.startswith("~") else frozenset
+    return kind(stem(word) for word in text.removeprefix("~").split("|"))
 
 
 def _matches(pattern: Pattern, stems: tuple[str, ...], at: int) -> bool:
     for number, token in enumerate(pattern):
         if token == "*":
             return any(_matches(pattern[number + 1 :], stems, at + skip) for skip in range(_GAP + 1))
-        if at >= len(stems) or (token != "_" and stems[at] not in token):
+        if at >= len(stems) or (token != "_" and (stems[at] in token) is isinstance(token, _Not)):
             return False
         at += 1
     return True
