@@ -1,5 +1,6 @@
 """Which anchors of a situation an utterance touches. Matches words by stem; knows nothing of needs or points."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from rlver_gym.persona import Anchor, AnchorKind, Situation
@@ -20,17 +21,20 @@ class Touch(NamedTuple):
 
 
 class _Phrase(NamedTuple):
+    """An alternative of a word group. It is looked up by its longest word, which stands `offset` words after its first."""
+
     stems: tuple[str, ...]
+    offset: int
     anchor: int
     group: int
 
 
-def _phrases(anchor: Anchor) -> list[tuple[tuple[str, ...], int]]:
-    return [
-        (tuple(map(stem, words(alternative))), number)
-        for number, group in enumerate(anchor.words)
-        for alternative in group.split("|")
-    ]
+def _phrases(anchor: Anchor, number: int) -> Iterator[_Phrase]:
+    for group, alternatives in enumerate(anchor.words):
+        for alternative in alternatives.split("|"):
+            stems_ = tuple(map(stem, words(alternative)))
+            longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
+            yield _Phrase(stems_, longest, number, group)
 
 
 class AnchorIndex:
@@ -40,11 +44,10 @@ class AnchorIndex:
         """Compile the anchors' word groups."""
         self._anchors = list(situation.anchors.each())
         self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
-        self._by_first: dict[str, list[_Phrase]] = {}
+        self._by_word: dict[str, list[_Phrase]] = {}
         for number, (_, anchor) in enumerate(self._anchors):
-            for stems_, group in _phrases(anchor):
-                if stems_:
-                    self._by_first.setdefault(stems_[0], []).append(_Phrase(stems_, number, group))
+            for phrase in _phrases(anchor, number):
+                self._by_word.setdefault(phrase.stems[phrase.offset], []).append(phrase)
 
     def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
@@ -60,9 +63,10 @@ class AnchorIndex:
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         hits: dict[int, set[int]] = {}
-        for at, first in enumerate(stems_):
-            for phrase in self._by_first.get(first, ()):
-                if len(phrase.stems) == 1 or stems_[at : at + len(phrase.stems)] == phrase.stems:
+        for at, word in enumerate(stems_):
+            for phrase in self._by_word.get(word, ()):
+                first = at - phrase.offset
+                if len(phrase.stems) == 1 or (first >= 0 and stems_[first : first + len(phrase.stems)] == phrase.stems):
                     hits.setdefault(phrase.anchor, set()).add(phrase.group)
         return hits
 

@@ -3,21 +3,12 @@
 import re
 from functools import lru_cache
 
-_EXPAND = (
-    (re.compile(r"\b(can)not\b|\bcan't\b"), "can not"),
-    (re.compile(r"\bwon't\b"), "will not"),
-    (re.compile(r"\bshan't\b"), "shall not"),
-    (re.compile(r"\blet's\b"), "let us"),
-    (re.compile(r"n't\b"), " not"),
-    (re.compile(r"'re\b"), " are"),
-    (re.compile(r"'ve\b"), " have"),
-    (re.compile(r"'ll\b"), " will"),
-    (re.compile(r"\bi'm\b"), "i am"),
-    (re.compile(r"\b(it|that|there|here|what|who|how|where|he|she)'s\b"), r"\1 is"),
-    (re.compile(r"'d\b"), " would"),
-    (re.compile(r"'s\b"), ""),
-)
-_WORD = re.compile(r"[a-z0-9]+")
+_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_WHOLE = {
+    "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not"), "let's": ("let", "us"), "i'm": ("i", "am"),
+}  # fmt: skip
+_ENDS = {"re": "are", "ve": "have", "ll": "will", "d": "would"}
+_IS = frozenset({"it", "that", "there", "here", "what", "who", "how", "where", "he", "she"})
 _SENTENCE = re.compile(r"[^.!?…\n]+[.!?…]*[\"'”’)]*")
 
 FUNCTION_WORDS = frozenset(
@@ -71,14 +62,26 @@ def _without_ending(word: str) -> str:
     return word
 
 
+@lru_cache(maxsize=4_096)
+def _written_out(word: str) -> tuple[str, ...]:
+    """A contraction in full: "don't" is "do", "not"; a possessive loses its 's."""
+    if word in _WHOLE:
+        return _WHOLE[word]
+    front, _, end = word.partition("'")
+    if end == "t" and front.endswith("n"):
+        return (front[:-1], "not")
+    if end == "s":
+        return (front, "is") if front in _IS else (front,)
+    return (front, _ENDS[end]) if end in _ENDS else (front, end)
+
+
 @lru_cache(maxsize=8_192)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
-    text = text.lower().replace("’", "'").replace("‘", "'")
-    if "'" in text or "cannot" in text:
-        for pattern, full in _EXPAND:
-            text = pattern.sub(full, text)
-    return tuple(_WORD.findall(text))
+    found = _WORD.findall(text.lower().replace("’", "'").replace("‘", "'"))
+    return tuple(
+        part for word in found for part in (_written_out(word) if "'" in word or word == "cannot" else (word,))
+    )
 
 
 def stems(text: str) -> tuple[str, ...]:
@@ -89,7 +92,12 @@ def stems(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=8_192)
 def content(text: str) -> frozenset[str]:
     """The stems that say what a text is about: everything but function words, single letters and numbers."""
-    return frozenset(stem(word) for word in words(text) if word not in FUNCTION_WORDS and len(word) > 2)
+    return content_of(words(text))
+
+
+def content_of(spoken: tuple[str, ...]) -> frozenset[str]:
+    """The same of words."""
+    return frozenset(stem(word) for word in spoken if word not in FUNCTION_WORDS and len(word) > 2)
 
 
 @lru_cache(maxsize=8_192)

@@ -150,7 +150,7 @@ def test_missing_doubled_and_swapped_episodes_are_found(copy: Path) -> None:
     path = copy / EPISODES
     whole = path.read_text(encoding="utf-8")
     lines = whole.split("\n")
-    for changed in (lines[:3] + lines[4:], lines[:3] + lines[2:], [lines[1], lines[0], *lines[2:]], lines[:-2] + [""]):
+    for changed in (lines[:3] + lines[4:], lines[:3] + lines[2:], [lines[1], lines[0], *lines[2:]], [*lines[:-2], ""]):
         path.write_text("\n".join(changed), encoding="utf-8")
         assert first_divergence(copy)
     path.write_text(whole.rstrip("\n"), encoding="utf-8")
@@ -170,7 +170,7 @@ def test_an_edited_manifest_is_refused(copy: Path) -> None:
 
 def test_scores_pair_by_persona(finished: Path) -> None:
     ranked = scores(read_episodes(finished))
-    assert [score.agent for score in ranked][0] == "oracle"
+    assert ranked[0].agent == "oracle"
     assert ranked[0].to_best is None
     worst = ranked[-1]
     assert worst.to_best

@@ -101,9 +101,9 @@ def test_sparse_pays_the_last_emotion_once() -> None:
 )
 def test_every_end_is_terminated_and_says_which(agent: str, start: int, outcome: str) -> None:
     env = EmpathyEnv(
-        env_card("RLVER-Empathy-v0").model_copy(update={"start": start}), persona="noor-the-old-dog-praise"
+        env_card("RLVER-Empathy-v0").model_copy(update={"start": start}), persona="noor-missed-evening-reflection"
     )
-    supporter = make_agent(agent, library().get("noor-the-old-dog-praise"))
+    supporter = make_agent(agent, library().get("noor-missed-evening-reflection"))
     _, info = env.reset(seed=0)
     terminated = truncated = False
     while not (terminated or truncated):

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rlver_gym.users.embedded.lexicon import lexicon
-from rlver_gym.words import FUNCTION_WORDS, content, sentences, stem, words
+from rlver_gym.words import FUNCTION_WORDS, content_of, sentences, stem, words
 
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
@@ -65,8 +65,12 @@ def remember(text: str, language: str = "en") -> Remembered:
 @lru_cache(maxsize=256)
 def hear(text: str, language: str = "en") -> Heard:
     """The utterance in pieces."""
-    spoken = words(text)
-    heard = tuple(_sentence(part, language) for part in dict.fromkeys(sentences(text)))
+    parts = sentences(text)
+    by_sentence = [words(part) for part in parts]
+    heard = tuple(
+        _sentence(part, spoken, language) for part, spoken in dict(zip(parts, by_sentence, strict=True)).items()
+    )
+    spoken = tuple(word for part in by_sentence for word in part)
     acts: dict[str, str] = {}
     for sentence in heard:
         for act in sorted(sentence.acts):
@@ -76,24 +80,30 @@ def hear(text: str, language: str = "en") -> Heard:
         sentences=heard,
         acts=acts,
         word_count=len(spoken),
-        function_share=sum(word in FUNCTION_WORDS for word in spoken) / len(spoken) if spoken else 0.0,
-        content=content(text),
+        function_share=_function_words(spoken) / len(spoken) if spoken else 0.0,
+        content=content_of(spoken),
         trigrams=trigrams,
         fourgrams=_folded_fourgrams(spoken),
         variety=len(trigrams) / (len(spoken) - 2) if len(spoken) > 2 else 1.0,
-        list_items=max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text))),
+        list_items=_list_items(text),
         questions=text.count("?"),
     )
 
 
-def _sentence(text: str, language: str) -> HeardSentence:
-    spoken = words(text)
+def _list_items(text: str) -> int:
+    return max(len(_LIST_ITEM.findall(text)) if "\n" in text else 0, len(_INLINE_ITEM.findall(text)))
+
+
+def _sentence(text: str, spoken: tuple[str, ...], language: str) -> HeardSentence:
     stems = tuple(map(stem, spoken))
     acts = lexicon(language).acts(stems)
     if text.rstrip("\"'”’) ").endswith("?"):
-        acts |= {"question", "open_question"} if _OPEN & set(spoken) else {"question"}
-    function_words = sum(word in FUNCTION_WORDS for word in spoken)
-    return HeardSentence(text, stems, acts, len(spoken) < 4 or function_words >= 0.25 * len(spoken))
+        acts |= {"question"} if _OPEN.isdisjoint(spoken) else {"question", "open_question"}
+    return HeardSentence(text, stems, acts, len(spoken) < 4 or _function_words(spoken) >= 0.25 * len(spoken))
+
+
+def _function_words(spoken: tuple[str, ...]) -> int:
+    return sum(map(FUNCTION_WORDS.__contains__, spoken))
 
 
 def ngrams(spoken: tuple[str, ...], n: int) -> frozenset[str]:

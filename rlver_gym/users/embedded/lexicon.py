@@ -3,8 +3,7 @@
 import json
 from functools import lru_cache
 from importlib.resources import files
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlver_gym.words import stem
 
@@ -29,33 +28,42 @@ class Lexicon:
 
     def __init__(self, acts: dict[str, list[str]]) -> None:
         """`acts`: phrases by act; see the file's "about" for their syntax."""
-        self._by_two: dict[tuple[str, str], list[tuple[Pattern, str]]] = {}
-        self._by_first: dict[str, list[tuple[Pattern, str]]] = {}
+        self._by_word: dict[str, _Branch] = {}
         for act, phrases in acts.items():
             for phrase in phrases:
                 first, *rest = _compiled(phrase)
-                self._add(first, tuple(rest), act)
-
-    def _add(self, first: frozenset[str] | str, rest: Pattern, act: str) -> None:
-        for word in first:
-            if rest and type(rest[0]) is frozenset:
-                for second in rest[0]:
-                    self._by_two.setdefault((word, second), []).append((rest[1:], act))
-            else:
-                self._by_first.setdefault(word, []).append((rest, act))
+                for word in first:
+                    self._by_word.setdefault(word, _Branch([], {})).add(tuple(rest), act)
 
     def acts(self, stems: tuple[str, ...]) -> frozenset[str]:
         """The acts whose phrases stand in the sentence."""
         found: set[str] = set()
-        for at, word in enumerate(stems):
-            for rest, act in self._by_first.get(word, ()):
-                if act not in found and _matches(rest, stems, at + 1):
-                    found.add(act)
-        for at, pair in enumerate(pairwise(stems), 2):
-            for rest, act in self._by_two.get(pair, ()):
+        for at, word in enumerate(stems, 1):
+            branch = self._by_word.get(word)
+            if branch is None:
+                continue
+            for rest, act in branch.phrases:
                 if act not in found and _matches(rest, stems, at):
                     found.add(act)
+            if at < len(stems):
+                for rest, act in branch.by_second.get(stems[at], ()):
+                    if act not in found and _matches(rest, stems, at + 1):
+                        found.add(act)
         return frozenset(found)
+
+
+class _Branch(NamedTuple):
+    """The phrases that begin with one word: those whose second word can be looked up, and the others."""
+
+    phrases: list[tuple[Pattern, str]]
+    by_second: dict[str, list[tuple[Pattern, str]]]
+
+    def add(self, rest: Pattern, act: str) -> None:
+        if rest and type(rest[0]) is frozenset:
+            for second in rest[0]:
+                self.by_second.setdefault(second, []).append((rest[1:], act))
+        else:
+            self.phrases.append((rest, act))
 
 
 def _compiled(phrase: str) -> Pattern:

@@ -1,0 +1,69 @@
+"""What an agent may throw at the environment."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlver_gym.cards import env_card
+from rlver_gym.env import EmpathyEnv
+from rlver_gym.errors import UtteranceError
+
+PERSONA = "noor-missed-evening-reflection"
+NASTY = {
+    "empty": "", "spaces": "   \n\t ", "nul": "hello\x00there", "escape": "\x1b[31mred\x1b[0m", "right to left": "\u202eolleh שלום عليكم",
+    "emoji flood": "🙂" * 3000, "zero width": "\u200b" * 50, "combining": "e" + "\u0301" * 500, "megabyte": "I hear you. " * 90_000,
+    "one long word": "a" * 1_000_000, "newlines": "\n" * 4000, "html": "<script>alert(1)</script>", "markup": "[bold red]hi[/]", "braces": "{0} {told} %s",
+    "questions": "?" * 4000, "json": '{"change": 10}', "quotes": "\"'`" * 100,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_nasty_text_is_heard_or_cut_as_documented(name: str) -> None:
+    env = EmpathyEnv(persona=PERSONA, render_mode="ansi")
+    env.reset(seed=0)
+    reply, reward, _, truncated, info = env.step(NASTY[name])
+    assert reply
+    assert -10 <= reward <= 0
+    assert not truncated
+    assert info["cut_chars"] == max(0, len(NASTY[name]) - 4000)
+    heard = env.session.dialogue.turns[0].utterance
+    assert len(heard) <= 4000
+    assert "\x00" not in heard
+    assert "\x1b" not in env.render()
+
+
+@pytest.mark.parametrize("thing", [None, 5, b"bytes", ["a"], {"text": "a"}, 1.5])
+def test_what_is_no_string_gets_a_clear_error(thing: object) -> None:
+    env = EmpathyEnv(persona=PERSONA)
+    env.reset(seed=0)
+    with pytest.raises(UtteranceError, match="must be a string"):
+        env.step(thing)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_lone_surrogate_gets_a_clear_error() -> None:
+    env = EmpathyEnv(persona=PERSONA)
+    env.reset(seed=0)
+    with pytest.raises(UtteranceError, match=r"U\+D83D.*errors='replace'"):
+        env.step("half a smile \ud83d")
+    assert env.step("A whole one.")[0]
+
+
+def test_a_strict_card_refuses_what_is_too_long() -> None:
+    env = EmpathyEnv(
+        env_card("RLVER-Empathy-v0").model_copy(update={"overlong": "error", "max_utterance_chars": 20}),
+        persona=PERSONA,
+    )
+    env.reset(seed=0)
+    with pytest.raises(UtteranceError, match="allows 20"):
+        env.step("x" * 21)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(codec="utf-8"), max_size=300))
+def test_any_unicode_is_survived(text: str) -> None:
+    env = EmpathyEnv(persona=PERSONA)
+    env.reset(seed=0)
+    assert env.action_space.contains(text)
+    reply, reward, _, _, _ = env.step(text)
+    assert env.observation_space.contains(reply)
+    assert -10 <= reward <= 10

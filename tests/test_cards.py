@@ -1,0 +1,167 @@
+"""Persona cards: the shipped ones, and what happens to bad ones."""
+
+from collections import Counter
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+
+from rlver_gym.check import check
+from rlver_gym.errors import CardError, UnknownName
+from rlver_gym.library import PersonaLibrary, library, shipped
+from rlver_gym.persona import Disposition, HiddenNeed, Persona, Topic
+from rlver_gym.yamlfile import parse_yaml
+
+SITUATION = shipped() / "situations" / "the-old-dog.yaml"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with one good persona."""
+    for kind, name in (("people", "noor"), ("situations", "the-old-dog")):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / f"{name}.yaml").write_text(
+            (shipped() / kind / f"{name}.yaml").read_text(encoding="utf-8"), encoding="utf-8"
+        )
+    index = {
+        "language": "en",
+        "personas": [{"id": "mine", "person": "noor", "situation": "the-old-dog", "need": "praise", "split": "demo"}],
+    }
+    (tmp_path / "index.yaml").write_text(yaml.safe_dump(index), encoding="utf-8")
+    return tmp_path
+
+
+def test_every_shipped_card_is_sound() -> None:
+    assert check(shipped()) == []
+
+
+def test_the_splits_have_their_sizes_and_share_nobody() -> None:
+    shelf = library()
+    assert {split: len(shelf.ids(split)) for split in ("train", "test", "demo")} == {"train": 64, "test": 24, "demo": 8}
+    for kind in ("person", "situation"):
+        seen = {
+            split: {getattr(shelf.pairings[persona_id], kind) for persona_id in shelf.ids(split)}
+            for split in ("train", "test", "demo")
+        }
+        assert not seen["train"] & seen["test"]
+        assert not seen["train"] & seen["demo"]
+        assert not seen["test"] & seen["demo"]
+        assert sum(map(len, seen.values())) >= 24
+
+
+def test_needs_and_dispositions_are_balanced() -> None:
+    shelf = library()
+    for split, share in (("train", 8), ("test", 3), ("demo", 1)):
+        assert set(Counter(shelf.pairings[one].need for one in shelf.ids(split)).values()) == {share}
+    for split, low, high in (("train", 2, 3), ("test", 1, 1)):
+        pairs = Counter((shelf.get(one).need, shelf.get(one).person.disposition) for one in shelf.ids(split))
+        assert len(pairs) == len(HiddenNeed) * len(Disposition)
+        assert low <= min(pairs.values()) <= max(pairs.values()) <= high
+
+
+def test_every_topic_is_told() -> None:
+    shelf = library()
+    assert {topic for one in shelf.ids() for topic in shelf.get(one).situation.topics} == set(get_args(Topic))
+
+
+def test_a_changed_word_changes_the_hash(persona: Persona) -> None:
+    situation = persona.situation.model_copy(update={"title": persona.situation.title + "!"})
+    assert persona.model_copy(update={"situation": situation}).hash != persona.hash
+
+
+def test_a_folder_of_ones_own(folder: Path) -> None:
+    assert check(folder) == []
+    assert PersonaLibrary(folder).get("mine").need == HiddenNeed.PRAISE
+
+
+def changed(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("title: The last appointment\n", "", "title: add this field"),
+        ("title: The last", "titel: The last", "titel: remove this field"),
+        ("topics: [health_ageing, siblings]", "topics: [health_ageing, dogs]", "topics.1"),
+        ("topics: [health_ageing, siblings]", "topics: 7", "topics"),
+        ("depth: 1", "depth: 9", "disclosures.0.depth"),
+        ('praise:\n    - "Nobody saw', 'praise:\n    - "I want some praise. Nobody saw', "names the need"),
+        ('words: ["slept|sleeping|lay beside"', 'words: ["Slept|sleeping"', "lower-case"),
+        ('text: "You slept on the kitchen floor', 'text: "You rested', "does not hit its words"),
+        ("id: the-old-dog", "id: another", "Make them equal"),
+        ("id: the-stairs", "id: the-tumour", "stands twice"),
+        ('high: "It began on the stairs.', 'high: "It be\\u202egan on the stairs.', "U+202E"),
+        ("title: The last appointment", "title: &t The last appointment", "anchors and aliases"),
+        ("title: The last appointment", "title: The last appointment\ntitle: Again", "stands here twice"),
+        ("title: The last appointment", "title: [", "not valid YAML"),
+    ],
+)
+def test_a_bad_situation_names_file_field_and_remedy(folder: Path, old: str, new: str, says: str) -> None:
+    path = folder / "situations" / "the-old-dog.yaml"
+    changed(path, old, new)
+    problems = check(path)
+    assert any(says in problem.problem for problem in problems), problems
+    assert {problem.file for problem in problems} == {str(path)}
+    assert check(folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("person: noor", "person: ../../etc/passwd", "person"),
+        ("person: noor", "person: nobody", "cannot be read"),
+        ("need: praise", "need: money", "need"),
+        ("split: demo", "split: later", "split"),
+        ("language: en", "tongue: en", "tongue: remove this field"),
+    ],
+)
+def test_a_bad_index_names_what_is_wrong(folder: Path, old: str, new: str, says: str) -> None:
+    changed(folder / "index.yaml", old, new)
+    assert any(says in problem.problem for problem in check(folder)), check(folder)
+
+
+def test_unfit_pairs_and_leaking_splits_are_found(folder: Path) -> None:
+    changed(
+        folder / "situations" / "the-old-dog.yaml",
+        "fits: {ages: [20, 70], life: []}",
+        "fits: {ages: [40, 70], life: [pupil]}",
+    )
+    changed(
+        folder / "index.yaml",
+        "split: demo",
+        "split: demo\n- {id: two, person: noor, situation: the-old-dog, need: motives, split: test}",
+    )
+    text = " ".join(problem.problem for problem in check(folder))
+    assert "is 25, the situation is for 40 to 70" in text
+    assert "the situation is for ['pupil']" in text
+    assert "is in demo and in test" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [x, x]\nb: [*a, *a]",
+        "\n".join(["a: &a0 [z]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]),
+        "[" * 5000 + "]" * 5000,
+        "x: " + "y" * 300_000,
+        "!!python/object/apply:os.system ['true']",
+        "a: 1\na: 2",
+        "1: x",
+        "a: [",
+        "\x00",
+    ],
+)  # fmt: skip
+def test_hostile_yaml_is_refused_quickly(text: str) -> None:
+    with pytest.raises(CardError):
+        parse_yaml(text, "bomb.yaml")
+
+
+def test_unknown_personas_get_near_matches() -> None:
+    with pytest.raises(UnknownName, match="Did you mean"):
+        library().get(library().ids()[0][:-1])
+    with pytest.raises(CardError, match="cannot be read"):
+        PersonaLibrary("/nowhere")

@@ -1,0 +1,147 @@
+"""The command line, run as people run it."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RLVER = [sys.executable, "-m", "rlver_gym"]
+PERSONA = "noor-missed-evening-reflection"
+
+
+def rlver(*words: str, code: int = 0, **kwargs: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*RLVER, *words], capture_output=True, text=True, timeout=100, **kwargs)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_every_command_explains_itself() -> None:
+    for command in (
+        (),
+        ("bench",),
+        ("talk",),
+        ("report",),
+        ("verify",),
+        ("personas",),
+        ("personas", "check"),
+        ("envs", "show"),
+    ):
+        assert "Usage:" in rlver(*command, "--help").stdout
+
+
+def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = ("bench", "--split", "demo", "--seeds", "1", "--agent", "comfort", "--agent", "oracle", "--out", str(run))
+    text = rlver(*words).stdout
+    assert "oracle" in text
+    assert "to the best" in text
+    assert {path.name for path in run.iterdir()} == {"episodes.jsonl", "manifest.json", "report.html"}
+    scores = json.loads(rlver(*words, "--json").stdout)["scores"]
+    assert [score["agent"] for score in scores] == ["oracle", "comfort"]
+    assert "16 episodes recomputed" in rlver("verify", str(run)).stdout
+    assert json.loads(rlver("verify", str(run), "--json").stdout)["sound"] is True
+    other = tmp_path / "other"
+    rlver("bench", "--split", "demo", "--seeds", "1", "--agent", "oracle", "--out", str(other))
+    compared = rlver("report", str(run), str(other), "--out", str(tmp_path / "both.html")).stdout
+    assert "oracle (run)" in compared
+    assert "oracle (other)" in compared
+
+
+def test_verify_names_the_edited_turn_and_fails(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    rlver("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "listener", "--out", str(run))
+    path = run / "episodes.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace('"reward":', '"reward":1', 1), encoding="utf-8")
+    done = rlver("verify", str(run), code=1)
+    assert f"episode listener/{PERSONA}/0, turn 1: reward" in done.stderr
+
+
+def test_the_default_folder_is_the_same_for_the_same_command(tmp_path: Path) -> None:
+    words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort")
+    first = rlver(*words, cwd=tmp_path).stdout
+    second = rlver(*words, cwd=tmp_path).stdout
+    assert "(1 dialogues held now" in first
+    assert "(0 dialogues held now, 1 from before" in second
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("bench", "--agent", "nobody"), "there is no agent 'nobody'"),
+        (("bench", "--env", "Nope-v0"), "there is no environment 'Nope-v0'"),
+        (("bench", "--split", "none"), "--split 'none'"),
+        (("bench", "--persona", "who", "--agent", "comfort"), "there is no persona 'who'"),
+        (("bench", "--user", "robot", "--agent", "comfort"), "there is no user 'robot'"),
+        (("talk", "--persona", "who"), "there is no persona 'who'"),
+        (("verify", "/nowhere"), "Is /nowhere the folder of a run?"),
+        (("report", "/nowhere"), "Is /nowhere the folder of a run?"),
+        (("personas", "show", "who"), "there is no persona 'who'"),
+        (("personas", "check", "/nowhere"), "does not exist"),
+        (("personas", "schema", "dog"), "no card of kind 'dog'"),
+        (("envs", "show", "x.yaml"), "cannot be read"),
+    ],
+)
+def test_what_cannot_be_done_is_one_message_and_code_2(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    done = rlver(*words, code=2, cwd=tmp_path)
+    assert says in " ".join(done.stderr.split())
+
+
+def test_personas_and_envs_can_be_read(tmp_path: Path) -> None:
+    assert len(json.loads(rlver("personas", "list", "--json").stdout)) == 96
+    assert {one["need"] for one in json.loads(rlver("personas", "list", "--need", "praise", "--json").stdout)} == {
+        "praise"
+    }
+    assert json.loads(rlver("personas", "show", PERSONA, "--json").stdout)["id"] == PERSONA
+    assert "hidden need" in rlver("personas", "show", PERSONA).stdout
+    assert "all cards are sound" in rlver("personas", "check").stdout
+    assert json.loads(rlver("personas", "schema", "situation").stdout)["title"] == "Situation"
+    assert {card["id"] for card in json.loads(rlver("envs", "list", "--json").stdout)} >= {"RLVER-Empathy-v0"}
+    assert "nine" in rlver("envs", "show", "SAGE-Sentient-v0").stdout
+    (tmp_path / "people").mkdir()
+    (tmp_path / "people" / "x.yaml").write_text("id: x", encoding="utf-8")
+    done = rlver("personas", "check", str(tmp_path / "people" / "x.yaml"), code=1)
+    assert "name: add this field" in done.stderr
+
+
+def test_a_person_can_talk_in_a_terminal() -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [*RLVER, "talk", "--persona", PERSONA],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(follower)
+    seen, said, deadline = b"", 0, time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if not select.select([leader], [], [], 5)[0]:
+            break
+        try:
+            seen += os.read(leader, 65536)
+        except OSError:
+            break
+        if seen.count(b"/8") > said and said < 8:
+            said += 1
+            os.write(leader, f"It sounds as if the empty seats still hurt you, number {said}.\n".encode())
+    assert process.wait(10) == 0
+    assert "They wanted: reflection" in seen.decode()
+
+
+def test_talk_ends_with_the_input() -> None:
+    done = rlver("talk", "--persona", PERSONA, input="What happened that evening?\n")
+    assert "You leave." in done.stdout
+
+
+def test_an_openai_agent_without_a_key_says_what_to_set(tmp_path: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI")}
+    done = rlver("bench", "--agent", "openai:some-model", "--persona", PERSONA, code=2, env=env, cwd=tmp_path)
+    assert "OPENAI_API_KEY" in done.stderr
