@@ -128,7 +128,7 @@ def main() -> None:
     arguments = parser.parse_args()
     spoken = utterances(2 * arguments.steps)
     half = spoken[: arguments.steps]
-    gym.register("Parrot-v0", entry_point=Parrot)
+    gym.register("Parrot-v0", entry_point=Parrot)  # pyright: ignore[reportArgumentType]
     print(f"Python {platform.python_version()}, gymnasium {gym.__version__}, {platform.machine()}, one core")
     yardstick = steps_per_second(gym.make("Parrot-v0"), half)
     one = steps_per_second(gym.make("RLVER-Empathy-v0"), half)

@@ -111,6 +111,12 @@ _STEPS = (
 )  # fmt: skip
 
 
+_LEADS = (
+    "As you tell it, ", "You said it yourself: ", "I keep coming back to this: ", "What stays with me, ", "So ", "If I hear you right, ",
+    "There was this: ", "And then ", "One thing I noticed, ", "Let me go back to it, ",
+)  # fmt: skip
+
+
 class Adaptive:
     """Listens until a need shows, then takes up what this person said in the way that need asks for."""
 
@@ -124,10 +130,10 @@ class Adaptive:
         spoken = [message.text for message in messages if message.speaker == "agent"]
         number = turn_of(messages) + self.seed
         need, lead = reader().need(lines)
+        if not spoken or lead < 1.0:
+            need = HiddenNeed.LISTENING
         facts = told(lines, spoken)
         who = next(iter(names(lines)), "the other")
-        if lead < 1.0:
-            need = HiddenNeed.LISTENING
         return _answer(need, facts, who, number)
 
 
@@ -135,25 +141,24 @@ def _answer(need: HiddenNeed, facts: list[str], who: str, number: int) -> str:
     def one(phrases: Sequence[str]) -> str:
         return phrases[number % len(phrases)].format(who=who)
 
-    others, own = of_others(facts, [who]), deeds(facts)
+    def about(chosen: list[str]) -> str:
+        return f"{_LEADS[number % len(_LEADS)]}{clause(chosen[0])}." if chosen else ""
+
+    others, own = of_others(facts, [who]) or facts, deeds(facts) or facts
     match need:
         case HiddenNeed.PRAISE:
-            return f"{_about(own or facts, 'You did this: ')} {one(_CREDIT)}"
+            return f"{about(own)} {one(_CREDIT)}"
         case HiddenNeed.NOT_AT_FAULT:
-            return f"{_about(others or facts, 'As you tell it, ')} {one(_SIDE)}"
+            return f"{about(others)} {one(_SIDE)}"
         case HiddenNeed.DEEP_EMPATHY:
-            return f"{_about(facts, 'To be there when ')} {one(_FELT)}"
+            return f"{about(facts)} {one(_FELT)}"
         case HiddenNeed.LISTENING:
-            return f"{_about(facts, 'So ')} {one(_FELT)} {one(_ASKING)}"
+            return f"{about(facts)} {one(_FELT)} {one(_ASKING)}"
         case HiddenNeed.MOTIVES:
-            return f"{one(_DRIVEN)} {_about(others or facts, 'I think of what you said: ')}"
+            return f"{one(_DRIVEN)} {about(others)}"
         case HiddenNeed.BALANCED_VIEW:
-            return f"{_about(others or facts, 'You say ')} {one(_SEEN)}"
+            return f"{about(others)} {one(_SEEN)}"
         case HiddenNeed.REFLECTION:
-            return f"{_about(own or facts, 'You told me: ')} {one(_INWARD)}"
+            return f"{about(own)} {one(_INWARD)}"
         case HiddenNeed.PRACTICAL_ADVICE:
-            return f"{one(_STEPS)} {_about(facts, 'I start from this: ')}"
-
-
-def _about(facts: list[str], lead: str) -> str:
-    return f"{lead}{clause(facts[0])}." if facts else ""
+            return f"{one(_STEPS)} {about(facts)}"

@@ -9,6 +9,7 @@ _FLIPS = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "i'm": "you're", "i've": "you've", "i'd": "you'd",
     "i'll": "you'll", "am": "are", "we": "the two of you", "us": "you both", "our": "your", "you": "one", "your": "one's",
 }  # fmt: skip
+_NUMERALS = frozenset("three four five six seven eight nine ten eleven twelve".split())
 _WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
 _LEAD = re.compile(r"^(?:well|so|and|but|oh|hm|look|i mean|i suppose|anyway|honestly|you know)[,\s]+", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[a-z,;:] )([A-Z][a-z]{2,})\b")
@@ -32,8 +33,8 @@ def flipped(sentence: str) -> str:
 
     turned = _WORD.sub(flip, _LEAD.sub("", sentence.strip()))
     turned = re.sub(r"\b([Yy]ou) was(n['’]t)?\b", r"\1 were\2", turned).rstrip(".!?… ")
-    first = turned.split(" ", 1)[0]
-    return turned if first in names([sentence]) or first == "I" else turned[:1].lower() + turned[1:]
+    first = turned.split(" ", 1)[0].lower()
+    return turned[:1].lower() + turned[1:] if first in FUNCTION_WORDS or first in _NUMERALS else turned
 
 
 def names(lines: Sequence[str]) -> list[str]:

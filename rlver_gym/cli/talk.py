@@ -52,9 +52,8 @@ def talk(
     console.print(colour_bar(session.emotion))
     while session.outcome is None:
         try:
-            words = console.input(
-                f"\n[bold cyan]you[/] [dim]{len(session.dialogue.turns) + 1}/{session.scene.card.turns}[/]  "
-            )
+            turns = f"{len(session.dialogue.turns) + 1}/{session.scene.card.turns}"
+            words = console.input(Text.assemble("\n", ("you ", "bold cyan"), (turns, "dim"), "  "))
         except EOFError:
             console.print(Text(f"\nYou leave. {person.name} is at {session.emotion}.", style="italic"))
             return

@@ -236,7 +236,14 @@ def _acts(
             "took up what they had told" if act == "told_back" else f"{ACT_IN_WORDS[act]}: “{_quote(heard.acts[act])}”"
         )
         ledger.add(f"act:{act}", points, note)
-    if "advice" in heard.acts and len(earlier) < w["too_soon"]["turns"] and persona.need != "practical_advice":
+    _stage(ledger, w, persona, heard, len(earlier))
+
+
+def _stage(ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, turn: int) -> None:
+    """What fits the beginning of a talk: questions do, solutions do not (good human support asks first and suggests later)."""
+    if turn < w["asked_first"]["turns"] and heard.acts.keys() & {"question", "invite"}:
+        ledger.add("asked_first", w["asked_first"]["points"], "wanted to know more before saying much")
+    if turn < w["too_soon"]["turns"] and "advice" in heard.acts and persona.need != "practical_advice":
         ledger.add("too_soon", w["too_soon"]["points"], "had a solution before hearing the story")
 
 

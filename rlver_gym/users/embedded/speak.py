@@ -13,7 +13,7 @@ _REACTION_TO = {
     "anchor:deeds": "warmed", "anchor:wrongs": "warmed", "anchor:motives": "thinking", "anchor:other_side": "thinking",
     "anchor:insights": "thinking", "anchor:options": "helped", "anchor:unspoken": "heard",
     "act:told_back": "heard", "act:reflect_feeling": "heard", "act:validate": "heard", "act:side": "warmed", "act:praise": "warmed",
-    "act:motives": "thinking", "act:other_side": "thinking", "act:reflect_prompt": "thinking", "act:invite": "asked", "act:open_question": "asked",
+    "act:motives": "thinking", "act:other_side": "thinking", "act:reflect_prompt": "thinking", "act:invite": "asked", "act:open_question": "asked", "asked_first": "asked",
     "act:blame": "hurt", "act:insult": "hurt", "act:threat": "hurt", "act:minimise": "hurt", "act:advice": "pushed", "act:command": "pushed", "too_soon": "pushed",
     "list": "pushed", "copying": "repeated", "repetition": "repeated", "silence": "puzzled", "nonsense": "puzzled", "act:meta": "puzzled", "act:ai": "cold",
 }  # fmt: skip
@@ -42,7 +42,7 @@ def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
     downs = [pair for pair in felt if pair[0] < 0]
     if downs and (change < 0 or not ups):
         return min(downs, key=lambda pair: pair[0])[1] or "cold"
-    if ups and change > 0:
+    if ups and change >= 0:
         return max(ups, key=lambda pair: pair[0])[1] or "heard"
     return "asked" if any(manner == "asked" for _, manner in ups) else "cold"
 
@@ -57,8 +57,8 @@ def _manner(reason: Reason) -> str | None:
 def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
     """What the person thinks and does not say."""
     kind = _THOUGHT_OF[reaction_to(reasons, change)]
-    if kind == "touched" and change < 4:
-        kind = "eased"
+    if kind in ("touched", "eased"):
+        kind = "touched" if change >= 4 else "eased" if change > 0 else "missed"
     thoughts = getattr(scene.persona.person.thoughts, kind)
     had = {turn.appraisal.thought for turn in dialogue.turns}
     return _pick(scene, dialogue, "thought", [line for line in thoughts if line not in had] or thoughts)
