@@ -11,7 +11,7 @@ from rlver_gym.benchmark.score import Interval, Score
 def leaderboard(ranked: Sequence[Score], title: str) -> Table:
     """One row an agent: final emotion, rates, turns, paired difference to the best."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("agent", style="bold", no_wrap=True)
+    table.add_column("agent", style="bold", overflow="fold")
     for heading in ("final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"):
         table.add_column(heading, justify="right", no_wrap=True)
     failed = any(score.failed for score in ranked)
@@ -35,9 +35,9 @@ def needs_table(ranked: Sequence[Score]) -> Table:
         title_style="bold",
         box=None,
         pad_edge=False,
-        padding=(0, 2, 0, 0),
+        padding=(0, 1, 0, 0),
     )
-    table.add_column("agent", style="bold", no_wrap=True)
+    table.add_column("agent", style="bold", no_wrap=True, max_width=24)
     for need in needs:
         table.add_column(need.replace("_", "\n"), justify="right", vertical="bottom")
     for score in ranked:

@@ -1,0 +1,126 @@
+"""Writes the parts of the documentation that are printed by the program: help texts, transcripts, the baselines' table.
+
+python docs/generate.py          writes them
+python docs/generate.py --check  fails when one is not what the program prints now
+"""
+
+import io
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from typer.testing import CliRunner
+
+from rlver_gym.agents import make_agent
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import run
+from rlver_gym.benchmark.score import scores
+from rlver_gym.benchmark.table import leaderboard, needs_table
+from rlver_gym.cards import env_card
+from rlver_gym.cli import app
+from rlver_gym.library import library
+from rlver_gym.render import ENDINGS, bar
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+
+ROOT = Path(__file__).parent.parent
+COMMANDS = (
+    "talk",
+    "bench",
+    "report",
+    "verify",
+    "personas list",
+    "personas show",
+    "personas check",
+    "personas schema",
+    "envs list",
+    "envs show",
+)
+
+
+def help_of(command: str) -> str:
+    """What `rlver-gym COMMAND --help` prints."""
+    result = CliRunner().invoke(
+        app, [*command.split(), "--help"], env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+    )
+    text = re.sub(r"\x1b\[[0-9;]*m", "", result.stdout)
+    return "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).strip("\n") + "\n```"
+
+
+def all_help() -> str:
+    """Every command's help."""
+    return "\n\n".join(f"## rlver-gym {command}\n\n{help_of(command)}" for command in COMMANDS)
+
+
+def transcript(persona_id: str, agent: str, turns: int = 99) -> str:
+    """A dialogue as Markdown: what was said, what it did, and why."""
+    persona = library().get(persona_id)
+    session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
+    supporter, name = make_agent(agent, persona, 0), persona.person.name
+    lines = [f"**{name}:** {session.start()}", f"`{bar(session.emotion)}`"]
+    while session.outcome is None and len(session.dialogue.turns) < turns:
+        turn = session.reply(supporter.reply(tuple(session.dialogue.messages())))
+        because = "; ".join(
+            f"{reason.points:+g} {reason.note}" for reason in turn.appraisal.reasons if abs(reason.points) >= 0.5
+        )
+        lines += [
+            f"> **{agent}:** {turn.utterance.replace(chr(10), ' ')}",
+            f"`{bar(turn.emotion)}` **{turn.appraisal.change:+d}**: {because}<br>\n*“{turn.appraisal.thought}”*",
+            f"**{name}:** {turn.reply}",
+        ]
+    if session.outcome:
+        lines.append(f"*{ENDINGS[session.outcome].format(name=name)}*")
+    return "\n\n".join(lines)
+
+
+def baselines() -> str:
+    """The table of the shipped agents on the test personas."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranked = scores(list(run(BenchPlan(), Path(folder))))
+    console = Console(file=io.StringIO(), width=84, color_system=None)
+    console.print(leaderboard(ranked, "SAGE-Sentient-v0: 24 personas x 3 seeds, embedded user"))
+    console.print()
+    console.print(needs_table(ranked))
+    text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    return "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n```"
+
+
+PERSONA = "theo-the-burst-pipe-deep-empathy"
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "help": ("docs/cli.md", all_help),
+    "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
+    "comfort": ("docs/transcripts.md", lambda: transcript(PERSONA, "comfort")),
+    "advice": ("docs/transcripts.md", lambda: transcript(PERSONA, "advice")),
+    "dialogue": ("README.md", lambda: transcript(PERSONA, "adaptive", turns=3)),
+    "baselines": ("docs/benchmarks.md", baselines),
+}
+"""What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end NAME -->`, and what prints it."""
+
+
+def with_part(page: str, name: str, text: str) -> str:
+    """The page with the part between its markers replaced."""
+    pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(\n<!-- end {name} -->)", re.DOTALL)
+    if not pattern.search(page):
+        raise SystemExit(f"there are no markers <!-- begin {name} --> and <!-- end {name} -->")
+    return pattern.sub(lambda found: f"{found.group(1)}{text}{found.group(2)}", page)
+
+
+def main() -> None:
+    """Write the parts, or check them."""
+    stale = []
+    for name, (file, printed) in PARTS.items():
+        page = (ROOT / file).read_text(encoding="utf-8")
+        fresh = with_part(page, name, printed())
+        if fresh != page:
+            stale.append(f"{file}: {name}")
+            if "--check" not in sys.argv:
+                (ROOT / file).write_text(fresh, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        raise SystemExit(f"not what the program prints now: {', '.join(stale)}. Run: python docs/generate.py")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""A first conversation: say three things to a simulated person and see how each one lands.
+
+python examples/first_conversation.py
+"""
+
+import gymnasium as gym
+
+import rlver_gym  # noqa: F401 (registers the environments)
+
+
+def main() -> None:
+    env = gym.make("RLVER-Empathy-v0", persona="noor-the-old-dog-deep-empathy")
+    text, info = env.reset(seed=0)
+    print(f"user   {text}\n       emotion {info['emotion']}")
+    for utterance in (
+        "Everything will be okay. Stay positive!",
+        "That quiet kitchen must ache, every time you step over the place where he lay.",
+        "You carried him down those stairs at two at night. What was that like?",
+    ):
+        text, reward, terminated, _, info = env.step(utterance)
+        print(f"\nagent  {utterance}\n       {reward:+.0f}, emotion {info['emotion']}: “{info['thought']}”")
+        for reason in info["reasons"]:
+            print(f"       {reason['points']:+.2f}  {reason['note']}")
+        print(f"user   {text}")
+        if terminated:
+            break
+
+
+if __name__ == "__main__":
+    main()
