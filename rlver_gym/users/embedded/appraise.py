@@ -138,11 +138,12 @@ def _gates(
     ledger: Ledger, w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue
 ) -> Gates:
     """The gates, and the penalties for copying and for repetition."""
-    theirs = frozenset().union(*(content(line) for line in dialogue.user_lines))
-    used = frozenset().union(*(before.content for before in earlier))
-    fresh = len((heard.content & theirs) - used) if heard.function_share >= 0.25 else 0
+    new = heard.content.difference(*(before.content for before in earlier))
+    elsewhere = new.difference(*(content(line) for line in dialogue.user_lines))
+    fresh = len(new) - len(elsewhere) if heard.function_share >= 0.25 else 0
     touch = min(1.0, max(0, fresh - 1) / (w["touch"]["full_at"] - 1))
-    copied = _share(heard.fourgrams, frozenset().union(*(folded_fourgrams(line) for line in dialogue.user_lines)))
+    own = heard.fourgrams.difference(*(folded_fourgrams(line) for line in dialogue.user_lines))
+    copied = 1 - len(own) / len(heard.fourgrams) if heard.fourgrams else 0.0
     own_words = 1 - _ramp(copied, w["copying"])
     ledger.add("copying", w["copying"]["points"] * (1 - own_words), "gave their own words back")
     said_before = max((_share(heard.trigrams, before.trigrams) for before in earlier), default=0.0)
@@ -154,7 +155,7 @@ def _gates(
     return Gates(touch, own_words, novelty)
 
 
-def _share(part: frozenset[str], whole: frozenset[str]) -> float:
+def _share(part: frozenset[int], whole: frozenset[int]) -> float:
     return len(part & whole) / len(part) if part else 0.0
 
 

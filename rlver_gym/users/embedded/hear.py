@@ -38,8 +38,8 @@ class Heard(NamedTuple):
     function_share: float
     """Share of function words, in [0, 1]: about a half in English, near 0 in nonsense, keywords and other scripts."""
     content: frozenset[str]
-    trigrams: frozenset[str]
-    fourgrams: frozenset[str]
+    trigrams: frozenset[int]
+    fourgrams: frozenset[int]
     """Word 4-grams with pronouns folded."""
     variety: float
     """Distinct share of its trigrams, in [0, 1]: 1 unless it repeats itself."""
@@ -52,7 +52,7 @@ class Remembered(NamedTuple):
 
     acts: frozenset[str]
     content: frozenset[str]
-    trigrams: frozenset[str]
+    trigrams: frozenset[int]
 
 
 @lru_cache(maxsize=8_192)
@@ -106,16 +106,16 @@ def _function_words(spoken: tuple[str, ...]) -> int:
     return sum(map(FUNCTION_WORDS.__contains__, spoken))
 
 
-def ngrams(spoken: tuple[str, ...], n: int) -> frozenset[str]:
-    """The distinct n-grams of some words, as texts: strings, unlike tuples, cost the garbage collector nothing."""
-    return frozenset(map(" ".join, zip(*(spoken[shift:] for shift in range(n)), strict=False)))
+def ngrams(spoken: tuple[str, ...], n: int) -> frozenset[int]:
+    """The distinct n-grams of some words, as hashes: only equality within one process is asked of them, and integers cost the garbage collector nothing."""
+    return frozenset(map(hash, zip(*(spoken[shift:] for shift in range(n)), strict=False)))
 
 
 @lru_cache(maxsize=8_192)
-def folded_fourgrams(text: str) -> frozenset[str]:
+def folded_fourgrams(text: str) -> frozenset[int]:
     """The word 4-grams of a text with pronouns folded. Cached: the user's lines are looked at every turn."""
     return _folded_fourgrams(words(text))
 
 
-def _folded_fourgrams(spoken: tuple[str, ...]) -> frozenset[str]:
-    return ngrams(tuple(_FOLDED.get(word, word) for word in spoken), 4)
+def _folded_fourgrams(spoken: tuple[str, ...]) -> frozenset[int]:
+    return ngrams(tuple(map(_FOLDED.get, spoken, spoken)), 4)
