@@ -252,3 +252,16 @@ def test_the_hash_seed_changes_nothing(tmp_path: Path, finished: Path, hash_seed
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
     )
     assert (tmp_path / EPISODES).read_bytes() == (finished / EPISODES).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", ["python3.12", "python3.13"])
+def test_other_pythons_write_the_same_file(python: str, tmp_path: Path, finished: Path) -> None:
+    if not shutil.which(python) or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+        pytest.skip(f"{python} is not installed here")
+    subprocess.run([python, "-m", "venv", str(tmp_path / "venv")], check=True)
+    root = Path(__file__).parent.parent
+    subprocess.run([str(tmp_path / "venv/bin/pip"), "install", "--quiet", str(root)], check=True, capture_output=True)
+    command = [str(tmp_path / "venv/bin/python"), *COMMAND[1:], "--out", str(tmp_path / "run")]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+    assert (tmp_path / "run" / EPISODES).read_bytes() == (finished / EPISODES).read_bytes()
