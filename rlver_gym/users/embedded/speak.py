@@ -17,6 +17,8 @@ _REACTION_TO = {
     "act:blame": "hurt", "act:insult": "hurt", "act:threat": "hurt", "act:minimise": "hurt", "act:advice": "pushed", "act:command": "pushed", "too_soon": "pushed",
     "list": "pushed", "copying": "repeated", "repetition": "repeated", "silence": "puzzled", "nonsense": "puzzled", "act:meta": "puzzled", "act:ai": "cold",
 }  # fmt: skip
+_WELCOME = 1.5
+"""What earned this many points was welcome, even in a turn that ends below where it began."""
 _GLAD = ("heard", "warmed", "thinking", "helped", "asked")
 _THOUGHT_OF = {
     "heard": "touched", "warmed": "touched", "thinking": "touched", "helped": "touched", "asked": "eased",
@@ -41,9 +43,9 @@ def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
     ups = [pair for pair in felt if pair[0] > 0]
     downs = [pair for pair in felt if pair[0] < 0]
     if downs and (change < 0 or not ups):
-        return min(downs, key=lambda pair: pair[0])[1] or "cold"
-    if ups and change >= 0:
-        return max(ups, key=lambda pair: pair[0])[1] or "heard"
+        return min(downs)[1]
+    if ups and (change >= 0 or max(ups)[0] >= _WELCOME):
+        return max(ups)[1]
     return "asked" if any(manner == "asked" for _, manner in ups) else "cold"
 
 
@@ -60,8 +62,9 @@ def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], chang
     if kind in ("touched", "eased"):
         kind = "touched" if change >= 4 else "eased" if change > 0 else "missed"
     thoughts = getattr(scene.persona.person.thoughts, kind)
-    had = {turn.appraisal.thought for turn in dialogue.turns}
-    return _pick(scene, dialogue, "thought", [line for line in thoughts if line not in had] or thoughts)
+    had = [turn.appraisal.thought for turn in dialogue.turns]
+    fresh = [line for line in thoughts if line not in had] or [line for line in thoughts if line != had[-1]]
+    return _pick(scene, dialogue, "thought", fresh)
 
 
 def opening(scene: Scene, emotion: int) -> str:

@@ -1,0 +1,62 @@
+"""The order of agents that a trustworthy score must show, on the test personas."""
+
+import pytest
+
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import run
+from rlver_gym.benchmark.score import paired, persona_finals, scores
+from rlver_gym.cards import env_card
+from rlver_gym.episode import Episode
+from rlver_gym.library import library
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+
+START = 40
+
+
+@pytest.fixture(scope="module")
+def episodes(tmp_path_factory: pytest.TempPathFactory) -> list[Episode]:
+    return list(run(BenchPlan(), tmp_path_factory.mktemp("run")))
+
+
+def mean(episodes: list[Episode], agent: str, need: str | None = None) -> float:
+    finals = [episode.final for episode in episodes if episode.agent == agent and need in (None, episode.need)]
+    return sum(finals) / len(finals)
+
+
+def test_the_oracle_is_the_ceiling_and_adaptive_strong(episodes: list[Episode]) -> None:
+    assert mean(episodes, "oracle") >= 85
+    assert 55 <= mean(episodes, "adaptive") <= 85
+    assert [score.agent for score in scores(episodes)][:3] == ["oracle", "adaptive", "listener"]
+
+
+@pytest.mark.parametrize("other", ["listener", "comfort", "praise", "advice", "echo", "gibberish", "silent"])
+def test_adaptive_is_above_every_agent_without_privileges(episodes: list[Episode], other: str) -> None:
+    assert paired(persona_finals(episodes, "adaptive"), persona_finals(episodes, other)).low > 0
+
+
+@pytest.mark.parametrize("need", ["deep_empathy", "listening"])
+def test_listening_beats_comfort_beats_advice_where_feelings_count(episodes: list[Episode], need: str) -> None:
+    assert mean(episodes, "listener", need) > mean(episodes, "comfort", need) > mean(episodes, "advice", need)
+
+
+def test_advice_beats_comfort_where_advice_is_wanted(episodes: list[Episode]) -> None:
+    assert mean(episodes, "advice", "practical_advice") > mean(episodes, "comfort", "practical_advice")
+
+
+@pytest.mark.parametrize("agent", ["silent", "echo", "gibberish"])
+def test_who_says_nothing_ends_below_the_start(episodes: list[Episode], agent: str) -> None:
+    assert max(episode.final for episode in episodes if episode.agent == agent) < START
+
+
+def test_any_reply_said_every_turn_ends_below_the_start(episodes: list[Episode]) -> None:
+    """Even the most welcome single reply of the oracle or the adaptive agent, which is not the same for any two people."""
+    for persona_id in library().ids("test"):
+        turns = [turn for episode in episodes if episode.persona == persona_id for turn in episode.turns]
+        best = sorted({turn.utterance: turn.appraisal.change for turn in turns}.items(), key=lambda pair: -pair[1])[:5]
+        for utterance, _ in [*best, ("I hear you, and I'm here. Tell me more about it, I have time.", 0)]:
+            session = EmpathySession(EmbeddedUser(), library().get(persona_id), env_card("SAGE-Sentient-v0"), 0)
+            session.start()
+            while session.outcome is None:
+                session.reply(utterance)
+            assert session.emotion < START, (persona_id, utterance)
