@@ -10,6 +10,10 @@ _FLIPS = {
     "i'll": "you'll", "am": "are", "we": "the two of you", "us": "you both", "our": "your", "you": "one", "your": "one's",
 }  # fmt: skip
 _NUMERALS = frozenset("three four five six seven eight nine ten eleven twelve".split())
+_NO_NAMES = FUNCTION_WORDS | set(
+    """monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october november december
+    christmas easter god english""".split()
+)
 _WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
 _LEAD = re.compile(r"^(?:well|so|and|but|oh|hm|look|i mean|i suppose|anyway|honestly|you know)[,\s]+", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[a-z,;:] )([A-Z][a-z]{2,})\b")
@@ -39,7 +43,7 @@ def flipped(sentence: str) -> str:
 
 def names(lines: Sequence[str]) -> list[str]:
     """Names in the lines, the most frequent first: capitalised words that do not only begin sentences."""
-    found = [name for line in lines for name in _NAME.findall(line) if name.lower() not in FUNCTION_WORDS]
+    found = [name for line in lines for name in _NAME.findall(line) if name.lower() not in _NO_NAMES]
     return sorted(set(found), key=lambda name: (-sum(line.count(name) for line in lines), name))
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rlver_gym._version import __version__
-from rlver_gym.cli import bench, envs, personas, report, talk, verify
+from rlver_gym.cli import bench, envs, personas, redteam, report, talk, verify
 from rlver_gym.errors import RlverError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("talk")(talk.talk)
 app.command("bench")(bench.bench)
 app.command("report")(report.report)
 app.command("verify")(verify.verify)
+app.command("redteam")(redteam.attack)
 app.add_typer(personas.app, name="personas")
 app.add_typer(envs.app, name="envs")
 

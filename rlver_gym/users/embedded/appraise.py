@@ -1,14 +1,16 @@
 """Fit, touch, temper, feel: from what was heard to points, each with its reason. Pure; the weights are data."""
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from rlver_gym.anchors import AnchorIndex, Touch
+from rlver_gym.anchors import Touch
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.emotion import MAX_CHANGE, moved
 from rlver_gym.persona import Persona
-from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, folded_fourgrams, hear, remember
+from rlver_gym.users.embedded.gates import Gates, gates
+from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, hear, remember
 from rlver_gym.users.embedded.lexicon import load_data
+from rlver_gym.users.embedded.world import touched_keys, touches, world
 from rlver_gym.words import content
 
 KIND_IN_WORDS = {
@@ -46,17 +48,6 @@ ACT_IN_WORDS = {
 }
 
 
-class Gates(NamedTuple):
-    """How much of what is good counts, each in [0, 1]."""
-
-    touch: float
-    """How much it takes up of what this person told and the agent had not taken up before."""
-    own_words: float
-    """0 when it only gives the person's words back."""
-    novelty: float
-    """0 when the agent said it before."""
-
-
 class Ledger:
     """Reasons as they come up, in quarter points, without the empty ones."""
 
@@ -82,18 +73,6 @@ def weights(language: str) -> dict[str, Any]:
     return load_data(f"weights_{language}.json")
 
 
-_INDEXES: dict[str, AnchorIndex] = {}
-
-
-def anchor_index(persona: Persona) -> AnchorIndex:
-    """The persona's anchors, compiled once."""
-    if persona.hash not in _INDEXES:
-        if len(_INDEXES) >= 1024:
-            _INDEXES.clear()
-        _INDEXES[persona.hash] = AnchorIndex(persona.situation)
-    return _INDEXES[persona.hash]
-
-
 def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challenging: bool) -> tuple[Reason, ...]:
     """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100]."""
     w = weights(persona.language)
@@ -108,10 +87,11 @@ def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challengi
     if not _is_language(heard, dialogue):
         _not_language(ledger, w, heard)
     else:
-        gates = _gates(ledger, w, heard, earlier, dialogue)
+        gate = gates(w, world(persona), heard, earlier, dialogue)
+        _untrue(ledger, w, heard, gate)
         warming = w["challenging"]["warming"] if challenging else 1.0
-        _anchors(ledger, w, persona, heard, dialogue, gates, warming)
-        _acts(ledger, w, persona, heard, earlier, gates, warming)
+        _anchors(ledger, w, persona, heard, dialogue, gate, warming)
+        _acts(ledger, w, persona, heard, earlier, gate, warming)
         _bad_acts(ledger, w, persona, heard, earlier)
         _shape(ledger, w, persona, heard)
     _temper(ledger, w, persona, emotion, dialogue)
@@ -134,67 +114,45 @@ def _not_language(ledger: Ledger, w: dict[str, Any], heard: Heard) -> None:
         ledger.add("nonsense", w["nonsense"], "that was no sentence that they could follow")
 
 
-def _gates(
-    ledger: Ledger, w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue
-) -> Gates:
-    """The gates, and the penalties for copying and for repetition."""
-    new = heard.content.difference(*(before.content for before in earlier))
-    elsewhere = new.difference(*(content(line) for line in dialogue.user_lines))
-    fresh = len(new) - len(elsewhere) if heard.function_share >= 0.25 else 0
-    touch = min(1.0, max(0, fresh - 1) / (w["touch"]["full_at"] - 1))
-    own = heard.fourgrams.difference(*(folded_fourgrams(line) for line in dialogue.user_lines))
-    copied = 1 - len(own) / len(heard.fourgrams) if heard.fourgrams else 0.0
-    own_words = 1 - _ramp(copied, w["copying"])
-    ledger.add("copying", w["copying"]["points"] * (1 - own_words), "gave their own words back")
-    said_before = max((_share(heard.trigrams, before.trigrams) for before in earlier), default=0.0)
-    if dialogue.utterance in dialogue.earlier_utterances:
-        said_before = 1.0
-    said_before = max(said_before, 1 - heard.variety)
-    novelty = 1 - _ramp(said_before, w["reuse"])
-    ledger.add("repetition", w["reuse"]["points"] * (1 - novelty), "said what was already said")
-    return Gates(touch, own_words, novelty)
-
-
-def _share(part: frozenset[int], whole: frozenset[int]) -> float:
-    return len(part & whole) / len(part) if part else 0.0
-
-
-def _ramp(share: float, rule: dict[str, float]) -> float:
-    """0 up to `free`, 1 from `all` on, straight between."""
-    return min(1.0, max(0.0, (share - rule["free"]) / (rule["all"] - rule["free"])))
+def _untrue(ledger: Ledger, w: dict[str, Any], heard: Heard, gate: Gates) -> None:
+    """What is not meant for this person: their own words back, the agent's again, somebody else's story."""
+    ledger.add("copying", w["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
+    ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
+    if gate.foreign:
+        text = heard.sentences[min(gate.foreign)].text
+        points = max(w["foreign"]["most"], w["foreign"]["points"] * len(gate.foreign))
+        ledger.add("foreign", points, f"spoke of things that are not theirs: “{_quote(text)}”")
+    if gate.strangers:
+        points = max(w["strangers"]["most"], w["strangers"]["points"] * len(gate.strangers))
+        ledger.add("strangers", points, f"named people they do not know: {', '.join(sorted(gate.strangers))[:60]}")
 
 
 def _anchors(
-    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, dialogue: Dialogue, gates: Gates, warming: float
+    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, dialogue: Dialogue, gate: Gates, warming: float
 ) -> None:
     """Touch: anchors named for the first time. The dearest counts whole, the next ones less."""
-    index = anchor_index(persona)
-    known = {touch for before in dialogue.earlier_utterances for touch in _keys(index, before, persona.language)}
+    index = world(persona).anchors
+    known = {touch for before in dialogue.earlier_utterances for touch in touched_keys(index, before, persona.language)}
     worth = w["anchors"][persona.need]
     touched = [
-        (worth[touch.kind] * _framed(w, touch, heard.sentences), touch)
-        for touch in _touches(index, dialogue.utterance or "", persona.language)
+        (
+            worth[touch.kind]
+            * _framed(w, touch, heard.sentences)
+            * (w["quote"]["share"] if touch.sentence in gate.quoted else 1.0),
+            touch,
+        )
+        for touch in touches(index, dialogue.utterance or "", persona.language)
         if touch.key not in known and heard.sentences[touch.sentence].fluent
     ]
     touched.sort(key=lambda pair: -pair[0])
     for number, (points, touch) in enumerate(touched):
         share = w["saturation"][min(number, len(w["saturation"]) - 1)] if points > 0 else 1.0
-        points *= share * gates.own_words * gates.novelty * warming if points > 0 else 1.0
+        points *= share * gate.own_words * gate.novelty * warming if points > 0 else 1.0
         ledger.add(
             f"anchor:{touch.key}",
             points,
             f"{KIND_IN_WORDS[touch.kind]}: “{_quote(heard.sentences[touch.sentence].text)}”",
         )
-
-
-@lru_cache(maxsize=256)
-def _touches(index: AnchorIndex, text: str, language: str) -> tuple[Touch, ...]:
-    return index.touched(tuple(sentence.stems for sentence in hear(text, language).sentences))
-
-
-@lru_cache(maxsize=8_192)
-def _keys(index: AnchorIndex, text: str, language: str) -> frozenset[str]:
-    return frozenset(touch.key for touch in _touches(index, text, language))
 
 
 def _framed(w: dict[str, Any], touch: Touch, heard: tuple[HeardSentence, ...]) -> float:
@@ -209,7 +167,7 @@ def _acts(
     persona: Persona,
     heard: Heard,
     earlier: tuple[Remembered, ...],
-    gates: Gates,
+    gate: Gates,
     warming: float,
 ) -> None:
     """Fit: what the agent did, by what this need rewards or punishes.
@@ -218,14 +176,14 @@ def _acts(
     wanted is not wanted every time.
     """
     fit = w["acts"][persona.need]
-    whole = gates.own_words * gates.novelty * warming
-    gains = [(w["told_back"][persona.need] * gates.touch * whole, "told_back")]
+    whole = gate.own_words * gate.novelty * warming
+    gains = [(w["told_back"][persona.need] * gate.touch * whole, "told_back")]
     for act, text in heard.acts.items():
         points = fit.get(act, 0.0)
-        if points > 0:
+        if points > 0 and not _only_in(act, heard, gate.stale | gate.foreign):
             times = sum(act in before.acts for before in earlier)
-            meant = gates.touch * w["touch"]["wear"] ** times
-            for_anyone = (1 - gates.touch) * w["touch"]["floor"] * w["touch"]["wear_for_anyone"] ** times
+            meant = gate.touch * w["touch"]["wear"] ** times
+            for_anyone = (1 - gate.touch) * w["touch"]["floor"] * w["touch"]["wear_for_anyone"] ** times
             gains.append((points * (meant + for_anyone) * whole, act))
         elif points < 0:
             ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}, which they do not want: “{_quote(text)}”")
@@ -238,6 +196,11 @@ def _acts(
         )
         ledger.add(f"act:{act}", points, note)
     _stage(ledger, w, persona, heard, len(earlier))
+
+
+def _only_in(act: str, heard: Heard, sentences: frozenset[int]) -> bool:
+    """Whether an act is done in none but these sentences."""
+    return all(act not in one.acts or number in sentences for number, one in enumerate(heard.sentences))
 
 
 def _stage(ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, turn: int) -> None:

@@ -9,6 +9,7 @@ from rlver_gym.words import FUNCTION_WORDS, content_of, sentences, stem, words
 
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
+_NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
 _OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
@@ -20,12 +21,19 @@ _FOLDED = {
 
 
 class HeardSentence(NamedTuple):
-    """One sentence: its text, stems and dialogue acts, and whether it reads like language rather than a string of keywords."""
+    """One sentence of an utterance."""
 
     text: str
     stems: tuple[str, ...]
+    content: frozenset[str]
     acts: frozenset[str]
+    names: frozenset[str]
+    """Capitalised words that do not only begin the sentence, lower-case."""
+    trigrams: frozenset[int]
+    fourgrams: frozenset[int]
+    """Word 4-grams with pronouns folded."""
     fluent: bool
+    """Whether it reads like language rather than a string of keywords."""
 
 
 class Heard(NamedTuple):
@@ -39,8 +47,6 @@ class Heard(NamedTuple):
     """Share of function words, in [0, 1]: about a half in English, near 0 in nonsense, keywords and other scripts."""
     content: frozenset[str]
     trigrams: frozenset[int]
-    fourgrams: frozenset[int]
-    """Word 4-grams with pronouns folded."""
     variety: float
     """Distinct share of its trigrams, in [0, 1]: 1 unless it repeats itself."""
     list_items: int
@@ -53,13 +59,16 @@ class Remembered(NamedTuple):
     acts: frozenset[str]
     content: frozenset[str]
     trigrams: frozenset[int]
+    sentences: frozenset[str]
+    """Its sentences, case-folded."""
 
 
 @lru_cache(maxsize=8_192)
 def remember(text: str, language: str = "en") -> Remembered:
     """What stays of an utterance. Cached, because every turn looks back at all earlier ones."""
     heard = hear(text, language)
-    return Remembered(frozenset(heard.acts), heard.content, heard.trigrams)
+    sentences_ = frozenset(sentence.text.casefold() for sentence in heard.sentences)
+    return Remembered(frozenset(heard.acts), heard.content, heard.trigrams, sentences_)
 
 
 @lru_cache(maxsize=256)
@@ -81,9 +90,8 @@ def hear(text: str, language: str = "en") -> Heard:
         acts=acts,
         word_count=len(spoken),
         function_share=_function_words(spoken) / len(spoken) if spoken else 0.0,
-        content=content_of(spoken),
+        content=frozenset().union(*(sentence.content for sentence in heard)),
         trigrams=trigrams,
-        fourgrams=_folded_fourgrams(spoken),
         variety=len(trigrams) / (len(spoken) - 2) if len(spoken) > 2 else 1.0,
         list_items=_list_items(text),
         questions=text.count("?"),
@@ -99,7 +107,16 @@ def _sentence(text: str, spoken: tuple[str, ...], language: str) -> HeardSentenc
     acts = lexicon(language).acts(stems)
     if text.rstrip("\"'”’) ").endswith("?"):
         acts |= {"question"} if _OPEN.isdisjoint(spoken) else {"question", "open_question"}
-    return HeardSentence(text, stems, acts, len(spoken) < 4 or _function_words(spoken) >= 0.25 * len(spoken))
+    return HeardSentence(
+        text=text,
+        stems=stems,
+        content=content_of(spoken),
+        acts=acts,
+        names=frozenset(name.lower() for name in _NAME.findall(text)),
+        trigrams=ngrams(spoken, 3),
+        fourgrams=_folded_fourgrams(spoken),
+        fluent=len(spoken) < 4 or _function_words(spoken) >= 0.25 * len(spoken),
+    )
 
 
 def _function_words(spoken: tuple[str, ...]) -> int:

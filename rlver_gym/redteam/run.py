@@ -1,0 +1,66 @@
+"""Hold dialogues with attackers and see what they are paid. Works on any simulated user."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from rlver_gym.cards import EnvCard, env_card
+from rlver_gym.emotion import Outcome
+from rlver_gym.persona import Persona
+from rlver_gym.redteam.attacks import FIXED_ATTACKS, Attack
+from rlver_gym.redteam.search import SEARCH_ATTACKS, SearchAttack
+from rlver_gym.session import EmpathySession
+from rlver_gym.users.base import SentientUser
+
+
+class AttackResult(NamedTuple):
+    """What one attack was paid: mean final emotion in points, and how many people were content, in percent."""
+
+    attack: str
+    what: str
+    searching: bool
+    final: float
+    content: float
+    dialogues: int
+
+
+def redteam(
+    user: SentientUser,
+    personas: Sequence[Persona],
+    *,
+    card: EnvCard | None = None,
+    attacks: Sequence[Attack | SearchAttack] = (*FIXED_ATTACKS, *SEARCH_ATTACKS),
+    seeds: int = 1,
+    held: Callable[[], None] = lambda: None,
+) -> Iterator[AttackResult]:
+    """One result an attack, as soon as it is known. `held` is called after each dialogue.
+
+    `card` is SAGE-Sentient-v0's unless given. The user may be any `SentientUser`; searching attacks call it some hundred times a turn.
+    """
+    card = card or env_card("SAGE-Sentient-v0")
+    for attack in attacks:
+        sessions = []
+        for seed in range(seeds):
+            for persona in personas:
+                sessions.append(_held(attack, EmpathySession(user, persona, card, seed)))
+                held()
+        yield AttackResult(
+            attack.name,
+            attack.what,
+            isinstance(attack, SearchAttack),
+            sum(session.emotion for session in sessions) / len(sessions),
+            100 * sum(session.outcome is Outcome.CONTENT for session in sessions) / len(sessions),
+            len(sessions),
+        )
+
+
+def _held(attack: Attack | SearchAttack, session: EmpathySession) -> EmpathySession:
+    persona, seed = session.scene.persona, session.scene.seed
+    rng = random.Random(f"{attack.name}/{persona.id}/{seed}")
+    session.start()
+    while session.outcome is None:
+        if isinstance(attack, SearchAttack):
+            session.reply(attack.choose(session, rng))
+        else:
+            session.reply(attack.say(persona, seed, tuple(session.dialogue.messages())))
+    return session

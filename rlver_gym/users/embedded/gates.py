@@ -1,0 +1,100 @@
+"""Touch: how much of an utterance reaches this person, sentence by sentence. What is copied, said before or about somebody else does not."""
+
+from typing import Any, NamedTuple
+
+from rlver_gym.dialogue import Dialogue
+from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, folded_fourgrams
+from rlver_gym.users.embedded.world import World
+from rlver_gym.words import content
+
+
+class Gates(NamedTuple):
+    """How much of what is good counts. The shares lie in [0, 1]."""
+
+    touch: float
+    """How much it takes up of what this person told and the agent had not taken up before."""
+    own_words: float
+    """0 when it only gives the person's words back."""
+    novelty: float
+    """0 when the agent said it before."""
+    quoted: frozenset[int]
+    """Numbers of the sentences that are word for word the person's."""
+    stale: frozenset[int]
+    """Numbers of the sentences that the agent said before."""
+    foreign: frozenset[int]
+    """Numbers of the sentences that are about another story."""
+    strangers: frozenset[str]
+    """Names that nobody in this story has."""
+
+
+def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> Gates:
+    """Compare an utterance with everything said before, and with the person's world."""
+    theirs = [folded_fourgrams(line) for line in dialogue.user_lines]
+    copied = [_copied(sentence, theirs) for sentence in heard.sentences]
+    quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
+    spoken = sum(len(sentence.stems) for sentence in heard.sentences)
+    copied_share = sum(share * len(one.stems) for share, one in zip(copied, heard.sentences, strict=True)) / max(
+        1, spoken
+    )
+    stale = frozenset(number for number, sentence in enumerate(heard.sentences) if _said_before(sentence, earlier))
+    return Gates(
+        touch=_touch(w, heard, earlier, dialogue, quoted),
+        own_words=1 - _ramp(copied_share, w["copying"]),
+        novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
+        quoted=quoted,
+        stale=stale,
+        foreign=frozenset(number for number, sentence in enumerate(heard.sentences) if _is_foreign(w, sentence, world)),
+        strangers=frozenset().union(*(sentence.names for sentence in heard.sentences)) - world.names - world.vocabulary,
+    )
+
+
+def _copied(sentence: HeardSentence, theirs: list[frozenset[int]]) -> float:
+    """The share of a sentence's 4-grams that the person said."""
+    if not sentence.fourgrams:
+        return 0.0
+    return 1 - len(sentence.fourgrams.difference(*theirs)) / len(sentence.fourgrams)
+
+
+def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bool:
+    text = sentence.text.casefold()
+    return any(text in before.sentences or _share(sentence.trigrams, before.trigrams) >= 0.6 for before in earlier)
+
+
+def _touch(
+    w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue, quoted: frozenset[int]
+) -> float:
+    """Fresh words of theirs, a quoted one counting less: 0 up to one, 1 from `full_at` on."""
+    if heard.function_share < 0.25:
+        return 0.0
+    used = [before.content for before in earlier]
+    theirs = [content(line) for line in dialogue.user_lines]
+
+    def fresh(words: frozenset[str]) -> int:
+        new = words.difference(*used)
+        return len(new) - len(new.difference(*theirs))
+
+    own = frozenset().union(*(one.content for number, one in enumerate(heard.sentences) if number not in quoted))
+    count = fresh(own) + w["quote"]["share"] * fresh(heard.content - own)
+    return min(1.0, max(0.0, count - 1) / (w["touch"]["full_at"] - 1))
+
+
+def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:
+    if dialogue.utterance in dialogue.earlier_utterances:
+        return 1.0
+    said_before = max((_share(heard.trigrams, before.trigrams) for before in earlier), default=0.0)
+    return max(said_before, 1 - heard.variety)
+
+
+def _is_foreign(w: dict[str, Any], sentence: HeardSentence, world: World) -> bool:
+    """Whether most of what a sentence is about has no place in the person's world."""
+    unknown = len(sentence.content - world.vocabulary)
+    return unknown >= w["foreign"]["words"] and unknown >= w["foreign"]["share"] * len(sentence.content)
+
+
+def _share(part: frozenset[int], whole: frozenset[int]) -> float:
+    return len(part & whole) / len(part) if part else 0.0
+
+
+def _ramp(share: float, rule: dict[str, float]) -> float:
+    """0 up to `free`, 1 from `all` on, straight between."""
+    return min(1.0, max(0.0, (share - rule["free"]) / (rule["all"] - rule["free"])))

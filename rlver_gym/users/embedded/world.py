@@ -1,0 +1,70 @@
+"""What a person knows: the anchors, the words and the names of their story. Compiled once a persona."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from rlver_gym.anchors import AnchorIndex, Touch
+from rlver_gym.persona import Persona
+from rlver_gym.users.embedded.hear import hear
+from rlver_gym.users.embedded.lexicon import load_data
+from rlver_gym.words import content, words
+
+
+class World:
+    """The story of one persona, ready to be looked up."""
+
+    def __init__(self, persona: Persona) -> None:
+        """Compile the situation."""
+        person = persona.person
+        texts = [*_texts(persona.situation.model_dump()), person.work, person.name, person.habits]
+        self.anchors = AnchorIndex(persona.situation)
+        self.vocabulary = frozenset().union(*map(content, texts)) | everyday(persona.language)
+        self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _texts(part)
+
+
+_CALENDAR = frozenset(
+    """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december
+    christmas easter god english mum dad mom gran grandma grandad""".split()
+)
+
+
+@lru_cache(maxsize=4)
+def everyday(language: str) -> frozenset[str]:
+    """Stems that are at home in any story."""
+    return frozenset(load_data(f"everyday_{language}.json")["stems"])
+
+
+_WORLDS: dict[str, World] = {}
+
+
+def world(persona: Persona) -> World:
+    """The persona's world, compiled once."""
+    if persona.hash not in _WORLDS:
+        if len(_WORLDS) >= 1024:
+            _WORLDS.clear()
+        _WORLDS[persona.hash] = World(persona)
+    return _WORLDS[persona.hash]
+
+
+@lru_cache(maxsize=256)
+def touches(index: AnchorIndex, text: str, language: str) -> tuple[Touch, ...]:
+    """The anchors that an utterance touches."""
+    return index.touched(tuple(sentence.stems for sentence in hear(text, language).sentences))
+
+
+@lru_cache(maxsize=8_192)
+def touched_keys(index: AnchorIndex, text: str, language: str) -> frozenset[str]:
+    """Their keys; kept longer, because every turn looks back at all earlier ones."""
+    return frozenset(touch.key for touch in touches(index, text, language))
