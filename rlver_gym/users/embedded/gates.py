@@ -3,9 +3,8 @@
 from typing import Any, NamedTuple
 
 from rlver_gym.dialogue import Dialogue
-from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, folded_fourgrams
+from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, said_so_far
 from rlver_gym.users.embedded.world import World
-from rlver_gym.words import content
 
 
 class Gates(NamedTuple):
@@ -29,8 +28,8 @@ class Gates(NamedTuple):
 
 def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> Gates:
     """Compare an utterance with everything said before, and with the person's world."""
-    theirs = [folded_fourgrams(line) for line in dialogue.user_lines]
-    copied = [_copied(sentence, theirs) for sentence in heard.sentences]
+    fourgrams, theirs = said_so_far(dialogue.user_lines)
+    copied = [_share(sentence.fourgrams, fourgrams) for sentence in heard.sentences]
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
     spoken = sum(len(sentence.stems) for sentence in heard.sentences)
     copied_share = sum(share * len(one.stems) for share, one in zip(copied, heard.sentences, strict=True)) / max(
@@ -38,7 +37,7 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     )
     stale = frozenset(number for number, sentence in enumerate(heard.sentences) if _said_before(sentence, earlier))
     return Gates(
-        touch=_touch(w, heard, earlier, dialogue, quoted),
+        touch=_touch(w, heard, earlier, theirs, quoted),
         own_words=1 - _ramp(copied_share, w["copying"]),
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
@@ -48,33 +47,21 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     )
 
 
-def _copied(sentence: HeardSentence, theirs: list[frozenset[int]]) -> float:
-    """The share of a sentence's 4-grams that the person said."""
-    if not sentence.fourgrams:
-        return 0.0
-    return 1 - len(sentence.fourgrams.difference(*theirs)) / len(sentence.fourgrams)
-
-
 def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bool:
-    text = sentence.text.casefold()
-    return any(text in before.sentences or _share(sentence.trigrams, before.trigrams) >= 0.6 for before in earlier)
+    if len(sentence.trigrams) < 3:
+        return any(sentence.text.casefold() in before.sentences for before in earlier)
+    return any(_share(sentence.trigrams, before.trigrams) >= 0.6 for before in earlier)
 
 
 def _touch(
-    w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue, quoted: frozenset[int]
+    w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int]
 ) -> float:
     """Fresh words of theirs, a quoted one counting less: 0 up to one, 1 from `full_at` on."""
     if heard.function_share < 0.25:
         return 0.0
-    used = [before.content for before in earlier]
-    theirs = [content(line) for line in dialogue.user_lines]
-
-    def fresh(words: frozenset[str]) -> int:
-        new = words.difference(*used)
-        return len(new) - len(new.difference(*theirs))
-
+    fresh = (heard.content & theirs).difference(*(before.content for before in earlier))
     own = frozenset().union(*(one.content for number, one in enumerate(heard.sentences) if number not in quoted))
-    count = fresh(own) + w["quote"]["share"] * fresh(heard.content - own)
+    count = len(fresh & own) + w["quote"]["share"] * len(fresh - own)
     return min(1.0, max(0.0, count - 1) / (w["touch"]["full_at"] - 1))
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rlver_gym.users.embedded.lexicon import lexicon
-from rlver_gym.words import FUNCTION_WORDS, content_of, sentences, stem, words
+from rlver_gym.words import FUNCTION_WORDS, content, content_of, sentences, stem, words
 
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
@@ -84,7 +84,7 @@ def hear(text: str, language: str = "en") -> Heard:
     for sentence in heard:
         for act in sorted(sentence.acts):
             acts.setdefault(act, sentence.text)
-    trigrams = ngrams(spoken, 3)
+    trigrams = frozenset().union(*(sentence.trigrams for sentence in heard))
     return Heard(
         sentences=heard,
         acts=acts,
@@ -92,10 +92,15 @@ def hear(text: str, language: str = "en") -> Heard:
         function_share=_function_words(spoken) / len(spoken) if spoken else 0.0,
         content=frozenset().union(*(sentence.content for sentence in heard)),
         trigrams=trigrams,
-        variety=len(trigrams) / (len(spoken) - 2) if len(spoken) > 2 else 1.0,
+        variety=_variety(by_sentence, trigrams),
         list_items=_list_items(text),
         questions=text.count("?"),
     )
+
+
+def _variety(by_sentence: list[tuple[str, ...]], trigrams: frozenset[int]) -> float:
+    count = sum(max(0, len(spoken) - 2) for spoken in by_sentence)
+    return len(trigrams) / count if count else len(set(by_sentence)) / max(1, len(by_sentence))
 
 
 def _list_items(text: str) -> int:
@@ -128,10 +133,13 @@ def ngrams(spoken: tuple[str, ...], n: int) -> frozenset[int]:
     return frozenset(map(hash, zip(*(spoken[shift:] for shift in range(n)), strict=False)))
 
 
-@lru_cache(maxsize=8_192)
-def folded_fourgrams(text: str) -> frozenset[int]:
-    """The word 4-grams of a text with pronouns folded. Cached: the user's lines are looked at every turn."""
-    return _folded_fourgrams(words(text))
+@lru_cache(maxsize=2_048)
+def said_so_far(lines: tuple[str, ...]) -> tuple[frozenset[int], frozenset[str]]:
+    """The folded 4-grams and the content of some lines together. Cached, and built on those of all lines but the last."""
+    if not lines:
+        return frozenset(), frozenset()
+    fourgrams, about = said_so_far(lines[:-1])
+    return fourgrams | _folded_fourgrams(words(lines[-1])), about | content(lines[-1])
 
 
 def _folded_fourgrams(spoken: tuple[str, ...]) -> frozenset[int]:
