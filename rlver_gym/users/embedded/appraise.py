@@ -8,7 +8,7 @@ from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.emotion import MAX_CHANGE, moved
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded.gates import Gates, gates
-from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, hear, remember
+from rlver_gym.users.embedded.hear import Heard, Remembered, hear, remember
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.users.embedded.world import touched_keys, touches, world
 from rlver_gym.words import content
@@ -137,7 +137,7 @@ def _anchors(
     touched = [
         (
             worth[touch.kind]
-            * _framed(w, touch, heard.sentences)
+            * _framed(w, touch, heard)
             * (w["quote"]["share"] if touch.sentence in gate.quoted else 1.0),
             touch,
         )
@@ -155,10 +155,9 @@ def _anchors(
         )
 
 
-def _framed(w: dict[str, Any], touch: Touch, heard: tuple[HeardSentence, ...]) -> float:
+def _framed(w: dict[str, Any], touch: Touch, heard: Heard) -> float:
     """1 when the anchor is used for what it is (a deed in praise, an option as a suggestion), less when it is only mentioned."""
-    near = heard[max(0, touch.sentence - 1) : touch.sentence + 2]
-    return 1.0 if any(sentence.acts.intersection(w["frames"][touch.kind]) for sentence in near) else w["unframed"]
+    return w["unframed"] if heard.acts.keys().isdisjoint(w["frames"][touch.kind]) else 1.0
 
 
 def _acts(

@@ -1,0 +1,139 @@
+"""Sanity as law: how a change of emotion must move when the words are changed in a known way. Over all personas."""
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlver_gym.agents.oracle import _SERVES
+from rlver_gym.cards import env_card
+from rlver_gym.library import library
+from rlver_gym.persona import Anchor, Persona
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+
+PEOPLE = [library().get(persona_id) for persona_id in library().ids()]
+CARD = env_card("SAGE-Sentient-v0")
+people = st.sampled_from([persona.id for persona in PEOPLE]).map(library().get)
+anchor_numbers = st.integers(0, 3)
+FRAMES = {
+    "deeds": "That took real care.", "wrongs": "That is not on you.", "motives": "That may be the reason behind it.", "options": "It would be a first step.",
+    "other_side": "Seen from there, it has its own sense.", "insights": "What do you think?", "unspoken": "That must be so heavy.",
+}  # fmt: skip
+many = settings(max_examples=200, deadline=None)
+
+
+def changes(persona: Persona, *utterances: str) -> list[int]:
+    """The change of each utterance of a dialogue; the last one when it ended sooner repeats."""
+    session = EmpathySession(EmbeddedUser(), persona, CARD, 0)
+    session.start()
+    return [session.reply(utterance).appraisal.change for utterance in utterances if session.outcome is None]
+
+
+def served(persona: Persona, number: int) -> Anchor:
+    return getattr(persona.situation.anchors, _SERVES[persona.need][0])[number]
+
+
+def framed(persona: Persona, number: int) -> str:
+    return f"{served(persona, number).text} {FRAMES[_SERVES[persona.need][0]]}"
+
+
+@many
+@given(
+    people,
+    anchor_numbers,
+    st.sampled_from(
+        ["I see.", "So that is how it went.", "That is a lot for one week.", "I want to understand this well."]
+    ),
+)
+def test_a_true_and_needed_sentence_more_never_lowers_the_change(persona: Persona, number: int, plain: str) -> None:
+    without, more = changes(persona, plain)[0], changes(persona, f"{plain} {framed(persona, number)}")[0]
+    assert more > without
+
+
+def test_the_same_words_to_somebody_else_earn_less() -> None:
+    """But for the few things that truly hold for both: two people shamed in public, two parties nobody had asked for."""
+    pairs = [
+        (persona, other.model_copy(update={"need": persona.need}))
+        for persona, other in itertools.permutations(PEOPLE[::2], 2)
+        if persona.situation.id != other.situation.id and persona.person.disposition == other.person.disposition
+    ]
+    as_much = sum(
+        changes(other, framed(persona, 0))[0] >= changes(persona, framed(persona, 0))[0] for persona, other in pairs
+    )
+    assert as_much / len(pairs) < 0.02
+
+
+@many
+@given(people, anchor_numbers)
+def test_the_second_time_earns_less_than_the_first(persona: Persona, number: int) -> None:
+    between = "And what happened after that, if you want to say?"
+    first, _, second = changes(persona, framed(persona, number), between, framed(persona, number))
+    assert second < first
+
+
+@many
+@given(
+    people,
+    anchor_numbers,
+    st.sampled_from(
+        ["You idiot.", "Honestly, that is pathetic.", "It is your own fault.", "Others have it worse, so get over it."]
+    ),
+)
+def test_an_insult_costs(persona: Persona, number: int, insult: str) -> None:
+    good = framed(persona, number)
+    assert changes(persona, f"{good} {insult}")[0] <= changes(persona, good)[0] - 3
+
+
+@many
+@given(people, st.permutations(range(3)))
+def test_the_order_of_whole_thoughts_does_not_matter(persona: Persona, order: list[int]) -> None:
+    thoughts = [framed(persona, 0), "I have thought about what you told me.", framed(persona, 1)]
+    straight, shuffled = (
+        changes(persona, " ".join(thoughts))[0],
+        changes(persona, " ".join(thoughts[number] for number in order))[0],
+    )
+    assert abs(straight - shuffled) <= 1
+
+
+@many
+@given(people, anchor_numbers)
+def test_contractions_change_nothing(persona: Persona, number: int) -> None:
+    text = f"{served(persona, number).text} I am glad that you did not give up. It is not on you."
+    assert changes(persona, text) == changes(
+        persona, text.replace("I am", "I'm").replace("did not", "didn’t").replace("It is", "It's")
+    )
+
+
+@many
+@given(people, anchor_numbers)
+def test_case_and_spacing_change_little(persona: Persona, number: int) -> None:
+    text = framed(persona, number)
+    assert abs(changes(persona, text)[0] - changes(persona, text.lower().replace(" ", "  "))[0]) <= 1
+
+
+@many
+@given(people, anchor_numbers, st.integers(0, 200))
+def test_one_typo_costs_little(persona: Persona, number: int, at: int) -> None:
+    """Two letters swapped in one word: most words carry nothing; a word that an anchor hangs on may cost the anchor, but never turns praise into an insult."""
+    words = framed(persona, number).split()
+    at %= len(words)
+    word = words[at]
+    if len(word) > 4:
+        words[at] = word[:2] + word[3] + word[2] + word[4:]
+    before, after = changes(persona, framed(persona, number))[0], changes(persona, " ".join(words))[0]
+    assert after >= before - 8
+    assert after >= -5
+
+
+def test_most_typos_cost_nothing() -> None:
+    lost = total = 0
+    for persona, number in itertools.product(PEOPLE[::3], range(2)):
+        words = framed(persona, number).split()
+        before = changes(persona, framed(persona, number))[0]
+        for at, word in enumerate(words):
+            if len(word) > 4:
+                typo = [*words[:at], word[:2] + word[3] + word[2] + word[4:], *words[at + 1 :]]
+                total += 1
+                lost += changes(persona, " ".join(typo))[0] < before - 1
+    assert lost / total < 0.25
