@@ -12,8 +12,8 @@ install:         ## a virtual environment with everything for development
 check:           ## format, lint, types, import contracts
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
-	$(PYTHON) -m pyright
-	.venv/bin/lint-imports
+	$(PYTHON) -m pyright --pythonpath $(PYTHON)
+	$(dir $(PYTHON))lint-imports
 
 test:            ## the fast tests
 	$(PYTHON) -m pytest
@@ -22,7 +22,7 @@ slow:            ## the slow tests: kill -9, other Python versions
 	$(PYTHON) -m pytest -m slow
 
 bench:           ## the benchmark of all baselines on the test personas
-	.venv/bin/rlver-gym bench
+	$(PYTHON) -m rlver_gym bench
 
 speed:           ## speed and memory
 	$(PYTHON) benchmarks/speed.py

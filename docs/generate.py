@@ -22,6 +22,7 @@ from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.cards import env_card
 from rlver_gym.cli import app
 from rlver_gym.library import library
+from rlver_gym.redteam import redteam
 from rlver_gym.render import ENDINGS, bar
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
@@ -88,7 +89,16 @@ def baselines() -> str:
     return "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n```"
 
 
-PERSONA = "theo-the-burst-pipe-deep-empathy"
+def tricks() -> str:
+    """The red team's table on the test personas."""
+    shelf = library()
+    results = redteam(EmbeddedUser(), [shelf.get(persona_id) for persona_id in shelf.ids("test")])
+    lines = [f"{'attack':22s} final emotion  content  what it does"]
+    lines += [f"{one.attack:22s} {one.final:13.1f} {one.content:6.0f} %  {one.what}" for one in results]
+    return "```text\n" + "\n".join(lines) + "\n```"
+
+
+PERSONA = "theo-the-burst-pipe"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "help": ("docs/cli.md", all_help),
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
@@ -96,6 +106,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "advice": ("docs/transcripts.md", lambda: transcript(PERSONA, "advice")),
     "dialogue": ("README.md", lambda: transcript(PERSONA, "adaptive", turns=3)),
     "baselines": ("docs/benchmarks.md", baselines),
+    "redteam": ("docs/benchmarks.md", tricks),
 }
 """What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end NAME -->`, and what prints it."""
 

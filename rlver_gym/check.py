@@ -23,6 +23,9 @@ NAMES_OF_NEEDS = {
     HiddenNeed.PRAISE: r"prais\w+|compliments?|tell me i did (?:well|good)",
 }
 
+# What is told to everybody, whatever their need, may not say these.
+_SPOKEN_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
+
 
 class Problem(NamedTuple):
     """Something wrong with a card: where, and what to do."""
@@ -44,16 +47,22 @@ def check(folder: Path) -> list[Problem]:
     found = [problem for path in sorted(folder.glob("people/*.yaml")) for problem in _check_file(Person, path)]
     found += [problem for path in sorted(folder.glob("situations/*.yaml")) for problem in _check_file(Situation, path)]
     try:
-        return found + _check_index(PersonaLibrary(folder))
+        found += _check_index(PersonaLibrary(folder))
     except CardError as error:
-        return found + [Problem(*line.split(": ", 1)) for line in str(error).split("\n")]
+        found += _problems_of(error)
+    return list(dict.fromkeys(found))  # a broken card is met again by each of its pairings
+
+
+def _problems_of(error: CardError) -> list[Problem]:
+    """One a line: each names its file first."""
+    return [Problem(*line.split(": ", 1)) for line in str(error).split("\n")]
 
 
 def _check_file(kind: type[Person] | type[Situation], path: Path) -> list[Problem]:
     try:
         card = load_card(kind, path)
     except CardError as error:
-        return [Problem(str(path), line.removeprefix(f"{path}: ")) for line in str(error).split("\n")]
+        return _problems_of(error)
     problems = (
         problems_of_person(card) if isinstance(card, Person) else [*problems_of_situation(card), *_untouched(card)]
     )
@@ -79,7 +88,8 @@ def _untouched(situation: Situation) -> list[str]:
 
 def _check_index(folder: PersonaLibrary) -> list[Problem]:
     path = str(folder.folder / "index.yaml")
-    found = []
+    found: list[str] = []
+    broken: list[Problem] = []
     split_of: dict[tuple[str, str], str] = {}
     for pairing in folder.pairings.values():
         for kind, name in (("person", pairing.person), ("situation", pairing.situation)):
@@ -91,7 +101,7 @@ def _check_index(folder: PersonaLibrary) -> list[Problem]:
         try:
             persona = folder.get(pairing.id)
         except CardError as error:
-            found.append(f"{pairing.id}: {error}")
+            broken += _problems_of(error)
             continue
         fits, person = persona.situation.fits, persona.person
         if not fits.ages[0] <= person.age <= fits.ages[1]:
@@ -102,7 +112,7 @@ def _check_index(folder: PersonaLibrary) -> list[Problem]:
             found.append(
                 f"{pairing.id}: the situation is for {list(fits.life)}, {person.name} is {list(person.life)}. Pair differently."
             )
-    return [Problem(path, problem) for problem in found]
+    return [*broken, *(Problem(path, problem) for problem in found)]
 
 
 def problems_of_situation(situation: Situation) -> list[str]:
@@ -114,6 +124,9 @@ def problems_of_situation(situation: Situation) -> list[str]:
                 found.append(
                     f"hints.{need.value}.{number}: names the need ({named.group()!r}). Let it show through what they say instead."
                 )
+    for place, line in situation.lines():
+        if not place.startswith("hints.") and (named := _SPOKEN_NEED.search(line)):
+            found.append(f"{place}: says {named.group()!r}, which names a need. Tell it in other words.")
     low, high = situation.fits.ages
     if not 16 <= low <= high <= 99:
         found.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")

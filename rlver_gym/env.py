@@ -56,11 +56,13 @@ class EmpathyEnv(gym.Env[str, str]):
     ## Episode End
 
     All three ends are `terminated`, because the horizon is part of the task: `info["outcome"]` is "content" (the emotion reached
-    `content_at`), "left" (it fell below `leave_below`) or "out_of_turns". `truncated` is True only when the user failed to answer.
+    `content_at`), "left" (it fell below `leave_below`) or "out_of_turns". `truncated` is True only when the user failed to
+    answer (it raised `UserFailed`): the outcome is "failed", the reward 0, the emotion as before, the answer empty, and `info["valid"]` False. Such an
+    episode is no score: leave it out of training and of averages.
 
     ## Info
 
-    `emotion`, `change` (points, 0 at reset), `band` (S A B C F), `turn`, `outcome` (None while it goes on), `thought`, `reasons` (code, points, note; the
+    `emotion`, `change` (points, 0 at reset), `band` (S A B C F), `turn`, `outcome` (None while it goes on), `valid` (False when the user failed), `thought`, `reasons` (code, points, note; the
     points add up to the change), `persona`, `cut_chars`, and `hidden_need`. Names in `EmpathyEnv.privileged_info` tell what a real supporter
     could not know: do not feed them to an agent that you want to compare. Nothing in it varies between equal runs.
 
@@ -97,6 +99,10 @@ class EmpathyEnv(gym.Env[str, str]):
         """See the class for the arguments. Raises CardError, or UnknownName for a persona, card, split or user that does not exist."""
         self.card = env_card(card)
         self.user = make_user(user)
+        if not isinstance(self.user, SentientUser):
+            raise UnknownName.of(
+                "user", user, ["embedded"], 'user="embedded", or an object with kind, version, open, appraise and speak'
+            )
         self.render_mode = render_mode
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UnknownName.of("render mode", render_mode, self.metadata["render_modes"], "'ansi', 'human' or None")
@@ -152,7 +158,9 @@ class EmpathyEnv(gym.Env[str, str]):
         return EnvState(scene.persona.id, scene.seed, self.session.snapshot(), dict(self.np_random.bit_generator.state))
 
     def restore(self, state: EnvState) -> None:
-        """Go back to a saved state: the same utterances will give the same answers, rewards and next episodes."""
+        """Go back to a saved state: the same utterances will give the same answers, rewards and next episodes. Raises DialogueError for what is none."""
+        if not isinstance(state, EnvState):
+            raise DialogueError(f"cannot restore a {type(state).__name__}. Give what save_state() gave.")
         self._session = EmpathySession(self.user, self._library.get(state.persona), self.card, state.seed)
         self._session.restore(state.snapshot)
         self.np_random.bit_generator.state = state.random
@@ -165,6 +173,7 @@ class EmpathyEnv(gym.Env[str, str]):
             "band": Band.of(session.emotion).value,
             "turn": len(session.dialogue.turns),
             "outcome": session.outcome.value if session.outcome else None,
+            "valid": session.outcome is not Outcome.FAILED,
             "thought": turn.appraisal.thought if turn else "",
             "reasons": [reason._asdict() for reason in turn.appraisal.reasons] if turn else [],
             "persona": session.scene.persona.id,

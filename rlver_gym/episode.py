@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from rlver_gym.dialogue import Appraisal, Reason, Turn
@@ -85,13 +86,30 @@ class Episode(NamedTuple):
     def from_json(cls, line: str, source: str = "episode") -> Self:
         """Parse a line of `to_json`; RunError names `source` and what is wrong."""
         try:
-            plain = json.loads(line)
-            turns = tuple(_turn(turn) for turn in plain["turns"])
-            return cls(**{name: plain[name] for name in cls._fields if name != "turns"}, turns=turns)
+            plain = parse_json(line)
+            header = {name: plain[name] for name in cls._fields if name != "turns"}
+            _typed(header, cls.__annotations__, "the episode")
+            return cls(**header, turns=tuple(_turn(turn, number) for number, turn in enumerate(plain["turns"], 1)))
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{source}: not an episode record ({type(error).__name__}: {error}). Was the file edited or cut?"
             ) from error
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text. ValueError for what is no JSON, nested beyond all use, or has a key twice, of which the last would silently win."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return plain
 
 
 def _digest(before: str, plain: dict[str, Any]) -> str:
@@ -113,8 +131,18 @@ def _turn_dict(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _turn(plain: dict[str, Any]) -> Turn:
+_TURN = {"utterance": str, "change": int, "emotion": int, "reward": float, "thought": str, "reply": str}
+
+
+def _turn(plain: dict[str, Any], number: int) -> Turn:
+    _typed(plain, _TURN, f"turn {number}")
     reasons = tuple(Reason(code, points, note) for code, points, note in plain["reasons"])
-    outcome = Outcome(plain["outcome"]) if plain["outcome"] else None
+    outcome = Outcome(plain["outcome"]) if plain["outcome"] is not None else None
     appraisal = Appraisal(plain["change"], plain["thought"], reasons)
     return Turn(plain["utterance"], appraisal, plain["emotion"], plain["reward"], outcome, plain["reply"])
+
+
+def _typed(plain: dict[str, Any], types: Mapping[str, Any], place: str) -> None:
+    for name, kind in types.items():
+        if name in plain and type(plain[name]) is not kind:
+            raise TypeError(f"{name} of {place} is {type(plain[name]).__name__}, not {kind.__name__}")

@@ -7,6 +7,7 @@ RlverError
   + DialogueError (RuntimeError)  a reply before the start or after the end of a dialogue
   + RunError (ValueError)         a run folder that cannot be read, or does not belong to this command
   + AgentError (RuntimeError)     an agent that could not be made or did not answer
+  + UserFailed (RuntimeError)     raised by a user that cannot appraise or answer; ends the dialogue as failed
 """
 
 import difflib
@@ -27,7 +28,9 @@ class UnknownName(RlverError, LookupError):
     @classmethod
     def of(cls, kind: str, name: object, known: Iterable[str], see: str) -> "UnknownName":
         """The error for `name`, with the closest of the `known` names and the command `see` that lists all of them."""
-        near = difflib.get_close_matches(str(name), list(known), n=3, cutoff=0.5)
+        names = list(known)
+        begin = [one for one in names if name and one.startswith(str(name))]
+        near = list(dict.fromkeys([*begin, *difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)]))[:3]
         hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
         return cls(f"there is no {kind} {str(name)[:80]!r}. {hint}All of them: {see}")
 
@@ -46,3 +49,7 @@ class RunError(RlverError, ValueError):
 
 class AgentError(RlverError, RuntimeError):
     """An agent could not be made, or failed to answer."""
+
+
+class UserFailed(RlverError, RuntimeError):
+    """A simulated user cannot appraise or answer. Raised by the user; the session ends the dialogue with `Outcome.FAILED`, which is never a score."""

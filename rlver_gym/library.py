@@ -35,9 +35,13 @@ class Index(Frozen):
 def parse_card(kind: type[Card], value: Any, source: str) -> Card:
     """A plain value as a card; CardError names the file, every field that is wrong, and what is expected there."""
     if not isinstance(value, dict):
-        raise CardError(
-            f"{source}: must be a mapping of fields, not {type(value).__name__}. See `rlver-gym personas schema`."
-        )
+        kinds = {
+            Person: "personas schema person",
+            Situation: "personas schema situation",
+            Index: "personas schema index",
+        }
+        see = kinds.get(kind, "envs show RLVER-Empathy-v0")
+        raise CardError(f"{source}: must be a mapping of fields, not {type(value).__name__}. See `rlver-gym {see}`.")
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -65,6 +69,10 @@ class PersonaLibrary:
         """`folder`: None for the shipped English personas. Raises CardError when the index cannot be used."""
         self.folder = Path(folder) if folder is not None else shipped()
         index = parse_card(Index, read_yaml(self.folder / "index.yaml"), str(self.folder / "index.yaml"))
+        if index.language != "en":
+            raise CardError(
+                f"{self.folder / 'index.yaml'}: language: is {index.language!r}, but only 'en' is supported yet: the embedded user reads and speaks English. Write the cards in English."
+            )
         self._index = index
         self.pairings = {pairing.id: pairing for pairing in index.personas}
         self._people: dict[str, Person] = {}

@@ -1,5 +1,6 @@
 """EmpathyVectorEnv: many dialogues that advance together. The same results as SyncVectorEnv, step for step."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from rlver_gym.env import EmpathyEnv
+from rlver_gym.errors import RlverError, UtteranceError
 
 Step = tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
@@ -52,7 +54,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         self._over = np.zeros(num_envs, dtype=np.bool_)
 
     def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | np.integer[Any] | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Begin dialogues: all, or those of `options["reset_mask"]`, a boolean array of shape (num_envs,).
 
@@ -69,9 +71,8 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         return tuple(self._texts), infos
 
     def step(self, actions: tuple[str, ...]) -> Step:
-        """One utterance to every dialogue: `actions` holds `num_envs` strings."""
-        if len(actions) != self.num_envs:
-            raise ValueError(f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each.")
+        """One utterance to every dialogue: `actions` holds `num_envs` strings. When one of them is unusable, no dialogue has moved."""
+        self._check(actions)
         rewards = np.zeros(self.num_envs, dtype=np.float64)
         terminated, truncated = np.zeros_like(self._over), np.zeros_like(self._over)
         infos: dict[str, Any] = {}
@@ -88,20 +89,37 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         self._over = terminated | truncated
         return tuple(self._texts), rewards, terminated, truncated, infos
 
+    def _check(self, actions: object) -> None:
+        """Raise what any of the dialogues would raise for its utterance."""
+        if isinstance(actions, str | bytes) or not isinstance(actions, Sequence | np.ndarray):
+            raise UtteranceError(
+                f"the utterances must be a tuple or list of {self.num_envs} strings, not {type(actions).__name__}. Give one to each dialogue."
+            )
+        if len(actions) != self.num_envs:
+            raise UtteranceError(f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each.")
+        for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
+            if self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+                continue
+            try:
+                env.session.heard(action)
+            except RlverError as error:
+                error.add_note(f"in dialogue {number} of {self.num_envs}")
+                raise
+
     def render(self) -> tuple[str | None, ...] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The dialogues as text, in mode "ansi"."""
         return tuple(env.render() for env in self.envs) if self.render_mode == "ansi" else None
 
-    def _seeds(self, seed: int | list[int | None] | None) -> list[int | None]:
+    def _seeds(self, seed: int | np.integer[Any] | Sequence[int | None] | None) -> list[int | None]:
         if seed is None:
             if self.group_size == 1:
                 return [None] * self.num_envs
             seed = int(self.np_random.integers(2**31))
-        if isinstance(seed, int):
-            return [seed + number // self.group_size for number in range(self.num_envs)]
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + number // self.group_size for number in range(self.num_envs)]
         if len(seed) != self.num_envs:
             raise ValueError(f"{len(seed)} seeds for {self.num_envs} dialogues. Give one each, or a single integer.")
-        return list(seed)
+        return [None if one is None else int(one) for one in seed]
 
 
 def _checked_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:

@@ -97,7 +97,15 @@ def content(text: str) -> frozenset[str]:
 
 def content_of(spoken: tuple[str, ...]) -> frozenset[str]:
     """The same of words."""
-    return frozenset(stem(word) for word in spoken if word not in FUNCTION_WORDS and len(word) > 2)
+    return frozenset(map(_content_stem, spoken)) - _NOTHING
+
+
+_NOTHING = frozenset({""})
+
+
+@lru_cache(maxsize=50_000)
+def _content_stem(word: str) -> str:
+    return "" if word in FUNCTION_WORDS or len(word) <= 2 else stem(word)
 
 
 @lru_cache(maxsize=8_192)

@@ -21,10 +21,12 @@ class _Loader(_Base):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is not text", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is not text. Put it in quotes.", key_node.start_mark
+                )
             if key in keys:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands here twice", key_node.start_mark
+                    None, None, f"the key {key!r} stands here twice. Remove one of them.", key_node.start_mark
                 )
             keys.add(key)
         return super().construct_mapping(node, deep=deep)
@@ -44,10 +46,19 @@ def parse_yaml(text: str, source: str) -> Any:
     except yaml.YAMLError as error:
         place = getattr(error, "problem_mark", None)
         line = f" line {place.line + 1}:" if place else ""
-        problem = getattr(error, "problem", None) or error
-        raise CardError(
-            f"{source}:{line} not valid YAML: {problem}. Quote texts that hold ': ' or begin with a sign."
-        ) from error
+        raise CardError(f"{source}:{line} {_explained(error)}") from error
+    except ValueError as error:  # a date or number of YAML's own kinds that is none
+        raise CardError(f"{source}: not valid YAML: {error}. Quote texts that look like dates or numbers.") from error
+
+
+def _explained(error: yaml.YAMLError) -> str:
+    """What is wrong, and the remedy for that."""
+    problem = str(getattr(error, "problem", None) or error)
+    if not isinstance(error, yaml.constructor.ConstructorError):
+        return f"not valid YAML: {problem}. Quote texts that hold ': ' or begin with a sign."
+    if "tag" in problem:
+        return f"{problem}. YAML tags (!…) are not allowed in a card: remove the tag, or quote the text if it begins with '!'."
+    return problem
 
 
 def _refuse_aliases_and_depth(text: str, source: str) -> None:

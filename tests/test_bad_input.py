@@ -8,7 +8,7 @@ from rlver_gym.cards import env_card
 from rlver_gym.env import EmpathyEnv
 from rlver_gym.errors import UtteranceError
 
-PERSONA = "noor-missed-evening-reflection"
+PERSONA = "noor-missed-evening"
 NASTY = {
     "empty": "", "spaces": "   \n\t ", "nul": "hello\x00there", "escape": "\x1b[31mred\x1b[0m", "right to left": "\u202eolleh שלום عليكم",
     "emoji flood": "🙂" * 3000, "zero width": "\u200b" * 50, "combining": "e" + "\u0301" * 500, "megabyte": "I hear you. " * 90_000,

@@ -1,6 +1,6 @@
-"""The benchmark: resumed anywhere, verified against edits, the same on every machine."""
+"""The benchmark: resumed anywhere, scored by person, the same on every machine."""
 
-import json
+import io
 import os
 import random
 import shutil
@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from rlver_gym.benchmark.plan import BenchPlan
 from rlver_gym.benchmark.run import EPISODES, read_episodes, run
 from rlver_gym.benchmark.score import bootstrap, paired, persona_finals, scores
-from rlver_gym.benchmark.verify import Divergence, verify
+from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.emotion import Outcome
 from rlver_gym.episode import Episode
 from rlver_gym.errors import AgentError, RunError, UnknownName
@@ -39,20 +40,6 @@ def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copy(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copy"))
-
-
-def edited(folder: Path, line: int, edit: object) -> None:
-    """Apply `edit` to the plain record of one line (counted from 1)."""
-    path = folder / EPISODES
-    lines = path.read_text(encoding="utf-8").split("\n")
-    record = json.loads(lines[line - 1])
-    edit(record)  # pyright: ignore[reportCallIssue]
-    lines[line - 1] = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    path.write_text("\n".join(lines), encoding="utf-8")
-
-
-def first_divergence(folder: Path) -> Divergence | None:
-    return next((result for result in verify(folder) if result), None)
 
 
 def test_a_record_survives_json(finished: Path) -> None:
@@ -90,82 +77,16 @@ def test_a_damaged_line_is_named(copy: Path, plan: BenchPlan) -> None:
         list(run(plan, copy))
 
 
-def test_a_sound_run_verifies(finished: Path, plan: BenchPlan) -> None:
-    assert list(verify(finished)) == [None] * len(plan.cases())
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("reward", 3.25),
-        ("change", 9),
-        ("emotion", 77),
-        ("utterance", "Something that nobody said."),
-        ("thought", "Hm."),
-        ("reply", "Hm."),
-        ("reasons", []),
-        ("check", "0" * 12),
-    ],
-)
-def test_an_edit_is_found_at_its_turn(copy: Path, field: str, value: object) -> None:
-    edited(copy, 4, lambda record: record["turns"][2].update({field: value}))
-    found = first_divergence(copy)
-    assert found
-    assert (found.line, found.turn) == (4, 3)
-    assert found.episode == "/".join(map(str, read_episodes(copy)[3].key))
-
-
-def test_one_word_that_changes_no_feeling_is_found_too(copy: Path) -> None:
-    def one_word(record: dict[str, list[dict[str, str]]]) -> None:
-        words = record["turns"][1]["utterance"].split(" ")
-        words[-1] = words[-1] + " indeed"
-        record["turns"][1]["utterance"] = " ".join(words)
-
-    edited(copy, 7, one_word)
-    found = first_divergence(copy)
-    assert found
-    assert (found.line, found.turn) == (7, 2)
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda record: record.update(seed=5),
-        lambda record: record.update(persona_hash="0" * 16),
-        lambda record: record.update(final=100),
-        lambda record: record.update(outcome="content"),
-        lambda record: record["turns"].pop(),
-        lambda record: record.update(extra=1),
-        lambda record: record.update(agent="best"),
-    ],
-)
-def test_edits_of_an_episode_are_found(copy: Path, edit: object) -> None:
-    edited(copy, 2, edit)
-    found = first_divergence(copy)
-    assert found
-    assert found.line == 2
-
-
-def test_missing_doubled_and_swapped_episodes_are_found(copy: Path) -> None:
-    path = copy / EPISODES
-    whole = path.read_text(encoding="utf-8")
-    lines = whole.split("\n")
-    for changed in (lines[:3] + lines[4:], lines[:3] + lines[2:], [lines[1], lines[0], *lines[2:]], [*lines[:-2], ""]):
-        path.write_text("\n".join(changed), encoding="utf-8")
-        assert first_divergence(copy)
-    path.write_text(whole.rstrip("\n"), encoding="utf-8")
-    with pytest.raises(RunError, match="cut off"):
-        list(verify(copy))
-
-
-def test_an_edited_manifest_is_refused(copy: Path) -> None:
-    path = copy / "manifest.json"
-    path.write_text(path.read_text(encoding="utf-8").replace('"seeds": 2', '"seeds": 3'), encoding="utf-8")
-    with pytest.raises(RunError, match="edited manifest"):
-        list(verify(copy))
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(RunError, match="not valid JSON"):
-        list(verify(copy))
+def test_tables_shorten_long_names_and_keep_headings_even(finished: Path) -> None:
+    long = "some_package.some_module:SomeVeryLongAgentNameThatGoesOnAndOn"
+    ranked = scores([episode._replace(agent=long) for episode in read_episodes(finished) if episode.agent == "comfort"])
+    console = Console(width=80, file=io.StringIO())
+    console.print(leaderboard(ranked, "t"))
+    console.print(needs_table(ranked))
+    lines = console.file.getvalue().splitlines()  # pyright: ignore[reportAttributeAccessIssue]
+    assert sum("some_" in line for line in lines) == 2
+    assert all("…" in line for line in lines if "some_" in line)
+    assert len(lines) == 3 + 4
 
 
 def test_scores_pair_by_persona(finished: Path) -> None:

@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 import yaml
 
+from rlver_gym.cards import env_card
 from rlver_gym.check import check
 from rlver_gym.errors import CardError, UnknownName
 from rlver_gym.library import PersonaLibrary, library, shipped
@@ -165,3 +166,64 @@ def test_unknown_personas_get_near_matches() -> None:
         library().get(library().ids()[0][:-1])
     with pytest.raises(CardError, match="cannot be read"):
         PersonaLibrary("/nowhere")
+
+
+def test_a_broken_card_is_reported_once_however_often_it_is_paired(folder: Path) -> None:
+    changed(
+        folder / "index.yaml",
+        "split: demo",
+        "split: demo\n- {id: two, person: noor, situation: the-old-dog, need: motives, split: demo}",
+    )
+    person = folder / "people" / "noor.yaml"
+    changed(person, "age:", "years:")
+    assert sorted(problem.file for problem in check(folder)) == [str(person)] * 2  # one field missing, one too many
+    person.unlink()
+    assert [problem.file for problem in check(folder)] == [str(person)]
+
+
+def test_a_language_without_a_user_is_refused_plainly(folder: Path) -> None:
+    changed(folder / "index.yaml", "language: en", "language: zh")
+    (problem,) = check(folder)
+    assert "only 'en' is supported" in problem.problem
+    with pytest.raises(CardError, match="only 'en' is supported"):
+        library(str(folder))
+
+
+@pytest.mark.parametrize("word", ["praised", "compliments", "empathy", "advice"])
+def test_what_everybody_is_told_names_no_need(folder: Path, word: str) -> None:
+    path = folder / "situations" / "the-old-dog.yaml"
+    changed(path, 'high: "It began on the stairs.', f'high: "There was {word} first. It began on the stairs.')
+    assert [problem.problem for problem in check(path)] == [
+        f"disclosures.the-stairs: says {word!r}, which names a need. Tell it in other words."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: 1\na: 2", "Remove one of them"),
+        ("!!python/object/apply:os.system ['true']", "tags .* are not allowed"),
+        ("1: x", "in quotes"),
+        ("a: 2026-99-99", "look like dates"),
+        ("a: [", "Quote texts that hold"),
+    ],
+)
+def test_each_mistake_in_yaml_has_its_own_remedy(text: str, says: str) -> None:
+    with pytest.raises(CardError, match=says) as error:
+        parse_yaml(text, "card.yaml")
+    assert ("Quote texts that hold" in str(error.value)) == (text == "a: [")
+
+
+def test_a_wrong_env_card_is_sent_to_the_right_help(tmp_path: Path) -> None:
+    (tmp_path / "card.yaml").write_text("[1]", encoding="utf-8")
+    with pytest.raises(CardError, match="rlver-gym envs show"):
+        env_card(tmp_path / "card.yaml")
+    (tmp_path / "index.yaml").write_text("[1]", encoding="utf-8")
+    with pytest.raises(CardError, match="personas schema index"):
+        PersonaLibrary(tmp_path)
+
+
+def test_a_beginning_suggests_what_begins_with_it() -> None:
+    whole = library().ids("demo")[0]
+    with pytest.raises(UnknownName, match=f"Did you mean '{whole.split('-')[0]}-"):
+        library().get(whole.split("-")[0])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
-PERSONA = "noor-missed-evening-reflection"
+PERSONA = "noor-missed-evening"
 
 
 def rlver(*words: str, code: int = 0, **kwargs: object) -> subprocess.CompletedProcess[str]:
@@ -52,6 +52,19 @@ def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
     compared = rlver("report", str(run), str(other), "--out", str(tmp_path / "both.html")).stdout
     assert "oracle (run)" in compared
     assert "oracle (other)" in compared
+
+
+def test_paths_are_never_taken_as_markup(tmp_path: Path) -> None:
+    run = tmp_path / "[" / "]run"
+    rlver("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort", "--out", str(run))
+    for words in (("verify", str(run)), ("report", str(run))):
+        assert str(run) in rlver(*words, cwd=tmp_path).stdout
+
+
+def test_talk_says_what_enter_and_ctrl_d_do() -> None:
+    said = " ".join(rlver("talk", "--help").stdout.split())
+    assert "Enter alone is silence" in said
+    assert "Ctrl-D ends the talk" in said
 
 
 def test_verify_names_the_edited_turn_and_fails(tmp_path: Path) -> None:

@@ -11,11 +11,15 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import make_agent
+from rlver_gym.benchmark.score import scores
 from rlver_gym.cards import env_card, shipped_env_ids
+from rlver_gym.dialogue import Appraisal, Dialogue
 from rlver_gym.env import EmpathyEnv
-from rlver_gym.errors import CardError, DialogueError, UnknownName
+from rlver_gym.episode import Episode
+from rlver_gym.errors import CardError, DialogueError, UnknownName, UserFailed
 from rlver_gym.library import library
 from rlver_gym.spaces import Utterance
+from rlver_gym.users import EmbeddedUser, Scene
 
 WORDS = [
     "It sounds as if that weighs on you.",
@@ -100,10 +104,8 @@ def test_sparse_pays_the_last_emotion_once() -> None:
     ("agent", "start", "outcome"), [("silent", 40, "left"), ("listener", 60, "out_of_turns"), ("oracle", 90, "content")]
 )
 def test_every_end_is_terminated_and_says_which(agent: str, start: int, outcome: str) -> None:
-    env = EmpathyEnv(
-        env_card("RLVER-Empathy-v0").model_copy(update={"start": start}), persona="noor-missed-evening-reflection"
-    )
-    supporter = make_agent(agent, library().get("noor-missed-evening-reflection"))
+    env = EmpathyEnv(env_card("RLVER-Empathy-v0").model_copy(update={"start": start}), persona="noor-missed-evening")
+    supporter = make_agent(agent, library().get("noor-missed-evening"))
     _, info = env.reset(seed=0)
     terminated = truncated = False
     while not (terminated or truncated):
@@ -207,3 +209,51 @@ def test_a_card_object_makes_an_environment() -> None:
     assert env.reset(seed=0)[1]["emotion"] == 60
     env.step("Tell me more.")
     assert env.step("And then?")[2]
+
+
+class Failing(EmbeddedUser):
+    """Fails in the second turn, in one of its two functions."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+
+    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        if self.where == "appraise" and dialogue.turns:
+            raise UserFailed("the model said nothing")
+        return super().appraise(scene, emotion, dialogue)
+
+    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+        if self.where == "speak" and dialogue.turns:
+            raise UserFailed("the model said nothing")
+        return super().speak(scene, emotion, dialogue, appraisal)
+
+
+@pytest.mark.parametrize("where", ["appraise", "speak"])
+@pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Sparse-v0"])
+def test_a_user_that_fails_ends_the_dialogue_without_a_score(where: str, env_id: str) -> None:
+    env = gym.make(env_id, user=Failing(where))
+    assert env.reset(seed=0)[1]["valid"]
+    before = env.step(WORDS[0])[4]
+    reply, reward, terminated, truncated, info = env.step(WORDS[1])
+    assert before["valid"]
+    assert (reply, reward, terminated, truncated) == ("", 0.0, False, True)
+    assert (info["outcome"], info["valid"], info["change"], info["emotion"]) == ("failed", False, 0, before["emotion"])
+    assert "the model said nothing" in info["reasons"][0]["note"]
+    with pytest.raises(DialogueError, match="over"):
+        env.unwrapped.step("Hello?")
+    (score,) = scores([Episode.of(env.unwrapped.session, "me")])  # pyright: ignore[reportAttributeAccessIssue]
+    assert score.failed == 1
+
+
+def test_what_is_no_user_and_no_state_is_named() -> None:
+    for user in (3, None, object()):
+        with pytest.raises(UnknownName, match="there is no user"):
+            gym.make("RLVER-Empathy-v0", user=user)
+    env = EmpathyEnv("RLVER-Empathy-v0")
+    env.reset(seed=0)
+    for state in (3, None, ("a", 1)):
+        with pytest.raises(DialogueError, match="save_state"):
+            env.restore(state)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(DialogueError, match="snapshot"):
+            env.session.restore(state)  # pyright: ignore[reportArgumentType]

@@ -8,6 +8,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.env import EmpathyEnv
+from rlver_gym.errors import DialogueError, UtteranceError
 from rlver_gym.vector_env import EmpathyVectorEnv
 
 WORDS = [
@@ -83,3 +84,42 @@ def test_wrong_counts_get_a_clear_error() -> None:
         env.step(("hello",))
     with pytest.raises(ValueError, match="seeds"):
         env.reset(seed=[1])
+
+
+@pytest.mark.parametrize(
+    "bad", [("hello", "half \ud83d", "hi"), ("hello", "hi", 5), ("a", "b"), "abc", None, 3, {"a": 1}]
+)
+def test_a_bad_action_moves_no_dialogue(bad: object) -> None:
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=3)
+    env.reset(seed=0)
+    twin = gym.make_vec("RLVER-Empathy-v0", num_envs=3)
+    twin.reset(seed=0)
+    with pytest.raises(UtteranceError):
+        env.step(bad)
+    assert data_equivalence(env.step(words(0, 3)), twin.step(words(0, 3)))
+
+
+def test_an_ended_dialogue_among_others_moves_none_when_nothing_resets_it() -> None:
+    env = EmpathyVectorEnv(2, autoreset_mode=AutoresetMode.DISABLED)
+    env.reset(seed=0)
+    while not env.step(("What happened?", ""))[2][1]:
+        pass
+    turns = len(env.envs[0].session.dialogue.turns)
+    with pytest.raises(DialogueError, match="over"):
+        env.step(("And then?", ""))
+    assert len(env.envs[0].session.dialogue.turns) == turns
+
+
+def test_an_ended_dialogue_ignores_its_action_where_the_next_step_resets_it() -> None:
+    env = EmpathyVectorEnv(2, autoreset_mode=AutoresetMode.NEXT_STEP)
+    env.reset(seed=0)
+    while not env.step(("What happened?", ""))[2][1]:
+        pass
+    env.step(("And then?", None))  # pyright: ignore[reportArgumentType]
+
+
+def test_seeds_of_numpy_are_seeds() -> None:
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
+    first = env.reset(seed=7)
+    assert data_equivalence(env.reset(seed=np.int64(7)), first)
+    assert data_equivalence(env.reset(seed=np.array([7, 8])), first)

@@ -1,6 +1,5 @@
 """Who can sit opposite the user. `agent_maker` turns a name into a maker of agents; each dialogue gets a fresh one."""
 
-from importlib import import_module
 from typing import cast
 
 from rlver_gym.agents.adaptive import Adaptive
@@ -8,10 +7,11 @@ from rlver_gym.agents.base import Agent, AgentMaker
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.agents.human import Human
 from rlver_gym.agents.oracle import Oracle
-from rlver_gym.errors import AgentError, UnknownName
+from rlver_gym.agents.own import is_own, own_maker, source_hash
+from rlver_gym.errors import UnknownName
 from rlver_gym.persona import Persona
 
-__all__ = ["AGENT_NAMES", "SHIPPED_AGENTS", "Agent", "AgentMaker", "agent_maker", "make_agent"]
+__all__ = ["AGENT_NAMES", "SHIPPED_AGENTS", "Agent", "AgentMaker", "agent_maker", "agent_pin", "make_agent"]
 
 SHIPPED_AGENTS = (*BASELINES, "adaptive", "oracle")
 """The agents that need nothing: the default field of a benchmark."""
@@ -39,8 +39,8 @@ def agent_maker(name: str) -> AgentMaker:
 
         model = OpenAIChat(rest)
         return lambda persona, seed: model
-    if rest and all(part.isidentifier() for part in kind.split(".")):
-        return _own(kind, rest)
+    if is_own(name):
+        return own_maker(name)
     raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))
 
 
@@ -49,9 +49,11 @@ def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:
     return agent_maker(name)(persona, seed)
 
 
-def _own(module: str, attribute: str) -> AgentMaker:
-    try:
-        factory = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise AgentError(f"the agent {module}:{attribute} cannot be imported: {error}. Is it on PYTHONPATH?") from error
-    return lambda persona, seed: factory()
+def agent_pin(name: str) -> dict[str, str | None]:
+    """What tells an agent from another of the same name: its source, or its server and prompt. Empty for the shipped ones, which the package's version pins."""
+    kind, _, model = name.partition(":")
+    if kind == "openai" and model:
+        from rlver_gym.agents import openai_chat  # noqa: PLC0415 (as above)
+
+        return openai_chat.pin()
+    return {"source": source_hash(name)} if is_own(name) else {}

@@ -6,19 +6,20 @@ from rich.console import Console
 from rich.text import Text
 
 from rlver_gym.dialogue import Message
+from rlver_gym.errors import AgentError
 
 
 class Human:
-    """Shows what the user said and reads the answer from the terminal; end of input is silence."""
+    """Shows what the user said and reads the answer from the terminal. Enter alone is silence."""
 
     def __init__(self) -> None:
         """On the standard streams."""
         self._console = Console()
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """What was typed."""
+        """What was typed. AgentError at the end of input."""
         self._console.print(Text.assemble(("user  ", "bold"), messages[-1].text))
         try:
             return self._console.input("[bold cyan]you   [/]")
         except EOFError:
-            return ""
+            raise AgentError("the input ended. The same command goes on with this dialogue.") from None

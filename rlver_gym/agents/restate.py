@@ -14,6 +14,9 @@ _NO_NAMES = FUNCTION_WORDS | set(
     """monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october november december
     christmas easter god english""".split()
 )
+_DANGLING = frozenset(
+    "and or but so who which that because with for to of the a an in on at by from as my your his her their".split()
+)
 _WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
 _LEAD = re.compile(r"^(?:well|so|and|but|oh|hm|look|i mean|i suppose|anyway|honestly|you know)[,\s]+", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[a-z,;:] )([A-Z][a-z]{2,})\b")
@@ -60,7 +63,9 @@ def told(lines: Sequence[str], used: Sequence[str]) -> list[str]:
         )
         for age, line in enumerate(lines)
         for sentence in sentences(line)
-        if len(words(sentence)) >= 5 and not sentence.endswith("?") and len(content(sentence) - spent) >= 2
+        if len(words(sentence)) >= 5
+        and not sentence.endswith("?")
+        and len(content(sentence) - spent) >= max(2, 0.6 * len(content(sentence)))
     ]
     return [sentence for _, sentence in sorted(kept, key=lambda pair: -pair[0])]
 
@@ -86,4 +91,7 @@ def clause(sentence: str, most: int = 18) -> str:
         if len(f"{head} {part}".split()) > most:
             break
         head = f"{head} {part}".strip()
-    return (head or " ".join(turned.split()[:most])).rstrip(",;: ")
+    spoken = (head or " ".join(turned.split()[:most])).rstrip(",;: ").split()
+    while len(spoken) > 3 and spoken[-1].lower() in _DANGLING:
+        spoken.pop()
+    return " ".join(spoken)

@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from rlver_gym.agents import SHIPPED_AGENTS
+from rlver_gym._version import __version__
+from rlver_gym.agents import SHIPPED_AGENTS, agent_pin
 from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.errors import RunError
 from rlver_gym.hashed import Frozen
@@ -19,6 +20,7 @@ from rlver_gym.library import PersonaLibrary, library
 from rlver_gym.users import make_user
 
 PlanSplit = Literal["train", "test", "demo", "all"]
+MAX_SEEDS = 10_000
 
 
 class Case(NamedTuple):
@@ -35,7 +37,7 @@ class BenchPlan(Frozen):
     env: str = "SAGE-Sentient-v0"
     """An environment id, or the path of an env card."""
     agents: tuple[str, ...] = Field(default=SHIPPED_AGENTS, min_length=1)
-    seeds: int = Field(default=3, ge=1, le=10_000)
+    seeds: int = Field(default=3, ge=1, le=MAX_SEEDS)
     """Dialogues of each agent with each persona; seed 0, 1, … of the user and the agent."""
     user: str = "embedded"
     split: PlanSplit | None = None
@@ -77,8 +79,8 @@ class BenchPlan(Frozen):
         ]
 
     @cached_property
-    def pinned(self) -> dict[str, Any]:
-        """Everything that decides the episodes: plan, card, personas and user, by content."""
+    def judged(self) -> dict[str, Any]:
+        """Everything that decides how given utterances are felt and answered: plan, card, personas and user, by content."""
         user = make_user(self.user)
         return {
             "plan": self.model_dump(mode="json", exclude={"personas"}),
@@ -88,9 +90,14 @@ class BenchPlan(Frozen):
         }
 
     @cached_property
+    def pinned(self) -> dict[str, Any]:
+        """Everything that decides the episodes: what is judged, and who speaks."""
+        return {**self.judged, "package": __version__, "agents": {name: agent_pin(name) for name in self.agents}}
+
+    @cached_property
     def fingerprint(self) -> str:
-        """8 hex digits of SHA-256 over `pinned`."""
-        return hashlib.sha256(json.dumps(self.pinned, sort_keys=True).encode()).hexdigest()[:8]
+        """The fingerprint of all that is pinned."""
+        return fingerprint(self.pinned)
 
     @property
     def folder_name(self) -> str:
@@ -100,7 +107,7 @@ class BenchPlan(Frozen):
     def manifest(self) -> dict[str, Any]:
         """What is written beside the episodes."""
         return {
-            "format": 1,
+            "format": 2,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": ["rlver-gym", *sys.argv[1:]],
             "fingerprint": self.fingerprint,
@@ -110,6 +117,11 @@ class BenchPlan(Frozen):
             "python": platform.python_version(),
             "packages": {name: _version(name) for name in ("rlver-gym", "gymnasium", "numpy", "pydantic", "openai")},
         }
+
+
+def fingerprint(pinned: dict[str, Any]) -> str:
+    """8 hex digits of SHA-256 over the values."""
+    return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _version(package: str) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver_gym.benchmark.charts import final_bar, heat_cell, trajectories
-from rlver_gym.benchmark.run import read_episodes, read_manifest, write_whole
+from rlver_gym.benchmark.folder import read_episodes, read_manifest, write_whole
 from rlver_gym.benchmark.score import Score, scores
 from rlver_gym.benchmark.table import bounds
 from rlver_gym.episode import Episode
@@ -21,7 +21,6 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
     """Write the page for one run, or for several compared; returns its path."""
     page = out or (folders[0] / "report.html" if len(folders) == 1 else Path("compare.html"))
     manifests = [read_manifest(folder) for folder in folders]
-    page.parent.mkdir(parents=True, exist_ok=True)
     write_whole(page, page_html(load_runs(folders), manifests))
     return page
 

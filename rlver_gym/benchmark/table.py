@@ -10,8 +10,10 @@ from rlver_gym.benchmark.score import Interval, Score
 
 def leaderboard(ranked: Sequence[Score], title: str) -> Table:
     """One row an agent: final emotion, rates, turns, paired difference to the best."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("agent", style="bold", overflow="fold")
+    table = Table(
+        title=Text(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    table.add_column("agent", style="bold", overflow="ellipsis")
     for heading in ("final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"):
         table.add_column(heading, justify="right", no_wrap=True)
     failed = any(score.failed for score in ranked)
@@ -39,7 +41,7 @@ def needs_table(ranked: Sequence[Score]) -> Table:
     )
     table.add_column("agent", style="bold", no_wrap=True, max_width=24)
     for need in needs:
-        table.add_column(need.replace("_", "\n"), justify="right", vertical="bottom")
+        table.add_column("\n".join(need.replace("_", " ").rsplit(" ", 1)), justify="right", vertical="bottom")
     for score in ranked:
         table.add_row(Text(score.agent), *(f"{score.needs[need]:.0f}" if need in score.needs else "" for need in needs))
     return table

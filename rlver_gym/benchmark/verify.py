@@ -1,15 +1,14 @@
 """Recompute a run: every appraisal, emotion, reward and answer must come out as it was recorded."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import EPISODES, read_manifest
+from rlver_gym.benchmark.folder import EPISODES, read_manifest
+from rlver_gym.benchmark.plan import BenchPlan, fingerprint
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RlverError, RunError
-from rlver_gym.library import library
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import make_user
 
@@ -29,7 +28,8 @@ class Divergence(NamedTuple):
 def verify(folder: Path) -> Iterator[Divergence | None]:
     """One result an episode of the run: None when it is sound, else its first divergence. At the end, one for what is missing.
 
-    Raises RunError when the folder cannot be read or was made with cards or a user that are not these.
+    Needs none of the agents: what they said is recorded. Raises RunError when the folder cannot be read or was made with cards or a
+    user that are not these.
     """
     plan = _plan(folder)
     expected = plan.cases()
@@ -53,16 +53,20 @@ def verify(folder: Path) -> Iterator[Divergence | None]:
 
 
 def _plan(folder: Path) -> BenchPlan:
+    """The plan of the manifest, when all that the manifest pins is so here too."""
     manifest = read_manifest(folder)
     try:
         plan = BenchPlan.model_validate({**manifest["plan"], "personas": manifest["persona_folder"]})  # pyright: ignore[reportGeneralTypeIssues]
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{folder}: the manifest does not hold a plan ({error}). Was it edited?") from error
-    if plan.fingerprint != manifest.get("fingerprint"):
-        raise RunError(
-            f"{folder} was made with other cards, another user version or an edited manifest "
-            f"({manifest.get('fingerprint')}, here it is {plan.fingerprint}), so it cannot be recomputed. Use the package version in its manifest."
-        )
+    pinned = {**plan.judged, **{name: manifest.get(name) for name in ("package", "agents")}}
+    here = {**plan.judged, "env_card": plan.card.model_dump(mode="json"), "fingerprint": fingerprint(pinned)}
+    for name, value in here.items():
+        if manifest.get(name) != value:
+            raise RunError(
+                f"{folder} was made with other cards, another user version or an edited manifest: {name} is {_short(manifest.get(name))}, "
+                f"here it is {_short(value)}. So it cannot be recomputed. Use the package version in its manifest."
+            )
     return plan
 
 
@@ -77,35 +81,43 @@ def _check(line: str, number: int, plan: BenchPlan, expected: tuple[str, str, in
             number, name, 0, f"the plan has {'/'.join(map(str, expected)) if expected else 'no more episodes'} here"
         )
     try:
-        again = replayed(recorded, plan)
+        again = replayed(recorded, plan).to_json()
     except RlverError as error:
         return Divergence(number, name, 0, str(error))
-    return _first_difference(json.loads(line), json.loads(again.to_json()), number, name)
+    found = _first_difference(json.loads(line), json.loads(again))
+    if found:
+        return Divergence(number, name, *found)
+    return None if line == again else Divergence(number, name, 0, "its values are right, but they were written anew")
 
 
-def _first_difference(theirs: dict[str, Any], ours: dict[str, Any], number: int, name: str) -> Divergence | None:
+class _Found(NamedTuple):
+    turn: int
+    what: str
+
+
+_SUMMARY = ("outcome", "final", "return")
+
+
+def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Found | None:
     """Header fields, then turn by turn, then the summary; None when the records are equal."""
-    their_turns, our_turns = theirs.pop("turns"), ours.pop("turns")
-    summary = ("outcome", "final", "return")
-    header = _difference({k: v for k, v in theirs.items() if k not in summary}, ours)
-    if header:
-        return Divergence(number, name, 0, header)
+    if found := _fields(theirs, ours) or _values(
+        theirs, ours, [name for name in ours if name not in (*_SUMMARY, "turns")]
+    ):
+        return _Found(0, found)
+    their_turns, our_turns = theirs["turns"], ours["turns"]
     for turn, (recorded, recomputed) in enumerate(zip(their_turns, our_turns, strict=False), 1):
-        if found := _difference(recorded, recomputed):
-            return Divergence(number, name, turn, found)
-    if len(their_turns) != len(our_turns):
-        return Divergence(
-            number, name, len(our_turns), f"{len(their_turns)} turns are recorded, but it ends after {len(our_turns)}"
-        )
-    found = _difference(theirs, ours)
-    return Divergence(number, name, len(our_turns), found) if found else None
+        if found := _fields(recorded, recomputed) or _values(recorded, recomputed, recomputed):
+            return _Found(turn, found)
+    last = len(our_turns)
+    if len(their_turns) != last:
+        return _Found(last, f"{len(their_turns)} turns are recorded, but it ends after {last}")
+    found = _values(theirs, ours, _SUMMARY)
+    return _Found(last, found) if found else None
 
 
 def replayed(recorded: Episode, plan: BenchPlan) -> Episode:
     """The episode that the recorded utterances give now."""
-    session = EmpathySession(
-        make_user(plan.user), library(plan.personas).get(recorded.persona), plan.card, recorded.seed
-    )
+    session = EmpathySession(make_user(plan.user), plan.library.get(recorded.persona), plan.card, recorded.seed)
     session.start()
     for turn in recorded.turns:
         if session.outcome is not None:
@@ -114,10 +126,20 @@ def replayed(recorded: Episode, plan: BenchPlan) -> Episode:
     return Episode.of(session, recorded.agent)
 
 
-def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str | None:
+def _fields(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
+    """The first field that one has and the other has not."""
     for name in theirs:
         if name not in ours:
             return f"the field {name!r} does not belong there"
+    for name in ours:
+        if name not in theirs:
+            return f"the field {name!r} is missing"
+    return None
+
+
+def _values(theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """The first of the named fields in which they differ."""
+    for name in names:
         if theirs[name] != ours[name] or type(theirs[name]) is not type(ours[name]):
             if name == "check":
                 return "its text was changed after it was recorded (the checksum does not fit)"

@@ -1,18 +1,21 @@
 """`rlver-gym bench`: agents against personas, with a table, a run folder and a report."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
-from rlver_gym.benchmark.plan import BenchPlan, PlanSplit
+from rlver_gym.benchmark.folder import MANIFEST, read_episodes
+from rlver_gym.benchmark.plan import MAX_SEEDS, BenchPlan, PlanSplit
 from rlver_gym.benchmark.report import write_report
-from rlver_gym.benchmark.run import MANIFEST, read_episodes, run
-from rlver_gym.benchmark.score import scores
+from rlver_gym.benchmark.run import Run, begun
+from rlver_gym.benchmark.score import Score, scores
 from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.errors import CardError
 
@@ -25,7 +28,7 @@ def bench(
             help=f"Who is tested; repeat it for more. One of: {', '.join(AGENT_NAMES)}. Default: {', '.join(SHIPPED_AGENTS)}."
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Dialogues of each agent with each persona.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, max=MAX_SEEDS, help="Dialogues of each agent with each persona.")] = 3,
     split: Annotated[str | None, typer.Option(help="train, test, demo or all; default: the card's.")] = None,
     persona: Annotated[list[str] | None, typer.Option(help="Only this persona; repeat it for more.")] = None,
     personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
@@ -57,48 +60,42 @@ def bench(
         personas=personas,
     )
     folder = out or Path("runs") / plan.folder_name
-    held = _hold(plan, folder)
-    episodes = read_episodes(folder)
-    ranked = scores(episodes)
-    report = write_report([folder])
+    with begun(plan, folder) as under_way:
+        held = _hold(under_way)
+        ranked = scores(read_episodes(folder))
+        report = write_report([folder])
     if as_json:
-        typer.echo(
-            json.dumps(
-                {"run": str(folder), "report": str(report), "scores": [score._asdict() for score in ranked]},
-                default=list,
-            )
-        )
+        plain = {"run": str(folder), "report": str(report), "scores": [score._asdict() for score in ranked]}
+        typer.echo(json.dumps(plain, default=list))
         return
-    console = Console()
-    console.print(
-        leaderboard(ranked, f"{plan.card.id}: {len(plan.chosen_personas())} personas x {seeds} seeds, {plan.user} user")
-    )
-    console.print(needs_table(ranked))
-    console.print(
-        f"[bold]run[/]     {folder} ({held} dialogues held now, {len(episodes) - held} from before; {MANIFEST} pins versions and hashes)",
-        highlight=False,
-        soft_wrap=True,
-    )
-    console.print(f"[bold]report[/]  {report}", highlight=False, soft_wrap=True)
-    console.print(f"[dim]check it:[/] rlver-gym verify {folder}", highlight=False, soft_wrap=True)
+    count = f"{held} dialogues held now, {under_way.already} from before"
+    where = {
+        "run": f"{folder} ({count}; {MANIFEST} pins versions and hashes)",
+        "report": str(report),
+        "check it": f"rlver-gym verify {folder}",
+    }
+    _print(plan, ranked, where)
 
 
-def _hold(plan: BenchPlan, folder: Path) -> int:
-    """Run the plan under a progress bar on standard error; how many dialogues were held now."""
-    cases = plan.cases()
-    already = (
-        len({episode.key for episode in read_episodes(folder)})
-        if (folder / MANIFEST).exists() and (folder / "episodes.jsonl").exists()
-        else 0
-    )
+def _hold(under_way: Run) -> int:
+    """Hold the rest of a run under a progress bar on standard error; how many dialogues were held now."""
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
         console=Console(stderr=True), transient=True,
     )  # fmt: skip
     held = 0
     with bar:
-        task = bar.add_task("starting", total=len(cases), completed=already)
-        for episode in run(plan, folder):
+        task = bar.add_task("starting", total=len(under_way.plan.cases()), completed=under_way.already)
+        for episode in under_way.hold_rest():
             held += 1
             bar.update(task, advance=1, description=f"{episode.agent} · {episode.persona}"[:48].ljust(48))
     return held
+
+
+def _print(plan: BenchPlan, ranked: Sequence[Score], where: dict[str, str]) -> None:
+    console = Console()
+    people = len(plan.chosen_personas())
+    console.print(leaderboard(ranked, f"{plan.card.id}: {people} personas x {plan.seeds} seeds, {plan.user} user"))
+    console.print(needs_table(ranked))
+    for name, text in where.items():
+        console.print(Text.assemble((f"{name:8s}", "bold"), " ", text), soft_wrap=True)

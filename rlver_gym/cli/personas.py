@@ -109,9 +109,8 @@ def check_(
     else:
         for problem in problems:
             Console(stderr=True).print(Text(str(problem)), soft_wrap=True)
-        Console().print(
-            f"{len(problems)} problems" if problems else f"{path}: all cards are sound", highlight=False, soft_wrap=True
-        )
+        summary = f"{len(problems)} problem{'s' * (len(problems) > 1)}" if problems else f"{path}: all cards are sound"
+        Console().print(Text(summary), soft_wrap=True)
     if problems:
         raise typer.Exit(1)
 

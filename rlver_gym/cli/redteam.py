@@ -1,6 +1,7 @@
 """`rlver-gym redteam`: what tricks are paid."""
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ from rich.table import Table
 from rlver_gym.cards import env_card
 from rlver_gym.errors import UnknownName
 from rlver_gym.library import library
-from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, redteam
+from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, AttackResult, redteam
 from rlver_gym.users import make_user
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
@@ -55,8 +56,12 @@ def attack(
     if as_json:
         typer.echo(json.dumps([result._asdict() for result in results]))
         return
+    Console().print(_table(results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"))
+
+
+def _table(results: Sequence[AttackResult], title: str) -> Table:
     table = Table(
-        title=f"{card.id}, {len(people)} personas, {user} user: start {card.start}",
+        title=title,
         title_justify="left",
         box=None,
         pad_edge=False,
@@ -68,4 +73,4 @@ def attack(
     table.add_column("what it does")
     for result in results:
         table.add_row(result.attack, f"{result.final:.1f}", f"{result.content:.0f} %", result.what)
-    Console().print(table)
+    return table

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from rlver_gym.benchmark.report import load_runs, write_report
 from rlver_gym.benchmark.score import scores
@@ -34,4 +35,4 @@ def report(
     console = Console()
     console.print(leaderboard(ranked, " and ".join(folder.name for folder in runs)))
     console.print(needs_table(ranked))
-    console.print(f"[bold]report[/]  {page}", highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("report", "bold"), f"  {page}"), soft_wrap=True)

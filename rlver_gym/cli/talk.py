@@ -29,48 +29,57 @@ def talk(
 ) -> None:
     """You are the supporter: somebody has something on their mind, and it shows how your words land.
 
-    End with an empty line at the end of input (Ctrl-D), or stop with Ctrl-C.
+    Enter alone is silence, and they will feel it. Ctrl-D ends the talk.
     """
     shelf = library(personas)
     demo = shelf.ids("demo") or shelf.ids()
     who = shelf.get(persona or demo[seed % len(demo)])
     session = EmpathySession(make_user("embedded"), who, env_card(env), seed)
     console = Console()
-    person = who.person
     opening = session.start()
-    console.print(
-        Panel(
-            Text(
-                f"{person.name}, {person.age}. {person.work}.\nYou have {session.scene.card.turns} turns. The bar is how they feel, from 0 to 100."
-            ),
-            title=Text("somebody wants to talk"),
-            title_align="left",
-            border_style="dim",
-        )
-    )
-    _say(console, person.name, opening)
+    console.print(_introduction(session))
+    _say(console, who.person.name, opening)
     console.print(colour_bar(session.emotion))
     while session.outcome is None:
-        try:
-            turns = f"{len(session.dialogue.turns) + 1}/{session.scene.card.turns}"
-            words = console.input(Text.assemble("\n", ("you ", "bold cyan"), (turns, "dim"), "  "))
-        except EOFError:
-            console.print(Text(f"\nYou leave. {person.name} is at {session.emotion}.", style="italic"))
+        words = _asked(console, session)
+        if words is None:
+            console.print(Text(f"\nYou leave. {who.person.name} is at {session.emotion}.", style="italic"))
             return
-        try:
-            turn = session.reply(words)
-        except UtteranceError as error:
-            console.print(Text(str(error), style="red"))
-            continue
-        for line in felt(turn, explain):
-            console.print(line)
-        _say(console, person.name, turn.reply)
-    console.print(
+        _answered(console, session, words, explain)
+    ending = ENDINGS[session.outcome].format(name=who.person.name)
+    console.print(Text(f"\n{ending} They wanted: {who.need.value.replace('_', ' ')}.", style="italic"))
+
+
+def _introduction(session: EmpathySession) -> Panel:
+    person = session.scene.persona.person
+    return Panel(
         Text(
-            f"\n{ENDINGS[session.outcome].format(name=person.name)} They wanted: {who.need.value.replace('_', ' ')}.",
-            style="italic",
-        )
+            f"{person.name}, {person.age}. {person.work}.\nYou have {session.scene.card.turns} turns. The bar is how they feel, from 0 to 100."
+        ),
+        title=Text("somebody wants to talk"),
+        title_align="left",
+        border_style="dim",
     )
+
+
+def _asked(console: Console, session: EmpathySession) -> str | None:
+    """What was typed; None at the end of input."""
+    turns = f"{len(session.dialogue.turns) + 1}/{session.scene.card.turns}"
+    try:
+        return console.input(Text.assemble("\n", ("you ", "bold cyan"), (turns, "dim"), "  "))
+    except EOFError:
+        return None
+
+
+def _answered(console: Console, session: EmpathySession, words: str, explain: bool) -> None:
+    try:
+        turn = session.reply(words)
+    except UtteranceError as error:
+        console.print(Text(str(error), style="red"))
+        return
+    for line in felt(turn, explain):
+        console.print(line)
+    _say(console, session.scene.persona.person.name, turn.reply)
 
 
 def _say(console: Console, name: str, words: str) -> None:

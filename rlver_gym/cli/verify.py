@@ -42,6 +42,6 @@ def verify(
     elif found:
         errors.print(Text(f"{run}: {found}"), style="red", soft_wrap=True)
     else:
-        Console().print(f"{run}: {checked} episodes recomputed, all as recorded", highlight=False, soft_wrap=True)
+        Console().print(Text(f"{run}: {checked} episodes recomputed, all as recorded"), soft_wrap=True)
     if found:
         raise typer.Exit(1)

@@ -1,70 +1,21 @@
 """Fit, touch, temper, feel: from what was heard to points, each with its reason. Pure; the weights are data."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlver_gym.anchors import Touch
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.emotion import MAX_CHANGE, moved
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded.gates import Gates, gates
-from rlver_gym.users.embedded.hear import Heard, Remembered, hear, remember
+from rlver_gym.users.embedded.hear import Heard, Remembered, folded_text, hear, remember
+from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.users.embedded.world import touched_keys, touches, world
 from rlver_gym.words import content
 
-KIND_IN_WORDS = {
-    "deeds": "named something they really did",
-    "wrongs": "saw what was unfair to them",
-    "motives": "offered a reason for what somebody did",
-    "options": "found a step that fits",
-    "other_side": "showed how it looks from the other side",
-    "insights": "pointed at something about themselves",
-    "unspoken": "put an unspoken feeling into words",
-}
-ACT_IN_WORDS = {
-    "reflect_feeling": "spoke of their feelings",
-    "validate": "found their reaction natural",
-    "side": "took their side",
-    "praise": "gave credit",
-    "invite": "invited them to go on",
-    "open_question": "asked an open question",
-    "motives": "looked for the others' reasons",
-    "other_side": "looked at the other side",
-    "reflect_prompt": "turned the question to themselves",
-    "advice": "suggested what to do",
-    "cliche": "said what one says to anyone",
-    "referral": "sent them to somebody else",
-    "minimise": "made it small",
-    "blame": "blamed them",
-    "insult": "insulted them",
-    "threat": "threatened",
-    "ai": "spoke as a machine",
-    "meta": "spoke to the score, not to the person",
-    "promise": "promised what nobody can",
-    "agree_all": "agreed without looking",
-    "command": "told them what to do",
-    "hedge": "stayed vague",
-}
-
-
-class Ledger:
-    """Reasons as they come up, in quarter points, without the empty ones."""
-
-    def __init__(self) -> None:
-        """Empty."""
-        self.reasons: list[Reason] = []
-
-    def add(self, code: str, points: float, note: str) -> None:
-        """One more reason, rounded to quarter points."""
-        quarters = round(points * 4)
-        if quarters:
-            self.reasons.append(Reason(code, quarters / 4, note))
-
-    @property
-    def total(self) -> float:
-        """The exact sum so far."""
-        return sum(reason.points for reason in self.reasons)
+_HURTING = ("insult", "blame", "threat", "minimise")
+"""Acts beside which kind words are not believed."""
 
 
 @lru_cache(maxsize=4)
@@ -73,30 +24,54 @@ def weights(language: str) -> dict[str, Any]:
     return load_data(f"weights_{language}.json")
 
 
+class Moment(NamedTuple):
+    """One utterance and all that it is weighed against."""
+
+    w: dict[str, Any]
+    persona: Persona
+    dialogue: Dialogue
+    heard: Heard
+    earlier: tuple[Remembered, ...]
+    gate: Gates
+    warming: float
+    """What every gain is multiplied by: 1 unless the user is challenging, or something in the utterance hurts."""
+
+    @property
+    def believed(self) -> float:
+        """What a gain is worth after all gates."""
+        return self.gate.own_words * self.gate.novelty * self.warming
+
+
 def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challenging: bool) -> tuple[Reason, ...]:
     """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100]."""
     w = weights(persona.language)
-    heard = hear(dialogue.utterance or "", persona.language)
+    utterance = dialogue.utterance or ""
+    heard = hear(utterance, persona.language)
     earlier = tuple(remember(text, persona.language) for text in dialogue.earlier_utterances)
     ledger = Ledger()
-    ledger.add(
-        "base",
-        w["base"] + (w["challenging"]["base"] if challenging else 0),
-        "another turn of a talk that is not easy for them",
-    )
-    if not _is_language(heard, dialogue):
-        _not_language(ledger, w, heard)
-    else:
+    base = w["base"] + (w["challenging"]["base"] if challenging else 0)
+    ledger.add("base", base, "another turn of a talk that is not easy for them")
+    if _is_language(heard, dialogue):
+        hurts = any(act in heard.acts and not _quoted(act, heard, dialogue) for act in _HURTING)
+        warming = (w["challenging"]["warming"] if challenging else 1.0) * (w["beside_a_hurt"] if hurts else 1.0)
         gate = gates(w, world(persona), heard, earlier, dialogue)
-        _untrue(ledger, w, heard, gate)
-        warming = w["challenging"]["warming"] if challenging else 1.0
-        _anchors(ledger, w, persona, heard, dialogue, gate, warming)
-        _acts(ledger, w, persona, heard, earlier, gate, warming)
-        _bad_acts(ledger, w, persona, heard, earlier)
-        _shape(ledger, w, persona, heard)
+        _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, warming))
+    else:
+        _not_language(ledger, w, heard)
     _temper(ledger, w, persona, emotion, dialogue)
     _settle(ledger, emotion)
+    remember(utterance, persona.language)  # while it is still in the ear: the next turns will ask for both
+    touched_keys(world(persona).anchors, utterance, persona.language)
     return tuple(ledger.reasons)
+
+
+def _weigh(ledger: Ledger, m: Moment) -> None:
+    _untrue(ledger, m)
+    _anchors(ledger, m)
+    _acts(ledger, m)
+    _stage(ledger, m)
+    _bad_acts(ledger, m)
+    _shape(ledger, m)
 
 
 def _is_language(heard: Heard, dialogue: Dialogue) -> bool:
@@ -114,87 +89,74 @@ def _not_language(ledger: Ledger, w: dict[str, Any], heard: Heard) -> None:
         ledger.add("nonsense", w["nonsense"], "that was no sentence that they could follow")
 
 
-def _untrue(ledger: Ledger, w: dict[str, Any], heard: Heard, gate: Gates) -> None:
+def _untrue(ledger: Ledger, m: Moment) -> None:
     """What is not meant for this person: their own words back, the agent's again, somebody else's story."""
+    w, heard, gate = m.w, m.heard, m.gate
     ledger.add("copying", w["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
     ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
     if gate.foreign:
         text = heard.sentences[min(gate.foreign)].text
         points = max(w["foreign"]["most"], w["foreign"]["points"] * len(gate.foreign))
-        ledger.add("foreign", points, f"spoke of things that are not theirs: “{_quote(text)}”")
+        ledger.add("foreign", points, f"spoke of things that are not theirs: “{quote(text)}”")
     if gate.strangers:
         points = max(w["strangers"]["most"], w["strangers"]["points"] * len(gate.strangers))
         ledger.add("strangers", points, f"named people they do not know: {', '.join(sorted(gate.strangers))[:60]}")
 
 
-def _anchors(
-    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, dialogue: Dialogue, gate: Gates, warming: float
-) -> None:
+def _anchors(ledger: Ledger, m: Moment) -> None:
     """Touch: anchors named for the first time. The dearest counts whole, the next ones less."""
-    index = world(persona).anchors
-    known = {touch for before in dialogue.earlier_utterances for touch in touched_keys(index, before, persona.language)}
-    worth = w["anchors"][persona.need]
+    index, language = world(m.persona).anchors, m.persona.language
+    known = {key for before in m.dialogue.earlier_utterances for key in touched_keys(index, before, language)}
     touched = [
-        (
-            worth[touch.kind]
-            * _framed(w, touch, heard)
-            * (w["quote"]["share"] if touch.sentence in gate.quoted else 1.0),
-            touch,
-        )
-        for touch in touches(index, dialogue.utterance or "", persona.language)
-        if touch.key not in known and heard.sentences[touch.sentence].fluent
+        (_worth(m, touch), touch)
+        for touch in touches(index, m.dialogue.utterance or "", language)
+        if touch.key not in known and m.heard.sentences[touch.sentence].fluent
     ]
     touched.sort(key=lambda pair: -pair[0])
     for number, (points, touch) in enumerate(touched):
-        share = w["saturation"][min(number, len(w["saturation"]) - 1)] if points > 0 else 1.0
-        points *= share * gate.own_words * gate.novelty * warming if points > 0 else 1.0
-        ledger.add(
-            f"anchor:{touch.key}",
-            points,
-            f"{KIND_IN_WORDS[touch.kind]}: “{_quote(heard.sentences[touch.sentence].text)}”",
-        )
+        if points > 0:
+            points *= m.w["saturation"][min(number, len(m.w["saturation"]) - 1)] * m.believed
+        sentence = m.heard.sentences[touch.sentence].text
+        ledger.add(f"anchor:{touch.key}", points, f"{KIND_IN_WORDS[touch.kind]}: “{quote(sentence)}”")
 
 
-def _framed(w: dict[str, Any], touch: Touch, heard: Heard) -> float:
-    """1 when the anchor is used for what it is (a deed in praise, an option as a suggestion), less when it is only mentioned."""
-    return w["unframed"] if heard.acts.keys().isdisjoint(w["frames"][touch.kind]) else 1.0
+def _worth(m: Moment, touch: Touch) -> float:
+    """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation."""
+    framed = 1.0 if m.heard.acts.keys() & set(m.w["frames"][touch.kind]) else m.w["unframed"]
+    quoted = m.w["quote"]["share"] if touch.sentence in m.gate.quoted else 1.0
+    return m.w["anchors"][m.persona.need][touch.kind] * framed * quoted
 
 
-def _acts(
-    ledger: Ledger,
-    w: dict[str, Any],
-    persona: Persona,
-    heard: Heard,
-    earlier: tuple[Remembered, ...],
-    gate: Gates,
-    warming: float,
-) -> None:
+def _acts(ledger: Ledger, m: Moment) -> None:
     """Fit: what the agent did, by what this need rewards or punishes.
 
     What is good counts in full only when it takes up what this person told; said to anyone it is worth little, and less each time. What is not
     wanted is not wanted every time.
     """
-    fit = w["acts"][persona.need]
-    whole = gate.own_words * gate.novelty * warming
-    gains = [(w["told_back"][persona.need] * gate.touch * whole, "told_back")]
+    heard, touch, rule = m.heard, m.gate.touch, m.w["touch"]
+    empty = m.gate.stale | m.gate.foreign | _hollow(heard)
+    gains = [(m.w["told_back"][m.persona.need] * touch * m.believed, "told_back")]
     for act, text in heard.acts.items():
-        points = fit.get(act, 0.0)
-        if points > 0 and not _only_in(act, heard, gate.stale | gate.foreign):
-            times = sum(act in before.acts for before in earlier)
-            meant = gate.touch * w["touch"]["wear"] ** times
-            for_anyone = (1 - gate.touch) * w["touch"]["floor"] * w["touch"]["wear_for_anyone"] ** times
-            gains.append((points * (meant + for_anyone) * whole, act))
-        elif points < 0:
-            ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}, which they do not want: “{_quote(text)}”")
-    left = w["act_cap"]
+        points = m.w["acts"][m.persona.need].get(act, 0.0)
+        if points > 0 and not _only_in(act, heard, empty):
+            times = sum(act in before.acts for before in m.earlier)
+            meant = touch * rule["wear"] ** times
+            for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
+            gains.append((points * (meant + for_anyone) * m.believed, act))
+        elif points < 0 and not _quoted(act, heard, m.dialogue):
+            ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
+    left = m.w["act_cap"]
     for points, act in sorted(gains, reverse=True):
         points = min(points, left)
         left -= points
-        note = (
-            "took up what they had told" if act == "told_back" else f"{ACT_IN_WORDS[act]}: “{_quote(heard.acts[act])}”"
-        )
+        taken_up = act == "told_back"
+        note = "took up what they had told" if taken_up else f"{ACT_IN_WORDS[act]}: “{quote(heard.acts[act])}”"
         ledger.add(f"act:{act}", points, note)
-    _stage(ledger, w, persona, heard, len(earlier))
+
+
+def _hollow(heard: Heard) -> frozenset[int]:
+    """Numbers of the sentences that one says to anyone, or that are no sentences: what they say of feelings is not meant."""
+    return frozenset(number for number, one in enumerate(heard.sentences) if "cliche" in one.acts or not one.fluent)
 
 
 def _only_in(act: str, heard: Heard, sentences: frozenset[int]) -> bool:
@@ -202,39 +164,43 @@ def _only_in(act: str, heard: Heard, sentences: frozenset[int]) -> bool:
     return all(act not in one.acts or number in sentences for number, one in enumerate(heard.sentences))
 
 
-def _stage(ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, turn: int) -> None:
+def _stage(ledger: Ledger, m: Moment) -> None:
     """What fits the beginning of a talk: questions do, solutions do not (good human support asks first and suggests later)."""
-    if turn < w["asked_first"]["turns"] and heard.acts.keys() & {"question", "invite"}:
-        ledger.add("asked_first", w["asked_first"]["points"], "wanted to know more before saying much")
-    if turn < w["too_soon"]["turns"] and "advice" in heard.acts and persona.need != "practical_advice":
-        ledger.add("too_soon", w["too_soon"]["points"], "had a solution before hearing the story")
+    turn, acts = len(m.earlier), m.heard.acts.keys()
+    if turn < m.w["asked_first"]["turns"] and acts & {"question", "invite"}:
+        ledger.add("asked_first", m.w["asked_first"]["points"], "wanted to know more before saying much")
+    if turn < m.w["too_soon"]["turns"] and "advice" in acts and m.persona.need != "practical_advice":
+        ledger.add("too_soon", m.w["too_soon"]["points"], "had a solution before hearing the story")
 
 
-def _bad_acts(
-    ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard, earlier: tuple[Remembered, ...]
-) -> None:
-    relief = w["relief"].get(persona.need, {})
-    for act, points in w["bad_acts"].items():
-        if act in heard.acts:
-            points *= relief.get(act, 1.0)
-            count = min(3, sum(act in sentence.acts for sentence in heard.sentences))
-            again = any(act in before.acts for before in earlier)
-            ledger.add(
-                f"act:{act}",
-                points * (1 + 0.5 * (count - 1)) * (1.25 if again else 1),
-                f"{ACT_IN_WORDS[act]}: “{_quote(heard.acts[act])}”",
-            )
+def _quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
+    """Whether the words that make an unwelcome act are the person's own, given back."""
+    phrases = [one.acts[act] for one in heard.sentences if act in one.acts]
+    return all(" " in phrase and any(phrase in folded_text(line) for line in dialogue.user_lines) for phrase in phrases)
 
 
-def _shape(ledger: Ledger, w: dict[str, Any], persona: Persona, heard: Heard) -> None:
-    shape = w["shape"]
+def _bad_acts(ledger: Ledger, m: Moment) -> None:
+    """What nobody wants; more of it, and again, costs more."""
+    relief, heard = m.w["relief"].get(m.persona.need, {}), m.heard
+    for act, points in m.w["bad_acts"].items():
+        if act not in heard.acts or _quoted(act, heard, m.dialogue):
+            continue
+        count = min(3, sum(act in sentence.acts for sentence in heard.sentences))
+        again = 1.25 if any(act in before.acts for before in m.earlier) else 1.0
+        points *= relief.get(act, 1.0) * (1 + 0.5 * (count - 1)) * again
+        ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(heard.acts[act])}”")
+
+
+def _shape(ledger: Ledger, m: Moment) -> None:
+    """Length and form."""
+    shape, heard = m.w["shape"], m.heard
     if heard.word_count < shape["few_words"]:
         ledger.add("short", shape["few"], f"only {heard.word_count} words")
     over = heard.word_count - shape["many_words"]
     if over > 0:
         ledger.add("long", max(shape["most"], over * shape["per_word"]), f"a speech of {heard.word_count} words")
     if heard.list_items >= shape["list_items"]:
-        points = shape["list_advice"] if persona.need == "practical_advice" else shape["list"]
+        points = shape["list_advice"] if m.persona.need == "practical_advice" else shape["list"]
         ledger.add("list", points, f"a list of {heard.list_items} points instead of talk")
     if heard.questions >= shape["questions"]:
         ledger.add("interrogation", shape["interrogation"], f"{heard.questions} questions at once")
@@ -257,7 +223,3 @@ def _settle(ledger: Ledger, emotion: int) -> None:
     ledger.add("limit", clipped - whole, f"one turn moves them by at most {MAX_CHANGE}")
     kept = moved(emotion, clipped) - emotion
     ledger.add("scale_end", kept - clipped, "the scale ends here")
-
-
-def _quote(text: str, limit: int = 90) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"

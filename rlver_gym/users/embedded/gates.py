@@ -48,21 +48,25 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
 
 
 def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bool:
-    if len(sentence.trigrams) < 3:
+    if len(sentence.fourgrams) < 3:
         return any(sentence.text.casefold() in before.sentences for before in earlier)
-    return any(_share(sentence.trigrams, before.trigrams) >= 0.6 for before in earlier)
+    return any(_share(sentence.fourgrams, before.fourgrams) >= 0.6 for before in earlier)
 
 
 def _touch(
     w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int]
 ) -> float:
-    """Fresh words of theirs, a quoted one counting less: 0 up to one, 1 from `full_at` on."""
+    """Words of theirs that it takes up: a fresh one counts whole, one in a quotation or one taken up before less; 1 from `full_at` on."""
     if heard.function_share < 0.25:
         return 0.0
-    fresh = (heard.content & theirs).difference(*(before.content for before in earlier))
-    own = frozenset().union(*(one.content for number, one in enumerate(heard.sentences) if number not in quoted))
-    count = len(fresh & own) + w["quote"]["share"] * len(fresh - own)
-    return min(1.0, max(0.0, count - 1) / (w["touch"]["full_at"] - 1))
+    rule = w["touch"]
+    common = heard.content & theirs
+    fresh = common.difference(*(before.content for before in earlier))
+    spoken = [(number, one.content) for number, one in enumerate(heard.sentences) if one.fluent]
+    own = fresh.intersection(frozenset().union(*(about for number, about in spoken if number not in quoted)))
+    given_back = fresh.intersection(frozenset().union(*(about for number, about in spoken if number in quoted))) - own
+    again = min(rule["again_most"], rule["again"] * len(common - fresh))
+    return min(1.0, (len(own) + w["quote"]["share"] * len(given_back) + again) / rule["full_at"])
 
 
 def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:
@@ -79,7 +83,7 @@ def _is_foreign(w: dict[str, Any], sentence: HeardSentence, world: World) -> boo
 
 
 def _share(part: frozenset[int], whole: frozenset[int]) -> float:
-    return len(part & whole) / len(part) if part else 0.0
+    return 0.0 if part.isdisjoint(whole) else len(part & whole) / len(part)
 
 
 def _ramp(share: float, rule: dict[str, float]) -> float:

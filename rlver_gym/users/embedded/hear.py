@@ -7,9 +7,11 @@ from typing import NamedTuple
 from rlver_gym.users.embedded.lexicon import lexicon
 from rlver_gym.words import FUNCTION_WORDS, content, content_of, sentences, stem, words
 
-_LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
+_LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
+_MARK = re.compile(r"\d[.)]|\n[ \t]*[-*•–#]")
+_PAUSE = re.compile(r"[,;:–—()-]")
 _OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
@@ -26,10 +28,10 @@ class HeardSentence(NamedTuple):
     text: str
     stems: tuple[str, ...]
     content: frozenset[str]
-    acts: frozenset[str]
+    acts: dict[str, str]
+    """Each act with the phrase that did it, as stems."""
     names: frozenset[str]
     """Capitalised words that do not only begin the sentence, lower-case."""
-    trigrams: frozenset[int]
     fourgrams: frozenset[int]
     """Word 4-grams with pronouns folded."""
     fluent: bool
@@ -59,6 +61,7 @@ class Remembered(NamedTuple):
     acts: frozenset[str]
     content: frozenset[str]
     trigrams: frozenset[int]
+    fourgrams: frozenset[int]
     sentences: frozenset[str]
     """Its sentences, case-folded."""
 
@@ -68,10 +71,11 @@ def remember(text: str, language: str = "en") -> Remembered:
     """What stays of an utterance. Cached, because every turn looks back at all earlier ones."""
     heard = hear(text, language)
     sentences_ = frozenset(sentence.text.casefold() for sentence in heard.sentences)
-    return Remembered(frozenset(heard.acts), heard.content, heard.trigrams, sentences_)
+    fourgrams = frozenset().union(*(sentence.fourgrams for sentence in heard.sentences))
+    return Remembered(frozenset(heard.acts), heard.content, heard.trigrams, fourgrams, sentences_)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8)
 def hear(text: str, language: str = "en") -> Heard:
     """The utterance in pieces."""
     parts = sentences(text)
@@ -84,7 +88,7 @@ def hear(text: str, language: str = "en") -> Heard:
     for sentence in heard:
         for act in sorted(sentence.acts):
             acts.setdefault(act, sentence.text)
-    trigrams = frozenset().union(*(sentence.trigrams for sentence in heard))
+    trigrams = ngrams(spoken, 3)
     return Heard(
         sentences=heard,
         acts=acts,
@@ -92,36 +96,43 @@ def hear(text: str, language: str = "en") -> Heard:
         function_share=_function_words(spoken) / len(spoken) if spoken else 0.0,
         content=frozenset().union(*(sentence.content for sentence in heard)),
         trigrams=trigrams,
-        variety=_variety(by_sentence, trigrams),
+        variety=len(trigrams) / (len(spoken) - 2) if len(spoken) > 2 else 1.0,
         list_items=_list_items(text),
         questions=text.count("?"),
     )
 
 
-def _variety(by_sentence: list[tuple[str, ...]], trigrams: frozenset[int]) -> float:
-    count = sum(max(0, len(spoken) - 2) for spoken in by_sentence)
-    return len(trigrams) / count if count else len(set(by_sentence)) / max(1, len(by_sentence))
-
-
 def _list_items(text: str) -> int:
-    return max(len(_LIST_ITEM.findall(text)) if "\n" in text else 0, len(_INLINE_ITEM.findall(text)))
+    if not _MARK.search(text):
+        return 0
+    return max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text)))
 
 
 def _sentence(text: str, spoken: tuple[str, ...], language: str) -> HeardSentence:
     stems = tuple(map(stem, spoken))
     acts = lexicon(language).acts(stems)
     if text.rstrip("\"'”’) ").endswith("?"):
-        acts |= {"question"} if _OPEN.isdisjoint(spoken) else {"question", "open_question"}
+        acts["question"] = "?"
+        if not _OPEN.isdisjoint(spoken):
+            acts["open_question"] = "?"
     return HeardSentence(
         text=text,
         stems=stems,
         content=content_of(spoken),
         acts=acts,
         names=frozenset(name.lower() for name in _NAME.findall(text)),
-        trigrams=ngrams(spoken, 3),
         fourgrams=_folded_fourgrams(spoken),
-        fluent=len(spoken) < 4 or _function_words(spoken) >= 0.25 * len(spoken),
+        fluent=_is_fluent(text, spoken),
     )
+
+
+def _is_fluent(text: str, spoken: tuple[str, ...]) -> bool:
+    """Function words hold a sentence together, and nobody says more than forty words without drawing breath."""
+    if len(spoken) < 4:
+        return True
+    if _function_words(spoken) < 0.25 * len(spoken):
+        return False
+    return len(spoken) <= 40 or len(spoken) <= 40 * (1 + len(_PAUSE.findall(text)))
 
 
 def _function_words(spoken: tuple[str, ...]) -> int:
@@ -133,13 +144,19 @@ def ngrams(spoken: tuple[str, ...], n: int) -> frozenset[int]:
     return frozenset(map(hash, zip(*(spoken[shift:] for shift in range(n)), strict=False)))
 
 
-@lru_cache(maxsize=2_048)
+@lru_cache(maxsize=256)
 def said_so_far(lines: tuple[str, ...]) -> tuple[frozenset[int], frozenset[str]]:
     """The folded 4-grams and the content of some lines together. Cached, and built on those of all lines but the last."""
     if not lines:
         return frozenset(), frozenset()
     fourgrams, about = said_so_far(lines[:-1])
     return fourgrams | _folded_fourgrams(words(lines[-1])), about | content(lines[-1])
+
+
+@lru_cache(maxsize=8_192)
+def folded_text(line: str) -> str:
+    """The stems of a line as one text, with spaces around."""
+    return f" {' '.join(map(stem, words(line)))} "
 
 
 def _folded_fourgrams(spoken: tuple[str, ...]) -> frozenset[int]:

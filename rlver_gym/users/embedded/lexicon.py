@@ -1,14 +1,19 @@
 """Phrases that mark a dialogue act, found in one pass over the stems of a sentence. Knows no person."""
 
 import json
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from rlver_gym.words import stem
+from rlver_gym.words import FUNCTION_WORDS, stem
 
 _GAP = 4
 """How many words a "*" in a phrase may skip."""
+_NEGATIONS = frozenset({"not", "never", "no", "nobody", "nothing", "none", "without", "neither", "nor"})
+_FUNCTION_STEMS = frozenset(map(stem, FUNCTION_WORDS))
+_SCOPE = 7
+"""How many words a negation reaches forward."""
 
 
 class _Not(frozenset[str]):
@@ -18,76 +23,105 @@ class _Not(frozenset[str]):
 Pattern = tuple[frozenset[str] | str, ...]
 
 
-def load_data(name: str) -> dict[str, Any]:
-    """A JSON file that lies beside this module."""
-    return json.loads((files("rlver_gym.users.embedded") / name).read_text(encoding="utf-8"))
+class _Phrase(NamedTuple):
+    """A phrase around the word that it is looked up by: what stands before that word, backwards, and what stands behind."""
+
+    before: Pattern
+    behind: Pattern
+    act: str
+    previous: frozenset[str] | None
+    """The words that may stand right before, when it matters: most phrases are passed over by this and the next."""
+    following: frozenset[str] | None
+
+    @classmethod
+    def around(cls, pattern: Pattern, at: int, act: str) -> Self:
+        """The phrase around its token number `at`."""
+        before, behind = pattern[:at][::-1], pattern[at + 1 :]
+        return cls(before, behind, act, _plain(before[:1]), _plain(behind[:1]))
+
+
+def _plain(tokens: Pattern) -> frozenset[str] | None:
+    return next((token for token in tokens if type(token) is frozenset), None)
 
 
 class Lexicon:
-    """Dialogue acts by phrase, found by a phrase's first two words."""
+    """Dialogue acts by phrase, each looked up by its rarest word."""
 
-    def __init__(self, acts: dict[str, list[str]]) -> None:
-        """`acts`: phrases by act; see the file's "about" for their syntax."""
-        self._by_word: dict[str, _Branch] = {}
+    def __init__(self, acts: dict[str, list[str]], negatable: frozenset[str] = frozenset()) -> None:
+        """`acts`: phrases by act; `negatable`: acts that a negation undoes. See the file's "about" for the syntax."""
+        self._negatable = negatable
+        self._by_word: dict[str, list[_Phrase]] = {}
         for act, phrases in acts.items():
             for phrase in phrases:
-                first, *rest = _compiled(phrase)
-                for word in first:
-                    self._by_word.setdefault(word, _Branch([], {})).add(tuple(rest), act)
+                pattern = tuple(map(_token, phrase.split()))
+                at = min(
+                    (number for number, token in enumerate(pattern) if type(token) is frozenset),
+                    key=lambda n: _common(pattern[n]),
+                )
+                for word in pattern[at]:
+                    self._by_word.setdefault(word, []).append(_Phrase.around(pattern, at, act))
 
-    def acts(self, stems: tuple[str, ...]) -> frozenset[str]:
-        """The acts whose phrases stand in the sentence."""
-        found: set[str] = set()
-        for at, word in enumerate(stems, 1):
-            branch = self._by_word.get(word)
-            if branch is None:
-                continue
-            for rest, act in branch.phrases:
-                if act not in found and _matches(rest, stems, at):
-                    found.add(act)
-            if at < len(stems):
-                for rest, act in branch.by_second.get(stems[at], ()):
-                    if act not in found and _matches(rest, stems, at + 1):
-                        found.add(act)
-        return frozenset(found)
-
-
-class _Branch(NamedTuple):
-    """The phrases that begin with one word: those whose second word can be looked up, and the others."""
-
-    phrases: list[tuple[Pattern, str]]
-    by_second: dict[str, list[tuple[Pattern, str]]]
-
-    def add(self, rest: Pattern, act: str) -> None:
-        if rest and type(rest[0]) is frozenset:
-            for second in rest[0]:
-                self.by_second.setdefault(second, []).append((rest[1:], act))
-        else:
-            self.phrases.append((rest, act))
+    def acts(self, stems: tuple[str, ...]) -> dict[str, str]:
+        """The acts whose phrases stand in the sentence, each with the stems of the first phrase that did it, joined by spaces."""
+        found: dict[str, str] = {}
+        backwards = stems[::-1]
+        padded = ("", *stems, "")
+        for at, word in enumerate(stems):
+            for before, behind, act, previous, following in self._by_word.get(word, ()):
+                if following is not None and padded[at + 2] not in following:
+                    continue
+                if act in found or (previous is not None and padded[at] not in previous):
+                    continue
+                end = _end(behind, stems, at + 1) if behind else at + 1
+                if end < 0:
+                    continue
+                start = len(stems) - (_end(before, backwards, len(stems) - at) if before else len(stems) - at)
+                if start > at:
+                    continue
+                if act not in self._negatable or _NEGATIONS.isdisjoint(stems[max(0, start - _SCOPE) : start]):
+                    found[act] = " ".join(stems[start:end])
+        return found
 
 
-def _compiled(phrase: str) -> Pattern:
-    return tuple(map(_token, phrase.split()))
+def _common(words: Iterable[str]) -> tuple[int, int, int]:
+    """How common the words are, for choosing the rarest."""
+    return sum(word in _FUNCTION_STEMS for word in words), sum(1 for _ in words), -max(map(len, words))
 
 
 def _token(text: str) -> frozenset[str] | str:
-    if text in ("_", "*"):
+    if text in ("_", "*", "^"):
         return text
     kind = _Not if text.startswith("~") else frozenset
     return kind(stem(word) for word in text.removeprefix("~").split("|"))
 
 
-def _matches(pattern: Pattern, stems: tuple[str, ...], at: int) -> bool:
+def _end(pattern: Pattern, stems: tuple[str, ...], at: int) -> int:
+    """Where the pattern ends when it stands at `at`, else -1. Past the end, "^" and excluded words are satisfied."""
     for number, token in enumerate(pattern):
         if token == "*":
-            return any(_matches(pattern[number + 1 :], stems, at + skip) for skip in range(_GAP + 1))
-        if at >= len(stems) or (token != "_" and (stems[at] in token) is isinstance(token, _Not)):
-            return False
-        at += 1
-    return True
+            rest = pattern[number + 1 :]
+            for here in range(at, min(at + _GAP, len(stems)) + 1):
+                end = _end(rest, stems, here)
+                if end >= 0:
+                    return end
+            return -1
+        if at >= len(stems):
+            if token != "^" and not isinstance(token, _Not):
+                return -1
+        elif token == "^" or (token != "_" and (stems[at] in token) is isinstance(token, _Not)):
+            return -1
+        else:
+            at += not isinstance(token, _Not) or number < len(pattern) - 1
+    return at
+
+
+def load_data(name: str) -> dict[str, Any]:
+    """A JSON file that lies beside this module."""
+    return json.loads((files("rlver_gym.users.embedded") / name).read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=4)
 def lexicon(language: str) -> Lexicon:
     """The shipped lexicon of a language."""
-    return Lexicon(load_data(f"lexicon_{language}.json")["acts"])
+    data = load_data(f"lexicon_{language}.json")
+    return Lexicon(data["acts"], frozenset(data["negatable"]))

@@ -18,7 +18,7 @@ _REACTION_TO = {
     "list": "pushed", "copying": "repeated", "repetition": "repeated", "silence": "puzzled", "nonsense": "puzzled", "act:meta": "puzzled", "act:ai": "cold",
 }  # fmt: skip
 _WELCOME = 1.5
-"""What earned this many points was welcome, even in a turn that ends below where it began."""
+"""What earned this many points is answered, even in a turn that brings them no further."""
 _GLAD = ("heard", "warmed", "thinking", "helped", "asked")
 _THOUGHT_OF = {
     "heard": "touched", "warmed": "touched", "thinking": "touched", "helped": "touched", "asked": "eased",
@@ -44,22 +44,25 @@ def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
     downs = [pair for pair in felt if pair[0] < 0]
     if downs and (change < 0 or not ups):
         return min(downs)[1]
-    if ups and (change >= 0 or max(ups)[0] >= _WELCOME):
+    if ups and change > 0:
         return max(ups)[1]
-    return "asked" if any(manner == "asked" for _, manner in ups) else "cold"
+    welcome = bool(ups) and max(ups)[0] >= _WELCOME
+    return "asked" if welcome or any(manner == "asked" for _, manner in ups) else "cold"
 
 
 def _manner(reason: Reason) -> str | None:
     manner = _REACTION_TO.get(reason.code.split("/")[0])
     if reason.points < 0 and manner in _GLAD:  # welcome in itself, but not what they want
         return "pushed" if manner == "helped" else "cold"
+    if reason.points > 0 and manner == "pushed":  # advice to somebody who wants it
+        return "helped"
     return manner
 
 
 def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
     """What the person thinks and does not say."""
     kind = _THOUGHT_OF[reaction_to(reasons, change)]
-    if kind in ("touched", "eased"):
+    if kind in ("touched", "eased") or change > 0:
         kind = "touched" if change >= 4 else "eased" if change > 0 else "missed"
     thoughts = getattr(scene.persona.person.thoughts, kind)
     had = [turn.appraisal.thought for turn in dialogue.turns]

@@ -58,7 +58,7 @@ def world(persona: Persona) -> World:
     return _WORLDS[persona.hash]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8)
 def touches(index: AnchorIndex, text: str, language: str) -> tuple[Touch, ...]:
     """The anchors that an utterance touches."""
     return index.touched(tuple(sentence.stems for sentence in hear(text, language).sentences))

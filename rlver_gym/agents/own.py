@@ -1,0 +1,57 @@
+"""Agents of people's own, by MODULE:NAME: found, made, and told apart by the content of their file."""
+
+import hashlib
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from rlver_gym.agents.base import Agent, AgentMaker
+from rlver_gym.errors import AgentError
+from rlver_gym.persona import Persona
+
+
+def is_own(name: str) -> bool:
+    """Whether the name has the form MODULE:NAME."""
+    module, _, attribute = name.partition(":")
+    return attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def own_maker(name: str) -> AgentMaker:
+    """The maker of an agent of one's own. AgentError when it cannot be imported; the maker raises it when it cannot be made."""
+    factory = getattr(_module(name), name.partition(":")[2], None)
+    if not callable(factory):
+        raise AgentError(f"the agent {name} is not there: its module has no class or function of that name.")
+
+    def make(persona: Persona, seed: int) -> Agent:
+        try:
+            agent = factory()
+        except Exception as error:  # anybody's code
+            raise AgentError(
+                f"the agent {name} cannot be made ({type(error).__name__}: {error}). It must need no arguments."
+            ) from error
+        if not callable(getattr(agent, "reply", None)):
+            raise AgentError(f"the agent {name} has no reply. Give it a method reply(messages) -> str.")
+        return cast(Agent, agent)
+
+    return make
+
+
+def source_hash(name: str) -> str | None:
+    """16 hex digits of SHA-256 over the file of the agent's module (what that imports is not looked at); None when it has no file."""
+    file = _module(name).__file__
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] if file else None
+
+
+def _module(name: str) -> ModuleType:
+    """The agent's module; the current directory counts as a place to import from, as with `python -m`."""
+    if not {"", os.getcwd()} & set(sys.path):
+        sys.path.insert(0, os.getcwd())
+    try:
+        return import_module(name.partition(":")[0])
+    except Exception as error:  # a module may raise anything when it is imported
+        raise AgentError(
+            f"the agent {name} cannot be imported ({type(error).__name__}: {error}). Is it in this folder or on PYTHONPATH?"
+        ) from error

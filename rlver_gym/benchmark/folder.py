@@ -1,0 +1,122 @@
+"""The folder of a run: its manifest, its episodes, and the lock that keeps two runs apart. Knows files, and no plan."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+
+from rlver_gym.episode import Episode, parse_json
+from rlver_gym.errors import RunError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, which has no lock that a killed process gives back
+    fcntl = None
+
+EPISODES = "episodes.jsonl"
+MANIFEST = "manifest.json"
+
+
+@contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """What goes wrong while writing becomes a RunError that names the path and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror or error}). {_remedy(error)}") from error
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "Free some space: what was finished is kept, and the same command goes on from there."
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "A file lies where a folder is needed. Choose another place with --out."
+    if isinstance(error, IsADirectoryError):
+        return "It is a folder. Give the path of a file with --out."
+    return "Choose a place that you may write to with --out."
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[FileIO]:
+    """A file open for appending, which no other process can have open so; its folders are made.
+
+    The kernel gives the lock back when the process ends, however it ends. RunError when another has it.
+    """
+    with on_disk(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab", buffering=0)
+    with file:
+        _lock(file, path)
+        yield file
+
+
+def _lock(file: FileIO, path: Path) -> None:
+    with on_disk(path):
+        try:
+            if fcntl:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"{path.parent}: another bench is writing here. Wait until it is done, or choose another folder with --out."
+            ) from None
+
+
+def append_line(file: FileIO, line: str) -> None:
+    """Write a line out; on an error a part of it may be in the file."""
+    rest = memoryview(f"{line}\n".encode())
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def salvage(path: Path) -> None:
+    """Remove a last line that was cut off while being written."""
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        os.truncate(path, whole)
+
+
+def read_manifest(folder: Path) -> dict[str, object]:
+    """The manifest of a run folder; RunError when there is none to read."""
+    path = folder / MANIFEST
+    try:
+        manifest = parse_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}). Is {folder} the folder of a run?") from error
+    except ValueError as error:
+        raise RunError(f"{path}: not valid JSON ({error}). Was it edited or cut?") from error
+    if not isinstance(manifest, dict):
+        raise RunError(f"{path}: not a manifest. Was it edited?")
+    return manifest
+
+
+def read_episodes(folder: Path) -> list[Episode]:
+    """The episodes of a run folder, in the order of the file."""
+    path = folder / EPISODES
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}). Is {folder} the folder of a run?") from error
+    except UnicodeDecodeError as error:
+        raise RunError(f"{path}: not UTF-8 text (byte {error.start}). Was it edited?") from error
+    return [Episode.from_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line]
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file all or nothing. RunError when it cannot be written."""
+    draft = path.with_name(path.name + ".part")
+    with on_disk(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        try:
+            with draft.open("w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise

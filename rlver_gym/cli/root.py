@@ -1,0 +1,63 @@
+"""The root of the command line: which commands there are."""
+
+import os
+import sys
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rlver_gym._version import __version__
+from rlver_gym.cli import bench, envs, personas, redteam, report, talk, verify
+from rlver_gym.errors import RlverError
+
+app = typer.Typer(
+    name="rlver-gym",
+    help="A sentient user to train and test empathetic agents on. Begin with: rlver-gym talk, rlver-gym bench.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("talk")(talk.talk)
+app.command("bench")(bench.bench)
+app.command("report")(report.report)
+app.command("verify")(verify.verify)
+app.command("redteam")(redteam.attack)
+app.add_typer(personas.app, name="personas")
+app.add_typer(envs.app, name="envs")
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run a command; errors of the package become one message on standard error and exit code 2."""
+    try:
+        app()
+    except RlverError as error:
+        _fail(str(error))
+    except OSError as error:
+        if error.filename:
+            _fail(f"{error.filename}: {error.strerror}. Give a place that can be read and written.")
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), 1
+        )  # what waits to be printed is given up, or it would fail at the end again
+        _fail(f"the output cannot be written ({error.strerror or error}). Send it to another place.")
+
+
+def _fail(message: str) -> None:
+    Console(stderr=True).print(Text.assemble(("error: ", "bold red"), message))
+    sys.exit(2)

@@ -1,0 +1,98 @@
+"""Hand-written replies of people who listened: they must be worth more than tricks, and the better of two must earn more.
+
+`data/expectations_en.jsonl`: 256 pairs (persona, earlier utterances, better reply, worse reply, why), written without looking at the appraiser;
+half "dev" for tuning, half "test" for measuring. `data/honest_replies_en.json`: five replies each to eight test personas.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlver_gym.cards import env_card
+from rlver_gym.library import library
+from rlver_gym.redteam.attacks import FIXED_ATTACKS
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+
+DATA = Path(__file__).parent / "data"
+PAIRS = [json.loads(line) for line in (DATA / "expectations_en.jsonl").read_text(encoding="utf-8").splitlines()]
+HONEST: dict[str, list[str]] = json.loads((DATA / "honest_replies_en.json").read_text(encoding="utf-8"))
+
+
+def begun(persona_id: str) -> EmpathySession:
+    session = EmpathySession(EmbeddedUser(), library().get(persona_id), env_card("SAGE-Sentient-v0"), 0)
+    session.start()
+    return session
+
+
+def share_in_order(half: str) -> float:
+    """The share of pairs in which the better reply earns more; equal counts half."""
+    points = 0.0
+    pairs = [pair for pair in PAIRS if pair["half"] == half]
+    for pair in pairs:
+        session = begun(pair["persona"])
+        for utterance in pair["before"]:
+            session.reply(utterance)
+        here = session.snapshot()
+        better = session.reply(pair["better"]).appraisal.change
+        session.restore(here)
+        worse = session.reply(pair["worse"]).appraisal.change
+        points += (better > worse) + 0.5 * (better == worse)
+    return points / len(pairs)
+
+
+def test_the_expectation_set_is_whole_and_leaks_nobody() -> None:
+    people = {
+        half: {library().get(pair["persona"]).person.id for pair in PAIRS if pair["half"] == half}
+        for half in ("dev", "test")
+    }
+    assert len(PAIRS) == 256
+    assert not people["dev"] & people["test"]
+    assert len({pair[reply] for pair in PAIRS for reply in ("better", "worse")}) == 512
+
+
+@pytest.mark.parametrize("half", ["dev", "test"])
+def test_the_better_of_two_replies_mostly_earns_more(half: str) -> None:
+    """A floor against slipping back, well below what is wanted (0.9); the figures are in docs/benchmarks.md."""
+    assert share_in_order(half) > 0.6
+
+
+def test_who_listened_ends_above_the_start_and_above_stock_phrases_with_quotes() -> None:
+    attack = next(attack for attack in FIXED_ATTACKS if attack.name == "stock-with-quote")
+    honest, tricks = [], []
+    for persona_id, replies in HONEST.items():
+        session, other = begun(persona_id), begun(persona_id)
+        for reply in replies:
+            session.reply(reply)
+            other.reply(attack.say(other.scene.persona, 0, tuple(other.dialogue.messages())))
+        honest.append(session.emotion)
+        tricks.append(other.emotion)
+    assert min(honest) >= 40
+    assert sum(honest) / len(honest) > sum(tricks) / len(tricks) + 5
+
+
+KIND_WORDS_ONCE_MISHEARD = [
+    ("paul-they-stop-talking", "It isn't really your fault that they go quiet, Paul."),
+    ("paul-they-stop-talking", "You shouldn't have to carry this alone. Nobody deserves to be shut out at work."),
+    ("paul-they-stop-talking", "That was stupid of them, leaving you out of the farewell. I'm on your side."),
+    ("paul-day-forty", "I won't tell you to relax or move on. Just talk, I've got all evening."),
+    (
+        "idris-by-thirty",
+        "You must feel so trapped, with the whole family told you're getting married and your mother ill over it.",
+    ),
+    (
+        "idris-by-thirty",
+        "I don't think it's funny at all. It sounds desperately lonely, being married off by everyone.",
+    ),
+    ("paul-they-stop-talking", "And the photo on the fridge, where you have to look at it every day. That's cruel."),
+]
+
+
+@pytest.mark.parametrize(("persona_id", "reply"), KIND_WORDS_ONCE_MISHEARD)
+def test_negation_and_target_are_heard(persona_id: str, reply: str) -> None:
+    """A negated insult, an insult to others, or a word of the person's own is no offence."""
+    appraisal = begun(persona_id).reply(reply).appraisal
+    codes = {reason.code for reason in appraisal.reasons}
+    assert not codes & {"act:blame", "act:insult", "act:minimise", "act:command"}
+    assert appraisal.change >= -2

@@ -1,0 +1,249 @@
+"""What can go wrong around a run: disks, locks, agents. Each is one message that says what to do, and loses nothing."""
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rlver_gym.benchmark.folder import EPISODES
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import begun, read_episodes, run
+from rlver_gym.errors import AgentError, RunError
+from rlver_gym.library import library
+from rlver_gym.users import EmbeddedUser
+
+RLVER = [sys.executable, "-m", "rlver_gym"]
+PERSONA = library().ids("demo")[0]
+SMALL = ("bench", "--persona", PERSONA, "--seeds", "3", "--agent", "comfort", "--agent", "listener")
+
+
+def rlver(*words: str, code: int = 0, **kwargs: object) -> str:
+    done = subprocess.run([*RLVER, *words], capture_output=True, text=True, timeout=100, **kwargs)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    return " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small") / "run"
+    rlver(*SMALL, "--out", str(folder))
+    return folder
+
+
+def test_a_run_cut_anywhere_is_resumed_by_the_same_command(finished: Path, tmp_path: Path) -> None:
+    whole = (finished / EPISODES).read_bytes()
+    rng = random.Random(1)
+    for number in range(5):
+        folder = Path(shutil.copytree(finished, tmp_path / str(number)))
+        cut = rng.randrange(len(whole))
+        (folder / EPISODES).write_bytes(whole[:cut])
+        there = whole[:cut].count(b"\n")
+        assert f"({6 - there} dialogues held now, {there} from before" in rlver(*SMALL, "--out", str(folder))
+        assert (folder / EPISODES).read_bytes() == whole
+
+
+def test_two_runs_never_write_to_one_folder(tmp_path: Path) -> None:
+    plan = BenchPlan(agents=("comfort",), persona_ids=(PERSONA,), seeds=2)
+    with begun(plan, tmp_path) as under_way:
+        rest = under_way.hold_rest()
+        next(rest)
+        with pytest.raises(RunError, match="another bench is writing here"):
+            list(run(plan, tmp_path))
+        next(rest)
+    assert list(run(plan, tmp_path)) == []
+
+
+def test_a_killed_run_gives_its_lock_back(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\nclass Slow:\n    def reply(self, messages):\n        time.sleep(60)\n", encoding="utf-8"
+    )
+    words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "slow:Slow", "--out", "run")
+    process = subprocess.Popen([*RLVER, *words], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "run" / "manifest.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert "another bench" in rlver(*words, code=2, cwd=tmp_path)
+    process.kill()
+    process.wait()
+    plan = BenchPlan(agents=("comfort",), persona_ids=(PERSONA,), seeds=1)
+    with pytest.raises(RunError, match="another plan"):
+        list(run(plan, tmp_path / "run"))
+
+
+def small_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+
+
+def test_a_full_disk_is_named_and_what_was_finished_is_kept(finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    said = rlver(*SMALL, "--out", str(folder), code=2, preexec_fn=small_files)
+    assert EPISODES in said.replace(" ", "")
+    assert "Free some space" in said
+    assert "0 from before" not in rlver(*SMALL, "--out", str(folder))
+    assert (folder / EPISODES).read_bytes() == (finished / EPISODES).read_bytes()
+    assert "Free some space" in rlver("report", str(folder), code=2, preexec_fn=small_files)
+    assert not (folder / "report.html.part").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_cannot_be_written_is_named(finished: Path) -> None:
+    for words in (("verify", str(finished), "--json"), ("report", str(finished))):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([*RLVER, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, "output cannot be written" in done.stderr) == (2, True), done.stderr
+        assert "Traceback" not in done.stderr
+        assert "Exception ignored" not in done.stderr
+
+
+def test_places_that_cannot_be_written_are_named(finished: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine", encoding="utf-8")
+    for out in (file, file / "below", Path("/proc/nowhere")):
+        said = rlver(*SMALL, "--out", str(out), code=2)
+        assert "--out" in said
+        assert out.name in said
+        assert "--out" in rlver("report", str(finished), "--out", str(out / "page.html"), code=2)
+    assert "It is a folder" in rlver("report", str(finished), "--out", str(tmp_path), code=2)
+    assert "Is a directory" in rlver("report", str(finished), "--out", str(tmp_path), code=2)
+    assert file.read_text(encoding="utf-8") == "mine"
+    (tmp_path / "odd" / EPISODES).mkdir(parents=True)
+    (tmp_path / "odd" / "manifest.json").write_text((finished / "manifest.json").read_text(), encoding="utf-8")
+    assert "cannot be read" in rlver("verify", str(tmp_path / "odd"), code=2)
+
+
+def test_too_many_seeds_are_refused() -> None:
+    assert "less than or equal to 10000" in rlver("bench", "--seeds", "99999", code=2)
+
+
+OWN = """
+class Good:
+    def reply(self, messages): return "What happened then?"
+class Breaks:
+    def reply(self, messages):
+        if len(messages) > 3: raise KeyError("lost")
+        return "What happened?"
+class Greedy(Good):
+    def __init__(self, model): pass
+class Mute: pass
+class Numbers:
+    def reply(self, messages): return 5
+thing = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Breaks", ["turn 3: KeyError: 'lost'", "own.py, line 6"]),
+        ("Greedy", ["cannot be made", "no arguments"]),
+        ("Mute", ["has no reply", "reply(messages)"]),
+        ("Numbers", ["turn 1", "must be a string, not int"]),
+        ("Missing", ["no class or function of that name"]),
+        ("thing", ["no class or function of that name"]),
+    ],
+)
+def test_an_agent_of_ones_own_that_fails_is_named(tmp_path: Path, name: str, says: list[str]) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort", "--agent", f"own:{name}")
+    said = rlver(*words, "--out", "run", code=2, cwd=tmp_path)
+    for part in (f"own:{name}", *says):
+        assert part in said
+    if name in ("Breaks", "Numbers"):
+        assert PERSONA in said
+        assert [episode.agent for episode in read_episodes(tmp_path / "run")] == ["comfort"]
+
+
+def test_a_module_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("1 / 0", encoding="utf-8")
+    assert "ZeroDivisionError" in rlver("bench", "--agent", "own:Mine", code=2, cwd=tmp_path)
+
+
+def test_a_changed_agent_gets_another_folder(tmp_path: Path) -> None:
+    words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "own:Good")
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    rlver(*words, cwd=tmp_path)
+    rlver(*words, cwd=tmp_path)
+    (first,) = (tmp_path / "runs").iterdir()
+    (tmp_path / "own.py").write_text(OWN.replace("What happened then?", "And then?"), encoding="utf-8")
+    rlver(*words, cwd=tmp_path)
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+    (tmp_path / "own.py").unlink()
+    assert "1 episodes recomputed" in rlver("verify", str(first), cwd=tmp_path)
+
+
+def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlver_gym.agents import openai_chat
+    from rlver_gym.benchmark import plan as plans
+
+    def plan() -> BenchPlan:
+        return BenchPlan(agents=("openai:m",), persona_ids=(PERSONA,))
+
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:1/v1?key=secret")
+    first = plan()
+    assert first.pinned["agents"]["openai:m"]["base_url"] == "http://127.0.0.1:1/v1"
+    assert "secret" not in json.dumps(first.manifest())
+    fingerprints = {first.fingerprint, plan().fingerprint}
+    assert len(fingerprints) == 1
+    monkeypatch.setattr(openai_chat, "SYSTEM", "Be brief.")
+    fingerprints.add(plan().fingerprint)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1")
+    fingerprints.add(plan().fingerprint)
+    monkeypatch.setattr(plans, "__version__", "99")
+    fingerprints.add(plan().fingerprint)
+    assert len(fingerprints) == 4
+
+
+def test_the_end_of_input_is_no_silence(tmp_path: Path) -> None:
+    words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "human", "--out", str(tmp_path / "run"))
+    assert "the input ended" in rlver(*words, code=2, input="What happened?\n")
+    assert read_episodes(tmp_path / "run") == []
+
+
+def test_a_fault_of_the_user_is_not_put_on_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(EmbeddedUser, "appraise", broken)
+    with pytest.raises(ZeroDivisionError):
+        list(run(BenchPlan(agents=("comfort",), persona_ids=(PERSONA,)), tmp_path))
+
+
+def test_a_lost_server_is_told_with_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    plan = BenchPlan(agents=("openai:m",), persona_ids=(PERSONA,), seeds=1)
+    with pytest.raises(AgentError, match=f"agent 'openai:m' with {PERSONA}, seed 0, turn 1: no answer from http"):
+        list(run(plan, tmp_path))
+
+
+def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
+    for delay in (0.0, 0.03, 0.06, 0.1, 0.3):
+        folder = tmp_path / str(delay)
+        words = [*RLVER, "bench", "--seeds", "200", "--out", str(folder)]
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        deadline = time.monotonic() + 30
+        while not (folder / EPISODES).exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 130, errors
+        assert "Traceback" not in errors
+
+
+def test_ctrl_c_while_the_commands_are_imported_is_heard_too(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", encoding="utf-8")
+    said = rlver("bench", code=130, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert "stopped." in said

@@ -1,0 +1,193 @@
+"""Recomputing a run: whatever was changed after it was recorded is found."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import EPISODES, read_episodes, run
+from rlver_gym.benchmark.verify import Divergence, verify
+from rlver_gym.errors import RunError, UnknownName
+
+AGENTS = ("comfort", "listener", "oracle")
+
+
+@pytest.fixture(scope="module")
+def plan() -> BenchPlan:
+    return BenchPlan(agents=AGENTS, seeds=2, split="demo")
+
+
+@pytest.fixture(scope="module")
+def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    assert len(list(run(plan, folder))) == len(plan.cases())
+    return folder
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+def edited(folder: Path, line: int, edit: object) -> None:
+    """Apply `edit` to the plain record of one line (counted from 1)."""
+    path = folder / EPISODES
+    lines = path.read_text(encoding="utf-8").split("\n")
+    record = json.loads(lines[line - 1])
+    edit(record)  # pyright: ignore[reportCallIssue]
+    lines[line - 1] = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def first_divergence(folder: Path) -> Divergence | None:
+    return next((result for result in verify(folder) if result), None)
+
+
+def test_a_sound_run_verifies(finished: Path, plan: BenchPlan) -> None:
+    assert list(verify(finished)) == [None] * len(plan.cases())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("reward", 3.25),
+        ("change", 9),
+        ("emotion", 77),
+        ("utterance", "Something that nobody said."),
+        ("thought", "Hm."),
+        ("reply", "Hm."),
+        ("reasons", []),
+        ("check", "0" * 12),
+    ],
+)
+def test_an_edit_is_found_at_its_turn(copy: Path, field: str, value: object) -> None:
+    edited(copy, 4, lambda record: record["turns"][2].update({field: value}))
+    found = first_divergence(copy)
+    assert found
+    assert (found.line, found.turn) == (4, 3)
+    assert found.episode == "/".join(map(str, read_episodes(copy)[3].key))
+
+
+def test_one_word_that_changes_no_feeling_is_found_too(copy: Path) -> None:
+    def one_word(record: dict[str, list[dict[str, str]]]) -> None:
+        words = record["turns"][1]["utterance"].split(" ")
+        words[-1] = words[-1] + " indeed"
+        record["turns"][1]["utterance"] = " ".join(words)
+
+    edited(copy, 7, one_word)
+    found = first_divergence(copy)
+    assert found
+    assert (found.line, found.turn) == (7, 2)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda record: record.update(seed=5),
+        lambda record: record.update(persona_hash="0" * 16),
+        lambda record: record.update(final=100),
+        lambda record: record.update(outcome="content"),
+        lambda record: record["turns"].pop(),
+        lambda record: record.update(extra=1),
+        lambda record: record.update(agent="best"),
+    ],
+)
+def test_edits_of_an_episode_are_found(copy: Path, edit: object) -> None:
+    edited(copy, 2, edit)
+    found = first_divergence(copy)
+    assert found
+    assert found.line == 2
+
+
+def test_missing_doubled_and_swapped_episodes_are_found(copy: Path) -> None:
+    path = copy / EPISODES
+    whole = path.read_text(encoding="utf-8")
+    lines = whole.split("\n")
+    for changed in (lines[:3] + lines[4:], lines[:3] + lines[2:], [lines[1], lines[0], *lines[2:]], [*lines[:-2], ""]):
+        path.write_text("\n".join(changed), encoding="utf-8")
+        assert first_divergence(copy)
+    path.write_text(whole.rstrip("\n"), encoding="utf-8")
+    with pytest.raises(RunError, match="cut off"):
+        list(verify(copy))
+
+
+def test_an_edited_manifest_is_refused(copy: Path) -> None:
+    path = copy / "manifest.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"seeds": 2', '"seeds": 3'), encoding="utf-8")
+    with pytest.raises(RunError, match="edited manifest"):
+        list(verify(copy))
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(RunError, match="not valid JSON"):
+        list(verify(copy))
+
+
+@pytest.mark.parametrize("field", ["check", "thought", "reward", "outcome"])
+def test_a_field_taken_out_of_a_turn_is_found(copy: Path, field: str) -> None:
+    edited(copy, 4, lambda record: record["turns"][2].pop(field))
+    found = first_divergence(copy)
+    assert found
+    assert found.line == 4
+    assert field in found.what
+
+
+@pytest.mark.parametrize("field", ["opening", "final", "return", "outcome", "turns"])
+def test_a_field_taken_out_of_an_episode_is_found(copy: Path, field: str) -> None:
+    edited(copy, 2, lambda record: record.pop(field))
+    found = first_divergence(copy)
+    assert found
+    assert field in found.what
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('{"agent":', '{"agent":"oracle","agent":', "stands twice"),
+        ('"reward":', '"reward":9.5,"reward":', "stands twice"),
+        ('"seed":0', '"seed": 0', "written anew"),
+        ('"start":40', '"start":40.0', "start of the episode is float"),
+        ('"emotion":', '"emotion":"1","was":', "emotion of turn 1 is str"),
+    ],
+)
+def test_a_record_written_otherwise_is_found(copy: Path, old: str, new: str, says: str) -> None:
+    path = copy / EPISODES
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+    found = first_divergence(copy)
+    assert found
+    assert says in found.what
+
+
+def test_a_line_nested_beyond_all_use_is_found(copy: Path, plan: BenchPlan) -> None:
+    path = copy / EPISODES
+    lines = path.read_text(encoding="utf-8").split("\n")
+    lines[1] = "[" * 100_000
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = first_divergence(copy)
+    assert found
+    assert (found.line, "nested too deeply" in found.what) == (2, True)
+    with pytest.raises(RunError, match="line 2"):
+        list(run(plan, copy))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda there: there.update(env_hash="0" * 16),
+        lambda there: there["env_card"].update(turns=3),
+        lambda there: there["personas"].popitem(),
+        lambda there: there["personas"].update({next(iter(there["personas"])): "0" * 16}),
+        lambda there: there["user"].update(version="99"),
+        lambda there: there["agents"].update(comfort={"source": "other"}),
+        lambda there: there.update(package="0.0.1"),
+        lambda there: there.pop("env_card"),
+        lambda there: there["plan"].update(user="robot"),
+    ],
+)
+def test_every_pinned_part_of_a_manifest_is_compared(copy: Path, edit: object) -> None:
+    path = copy / "manifest.json"
+    there = json.loads(path.read_text(encoding="utf-8"))
+    edit(there)  # pyright: ignore[reportCallIssue]
+    path.write_text(json.dumps(there), encoding="utf-8")
+    with pytest.raises((RunError, UnknownName)):
+        list(verify(copy))
