@@ -1,12 +1,19 @@
 """What all tests share."""
 
+import os
+
 import pytest
+from hypothesis import settings
 
 from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.library import library
 from rlver_gym.persona import Persona
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
+
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))  # "explore" looks for new examples
 
 
 @pytest.fixture(scope="session")
