@@ -62,6 +62,16 @@ def utterances(count: int) -> list[str]:
     return made
 
 
+def load_everybody() -> float:
+    """Seconds to read the train personas' cards and to compile their situations, which happens once, when each is first met."""
+    started = time.perf_counter()
+    for persona_id in library().ids("train"):
+        env = gym.make("RLVER-Empathy-v0", persona=persona_id)
+        env.reset(seed=0)
+        env.step("Hello, how are you?")
+    return time.perf_counter() - started
+
+
 def steps_per_second(env: gym.Env[str, str], spoken: list[str]) -> float:
     """Steps a second of wall time, resets counted."""
     env.reset(seed=0)
@@ -130,11 +140,13 @@ def main() -> None:
     half = spoken[: arguments.steps]
     gym.register("Parrot-v0", entry_point=Parrot)  # pyright: ignore[reportArgumentType]
     print(f"Python {platform.python_version()}, gymnasium {gym.__version__}, {platform.machine()}, one core")
+    loading = load_everybody()
     yardstick = steps_per_second(gym.make("Parrot-v0"), half)
     one = steps_per_second(gym.make("RLVER-Empathy-v0"), half)
     print(
         f"one environment through gym.make:  {one:8,.0f} steps/s  ({one / yardstick:.4f} of an environment that feels nothing)"
     )
+    print(f"reading and compiling 64 personas: {loading:8.2f} s        (once; not counted above)")
     many = vector_steps_per_second(64, spoken[arguments.steps :])
     print(f"vector environment, 64 dialogues:  {many:8,.0f} turns/s  ({many / one:.2f} of the single one)")
     ours, theirs = import_seconds("rlver_gym"), import_seconds("gymnasium")

@@ -96,3 +96,14 @@ def test_negation_and_target_are_heard(persona_id: str, reply: str) -> None:
     codes = {reason.code for reason in appraisal.reasons}
     assert not codes & {"act:blame", "act:insult", "act:minimise", "act:command"}
     assert appraisal.change >= -2
+
+
+def test_their_own_name_is_no_stranger() -> None:
+    codes = {
+        reason.code for reason in begun("theo-the-burst-pipe").reply("My God, Theo, that must hurt.").appraisal.reasons
+    }
+    assert "strangers" not in codes
+    codes = {
+        reason.code for reason in begun("theo-the-burst-pipe").reply("My God, that must hurt Rhys.").appraisal.reasons
+    }
+    assert "strangers" in codes

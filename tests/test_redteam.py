@@ -2,6 +2,7 @@
 
 import pytest
 
+from rlver_gym.agents.adaptive import Adaptive
 from rlver_gym.library import library
 from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, Attack, redteam
 from rlver_gym.users import EmbeddedUser
@@ -20,9 +21,10 @@ def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(attack: Attack
 
 @pytest.mark.parametrize("name", ["best-of-30", "best-of-30-others"])
 def test_the_best_of_thirty_by_the_score_stays_below_the_adaptive_agent(name: str) -> None:
-    (result,) = redteam(EmbeddedUser(), PEOPLE, attacks=[SEARCHES[name]])
-    assert result.final < 60
-    assert result.content == 0
+    adaptive = Attack("adaptive", "an honest agent", lambda persona, seed, messages: Adaptive(seed).reply(messages))
+    honest, searched = redteam(EmbeddedUser(), PEOPLE, attacks=[adaptive, SEARCHES[name]])
+    assert searched.final < honest.final - 5
+    assert searched.content == 0
 
 
 def test_equal_attacks_give_equal_results() -> None:

@@ -98,9 +98,10 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
         text = heard.sentences[min(gate.foreign)].text
         points = max(w["foreign"]["most"], w["foreign"]["points"] * len(gate.foreign))
         ledger.add("foreign", points, f"spoke of things that are not theirs: “{quote(text)}”")
-    if gate.strangers:
-        points = max(w["strangers"]["most"], w["strangers"]["points"] * len(gate.strangers))
-        ledger.add("strangers", points, f"named people they do not know: {', '.join(sorted(gate.strangers))[:60]}")
+    strangers = sorted(gate.strangers - {m.persona.person.name.lower()})
+    if strangers:
+        points = max(w["strangers"]["most"], w["strangers"]["points"] * len(strangers))
+        ledger.add("strangers", points, f"named people they do not know: {quote(', '.join(strangers))}")
 
 
 def _anchors(ledger: Ledger, m: Moment) -> None:

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from rlver_gym.dialogue import Dialogue
-from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, said_so_far
+from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, fourgrams, said_so_far
 from rlver_gym.users.embedded.world import World
 
 
@@ -28,29 +28,41 @@ class Gates(NamedTuple):
 
 def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> Gates:
     """Compare an utterance with everything said before, and with the person's world."""
-    fourgrams, theirs = said_so_far(dialogue.user_lines)
-    copied = [_share(sentence.fourgrams, fourgrams) for sentence in heard.sentences]
+    known, theirs = said_so_far(dialogue.user_lines)
+    copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
-    spoken = sum(len(sentence.stems) for sentence in heard.sentences)
-    copied_share = sum(share * len(one.stems) for share, one in zip(copied, heard.sentences, strict=True)) / max(
-        1, spoken
-    )
-    stale = frozenset(number for number, sentence in enumerate(heard.sentences) if _said_before(sentence, earlier))
     return Gates(
         touch=_touch(w, heard, earlier, theirs, quoted),
-        own_words=1 - _ramp(copied_share, w["copying"]),
+        own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
-        stale=stale,
+        stale=_stale(heard, earlier),
         foreign=frozenset(number for number, sentence in enumerate(heard.sentences) if _is_foreign(w, sentence, world)),
         strangers=frozenset().union(*(sentence.names for sentence in heard.sentences)) - world.names - world.vocabulary,
     )
 
 
+def _copied(heard: Heard, known: frozenset[int]) -> list[float]:
+    """Of each sentence, the share of its 4-grams that the person said."""
+    if heard.fourgrams.isdisjoint(known):
+        return [0.0] * len(heard.sentences)
+    return [_share(fourgrams(sentence.text), known) for sentence in heard.sentences]
+
+
+def _stale(heard: Heard, earlier: tuple[Remembered, ...]) -> frozenset[int]:
+    """Numbers of the sentences said before."""
+    alike = tuple(before for before in earlier if not heard.fourgrams.isdisjoint(before.fourgrams))
+    return frozenset(
+        number
+        for number, sentence in enumerate(heard.sentences)
+        if _said_before(sentence, earlier if len(sentence.stems) < 6 else alike)
+    )
+
+
 def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bool:
-    if len(sentence.fourgrams) < 3:
+    if len(sentence.stems) < 6:
         return any(sentence.text.casefold() in before.sentences for before in earlier)
-    return any(_share(sentence.fourgrams, before.fourgrams) >= 0.6 for before in earlier)
+    return any(_share(fourgrams(sentence.text), before.fourgrams) >= 0.6 for before in earlier)
 
 
 def _touch(
@@ -72,7 +84,7 @@ def _touch(
 def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:
     if dialogue.utterance in dialogue.earlier_utterances:
         return 1.0
-    said_before = max((_share(heard.trigrams, before.trigrams) for before in earlier), default=0.0)
+    said_before = max((_share(heard.fourgrams, before.fourgrams) for before in earlier), default=0.0)
     return max(said_before, 1 - heard.variety)
 
 

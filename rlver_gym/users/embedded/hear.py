@@ -32,8 +32,6 @@ class HeardSentence(NamedTuple):
     """Each act with the phrase that did it, as stems."""
     names: frozenset[str]
     """Capitalised words that do not only begin the sentence, lower-case."""
-    fourgrams: frozenset[int]
-    """Word 4-grams with pronouns folded."""
     fluent: bool
     """Whether it reads like language rather than a string of keywords."""
 
@@ -48,9 +46,10 @@ class Heard(NamedTuple):
     function_share: float
     """Share of function words, in [0, 1]: about a half in English, near 0 in nonsense, keywords and other scripts."""
     content: frozenset[str]
-    trigrams: frozenset[int]
+    fourgrams: frozenset[int]
+    """Word 4-grams with pronouns folded, by hash."""
     variety: float
-    """Distinct share of its trigrams, in [0, 1]: 1 unless it repeats itself."""
+    """Distinct share of its 4-grams, in [0, 1]: 1 unless it repeats itself."""
     list_items: int
     questions: int
 
@@ -60,7 +59,6 @@ class Remembered(NamedTuple):
 
     acts: frozenset[str]
     content: frozenset[str]
-    trigrams: frozenset[int]
     fourgrams: frozenset[int]
     sentences: frozenset[str]
     """Its sentences, case-folded."""
@@ -71,8 +69,7 @@ def remember(text: str, language: str = "en") -> Remembered:
     """What stays of an utterance. Cached, because every turn looks back at all earlier ones."""
     heard = hear(text, language)
     sentences_ = frozenset(sentence.text.casefold() for sentence in heard.sentences)
-    fourgrams = frozenset().union(*(sentence.fourgrams for sentence in heard.sentences))
-    return Remembered(frozenset(heard.acts), heard.content, heard.trigrams, fourgrams, sentences_)
+    return Remembered(frozenset(heard.acts), heard.content, heard.fourgrams, sentences_)
 
 
 @lru_cache(maxsize=8)
@@ -88,15 +85,15 @@ def hear(text: str, language: str = "en") -> Heard:
     for sentence in heard:
         for act in sorted(sentence.acts):
             acts.setdefault(act, sentence.text)
-    trigrams = ngrams(spoken, 3)
+    said = _fourgrams_of(spoken)
     return Heard(
         sentences=heard,
         acts=acts,
         word_count=len(spoken),
         function_share=_function_words(spoken) / len(spoken) if spoken else 0.0,
         content=frozenset().union(*(sentence.content for sentence in heard)),
-        trigrams=trigrams,
-        variety=len(trigrams) / (len(spoken) - 2) if len(spoken) > 2 else 1.0,
+        fourgrams=said,
+        variety=len(said) / (len(spoken) - 3) if len(spoken) > 3 else 1.0,
         list_items=_list_items(text),
         questions=text.count("?"),
     )
@@ -121,7 +118,6 @@ def _sentence(text: str, spoken: tuple[str, ...], language: str) -> HeardSentenc
         content=content_of(spoken),
         acts=acts,
         names=frozenset(name.lower() for name in _NAME.findall(text)),
-        fourgrams=_folded_fourgrams(spoken),
         fluent=_is_fluent(text, spoken),
     )
 
@@ -139,9 +135,14 @@ def _function_words(spoken: tuple[str, ...]) -> int:
     return sum(map(FUNCTION_WORDS.__contains__, spoken))
 
 
-def ngrams(spoken: tuple[str, ...], n: int) -> frozenset[int]:
-    """The distinct n-grams of some words, as hashes: only equality within one process is asked of them, and integers cost the garbage collector nothing."""
-    return frozenset(map(hash, zip(*(spoken[shift:] for shift in range(n)), strict=False)))
+def fourgrams(text: str) -> frozenset[int]:
+    """The word 4-grams of a text, pronouns folded, as hashes: only equality within one process is asked of them, and integers cost the garbage collector nothing."""
+    return _fourgrams_of(words(text))
+
+
+def _fourgrams_of(spoken: tuple[str, ...]) -> frozenset[int]:
+    folded = tuple(map(_FOLDED.get, spoken, spoken))
+    return frozenset(map(hash, zip(folded, folded[1:], folded[2:], folded[3:], strict=False)))
 
 
 @lru_cache(maxsize=256)
@@ -149,15 +150,11 @@ def said_so_far(lines: tuple[str, ...]) -> tuple[frozenset[int], frozenset[str]]
     """The folded 4-grams and the content of some lines together. Cached, and built on those of all lines but the last."""
     if not lines:
         return frozenset(), frozenset()
-    fourgrams, about = said_so_far(lines[:-1])
-    return fourgrams | _folded_fourgrams(words(lines[-1])), about | content(lines[-1])
+    before, about = said_so_far(lines[:-1])
+    return before | fourgrams(lines[-1]), about | content(lines[-1])
 
 
 @lru_cache(maxsize=8_192)
 def folded_text(line: str) -> str:
     """The stems of a line as one text, with spaces around."""
     return f" {' '.join(map(stem, words(line)))} "
-
-
-def _folded_fourgrams(spoken: tuple[str, ...]) -> frozenset[int]:
-    return ngrams(tuple(map(_FOLDED.get, spoken, spoken)), 4)

@@ -1,25 +1,24 @@
-"""What a person knows: the anchors, the words and the names of their story. Compiled once a persona."""
+"""What a person knows: the anchors, the words and the names of their story. Compiled once a situation."""
 
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from rlver_gym.anchors import AnchorIndex, Touch
-from rlver_gym.persona import Persona
+from rlver_gym.persona import Persona, Situation
 from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
 
 
 class World:
-    """The story of one persona, ready to be looked up."""
+    """The story of one situation, ready to be looked up."""
 
-    def __init__(self, persona: Persona) -> None:
+    def __init__(self, situation: Situation, language: str) -> None:
         """Compile the situation."""
-        person = persona.person
-        texts = [*_texts(persona.situation.model_dump()), person.work, person.name, person.habits]
-        self.anchors = AnchorIndex(persona.situation)
-        self.vocabulary = frozenset().union(*map(content, texts)) | everyday(persona.language)
+        texts = list(_texts(situation.model_dump()))
+        self.anchors = AnchorIndex(situation)
+        self.vocabulary = frozenset().union(*map(content, texts)) | everyday(language)
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
 
 
@@ -46,16 +45,17 @@ def everyday(language: str) -> frozenset[str]:
     return frozenset(load_data(f"everyday_{language}.json")["stems"])
 
 
-_WORLDS: dict[str, World] = {}
+_WORLDS: dict[int, tuple[Situation, World]] = {}
 
 
 def world(persona: Persona) -> World:
-    """The persona's world, compiled once."""
-    if persona.hash not in _WORLDS:
-        if len(_WORLDS) >= 1024:
+    """The world of the persona's situation, compiled once. Kept beside the situation, so that its identity stays its own."""
+    known = _WORLDS.get(id(persona.situation))
+    if known is None:
+        if len(_WORLDS) >= 512:
             _WORLDS.clear()
-        _WORLDS[persona.hash] = World(persona)
-    return _WORLDS[persona.hash]
+        known = _WORLDS[id(persona.situation)] = (persona.situation, World(persona.situation, persona.language))
+    return known[1]
 
 
 @lru_cache(maxsize=8)
