@@ -7,9 +7,9 @@ from rlver_gym.words import FUNCTION_WORDS, content, sentences, words
 
 _FLIPS = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "i'm": "you're", "i've": "you've", "i'd": "you'd",
-    "i'll": "you'll", "am": "are", "we": "the two of you", "us": "you both", "our": "your", "you": "one", "your": "one's",
+    "i'll": "you'll", "am": "are", "we": "you", "us": "you", "our": "your", "you": "one", "your": "one's",
 }  # fmt: skip
-_NUMERALS = frozenset("three four five six seven eight nine ten eleven twelve".split())
+_NUMERALS = frozenset("half both three four five six seven eight nine ten eleven twelve".split())
 _NO_NAMES = FUNCTION_WORDS | set(
     """monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october november december
     christmas easter god english""".split()
