@@ -1,10 +1,14 @@
 """What all tests share."""
 
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import run
 from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.library import library
 from rlver_gym.persona import Persona
@@ -34,3 +38,23 @@ def session(persona: Persona, card: EnvCard) -> EmpathySession:
     session = EmpathySession(EmbeddedUser(), persona, card, seed=0)
     session.start()
     return session
+
+
+@pytest.fixture(scope="session")
+def plan() -> BenchPlan:
+    """A small benchmark: three agents, the demo personas, two seeds."""
+    return BenchPlan(agents=("comfort", "listener", "oracle"), seeds=2, split="demo")
+
+
+@pytest.fixture(scope="session")
+def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of that benchmark, finished. Do not write to it: take `copy`."""
+    folder = tmp_path_factory.mktemp("run")
+    assert len(list(run(plan, folder))) == len(plan.cases())
+    return folder
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run, to be tampered with."""
+    return Path(shutil.copytree(finished, tmp_path / "copy"))

@@ -25,23 +25,6 @@ from rlver_gym.errors import AgentError, RunError, UnknownName
 AGENTS = ("comfort", "listener", "oracle")
 
 
-@pytest.fixture(scope="module")
-def plan() -> BenchPlan:
-    return BenchPlan(agents=AGENTS, seeds=2, split="demo")
-
-
-@pytest.fixture(scope="module")
-def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    assert len(list(run(plan, folder))) == len(plan.cases())
-    return folder
-
-
-@pytest.fixture
-def copy(finished: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(finished, tmp_path / "copy"))
-
-
 def test_a_record_survives_json(finished: Path) -> None:
     for episode in read_episodes(finished):
         assert Episode.from_json(episode.to_json()) == episode

@@ -1,7 +1,6 @@
 """Recomputing a run: whatever was changed after it was recorded is found."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,25 +9,6 @@ from rlver_gym.benchmark.plan import BenchPlan
 from rlver_gym.benchmark.run import EPISODES, read_episodes, run
 from rlver_gym.benchmark.verify import Divergence, verify
 from rlver_gym.errors import RunError, UnknownName
-
-AGENTS = ("comfort", "listener", "oracle")
-
-
-@pytest.fixture(scope="module")
-def plan() -> BenchPlan:
-    return BenchPlan(agents=AGENTS, seeds=2, split="demo")
-
-
-@pytest.fixture(scope="module")
-def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    assert len(list(run(plan, folder))) == len(plan.cases())
-    return folder
-
-
-@pytest.fixture
-def copy(finished: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(finished, tmp_path / "copy"))
 
 
 def edited(folder: Path, line: int, edit: object) -> None:
