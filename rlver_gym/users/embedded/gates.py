@@ -8,7 +8,7 @@ from rlver_gym.users.embedded.world import World
 
 
 class Gates(NamedTuple):
-    """How much of what is good counts. The shares lie in [0, 1]."""
+    """How much of what is good counts, as shares in [0, 1], and which sentences and names do not belong."""
 
     touch: float
     """How much it takes up of what this person told and the agent had not taken up before."""
