@@ -8,6 +8,7 @@ RlverError
   + RunError (ValueError)         a run folder that cannot be read, or does not belong to this command
   + AgentError (RuntimeError)     an agent that could not be made or did not answer
   + UserFailed (RuntimeError)     raised by a user that cannot appraise or answer; ends the dialogue as failed
+  + RecordingError (ValueError)   recorded dialogues or ratings that cannot be read
 """
 
 import difflib
@@ -53,3 +54,7 @@ class AgentError(RlverError, RuntimeError):
 
 class UserFailed(RlverError, RuntimeError):
     """A simulated user cannot appraise or answer. Raised by the user; the session ends the dialogue with `Outcome.FAILED`, which is never a score."""
+
+
+class RecordingError(RlverError, ValueError):
+    """Recorded dialogues or ratings cannot be read. The message names file, line and remedy."""

@@ -1,20 +1,31 @@
 """The embedded user: a sentient user that needs no model and no network, and explains every point."""
 
-from rlver_gym.dialogue import Appraisal, Dialogue
+from pathlib import Path
+
+from rlver_gym.dialogue import Appraisal, Dialogue, Reason
+from rlver_gym.errors import UserFailed
 from rlver_gym.users.base import Scene
-from rlver_gym.users.embedded import speak
+from rlver_gym.users.embedded import measured, speak
 from rlver_gym.users.embedded.appraise import reasons_for
+from rlver_gym.users.embedded.weights import Weights, read_weights, shipped_weights
 
 
 class EmbeddedUser:
     """A deterministic appraisal of words: hear, fit, touch, temper, feel; then an answer from the persona's own cards.
 
-    A pure function of persona, emotion, dialogue and seed. It reads words, not meaning: a score far above what strong
-    honest agents reach should be read as exploitation.
+    A pure function of persona, emotion, dialogue and seed. English is appraised by expert priors and the anchors of the persona's card, Chinese by
+    weights that were measured on recorded dialogues. It reads words, not meaning: a score far above what strong honest agents reach should be read
+    as exploitation.
     """
 
     kind = "embedded"
-    version = "1"
+
+    def __init__(self, weights: Weights | str | Path | None = None, preset: str | None = None) -> None:
+        """`weights`: measured weights or their file, for personas in the weights' language; None for the shipped ones. `preset`: whose level and dynamics, the weights' default unless given. Raises CardError or UnknownName when they cannot be used."""
+        self._weights = weights if isinstance(weights, Weights) else read_weights(Path(weights)) if weights else None
+        self._preset = preset
+        known = self._weights or (shipped_weights() if preset else None)
+        self.version = "1" if known is None else f"1/{known.hash}/{known.preset(preset)[0]}"
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""
@@ -22,10 +33,24 @@ class EmbeddedUser:
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """The change in points with its reasons, and a thought in the person's own words."""
-        reasons = reasons_for(scene.persona, emotion, dialogue, challenging=scene.card.difficulty == "challenging")
+        reasons = self._reasons(scene, emotion, dialogue)
         change = int(sum(reason.points for reason in reasons))
+        if not scene.persona.person.thoughts.touched:
+            strongest = max(reasons, key=lambda reason: abs(reason.points), default=None)
+            return Appraisal(change, strongest.note if strongest else "", reasons)
         return Appraisal(change, speak.thought(scene, dialogue, reasons, change), reasons)
 
+    def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
+        persona = scene.persona
+        weights = self._weights
+        if weights is None and persona.language == "zh":
+            weights = shipped_weights()
+        if weights is None or weights.language != persona.language:
+            return reasons_for(persona, emotion, dialogue, challenging=scene.card.difficulty == "challenging")
+        return measured.reasons_for(weights, weights.preset(self._preset)[1], persona, emotion, dialogue)
+
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        """Reaction, disclosure and hint, or goodbye."""
+        """Reaction, disclosure and hint, or goodbye; UserFailed for a profile that has no lines to say."""
+        if not scene.persona.situation.disclosures:
+            raise UserFailed(f"{scene.persona.id} is a profile without lines: the embedded user can appraise for it, not speak. Write a card, or use an LLM user.")
         return speak.answer(scene, emotion, dialogue, appraisal)

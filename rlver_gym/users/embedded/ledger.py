@@ -34,6 +34,10 @@ ACT_IN_WORDS = {
     "agree_all": "agreed without looking",
     "command": "told them what to do",
     "hedge": "stayed vague",
+    "concrete": "was concrete",
+    "self_care": "told them to look after themselves",
+    "contrast": "said 'but'",
+    "sympathy": "said that they understand",
 }
 
 

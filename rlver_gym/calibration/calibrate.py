@@ -1,0 +1,83 @@
+"""From judged utterances to a weights file. The one recipe of the shipped weights and of anybody's own."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlver_gym.calibration.design import design
+from rlver_gym.calibration.dynamics import preset
+from rlver_gym.calibration.fit import RIDGE, fit, fit_relevance
+from rlver_gym.errors import RecordingError
+from rlver_gym.recordings import Judged
+from rlver_gym.users.embedded.measured import reasons_for
+from rlver_gym.users.embedded.weights import Weights
+
+RECIPE = "2026-11-21"
+"""When the features and this recipe were last changed. Recipe and data determine the file, byte for byte."""
+MANY_AGENTS = 3
+"""A simulator that judged fewer agents is left out when there are others: what is it, and what is the agent?"""
+FEW = 40
+
+
+def calibrated(judged: Sequence[Judged], *, ridge: float = RIDGE, data: Mapping[str, Any] | None = None) -> Weights:
+    """Weights fitted to all that was judged; RecordingError when it is too little or mixed.
+
+    `data` is recorded in the provenance: what was read, by hash.
+    """
+    languages = sorted({one.persona.language for one in judged})
+    if len(languages) > 1:
+        raise RecordingError(f"the dialogues are in {' and '.join(languages)}: calibrate one language at a time.")
+    judged = enough(judged)
+    table = design(judged)
+    found = fit(table, ridge)
+    simulators = sorted({one.simulator for one in judged})
+    presets = {
+        name: preset(_about(name, judged), table, found.worth_B, np.array([one.simulator == name for one in judged]))
+        for name in simulators
+    }
+    counts = Counter(one.simulator for one in judged)
+    weights = Weights(
+        language=languages[0],  # pyright: ignore[reportArgumentType]
+        provenance={
+            "recipe": RECIPE,
+            "ridge": ridge,
+            "judged utterances": len(judged),
+            "agents": sorted({one.agent for one in judged}),
+            "people": len({one.persona.id for one in judged}),
+            **(data or {}),
+        },
+        default=max(simulators, key=lambda name: (counts[name], name)),
+        presets=presets,
+        relevance=fit_relevance(table),
+        features=found.features,
+    )
+    return levelled(levelled(weights, judged), judged)
+
+
+def levelled(weights: Weights, judged: Sequence[Judged]) -> Weights:
+    """The weights with bases moved so that gated, clipped changes have the recorded mean."""
+    presets = {}
+    for name, one in weights.presets.items():
+        rows = [row for row in judged if row.simulator == name]
+        felt = [reasons_for(weights, one, row.persona, 40, row.dialogue) for row in rows]
+        pull = one.pull * sum(row.emotion - 40 for row in rows) / 20 / len(rows)
+        missing = one.mean - pull - sum(reason.points for reasons in felt for reason in reasons) / len(rows)
+        presets[name] = one.model_copy(update={"base": round(one.base + missing, 3)})
+    return weights.model_copy(update={"presets": presets})
+
+
+def enough(judged: Sequence[Judged]) -> list[Judged]:
+    """What can be fitted: simulators with several agents if there are any; RecordingError when that is too little."""
+    agents = {name: len({one.agent for one in judged if one.simulator == name}) for name in {one.simulator for one in judged}}
+    many = {name for name, count in agents.items() if count >= MANY_AGENTS}
+    kept = [one for one in judged if not many or one.simulator in many]
+    if len(kept) < FEW or np.var([one.change for one in kept]) == 0:
+        raise RecordingError(f"{len(kept)} judged utterances are too few, or all the same: give at least {FEW} that differ.")
+    return kept
+
+
+def _about(name: str, judged: Sequence[Judged]) -> str:
+    rows = [one for one in judged if one.simulator == name]
+    return f"{name}: {len(rows)} utterances of {len({one.agent for one in rows})} agents"

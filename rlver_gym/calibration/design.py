@@ -1,0 +1,104 @@
+"""The design matrix of calibration: one row a judged utterance, one column a feature (or a feature for one need). Numpy only."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.persona import HiddenNeed
+from rlver_gym.recordings import Judged
+from rlver_gym.users.embedded.features import NEARNESS, features, listen, nearness, told
+
+FOR_ANYONE = frozenset(
+    {"length", "far_over", "under", "many_questions", "first_person", "overlap", "repetition", "exclamations"}
+)
+"""Features whose worth does not depend on the need: form, and the relation to what was said."""
+NEED_SCALE = 0.6
+"""Columns for one need are so much shorter than those for anyone: the same penalty then draws them harder to 0."""
+
+
+class Design(NamedTuple):
+    """B judged utterances, K columns."""
+
+    columns: tuple[tuple[str, HiddenNeed | None], ...]
+    """Of each column the feature, and the need it is for (None: anyone)."""
+    x_BK: np.ndarray
+    change_B: np.ndarray
+    """Recorded changes, in points."""
+    state_BS: np.ndarray
+    """The judge's state before: emotion, its square, last change, turn, whether it is the first."""
+    persona_B: np.ndarray
+    """Number of the persona."""
+    simulator_B: np.ndarray
+    """Number of the simulator."""
+    disposition_B: np.ndarray
+    near_BN: np.ndarray
+    """`features.NEARNESS` of each utterance."""
+    strange_BN: np.ndarray
+    """The same of an utterance of the same agent at the same turn to somebody else, in its place; NaN where there is none."""
+
+
+def names_of(found: Sequence[dict[str, float]]) -> tuple[str, ...]:
+    """All features that occur, sorted."""
+    return tuple(sorted({name for one in found for name in one}))
+
+
+def design(judged: Sequence[Judged]) -> Design:
+    """Rows in the order given."""
+    listened = [listen(one.dialogue.utterance or "", one.persona.language) for one in judged]
+    contexts = [told(one.persona, one.dialogue) for one in judged]
+    found = [features(*pair) for pair in zip(listened, contexts, strict=True)]
+    strangers = others(judged)
+    columns = _columns(names_of(found))
+    place = {column: number for number, column in enumerate(columns)}
+    x_BK = np.zeros((len(judged), len(columns)))
+    for row, (one, values) in enumerate(zip(judged, found, strict=True)):
+        for name, value in values.items():
+            x_BK[row, place[name, None]] = value
+            if name not in FOR_ANYONE:
+                x_BK[row, place[name, one.persona.need]] = NEED_SCALE * value
+    return Design(
+        columns=columns,
+        x_BK=x_BK,
+        change_B=np.array([one.change for one in judged], float),
+        state_BS=np.array([_state(one) for one in judged]),
+        persona_B=_numbered([one.persona.id for one in judged]),
+        simulator_B=_numbered([one.simulator for one in judged]),
+        disposition_B=np.array([one.persona.person.disposition for one in judged]),
+        near_BN=np.array([nearness(*pair) for pair in zip(listened, contexts, strict=True)]),
+        strange_BN=np.array(
+            [
+                nearness(listened[other], context) if other is not None else [np.nan] * len(NEARNESS)
+                for other, context in zip(strangers, contexts, strict=True)
+            ]
+        ),
+    )
+
+
+def others(judged: Sequence[Judged]) -> list[int | None]:
+    """For each row another: what the same agent said at the same turn to the next person in the order of ids. None where there is nobody."""
+    groups: dict[tuple[str, str, int], list[int]] = {}
+    for row, one in enumerate(judged):
+        groups.setdefault((one.simulator, one.agent, one.turn), []).append(row)
+    found: list[int | None] = [None] * len(judged)
+    for rows in groups.values():
+        rows.sort(key=lambda row: judged[row].persona.id)
+        for at, row in enumerate(rows):
+            behind = rows[at + 1 :] + rows[:at]
+            found[row] = next((b for b in behind if judged[b].persona.id != judged[row].persona.id), None)
+    return found
+
+
+def _columns(names: tuple[str, ...]) -> tuple[tuple[str, HiddenNeed | None], ...]:
+    anyone = [(name, None) for name in names]
+    return (*anyone, *((name, need) for name in names if name not in FOR_ANYONE for need in HiddenNeed))
+
+
+def _state(one: Judged) -> tuple[float, ...]:
+    level = one.emotion / 100
+    return level, level**2, one.previous / 10, min(one.turn, 8) / 8, float(one.turn == 0)
+
+
+def _numbered(names: Sequence[str]) -> np.ndarray:
+    order = {name: number for number, name in enumerate(sorted(set(names)))}
+    return np.array([order[name] for name in names])

@@ -1,0 +1,1 @@
+"""How faithful a simulated user is: recorded dialogues read again through it."""

@@ -1,0 +1,178 @@
+"""The features of an utterance that calibration weighs: named, bounded, the same for every language. Knows no weights."""
+
+import math
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from rlver_gym import words as english
+from rlver_gym.dialogue import Dialogue
+from rlver_gym.persona import Persona
+from rlver_gym.users.embedded import chinese
+from rlver_gym.users.embedded.hear import fourgrams, hear
+
+_LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)、．]|#{1,6}|[一二三四五六七八九十]、)\s*\S")
+_CHARACTERS_PER_WORD = 1.6
+"""An English word counts as so many Chinese characters, so that lengths mean the same."""
+
+
+class Listened(NamedTuple):
+    """An utterance apart from any person."""
+
+    length: float
+    """In Chinese characters, or 1.6 times English words."""
+    counts: dict[str, int]
+    """How often each act was heard."""
+    heard: dict[str, str]
+    """The first words of each."""
+    about: frozenset[str]
+    """What it is about: content stems, or pairs of characters."""
+    names: frozenset[str]
+    """Names in it, as they stand in `about`."""
+    grams: frozenset[object]
+    """Runs of words or characters, by which copies are found."""
+    list_items: int
+    questions: int
+    exclamations: int
+    first_person: int
+    readable: float
+    """How much it looks like talk in this language, in [0, 1]."""
+
+
+@lru_cache(maxsize=16_384)
+def listen(text: str, language: str) -> Listened:
+    """The utterance in numbers."""
+    return _listen_chinese(text) if language == "zh" else _listen_english(text)
+
+
+def _listen_chinese(text: str) -> Listened:
+    found = {act: hits for act, pattern in chinese.acts().items() if (hits := pattern.findall(text))}
+    return Listened(
+        length=len(text),
+        counts={act: len(hits) for act, hits in found.items()},
+        heard={act: hits[0] for act, hits in found.items()},
+        about=chinese.content(text),
+        names=chinese.names(text),
+        grams=chinese.grams(text),
+        list_items=len(_LIST_ITEM.findall(text)),
+        questions=text.count("？") + text.count("?"),
+        exclamations=text.count("！") + text.count("!"),
+        first_person=text.count("我") - text.count("我们"),
+        readable=ramp(chinese.han_share(text), 0.4, 0.8) * ramp(chinese.everyday_share(text), 0.1, 0.25),
+    )
+
+
+def _listen_english(text: str) -> Listened:
+    heard = hear(text, "en")
+    counts: dict[str, int] = {}
+    for sentence in heard.sentences:
+        for act in sorted(sentence.acts):
+            counts[act] = counts.get(act, 0) + 1
+    return Listened(
+        length=heard.word_count * _CHARACTERS_PER_WORD,
+        counts=counts,
+        heard=dict(heard.acts),
+        about=heard.content,
+        names=frozenset(english.stem(name) for sentence in heard.sentences for name in sentence.names),
+        grams=heard.fourgrams,
+        list_items=heard.list_items,
+        questions=heard.questions,
+        exclamations=text.count("!"),
+        first_person=sum(word in ("i", "me", "my") for word in english.words(text)),
+        readable=ramp(heard.function_share, 0.1, 0.3),
+    )
+
+
+class Told(NamedTuple):
+    """What an utterance can be compared with."""
+
+    story: frozenset[str]
+    """What the person's story is about."""
+    said: frozenset[str]
+    """What the person has talked about so far."""
+    last: frozenset[str]
+    """What their last message is about."""
+    their_grams: frozenset[object]
+    earlier: tuple[Listened, ...]
+    """The agent's earlier utterances."""
+
+
+def told(persona: Persona, dialogue: Dialogue) -> Told:
+    """What there is to compare with, at this point of the dialogue."""
+    lines, language = dialogue.user_lines, persona.language
+    about = english.content if language == "en" else chinese.content
+    grams = fourgrams if language == "en" else chinese.grams
+    return Told(
+        story=_story(persona),
+        said=_union(map(about, lines)),
+        last=about(lines[-1]),
+        their_grams=_union(map(grams, lines)),
+        earlier=tuple(listen(text, language) for text in dialogue.earlier_utterances),
+    )
+
+
+@lru_cache(maxsize=2_048)
+def _story_of(text: str, language: str) -> frozenset[str]:
+    return english.content(text) if language == "en" else chinese.content(text)
+
+
+def _story(persona: Persona) -> frozenset[str]:
+    situation = persona.situation
+    moments = (f"{one.what} {one.felt}" for one in situation.timeline)
+    return _story_of(
+        "\n".join((persona.person.name, situation.cause, *moments, situation.now)), persona.language
+    )
+
+
+def features(listened: Listened, context: Told) -> dict[str, float]:
+    """Every feature by name, most of them in [0, 1]: cue densities tanh(n / (1 + length / 150)), form, relation to what was said."""
+    size, found = listened.length, {}
+    for act, count in listened.counts.items():
+        found[act] = math.tanh(count / (1 + size / 150))
+    found["length"] = math.log1p(size / 200)
+    found["over"] = max(0.0, size - 400) / 300
+    found["far_over"] = max(0.0, size - 800) / 300
+    found["under"] = max(0.0, 60 - size) / 60
+    found["list"] = min(listened.list_items, 12) / 12
+    found["questions"] = min(listened.questions, 2) / 2
+    found["many_questions"] = min(5, max(0, listened.questions - 3)) / 3
+    found["first_person"] = min(max(0, listened.first_person), 8) / 8
+    found["exclamations"] = math.tanh(listened.exclamations / 2 / (1 + size / 150))
+    found["overlap"] = share(context.last & listened.about, context.last)
+    found["repetition"] = max((share(listened.grams & before.grams, listened.grams) for before in context.earlier), default=0.0)
+    return {name: value for name, value in found.items() if value}
+
+
+def share(part: frozenset, whole: frozenset) -> float:
+    """How large a part is; 0 of nothing."""
+    return len(part) / len(whole) if whole else 0.0
+
+
+def _union(parts: Iterable[frozenset]) -> frozenset:
+    return frozenset().union(*parts)
+
+
+def ramp(value: float, low: float, high: float) -> float:
+    """0 up to `low`, 1 from `high` on, straight between."""
+    return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
+NEARNESS = ("last_share", "last_count", "home_share", "size", "said_count", "said_share", "last_size", "last_density")
+
+
+def nearness(listened: Listened, context: Told) -> tuple[float, ...]:
+    """How near an utterance is to this person, in the order of `NEARNESS`: what it shares with their last words, with all their words, with their story."""
+    about, size = listened.about, max(1, len(listened.about))
+    last, said = len(about & context.last), len(about & context.said)
+    home = len(about & (context.said | context.story))
+    return (
+        math.sqrt(min(last / max(1, len(context.last)), 0.4)),
+        min(last, 6) / 6,
+        home / size,
+        math.log1p(size),
+        math.log1p(said),
+        said / size,
+        math.log1p(len(context.last)),
+        last / size,
+    )

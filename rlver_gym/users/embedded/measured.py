@@ -1,0 +1,129 @@
+"""Fit, touch, temper, feel by measured weights: every feature's points, after gates, as a reason. Pure."""
+
+import math
+from typing import NamedTuple
+
+from rlver_gym.dialogue import Dialogue, Reason
+from rlver_gym.persona import HiddenNeed, Persona
+from rlver_gym.users.embedded.features import NEARNESS, Listened, Told, features, listen, nearness, ramp, share, told
+from rlver_gym.users.embedded.feel import settle
+from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, Ledger, quote
+from rlver_gym.users.embedded.weights import FeatureWeight, Preset, Relevance, Weights, priors
+
+FORM_IN_WORDS = {
+    "length": "as long as it is", "over": "longer than they can take in", "far_over": "a lecture", "under": "hardly more than a word",
+    "list": "points instead of talk", "questions": "asked", "many_questions": "one question after the other", "first_person": "spoke of itself",
+    "overlap": "took up their last words", "repetition": "said the same before", "exclamations": "spoke with warmth in the voice",
+}  # fmt: skip
+
+
+class Gates(NamedTuple):
+    """How much of what is good counts, each a share in [0, 1]."""
+
+    relevance: float
+    """Whether it is about this person: their last words, their story."""
+    nearness: float
+    """The same, more gradually; it is felt, but gates nothing."""
+    own_words: float
+    """0 when it gives their words back."""
+    novelty: float
+    """0 when the agent said it before."""
+    readable: float
+    """0 when it is no talk in their language."""
+    room: float
+    """0 when one cue stands beside the other without anything in between."""
+
+    @property
+    def talk(self) -> float:
+        """All but the relevance: whether it is talk at all."""
+        return math.prod(self._replace(relevance=1.0, nearness=1.0))
+
+    @property
+    def all(self) -> float:
+        """All of them together."""
+        return self.relevance * self.talk
+
+
+def relevance(rule: Relevance, listened: Listened, context: Told) -> float:
+    """The logit that it is meant for this person rather than for somebody else."""
+    logit = rule.intercept
+    for name, value in zip(NEARNESS, nearness(listened, context), strict=True):
+        logit += rule.weights[name] * value
+    return logit
+
+
+def gates(known: Relevance, listened: Listened, context: Told) -> Gates:
+    """Compare an utterance with the story and with everything said before."""
+    rule, logit = priors(), relevance(known, listened, context)
+    copied = share(listened.grams & context.their_grams, listened.grams)
+    repeated = max((share(listened.grams & one.grams, listened.grams) for one in context.earlier), default=0.0)
+    if not listened.grams:
+        repeated = float(any(one.about == listened.about and one.length == listened.length for one in context.earlier))
+    cues = 100 * sum(listened.counts.values()) / max(60.0, listened.length)
+    return Gates(
+        relevance=ramp(logit, known.low, known.high),
+        nearness=ramp(logit, known.low, known.home),
+        own_words=1 - ramp(copied, *rule["copying"]["ramp"]),
+        novelty=1 - ramp(repeated, *rule["reuse"]["ramp"]),
+        readable=listened.readable if listened.length >= rule["empty"]["characters"] else 0.0,
+        room=1 - ramp(cues, *rule["crowded"]["ramp"]),
+    )
+
+
+def worth(weights: dict[str, FeatureWeight], need: HiddenNeed, found: dict[str, float]) -> dict[str, float]:
+    """What each feature is worth to that need, in points before gain and gates."""
+    return {name: weights[name].of(need) * value for name, value in found.items() if name in weights}
+
+
+def reasons_for(
+    weights: Weights, preset: Preset, persona: Persona, emotion: int, dialogue: Dialogue
+) -> tuple[Reason, ...]:
+    """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100]."""
+    listened, context, ledger = listen(dialogue.utterance or "", persona.language), told(persona, dialogue), Ledger()
+    gate = gates(weights.relevance, listened, context)
+    ledger.add("base", preset.base * (gate.talk if preset.base > 0 else 1.0), "somebody talks with them")
+    for name, points in sorted(worth(weights.features, persona.need, features(listened, context)).items(), key=lambda one: -abs(one[1])):
+        points *= preset.gain * (gate.all * _wear(name, context) if points > 0 else 1.0)
+        ledger.add(f"act:{name}" if name in ACT_IN_WORDS else name, points, _note(name, listened))
+    _untrue(ledger, gate, listened)
+    strangers = sorted(listened.names - context.story - context.said)
+    if strangers:
+        ledger.add("strangers", priors()["strangers"]["points"], f"named people they do not know: {quote(', '.join(strangers))}")
+    _temper(ledger, preset, persona, emotion, dialogue)
+    settle(ledger, emotion)
+    return tuple(ledger.reasons)
+
+
+def _wear(name: str, context: Told) -> float:
+    """What is said every turn wears off."""
+    return priors()["wear"] ** min(3, sum(name in one.counts for one in context.earlier[-3:]))
+
+
+def _note(name: str, listened: Listened) -> str:
+    if name in ACT_IN_WORDS:
+        return f"{ACT_IN_WORDS[name]}: “{quote(listened.heard.get(name, ''), 40)}”"
+    return FORM_IN_WORDS[name]
+
+
+def _untrue(ledger: Ledger, gate: Gates, listened: Listened) -> None:
+    """What recordings cannot teach: speaking past them, copying, repeating, noise, and what nobody in them did."""
+    rule = priors()
+    if listened.length < rule["empty"]["characters"]:
+        ledger.add("silence", rule["empty"]["points"], "the agent said next to nothing")
+    else:
+        ledger.add("nonsense", rule["unreadable"]["points"] * (1 - gate.readable), "no talk that they could follow")
+        ledger.add("foreign", rule["relevance"]["points"] * (1 - gate.nearness), "not about them or their story")
+    ledger.add("copying", rule["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
+    ledger.add("repetition", rule["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
+    ledger.add("crowded", rule["crowded"]["points"] * (1 - gate.room), "one kind word after the other, and nothing in between")
+    for act, points in rule["acts"].items():
+        if act in listened.counts:
+            ledger.add(f"prior:{act}", points, _note(act, listened))
+
+
+def _temper(ledger: Ledger, preset: Preset, persona: Persona, emotion: int, dialogue: Dialogue) -> None:
+    disposition = persona.person.disposition
+    ledger.add(f"temper:{disposition}", preset.temper[disposition], f"their nature: {disposition}")
+    if dialogue.turns:
+        ledger.add("momentum", preset.momentum * dialogue.turns[-1].appraisal.change, "the last turn still works in them")
+    ledger.add("mood", preset.pull * (emotion - 40) / 20, "how they feel colours what they hear")
