@@ -1,4 +1,4 @@
-.PHONY: help install check test slow bench speed
+.PHONY: help install check test slow bench ceilings speed fidelity
 
 PYTHON ?= .venv/bin/python
 
@@ -23,6 +23,16 @@ slow:            ## the slow tests: kill -9, other Python versions
 
 bench:           ## the benchmark of all baselines on the test personas
 	$(PYTHON) -m rlver_gym bench
+
+ceilings:        ## what honest agents reach, from which the alarm takes its ceilings
+	$(PYTHON) benchmarks/ceilings.py
+
+RECORDINGS ?= ../shared/data/sage
+
+fidelity:        ## the shipped Chinese weights again from the recordings, byte for byte, and how faithful they are
+	$(PYTHON) -m rlver_gym calibrate $(RECORDINGS) --out build/weights_zh.json
+	cmp build/weights_zh.json rlver_gym/users/embedded/weights_zh.json
+	$(PYTHON) -m rlver_gym fidelity $(RECORDINGS) --figure docs/fidelity.svg
 
 speed:           ## speed and memory
 	$(PYTHON) benchmarks/speed.py

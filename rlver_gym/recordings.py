@@ -12,7 +12,6 @@ from rlver_gym.library import library
 from rlver_gym.persona import Persona
 from rlver_gym.sage import disposition_of, need_of, profile_persona, sketch
 
-
 _ALIASES = {"gpt-4o-0808": "gpt-4o-0806"}
 """SAGE's files call one model by two names; who leaves it out must leave out both."""
 
@@ -122,7 +121,13 @@ def recording(value: Mapping[str, Any], profiles: Mapping[str, Persona], source:
             if "change" in answer
         )
         return Recording(
-            value["simulator"], _ALIASES.get(value["agent"], value["agent"]), persona, first["text"], round(first["emotion"]), exchanges, source
+            value["simulator"],
+            str(_ALIASES.get(value["agent"], value["agent"])),
+            persona,
+            first["text"],
+            round(first["emotion"]),
+            exchanges,
+            source,
         )
     except (KeyError, ValueError, TypeError) as error:
         raise RecordingError(
@@ -165,7 +170,13 @@ def _rating(value: Mapping[str, Any], place: str) -> Judged:
         persona = library().get(who) if isinstance(who, str) else _described(who, place)
         emotion = int(value.get("emotion", 40))
         return Judged(
-            str(value.get("rater", "rater")), str(value.get("agent", "agent")), persona, dialogue.said(texts[-1]), emotion, 0, change
+            str(value.get("rater", "rater")),
+            str(value.get("agent", "agent")),
+            persona,
+            dialogue.said(texts[-1]),
+            emotion,
+            0,
+            change,
         )
     except (KeyError, ValueError, TypeError) as error:
         raise RecordingError(
@@ -177,4 +188,6 @@ def _described(who: Mapping[str, Any], place: str) -> Persona:
     story, language = str(who.get("story", "")), who.get("language", "en")
     if language not in ("en", "zh"):
         raise ValueError(f"the language {language!r} is none of en, zh")
-    return sketch(who.get("id", place), need_of(who["need"]), disposition_of(who["disposition"]), story=story, language=language)
+    return sketch(
+        who.get("id", place), need_of(who["need"]), disposition_of(who["disposition"]), story=story, language=language
+    )

@@ -3,7 +3,9 @@
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
 
 from rlver_gym.errors import CardError
 from rlver_gym.persona import (
@@ -20,6 +22,8 @@ from rlver_gym.persona import (
     Situation,
     Thoughts,
 )
+
+_Card = TypeVar("_Card", bound=BaseModel)
 
 _NEEDS = {
     "没有任何责任": HiddenNeed.NOT_AT_FAULT, "没有错": HiddenNeed.NOT_AT_FAULT, "反思": HiddenNeed.REFLECTION, "辩证": HiddenNeed.BALANCED_VIEW,
@@ -69,8 +73,8 @@ def sketch(
     """A persona of which no more is known than this. Built without the checks of a card, which ask for anchors and lines."""
     name = _found(card, "姓名") or "?"
     age = re.search(r"\d+", _found(card, "年龄"))
-    manner = Manner.model_construct(**dict.fromkeys(Manner.model_fields, ()))
-    thoughts = Thoughts.model_construct(**dict.fromkeys(Thoughts.model_fields, ()))
+    manner = _empty(Manner)
+    thoughts = _empty(Thoughts)
     person = Person.model_construct(
         id=persona_id, name=name, age=int(age.group()) if age else 30, gender="female" if "女" in _found(card, "性别") else "male", work=_found(card, "职业"),
         life=(), disposition=disposition, traits=traits, interests=(), habits=card, way_of_speaking="", manner=manner, thoughts=thoughts,
@@ -79,11 +83,17 @@ def sketch(
         id=persona_id, title=persona_id, topics=(), fits=Fits(ages=(16, 99)), cause=story, timeline=(),
         conflict=Conflict.model_construct(event="", between="", cause=""), people=(), tried=(), now="",
         openings=Openings.model_construct(high=opening, normal=opening, low=opening), disclosures=(),
-        hints=Hints.model_construct(**dict.fromkeys(Hints.model_fields, ())), anchors=Anchors.model_construct(**dict.fromkeys(Anchors.model_fields, ())),
+        hints=_empty(Hints), anchors=_empty(Anchors),
     )  # fmt: skip
     return Persona.model_construct(
         id=persona_id, person=person, situation=situation, need=need, split="test", language=language
     )
+
+
+def _empty(card: type[_Card]) -> _Card:
+    """A card of lists with nothing in them."""
+    nothing: dict[str, Any] = dict.fromkeys(card.model_fields, ())
+    return card.model_construct(None, **nothing)
 
 
 def profile_persona(profile: Mapping[str, Any]) -> Persona:

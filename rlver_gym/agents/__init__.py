@@ -11,10 +11,21 @@ from rlver_gym.agents.own import is_own, own_maker, source_hash
 from rlver_gym.errors import UnknownName
 from rlver_gym.persona import Persona
 
-__all__ = ["AGENT_NAMES", "SHIPPED_AGENTS", "Agent", "AgentMaker", "agent_maker", "agent_pin", "make_agent"]
+__all__ = [
+    "AGENT_NAMES",
+    "PRIVILEGED_AGENTS",
+    "SHIPPED_AGENTS",
+    "Agent",
+    "AgentMaker",
+    "agent_maker",
+    "agent_pin",
+    "make_agent",
+]
 
 SHIPPED_AGENTS = (*BASELINES, "adaptive", "oracle")
 """The agents that need nothing: the default field of a benchmark."""
+PRIVILEGED_AGENTS = ("oracle",)
+"""Those that were told what no agent can know. What they reach is the theoretical top, and never suspicious."""
 AGENT_NAMES = (*SHIPPED_AGENTS, "human", "openai:MODEL", "MODULE:NAME")
 """All that `agent_maker` takes."""
 

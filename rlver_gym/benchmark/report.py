@@ -9,9 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from rlver_gym.alarm import Watch, watch
 from rlver_gym.benchmark.charts import final_bar, heat_cell, trajectories
 from rlver_gym.benchmark.folder import read_episodes, read_manifest, write_whole
 from rlver_gym.benchmark.score import Score, scores
+from rlver_gym.benchmark.suspects import badge, banners
 from rlver_gym.benchmark.table import bounds
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
@@ -41,7 +43,7 @@ def load_runs(folders: Sequence[Path]) -> list[Episode]:
 
 def page_html(episodes: Sequence[Episode], manifests: Sequence[dict[str, Any]]) -> str:
     """The page as text."""
-    ranked = scores(episodes)
+    ranked, watched = scores(episodes), watch(episodes)
     style, script = _asset("report.css"), _asset("report.js")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"""<!doctype html>
@@ -56,7 +58,7 @@ def page_html(episodes: Sequence[Episode], manifests: Sequence[dict[str, Any]]) 
 <body>
 <header><h1>{_title(episodes)}</h1>{_lead(episodes, manifests)}</header>
 <main>
-<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start)}</section>
+<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start, watched)}{banners(watched)}</section>
 <section><h2>How the emotion moved</h2><p>Emotion after each turn. Bold: the mean, an ended dialogue keeping its last score. Thin: each persona. The dashed lines are the bands' borders, 10, 40 and 70.</p>{_curves(ranked, episodes)}</section>
 <section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>
 <section><h2>Every dialogue</h2>{_viewer()}</section>
@@ -83,9 +85,9 @@ def _lead(episodes: Sequence[Episode], manifests: Sequence[dict[str, Any]]) -> s
     return f"<p>{len(episodes):,} dialogues of {agents} agents with {people} simulated people ({escape(users)}). Emotion runs from 0 to 100.</p>"
 
 
-def _leaderboard(ranked: Sequence[Score], start: int) -> str:
+def _leaderboard(ranked: Sequence[Score], start: int, watched: Watch) -> str:
     rows = "".join(
-        f"""<tr><th scope="row">{escape(score.agent)}</th>
+        f"""<tr><th scope="row">{escape(score.agent)}{badge(score.agent, watched)}</th>
 <td class="num strong">{score.final.mean:.1f}</td><td class="bar">{final_bar(score.final, start)}</td><td class="num dim wide">{bounds(score.final)}</td>
 <td class="num">{score.content:.0f} %</td><td class="num">{score.left:.0f} %</td><td class="num wide">{score.turns:.1f}</td>
 <td class="num">{_to_best(score)}</td>{_failed(score, ranked)}</tr>"""

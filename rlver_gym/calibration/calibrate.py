@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlver_gym.calibration.design import design
+from rlver_gym.calibration.design import Design, design
 from rlver_gym.calibration.dynamics import preset
 from rlver_gym.calibration.fit import RIDGE, fit, fit_relevance
 from rlver_gym.errors import RecordingError
@@ -19,18 +19,26 @@ RECIPE = "2026-11-21"
 MANY_AGENTS = 3
 """A simulator that judged fewer agents is left out when there are others: what is it, and what is the agent?"""
 FEW = 40
+_EVERY = 3
+"""Levelling looks at every third utterance: enough for a mean."""
 
 
-def calibrated(judged: Sequence[Judged], *, ridge: float = RIDGE, data: Mapping[str, Any] | None = None) -> Weights:
+def calibrated(
+    judged: Sequence[Judged],
+    *,
+    ridge: float = RIDGE,
+    data: Mapping[str, Any] | None = None,
+    table: Design | None = None,
+) -> Weights:
     """Weights fitted to all that was judged; RecordingError when it is too little or mixed.
 
-    `data` is recorded in the provenance: what was read, by hash.
+    `data` is recorded in the provenance: what was read, by hash. `table`: the design of these rows, if it is known already.
     """
     languages = sorted({one.persona.language for one in judged})
     if len(languages) > 1:
         raise RecordingError(f"the dialogues are in {' and '.join(languages)}: calibrate one language at a time.")
-    judged = enough(judged)
-    table = design(judged)
+    kept = enough(judged)
+    judged, table = [judged[row] for row in kept], table.rows(kept) if table else design([judged[row] for row in kept])
     found = fit(table, ridge)
     simulators = sorted({one.simulator for one in judged})
     presets = {
@@ -45,7 +53,7 @@ def calibrated(judged: Sequence[Judged], *, ridge: float = RIDGE, data: Mapping[
             "ridge": ridge,
             "judged utterances": len(judged),
             "agents": sorted({one.agent for one in judged}),
-            "people": len({one.persona.id for one in judged}),
+            "people": sorted({short(one.persona.id) for one in judged}),
             **(data or {}),
         },
         default=max(simulators, key=lambda name: (counts[name], name)),
@@ -60,7 +68,7 @@ def levelled(weights: Weights, judged: Sequence[Judged]) -> Weights:
     """The weights with bases moved so that gated, clipped changes have the recorded mean."""
     presets = {}
     for name, one in weights.presets.items():
-        rows = [row for row in judged if row.simulator == name]
+        rows = [row for row in judged if row.simulator == name][::_EVERY]
         felt = [reasons_for(weights, one, row.persona, 40, row.dialogue) for row in rows]
         pull = one.pull * sum(row.emotion - 40 for row in rows) / 20 / len(rows)
         missing = one.mean - pull - sum(reason.points for reasons in felt for reason in reasons) / len(rows)
@@ -68,13 +76,22 @@ def levelled(weights: Weights, judged: Sequence[Judged]) -> Weights:
     return weights.model_copy(update={"presets": presets})
 
 
-def enough(judged: Sequence[Judged]) -> list[Judged]:
-    """What can be fitted: simulators with several agents if there are any; RecordingError when that is too little."""
-    agents = {name: len({one.agent for one in judged if one.simulator == name}) for name in {one.simulator for one in judged}}
+def short(persona_id: str) -> str:
+    """How the provenance names a person."""
+    return persona_id[:8]
+
+
+def enough(judged: Sequence[Judged]) -> list[int]:
+    """The rows that can be fitted: simulators with several agents if there are any; RecordingError when that is too little."""
+    agents = {
+        name: len({one.agent for one in judged if one.simulator == name}) for name in {one.simulator for one in judged}
+    }
     many = {name for name, count in agents.items() if count >= MANY_AGENTS}
-    kept = [one for one in judged if not many or one.simulator in many]
-    if len(kept) < FEW or np.var([one.change for one in kept]) == 0:
-        raise RecordingError(f"{len(kept)} judged utterances are too few, or all the same: give at least {FEW} that differ.")
+    kept = [row for row, one in enumerate(judged) if not many or one.simulator in many]
+    if len(kept) < FEW or np.var([judged[row].change for row in kept]) == 0:
+        raise RecordingError(
+            f"{len(kept)} judged utterances are too few, or all the same: give at least {FEW} that differ."
+        )
     return kept
 
 

@@ -13,7 +13,7 @@ FOR_ANYONE = frozenset(
     {"length", "far_over", "under", "many_questions", "first_person", "overlap", "repetition", "exclamations"}
 )
 """Features whose worth does not depend on the need: form, and the relation to what was said."""
-NEED_SCALE = 0.6
+NEED_SCALE = 0.4
 """Columns for one need are so much shorter than those for anyone: the same penalty then draws them harder to 0."""
 
 
@@ -36,6 +36,11 @@ class Design(NamedTuple):
     """`features.NEARNESS` of each utterance."""
     strange_BN: np.ndarray
     """The same of an utterance of the same agent at the same turn to somebody else, in its place; NaN where there is none."""
+
+    def rows(self, kept: Sequence[int]) -> "Design":
+        """Some of the rows. Columns stay, also those that become empty."""
+        at = np.array(kept, int)
+        return Design(self.columns, *(table[at] for table in self[1:]))
 
 
 def names_of(found: Sequence[dict[str, float]]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ def preset(about: str, data: Design, worth_B: np.ndarray, rows_B: np.ndarray) ->
     temper = {kind: round(float(points) - mean_kind, 3) for kind, points in zip(kinds, kind_points, strict=True)}
     dynamics = z[:, 1] * momentum + z[:, 2] * pull + is_kind @ (kind_points - mean_kind)
     gain = _gain(worth, dynamics, change)
-    base = change.mean() - dynamics.mean() - gain * worth.mean() 
+    base = change.mean() - dynamics.mean() - gain * worth.mean()
     return Preset(
         about=about,
         base=round(float(base), 3),

@@ -10,8 +10,8 @@ from rlver_gym.errors import RlverError
 from rlver_gym.users.embedded.features import NEARNESS
 from rlver_gym.users.embedded.weights import FeatureWeight, Relevance
 
-RIDGE = 100.0
-"""Penalty on feature columns: about one persona's turns worth of doubt."""
+RIDGE = 25.0
+"""Penalty on feature columns: small, since a column is a share in [0, 1] that few utterances fill."""
 _PERSONA_RIDGE = 3.0
 _FREE = 1e-3
 
@@ -20,6 +20,8 @@ class Fitted(NamedTuple):
     """The reply's weights, and what they make of each row."""
 
     features: dict[str, FeatureWeight]
+    weight_K: np.ndarray
+    """The same by column of the design."""
     worth_B: np.ndarray
     """Points of each utterance before gain and gates."""
 
@@ -38,7 +40,8 @@ def fit(data: Design, ridge: float = RIDGE) -> Fitted:
     error_Z = _clustered_errors(z_BZ, data.change_B - z_BZ @ weight_Z, penalty_Z, data.persona_B)
     count = len(data.columns)
     features = _named(data, weight_Z[:count], error_Z[:count])
-    return Fitted(features, _worth(data, features))
+    named_K = _by_column(data, features)
+    return Fitted(features, named_K, data.x_BK @ named_K)
 
 
 _RARELY = (1.0, 5.0, 25.0)
@@ -66,7 +69,9 @@ def sklearn(module: str) -> Any:
     try:
         return import_module(f"sklearn.{module}")
     except ImportError:
-        raise RlverError("calibration needs scikit-learn. Install it with: pip install 'rlver-gym[calibrate]'") from None
+        raise RlverError(
+            "calibration needs scikit-learn. Install it with: pip install 'rlver-gym[calibrate]'"
+        ) from None
 
 
 def _controls(data: Design) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +88,9 @@ def _ridge(z_BZ: np.ndarray, y_B: np.ndarray, penalty_Z: np.ndarray) -> np.ndarr
     return model.coef_ / stretch_Z
 
 
-def _clustered_errors(z_BZ: np.ndarray, residual_B: np.ndarray, penalty_Z: np.ndarray, cluster_B: np.ndarray) -> np.ndarray:
+def _clustered_errors(
+    z_BZ: np.ndarray, residual_B: np.ndarray, penalty_Z: np.ndarray, cluster_B: np.ndarray
+) -> np.ndarray:
     """Standard errors by the sandwich (Z'Z + P)^-1 S (Z'Z + P)^-1, S summed over clusters (Liang and Zeger 1986)."""
     bread = np.linalg.inv(z_BZ.T @ z_BZ + np.diag(penalty_Z))
     scores = np.zeros((cluster_B.max() + 1, z_BZ.shape[1]))
@@ -108,9 +115,10 @@ def _rounded(value: float) -> float:
     return round(float(value), 3) + 0.0
 
 
-def _worth(data: Design, features: dict[str, FeatureWeight]) -> np.ndarray:
+def _by_column(data: Design, features: dict[str, FeatureWeight]) -> np.ndarray:
+    """The rounded weights, as they will be used."""
     weight_K = [
         features[name].anyone if need is None else features[name].by_need[need] / NEED_SCALE
         for name, need in data.columns
     ]
-    return data.x_BK @ np.array(weight_K)
+    return np.array(weight_K)

@@ -11,11 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
+from rlver_gym.alarm import watch
 from rlver_gym.benchmark.folder import MANIFEST, read_episodes
 from rlver_gym.benchmark.plan import MAX_SEEDS, BenchPlan, PlanSplit
 from rlver_gym.benchmark.report import write_report
 from rlver_gym.benchmark.run import Run, begun
 from rlver_gym.benchmark.score import Score, scores
+from rlver_gym.benchmark.suspects import alarm_lines
 from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.errors import CardError
 
@@ -62,10 +64,16 @@ def bench(
     folder = out or Path("runs") / plan.folder_name
     with begun(plan, folder) as under_way:
         held = _hold(under_way)
-        ranked = scores(read_episodes(folder))
+        episodes = read_episodes(folder)
         report = write_report([folder])
+    ranked, watched = scores(episodes), watch(episodes)
     if as_json:
-        plain = {"run": str(folder), "report": str(report), "scores": [score._asdict() for score in ranked]}
+        plain = {
+            "run": str(folder),
+            "report": str(report),
+            "scores": [score._asdict() for score in ranked],
+            **watched.plain(),
+        }
         typer.echo(json.dumps(plain, default=list))
         return
     count = f"{held} dialogues held now, {under_way.already} from before"
@@ -74,7 +82,7 @@ def bench(
         "report": str(report),
         "check it": f"rlver-gym verify {folder}",
     }
-    _print(plan, ranked, where)
+    _print(plan, ranked, alarm_lines(watched), where)
 
 
 def _hold(under_way: Run) -> int:
@@ -92,10 +100,12 @@ def _hold(under_way: Run) -> int:
     return held
 
 
-def _print(plan: BenchPlan, ranked: Sequence[Score], where: dict[str, str]) -> None:
+def _print(plan: BenchPlan, ranked: Sequence[Score], suspects: Sequence[Text], where: dict[str, str]) -> None:
     console = Console()
     people = len(plan.chosen_personas())
     console.print(leaderboard(ranked, f"{plan.card.id}: {people} personas x {plan.seeds} seeds, {plan.user} user"))
     console.print(needs_table(ranked))
+    for line in suspects:
+        console.print(line, soft_wrap=True)
     for name, text in where.items():
         console.print(Text.assemble((f"{name:8s}", "bold"), " ", text), soft_wrap=True)

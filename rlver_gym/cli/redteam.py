@@ -1,7 +1,9 @@
 """`rlver-gym redteam`: what tricks are paid."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,10 +14,15 @@ from rich.table import Table
 from rlver_gym.cards import env_card
 from rlver_gym.errors import UnknownName
 from rlver_gym.library import library
-from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, AttackResult, redteam
+from rlver_gym.recordings import read_recordings
+from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, Attack, AttackResult, redteam
+from rlver_gym.redteam.recorded import one_each, recorded_agents, recorded_attacks, redteam_recorded
+from rlver_gym.redteam.search import SearchAttack
 from rlver_gym.users import make_user
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
+RECORDED_PEOPLE = 50
+"""Personas of recorded dialogues that are attacked."""
 
 
 def attack(
@@ -25,20 +32,50 @@ def attack(
     env: Annotated[str, typer.Option(help="Environment id, or the path of an env card (.yaml).")] = "SAGE-Sentient-v0",
     user: Annotated[str, typer.Option(help="Who is attacked.")] = "embedded",
     personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
+    recordings: Annotated[
+        Path | None,
+        typer.Option(help="A folder of recorded Chinese dialogues: attack on these instead of the shipped personas."),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Dialogues of each attack with each persona.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Attack the simulated user: flattery, echo, stuffing, threats, and searches that try replies on the score itself.
 
     Prints the mean final emotion that each attack reaches and the share of people it leaves content. Whatever ends above honest agents (rlver-gym
-    bench) is a hole that a learner would find. Searching attacks call the user up to 2,000 times a dialogue.
+    bench) is a hole that a learner would find. Searching attacks call the user up to 2,000 times a dialogue. With --recordings, attackers answer what the
+    recorded people said, and the recorded agents' own replies stand beside them.
     """
-    unknown = [name for name in attack or () if name not in ATTACKS]
-    if unknown:
-        raise UnknownName.of("attack", unknown[0], ATTACKS, ", ".join(ATTACKS))
-    chosen = [ATTACKS[name] for name in attack] if attack else list(ATTACKS.values())
-    card, shelf = env_card(env), library(personas)
-    people = [shelf.get(persona_id) for persona_id in shelf.ids(card.split)]
+    card, known = env_card(env), read_recordings(recordings) if recordings else []
+    chosen = _chosen(attack, recorded_attacks(known) if recordings else (*FIXED_ATTACKS, *SEARCH_ATTACKS))
+    attacked = make_user(user)
+    if recordings:
+        people = [one.persona for one in one_each(known, RECORDED_PEOPLE)]
+        held = partial(
+            redteam_recorded, attacked, known, attacks=chosen, people=RECORDED_PEOPLE, card=card, seeds=seeds
+        )
+    else:
+        shelf = library(personas)
+        people = [shelf.get(persona_id) for persona_id in shelf.ids(card.split)]
+        held = partial(redteam, attacked, people, card=card, attacks=chosen, seeds=seeds)
+    results = _with_progress(held, len(chosen) * len(people) * seeds)
+    if recordings:
+        results += recorded_agents(attacked, known, people=RECORDED_PEOPLE)
+    if as_json:
+        typer.echo(json.dumps([result._asdict() for result in results]))
+        return
+    Console().print(_table(results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"))
+
+
+def _chosen(names: Sequence[str] | None, attacks: Sequence[Attack | SearchAttack]) -> list[Attack | SearchAttack]:
+    """The attacks of those names, or all; UnknownName says which there are."""
+    known = {attack.name: attack for attack in attacks}
+    for name in names or ():
+        if name not in known:
+            raise UnknownName.of("attack", name, known, ", ".join(known))
+    return [known[name] for name in names or known]
+
+
+def _with_progress(held: Callable[..., Iterator[AttackResult]], dialogues: int) -> list[AttackResult]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -47,16 +84,8 @@ def attack(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("attacking", total=len(chosen) * len(people) * seeds)
-        results = list(
-            redteam(
-                make_user(user), people, card=card, attacks=chosen, seeds=seeds, held=lambda: progress.advance(task)
-            )
-        )
-    if as_json:
-        typer.echo(json.dumps([result._asdict() for result in results]))
-        return
-    Console().print(_table(results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"))
+        task = progress.add_task("attacking", total=dialogues)
+        return list(held(held=lambda: progress.advance(task)))
 
 
 def _table(results: Sequence[AttackResult], title: str) -> Table:

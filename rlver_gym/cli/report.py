@@ -8,8 +8,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from rlver_gym.alarm import watch
 from rlver_gym.benchmark.report import load_runs, write_report
 from rlver_gym.benchmark.score import scores
+from rlver_gym.benchmark.suspects import alarm_lines
 from rlver_gym.benchmark.table import leaderboard, needs_table
 
 
@@ -27,12 +29,20 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")] = False,
 ) -> None:
     """Write report.html anew, and print the tables. The page is one file that needs no network."""
-    ranked = scores(load_runs(runs))
+    episodes = load_runs(runs)
+    ranked, watched = scores(episodes), watch(episodes)
     page = write_report(runs, out)
     if as_json:
-        typer.echo(json.dumps({"report": str(page), "scores": [score._asdict() for score in ranked]}, default=list))
+        plain = {
+            "report": str(page),
+            "scores": [score._asdict() for score in ranked],
+            **watched.plain(),
+        }
+        typer.echo(json.dumps(plain, default=list))
         return
     console = Console()
     console.print(leaderboard(ranked, " and ".join(folder.name for folder in runs)))
     console.print(needs_table(ranked))
+    for line in alarm_lines(watched):
+        console.print(line, soft_wrap=True)
     console.print(Text.assemble(("report", "bold"), f"  {page}"), soft_wrap=True)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rlver_gym._version import __version__
-from rlver_gym.cli import bench, envs, personas, redteam, report, talk, verify
+from rlver_gym.cli import appraise, bench, calibrate, envs, fidelity, personas, redteam, report, talk, verify
 from rlver_gym.errors import RlverError
 
 app = typer.Typer(
@@ -23,7 +23,10 @@ app.command("talk")(talk.talk)
 app.command("bench")(bench.bench)
 app.command("report")(report.report)
 app.command("verify")(verify.verify)
+app.command("appraise")(appraise.appraise)
 app.command("redteam")(redteam.attack)
+app.command("fidelity")(fidelity.fidelity)
+app.command("calibrate")(calibrate.calibrate)
 app.add_typer(personas.app, name="personas")
 app.add_typer(envs.app, name="envs")
 

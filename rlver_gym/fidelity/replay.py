@@ -93,7 +93,12 @@ def swapped(
                 continue
             plain = Dialogue(judged.dialogue.opening, _unfelt(judged.dialogue.turns))
             swaps.append(
-                Swap(*(user.appraise(scene, card.start, plain.said(text)).change for text in (judged.dialogue.utterance or "", other)))
+                Swap(
+                    *(
+                        user.appraise(scene, card.start, plain.said(text)).change
+                        for text in (judged.dialogue.utterance or "", other)
+                    )
+                )
             )
         done()
     return swaps

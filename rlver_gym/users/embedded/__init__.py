@@ -20,12 +20,16 @@ class EmbeddedUser:
 
     kind = "embedded"
 
-    def __init__(self, weights: Weights | str | Path | None = None, preset: str | None = None) -> None:
-        """`weights`: measured weights or their file, for personas in the weights' language; None for the shipped ones. `preset`: whose level and dynamics, the weights' default unless given. Raises CardError or UnknownName when they cannot be used."""
+    def __init__(
+        self, weights: Weights | str | Path | None = None, preset: str | None = None, *, gated: bool = True
+    ) -> None:
+        """`weights`: measured weights or their file, for personas in the weights' language; None for the shipped ones. `preset`: whose level and dynamics, the weights' default unless given. `gated=False` opens the gates of measured weights, to measure what they cost: never for training. Raises CardError or UnknownName when they cannot be used."""
+        self._gated = gated
         self._weights = weights if isinstance(weights, Weights) else read_weights(Path(weights)) if weights else None
         self._preset = preset
         known = self._weights or (shipped_weights() if preset else None)
-        self.version = "1" if known is None else f"1/{known.hash}/{known.preset(preset)[0]}"
+        open_gates = "" if gated else "/ungated"
+        self.version = "1" if known is None else f"1/{known.hash}/{known.preset(preset)[0]}{open_gates}"
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""
@@ -47,10 +51,14 @@ class EmbeddedUser:
             weights = shipped_weights()
         if weights is None or weights.language != persona.language:
             return reasons_for(persona, emotion, dialogue, challenging=scene.card.difficulty == "challenging")
-        return measured.reasons_for(weights, weights.preset(self._preset)[1], persona, emotion, dialogue)
+        return measured.reasons_for(
+            weights, weights.preset(self._preset)[1], persona, emotion, dialogue, gated=self._gated
+        )
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         """Reaction, disclosure and hint, or goodbye; UserFailed for a profile that has no lines to say."""
         if not scene.persona.situation.disclosures:
-            raise UserFailed(f"{scene.persona.id} is a profile without lines: the embedded user can appraise for it, not speak. Write a card, or use an LLM user.")
+            raise UserFailed(
+                f"{scene.persona.id} is a profile without lines: the embedded user can appraise for it, not speak. Write a card, or use an LLM user."
+            )
         return speak.answer(scene, emotion, dialogue, appraisal)

@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from rlver_gym.users.embedded.lexicon import load_data
@@ -10,6 +11,7 @@ _HAN = re.compile(r"[\u3400-\u9fff]+")
 _ANY = re.compile(r"\S")
 _NEGATION = r"(?<!不)(?<!别)(?<!没)(?<!不要)(?<!不是)(?<!没有)(?<!不会)(?<!不用)(?<!不必)(?<!不该)(?<!并非)(?<!不需要)"
 _SENTENCE = re.compile(r"[^。！？!?…\n]+[。！？!?…]*[”’」』）)]*")
+_CLAUSE = re.compile(r"[^\s，。！？、：；,.!?:;“”‘’（）()…—《》「」]+")
 _NAME = re.compile(r"[王李张刘陈赵吴徐孙郭][\u4e00-\u9fff]|小[王李张刘陈赵吴徐孙郭明红丽芳强伟华军]")
 """Surnames that hardly ever begin another word."""
 _GAP = "[^。！？!?\n]{0,8}?"
@@ -55,7 +57,7 @@ def content(text: str) -> frozenset[str]:
     return frozenset(
         pair
         for run in _HAN.findall(text)
-        for pair in map("".join, zip(run, run[1:], strict=False))
+        for pair in map("".join, pairwise(run))
         if pair not in words and not (pair[0] in characters and pair[1] in characters)
     )
 
@@ -70,7 +72,11 @@ def grams(text: str, size: int = 6) -> frozenset[str]:
 def han_share(text: str) -> float:
     """The share of a text's characters that are Chinese or Chinese punctuation, in [0, 1]."""
     count = len(_ANY.findall(text))
-    return (sum(map(len, _HAN.findall(text))) + len(re.findall(r"[，。！？、：；“”‘’（）…—《》\d]", text))) / count if count else 0.0
+    return (
+        (sum(map(len, _HAN.findall(text))) + len(re.findall(r"[，。！？、：；“”‘’（）…—《》\d]", text))) / count
+        if count
+        else 0.0
+    )
 
 
 def everyday_share(text: str) -> float:
@@ -78,6 +84,19 @@ def everyday_share(text: str) -> float:
     characters, _ = everyday()
     run = "".join(_HAN.findall(text))
     return sum(char in characters for char in run) / len(run) if run else 0.0
+
+
+def is_talk(sentence: str, everyday_from: float, clause_from: float, variety_from: float) -> bool:
+    """Whether somebody would say that: everyday characters in it, clauses of some length, not the same frame over and over; a row of keywords is none."""
+    clauses = [clause for clause in _CLAUSE.findall(sentence) if _HAN.search(clause)]
+    run = "".join(_HAN.findall(sentence))
+    threes = [run[at : at + 3] for at in range(len(run) - 2)]
+    return (
+        bool(clauses)
+        and everyday_share(sentence) >= everyday_from
+        and sum(map(len, clauses)) >= clause_from * len(clauses)
+        and len(set(threes)) >= variety_from * len(threes)
+    )
 
 
 def names(text: str) -> frozenset[str]:

@@ -11,10 +11,18 @@ from rlver_gym.dialogue import Dialogue
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded import chinese
 from rlver_gym.users.embedded.hear import fourgrams, hear
+from rlver_gym.users.embedded.weights import priors
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)、．]|#{1,6}|[一二三四五六七八九十]、)\s*\S")
 _CHARACTERS_PER_WORD = 1.6
 """An English word counts as so many Chinese characters, so that lengths mean the same."""
+
+
+class Part(NamedTuple):
+    """A sentence of an utterance that is talk, not a row of words."""
+
+    about: frozenset[str]
+    grams: frozenset[object]
 
 
 class Listened(NamedTuple):
@@ -32,6 +40,8 @@ class Listened(NamedTuple):
     """Names in it, as they stand in `about`."""
     grams: frozenset[object]
     """Runs of words or characters, by which copies are found."""
+    parts: tuple[Part, ...]
+    """Its sentences, those left out that are no talk."""
     list_items: int
     questions: int
     exclamations: int
@@ -47,6 +57,9 @@ def listen(text: str, language: str) -> Listened:
 
 
 def _listen_chinese(text: str) -> Listened:
+    rule, said = priors()["talk"], chinese.sentences(text)
+    talk = [one for one in said if chinese.is_talk(one, rule["everyday"], rule["clause"], rule["variety"])]
+    fluent = sum(map(len, talk)) / max(1, sum(map(len, said)))
     found = {act: hits for act, pattern in chinese.acts().items() if (hits := pattern.findall(text))}
     return Listened(
         length=len(text),
@@ -55,11 +68,14 @@ def _listen_chinese(text: str) -> Listened:
         about=chinese.content(text),
         names=chinese.names(text),
         grams=chinese.grams(text),
+        parts=tuple(Part(chinese.content(one), chinese.grams(one)) for one in talk),
         list_items=len(_LIST_ITEM.findall(text)),
         questions=text.count("？") + text.count("?"),
         exclamations=text.count("！") + text.count("!"),
         first_person=text.count("我") - text.count("我们"),
-        readable=ramp(chinese.han_share(text), 0.4, 0.8) * ramp(chinese.everyday_share(text), 0.1, 0.25),
+        readable=ramp(chinese.han_share(text), 0.4, 0.8)
+        * ramp(chinese.everyday_share(text), 0.1, 0.25)
+        * ramp(fluent, *rule["ramp"]),
     )
 
 
@@ -76,6 +92,7 @@ def _listen_english(text: str) -> Listened:
         about=heard.content,
         names=frozenset(english.stem(name) for sentence in heard.sentences for name in sentence.names),
         grams=heard.fourgrams,
+        parts=tuple(Part(one.content, fourgrams(one.text)) for one in heard.sentences if one.fluent),
         list_items=heard.list_items,
         questions=heard.questions,
         exclamations=text.count("!"),
@@ -120,9 +137,7 @@ def _story_of(text: str, language: str) -> frozenset[str]:
 def _story(persona: Persona) -> frozenset[str]:
     situation = persona.situation
     moments = (f"{one.what} {one.felt}" for one in situation.timeline)
-    return _story_of(
-        "\n".join((persona.person.name, situation.cause, *moments, situation.now)), persona.language
-    )
+    return _story_of("\n".join((persona.person.name, situation.cause, *moments, situation.now)), persona.language)
 
 
 def features(listened: Listened, context: Told) -> dict[str, float]:
@@ -140,8 +155,20 @@ def features(listened: Listened, context: Told) -> dict[str, float]:
     found["first_person"] = min(max(0, listened.first_person), 8) / 8
     found["exclamations"] = math.tanh(listened.exclamations / 2 / (1 + size / 150))
     found["overlap"] = share(context.last & listened.about, context.last)
-    found["repetition"] = max((share(listened.grams & before.grams, listened.grams) for before in context.earlier), default=0.0)
+    found["repetition"] = max(
+        (share(listened.grams & before.grams, listened.grams) for before in context.earlier), default=0.0
+    )
     return {name: value for name, value in found.items() if value}
+
+
+def own_words(listened: Listened, context: Told) -> frozenset[str]:
+    """What it is about in its own sentences: those that give the person's words back, and rows of words, are left out."""
+    quoted_from = priors()["talk"]["quoted"]
+    return _union(
+        part.about
+        for part in listened.parts
+        if part.grams and share(part.grams & context.their_grams, part.grams) < quoted_from
+    )
 
 
 def share(part: frozenset, whole: frozenset) -> float:
@@ -163,7 +190,7 @@ NEARNESS = ("last_share", "last_count", "home_share", "size", "said_count", "sai
 
 def nearness(listened: Listened, context: Told) -> tuple[float, ...]:
     """How near an utterance is to this person, in the order of `NEARNESS`: what it shares with their last words, with all their words, with their story."""
-    about, size = listened.about, max(1, len(listened.about))
+    about, size = own_words(listened, context), max(1, len(listened.about))
     last, said = len(about & context.last), len(about & context.said)
     home = len(about & (context.said | context.story))
     return (

@@ -36,6 +36,7 @@ ACT_IN_WORDS = {
     "hedge": "stayed vague",
     "concrete": "was concrete",
     "self_care": "told them to look after themselves",
+    "emphasis": "spoke with feeling",
     "contrast": "said 'but'",
     "sympathy": "said that they understand",
 }

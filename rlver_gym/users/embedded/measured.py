@@ -5,7 +5,18 @@ from typing import NamedTuple
 
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.persona import HiddenNeed, Persona
-from rlver_gym.users.embedded.features import NEARNESS, Listened, Told, features, listen, nearness, ramp, share, told
+from rlver_gym.users.embedded.features import (
+    NEARNESS,
+    Listened,
+    Told,
+    features,
+    listen,
+    nearness,
+    own_words,
+    ramp,
+    share,
+    told,
+)
 from rlver_gym.users.embedded.feel import settle
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, Ledger, quote
 from rlver_gym.users.embedded.weights import FeatureWeight, Preset, Relevance, Weights, priors
@@ -39,9 +50,17 @@ class Gates(NamedTuple):
         return math.prod(self._replace(relevance=1.0, nearness=1.0))
 
     @property
+    def base(self) -> float:
+        """What is left of the worth of being talked to: saying the same again takes half of it."""
+        return self._replace(novelty=0.5 + 0.5 * self.novelty).all
+
+    @property
     def all(self) -> float:
         """All of them together."""
         return self.relevance * self.talk
+
+
+OPEN = Gates(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 
 
 def relevance(rule: Relevance, listened: Listened, context: Told) -> float:
@@ -53,21 +72,33 @@ def relevance(rule: Relevance, listened: Listened, context: Told) -> float:
 
 
 def gates(known: Relevance, listened: Listened, context: Told) -> Gates:
-    """Compare an utterance with the story and with everything said before."""
+    """Compare an utterance with the story and with everything said before.
+
+    As long as the person has told little, nobody can speak to the point: then relevance does not count yet.
+    """
     rule, logit = priors(), relevance(known, listened, context)
     copied = share(listened.grams & context.their_grams, listened.grams)
     repeated = max((share(listened.grams & one.grams, listened.grams) for one in context.earlier), default=0.0)
     if not listened.grams:
         repeated = float(any(one.about == listened.about and one.length == listened.length for one in context.earlier))
+    told_enough = ramp(len(context.said), *rule["touch"]["told"])
+    touch = ramp(_taken_up(listened, context), *rule["touch"]["words"])
     cues = 100 * sum(listened.counts.values()) / max(60.0, listened.length)
     return Gates(
-        relevance=ramp(logit, known.low, known.high),
-        nearness=ramp(logit, known.low, known.home),
+        relevance=1 - told_enough * (1 - ramp(logit, known.low, (known.high + known.home) / 2) * touch),
+        nearness=ramp(logit, known.low, known.home) * (1 - told_enough * (1 - touch)),
         own_words=1 - ramp(copied, *rule["copying"]["ramp"]),
         novelty=1 - ramp(repeated, *rule["reuse"]["ramp"]),
         readable=listened.readable if listened.length >= rule["empty"]["characters"] else 0.0,
         room=1 - ramp(cues, *rule["crowded"]["ramp"]),
     )
+
+
+def _taken_up(listened: Listened, context: Told) -> float:
+    """How many of the words of their story it takes up in its own sentences; one that the agent took up before counts for little."""
+    rule, home = priors()["touch"], own_words(listened, context) & (context.said | context.story)
+    fresh = len(home.difference(*(one.about for one in context.earlier)))
+    return fresh + min(rule["again_most"], rule["again"] * (len(home) - fresh))
 
 
 def worth(weights: dict[str, FeatureWeight], need: HiddenNeed, found: dict[str, float]) -> dict[str, float]:
@@ -76,19 +107,22 @@ def worth(weights: dict[str, FeatureWeight], need: HiddenNeed, found: dict[str, 
 
 
 def reasons_for(
-    weights: Weights, preset: Preset, persona: Persona, emotion: int, dialogue: Dialogue
+    weights: Weights, preset: Preset, persona: Persona, emotion: int, dialogue: Dialogue, *, gated: bool = True
 ) -> tuple[Reason, ...]:
-    """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100]."""
+    """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100].
+
+    `gated=False` leaves out all that recordings cannot teach, to measure what it costs.
+    """
     listened, context, ledger = listen(dialogue.utterance or "", persona.language), told(persona, dialogue), Ledger()
-    gate = gates(weights.relevance, listened, context)
-    ledger.add("base", preset.base * (gate.talk if preset.base > 0 else 1.0), "somebody talks with them")
-    for name, points in sorted(worth(weights.features, persona.need, features(listened, context)).items(), key=lambda one: -abs(one[1])):
-        points *= preset.gain * (gate.all * _wear(name, context) if points > 0 else 1.0)
+    gate = gates(weights.relevance, listened, context) if gated else OPEN
+    ledger.add("base", preset.base * (gate.base if preset.base > 0 else 1.0), "somebody talks with them")
+    for name, points in sorted(
+        worth(weights.features, persona.need, features(listened, context)).items(), key=lambda one: -abs(one[1])
+    ):
+        points *= preset.gain * (gate.all * (_wear(name, context) if gated else 1.0) if points > 0 else 1.0)
         ledger.add(f"act:{name}" if name in ACT_IN_WORDS else name, points, _note(name, listened))
-    _untrue(ledger, gate, listened)
-    strangers = sorted(listened.names - context.story - context.said)
-    if strangers:
-        ledger.add("strangers", priors()["strangers"]["points"], f"named people they do not know: {quote(', '.join(strangers))}")
+    if gated:
+        _untrue(ledger, gate, listened, context)
     _temper(ledger, preset, persona, emotion, dialogue)
     settle(ledger, emotion)
     return tuple(ledger.reasons)
@@ -105,7 +139,7 @@ def _note(name: str, listened: Listened) -> str:
     return FORM_IN_WORDS[name]
 
 
-def _untrue(ledger: Ledger, gate: Gates, listened: Listened) -> None:
+def _untrue(ledger: Ledger, gate: Gates, listened: Listened, context: Told) -> None:
     """What recordings cannot teach: speaking past them, copying, repeating, noise, and what nobody in them did."""
     rule = priors()
     if listened.length < rule["empty"]["characters"]:
@@ -115,7 +149,13 @@ def _untrue(ledger: Ledger, gate: Gates, listened: Listened) -> None:
         ledger.add("foreign", rule["relevance"]["points"] * (1 - gate.nearness), "not about them or their story")
     ledger.add("copying", rule["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
     ledger.add("repetition", rule["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
-    ledger.add("crowded", rule["crowded"]["points"] * (1 - gate.room), "one kind word after the other, and nothing in between")
+    ledger.add(
+        "crowded", rule["crowded"]["points"] * (1 - gate.room), "one kind word after the other, and nothing in between"
+    )
+    strangers = sorted(listened.names - context.story - context.said)
+    if strangers:
+        names = quote(", ".join(strangers))
+        ledger.add("strangers", rule["strangers"]["points"], f"named people they do not know: {names}")
     for act, points in rule["acts"].items():
         if act in listened.counts:
             ledger.add(f"prior:{act}", points, _note(act, listened))
@@ -125,5 +165,7 @@ def _temper(ledger: Ledger, preset: Preset, persona: Persona, emotion: int, dial
     disposition = persona.person.disposition
     ledger.add(f"temper:{disposition}", preset.temper[disposition], f"their nature: {disposition}")
     if dialogue.turns:
-        ledger.add("momentum", preset.momentum * dialogue.turns[-1].appraisal.change, "the last turn still works in them")
+        ledger.add(
+            "momentum", preset.momentum * dialogue.turns[-1].appraisal.change, "the last turn still works in them"
+        )
     ledger.add("mood", preset.pull * (emotion - 40) / 20, "how they feel colours what they hear")

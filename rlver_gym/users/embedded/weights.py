@@ -81,7 +81,9 @@ class Weights(HashedCard):
     def to_json(self) -> str:
         """The file's text: sorted, a feature a line."""
         plain = self.model_dump(mode="json")
-        features = ",\n".join(f"    {json.dumps(name)}: {json.dumps(one)}" for name, one in sorted(plain.pop("features").items()))
+        features = ",\n".join(
+            f"    {json.dumps(name)}: {json.dumps(one)}" for name, one in sorted(plain.pop("features").items())
+        )
         head = json.dumps(plain, ensure_ascii=False, indent=2)
         return f'{head[:-2]},\n  "features": {{\n{features}\n  }}\n}}\n'
 
@@ -93,7 +95,9 @@ def read_weights(path: Path) -> Weights:
     except FileNotFoundError:
         raise CardError(f"{path}: there is no such file. Make one with `rlver-gym calibrate`.") from None
     except (ValidationError, ValueError) as error:
-        raise CardError(f"{path}: is no weights file of `rlver-gym calibrate` ({str(error).splitlines()[0]}).") from None
+        raise CardError(
+            f"{path}: is no weights file of `rlver-gym calibrate` ({str(error).splitlines()[0]})."
+        ) from None
 
 
 @lru_cache(maxsize=1)

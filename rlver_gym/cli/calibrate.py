@@ -1,0 +1,85 @@
+"""`rlver-gym calibrate`: weights from recordings or ratings."""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rlver_gym.calibration.calibrate import calibrated
+from rlver_gym.calibration.fit import RIDGE
+from rlver_gym.calibration.quality import quality
+from rlver_gym.cli.progress import progress_bar
+from rlver_gym.recordings import read_judged
+from rlver_gym.users.embedded.weights import Weights
+
+
+def calibrate(
+    data: Annotated[
+        Path, typer.Argument(help="A folder of recordings (SIMULATOR__AGENT.jsonl), or a JSONL file of ratings.")
+    ],
+    out: Annotated[Path, typer.Option(help="Where the weights go.")] = Path("weights.json"),
+    ridge: Annotated[
+        float, typer.Option(min=0.1, help="How much the weights are drawn to 0: more for fewer ratings.")
+    ] = RIDGE,
+) -> None:
+    """Fit the embedded user to recorded judgements: what a reply does, with who people are and how they felt taken out.
+
+    A rating is a line of JSON: {"persona": ID, "dialogue": [{"role": "user", "text": …}, {"role": "agent", "text": …}], "change": 3}; the agent's last words are what
+    was rated. In place of an ID, {"need": …, "disposition": …, "story": …, "language": "en" or "zh"}. "rater", "agent" and "emotion" (before) help if known.
+
+    Use the weights with --user embedded:weights.json (fidelity, appraise, bench) or EmbeddedUser("weights.json"). Data and recipe determine the file,
+    byte for byte. Needs: pip install 'rlver-gym[calibrate]'.
+    """
+    judged = read_judged(data)
+    with progress_bar() as bar:
+        task = bar.add_task("fitting", total=6)
+        scores = quality(judged, ridge, done=lambda: bar.advance(task))
+        weights = calibrated(judged, ridge=ridge, data={"data": _hashes(data), "scores": scores})
+        bar.advance(task)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(weights.to_json(), encoding="utf-8")
+    _print(weights, out)
+
+
+def _hashes(data: Path) -> dict[str, str]:
+    paths = sorted(data.glob("*.jsonl")) if data.is_dir() else [data]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in paths}
+
+
+def _print(weights: Weights, out: Path) -> None:
+    console = Console()
+    known = weights.provenance
+    console.print(
+        f"{known['judged utterances']} judged utterances of {len(known['agents'])} agents to {len(known['people'])} people"
+    )
+    for name, value in known["scores"].items():
+        console.print(f"{name}: {value}")
+    table = Table(
+        title="points a feature is worth to anyone, dearest first",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for column in ("feature", "points", "standard error", "most to", "least to"):
+        table.add_column(
+            column, justify="left" if column in ("feature", "most to", "least to") else "right", no_wrap=True
+        )
+    for name, one in sorted(weights.features.items(), key=lambda pair: -pair[1].anyone):
+        most = max(one.by_need, key=one.of, default=None)
+        least = min(one.by_need, key=one.of, default=None)
+        table.add_row(
+            name,
+            f"{one.anyone:+.2f}",
+            f"{one.error:.2f}",
+            *(f"{need} {one.of(need):+.2f}" if need else "" for need in (most, least)),
+        )
+    console.print(table)
+    for name, preset in weights.presets.items():
+        console.print(
+            f"{name}: mean change {preset.mean:+.1f}, mostly {', '.join(map(str, preset.values))}; momentum {preset.momentum}, pull {preset.pull}, unexplained spread {preset.residual_sd}"
+        )
+    console.print(f"weights {out}")

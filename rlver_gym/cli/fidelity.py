@@ -1,0 +1,119 @@
+"""`rlver-gym fidelity`: how well a simulated user agrees with recorded ones."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rlver_gym.cli.progress import progress_bar
+from rlver_gym.errors import RecordingError
+from rlver_gym.fidelity.figure import draw
+from rlver_gym.fidelity.report import LLM_USERS, Section, Step, left_out_sections, measured, unseen
+from rlver_gym.recordings import Recording, read_recordings
+from rlver_gym.users import SentientUser, make_user
+
+
+def fidelity(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder of recorded dialogues: SIMULATOR__AGENT.jsonl files, and profile files if there are any."
+        ),
+    ],
+    user: Annotated[
+        str,
+        typer.Option(
+            help="Who is measured: embedded, embedded:PRESET, embedded:WEIGHTS.json, or MODULE:NAME of your own user."
+        ),
+    ] = "embedded",
+    simulator: Annotated[
+        str, typer.Option(help="Whose recorded judgements count: the beginning of its name.")
+    ] = "deepseek-v3",
+    left_out: Annotated[
+        bool,
+        typer.Option(
+            help="For the embedded user: refit without each agent, each fifth of the people, and random halves of the agents."
+        ),
+    ] = True,
+    splits: Annotated[int, typer.Option(min=2, help="Random halves of the agents.")] = 20,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw replayed against recorded agents' scores into this .svg file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Replay recorded dialogues through a simulated user, and compare what it feels with what was recorded.
+
+    It hears the recorded words and keeps its own emotion. Every figure has a 95 % interval (over people). The embedded user is also refitted without
+    the agents or people that it is measured on (needs: pip install 'rlver-gym[calibrate]'; --no-left-out goes without).
+    """
+    everything = read_recordings(folder)
+    recordings = [one for one in everything if one.simulator.startswith(simulator)]
+    if not recordings:
+        names = ", ".join(sorted({one.simulator for one in everything}))
+        raise RecordingError(f"{folder}: no recording of a simulator {simulator!r}. There are: {names}.")
+    with progress_bar() as bar:
+        sections = _sections(user, everything, recordings, left_out, splits, _step(bar))
+    if figure:
+        figure.write_text(draw(sections[min(1, len(sections) - 1)].agents), encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps([section._asdict() for section in sections], default=str))
+        return
+    for section in sections:
+        _print(section, len(recordings))
+    Console().print(LLM_USERS, style="dim")
+
+
+def _step(bar) -> Step:
+    def step(what: str, count: int) -> Callable[[], None]:
+        task = bar.add_task(what, total=count)
+        return lambda: bar.advance(task)
+
+    return step
+
+
+def _sections(
+    user: str, everything: list[Recording], recordings: list[Recording], left_out: bool, splits: int, step: Step
+) -> list[Section]:
+    who: SentientUser = make_user(user)
+    sections = [measured(f"{user} as it is", lambda _: who, recordings, step)]
+    if user != "embedded" or recordings[0].persona.language != "zh":
+        return sections
+    new = unseen(recordings)
+    if new and len(new) < len(recordings):
+        sections.append(
+            measured("embedded as it is, on agents and people it was not fitted on", lambda _: who, new, step)
+        )
+    several = len({one.agent for one in recordings}) >= 2 and len({one.persona.id for one in recordings}) >= 5
+    return sections + (left_out_sections(everything, recordings, splits, step) if left_out and several else [])
+
+
+def _print(section: Section, dialogues: int) -> None:
+    console = Console()
+    table = _table(f"{section.title} ({dialogues} dialogues)", ("check", "value", "95 % interval", "what it says"))
+    for check in section.checks:
+        digits = 1 if "%" in check.name else 3
+        interval = f"{check.low:.{digits}f} to {check.high:.{digits}f}" if check.low != check.high else ""
+        table.add_row(check.name, f"{check.value:.{digits}f}", interval, check.what)
+    console.print(table, "")
+    agents = _table("mean final emotion", ("agent", "replayed", "recorded"))
+    for name, (own, recorded) in sorted(section.agents.items(), key=lambda one: -one[1][1]):
+        agents.add_row(name, f"{own:.1f}", f"{recorded:.1f}")
+    console.print(agents, "")
+    groups = _table("by need and disposition", ("group", "dialogues", "replayed", "recorded", "r"))
+    for name, count, own, recorded, r in (*section.needs, *section.dispositions):
+        groups.add_row(str(name), str(count), f"{own:.1f}", f"{recorded:.1f}", f"{r:.2f}")
+    console.print(groups, "")
+
+
+def _table(title: str, columns: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    kinds: dict[bool, Literal["right", "left"]] = {True: "right", False: "left"}
+    for number, column in enumerate(columns):
+        table.add_column(
+            column, justify=kinds[number > 0 and column != "what it says"], no_wrap=column != "what it says"
+        )
+    return table

@@ -1,0 +1,242 @@
+"""The alarm: scores above what honest agents reach, and replies that are near-copies of each other, are marked with evidence."""
+
+import io
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rlver_gym.agents import agent_maker
+from rlver_gym.alarm import AboveCeiling, NearCopies, Watch, alarms, ceiling, near_copies, unjudged, watch
+from rlver_gym.alarm.ceiling import HONEST, TOLD, finals, ladder_for
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.report import page_html
+from rlver_gym.benchmark.run import hold, read_manifest, run
+from rlver_gym.benchmark.suspects import alarm_lines
+from rlver_gym.dialogue import Appraisal, Turn
+from rlver_gym.episode import Episode
+
+MINE = "mine.agents:Mine"
+
+
+@pytest.fixture(scope="module")
+def field() -> list[Episode]:
+    """Four agents with the test personas, once each."""
+    plan = BenchPlan(agents=("comfort", "listener", "adaptive", "oracle"), seeds=1)
+    return [hold(case, plan, agent_maker(case.agent)) for case in plan.cases()]
+
+
+def of(field: list[Episode], agent: str, name: str | None = None) -> list[Episode]:
+    """The episodes of one agent, under another name."""
+    return [episode._replace(agent=name or agent) for episode in field if episode.agent == agent]
+
+
+def told(
+    *replies: str, persona: str = "ada", opening: str | None = None, agent: str = MINE, final: int = 50
+) -> Episode:
+    """A dialogue in which the agent gave these replies."""
+    turns = tuple(Turn(reply, Appraisal(0, "", ()), final, 0.0, None, "Hm.") for reply in replies)
+    story = opening or f"I am {persona}."
+    return Episode(agent, "E-v0", "h", persona, "p", "praise", "passive", "some", "1", 0, 40, story, turns)
+
+
+def printed(watched: Watch) -> str:
+    console = Console(file=io.StringIO(), width=400, color_system=None)
+    for line in alarm_lines(watched):
+        console.print(line)
+    return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replies(field: list[Episode]) -> None:
+    (found,) = alarms(of(field, "comfort", MINE))
+    assert (found.kind, found.agent, found.expected) == ("near-copies", MINE, False)
+    assert isinstance(found.evidence, NearCopies)
+    assert found.evidence.to_others == found.evidence.share == 100
+    assert found.evidence.dialogues == 24
+    assert found.evidence.alike == 1
+    first, second = found.evidence.pair or ()
+    assert first.text == second.text
+    assert first.persona != second.persona
+    shown = printed(watch(of(field, "comfort", MINE)))
+    assert f"{MINE} says the same to everybody: 100 %" in shown
+    assert f"to {first.persona}, seed 0, turn {first.turn}: “{first.text}”" in shown
+
+
+def test_honest_agents_and_the_oracle_are_not_marked(field: list[Episode]) -> None:
+    honest = [episode for episode in field if episode.agent != "comfort"]
+    assert alarms(honest) == []
+    assert unjudged(honest) == []
+
+
+def test_the_baselines_stock_phrases_are_one_quiet_line(field: list[Episode]) -> None:
+    (found,) = alarms(field)
+    assert (found.agent, found.expected) == ("comfort", True)
+    assert printed(watch(field)).splitlines() == [
+        "oracle was told everything: the theoretical top, not a competitor.",
+        "Same words to everybody, as these baselines are meant to: comfort.",
+    ]
+
+
+def test_an_agent_without_privileges_above_the_ceiling_is_marked(field: list[Episode]) -> None:
+    (found,) = alarms(of(field, "oracle", MINE))
+    assert (found.kind, found.agent) == ("above ceiling", MINE)
+    assert isinstance(found.evidence, AboveCeiling)
+    limit = found.evidence.ceiling
+    assert limit.strongest == "adaptive"
+    assert limit.reaches < limit.bound < limit.level < found.evidence.final
+    assert len(found.evidence.read_first) == 3
+    assert f"above {limit.level:.1f}" in found.says
+    assert "another user" in found.says
+
+
+def test_strength_below_the_ceiling_is_no_reason(field: list[Episode]) -> None:
+    assert alarms(of(field, "adaptive", MINE)) == []
+
+
+def test_a_world_without_a_ceiling_is_said_to_have_none(field: list[Episode]) -> None:
+    elsewhere = [episode._replace(user="llm", user_version="9") for episode in field]
+    alone = of(elsewhere, "oracle", MINE)
+    assert alarms(alone) == []
+    (reason,) = unjudged(alone)
+    assert "no ceiling is known for these people and the llm user, version 9" in reason
+    few = alone[:3]
+    assert "3 people are too few" in unjudged(few)[0]
+
+
+def test_honest_agents_that_run_along_give_a_ceiling_where_none_is_shipped(field: list[Episode]) -> None:
+    elsewhere = [episode._replace(user="llm", user_version="9") for episode in field]
+    together = [*of(elsewhere, "oracle", MINE), *(one for one in elsewhere if one.agent != "comfort")]
+    assert [(found.kind, found.agent) for found in alarms(together)] == [("above ceiling", MINE)]
+    assert unjudged(together) == []
+
+
+def test_the_ceiling_by_hand() -> None:
+    def ladder(weak: float, strong: float, top: float | None) -> dict[str, dict[str, float]]:
+        rungs = {"listener": weak, "adaptive": strong} | ({} if top is None else {"oracle": top})
+        return {agent: {"ada": level, "ben": level} for agent, level in rungs.items()}
+
+    def level(weak: float, strong: float, top: float | None, start: float = 40) -> float | None:
+        found = ceiling(ladder(weak, strong, top), start)
+        return found.level if found else None
+
+    assert level(45, 60, 100) == 75  # once more the step from weak to strong
+    assert level(58, 60, 100) == 70  # a small step: ten points, one turn's best
+    assert level(45, 80, 100) == 90  # half-way to the one who was told
+    assert level(60, 45, 100) == 75  # whoever is the stronger
+    assert level(45, 80, None) == 90  # nobody was told: half-way to the end of the scale
+    assert level(45, 80, 70) == 80  # never below what was honestly reached
+    assert level(20, 40, 100) is None  # nobody was helped
+    spread = ceiling(
+        {"listener": {"ada": 50, "ben": 50}, "adaptive": {"ada": 59, "ben": 61}, "oracle": {"ada": 100, "ben": 100}}
+    )
+    assert spread
+    assert spread.bound == pytest.approx(60 + 1.96)
+    assert ceiling({}) is None
+
+
+def test_the_shipped_ceilings_are_what_honest_agents_reach_now() -> None:
+    plan = BenchPlan(agents=(*HONEST, TOLD), seeds=3, split="demo")
+    episodes = [hold(case, plan, agent_maker(case.agent)) for case in plan.cases()]
+    shipped = ladder_for(of(episodes, "adaptive", MINE), {})
+    for agent in (*HONEST, TOLD):
+        now = finals(of(episodes, agent))
+        assert shipped[agent] == pytest.approx(now, abs=0.01), "run: python benchmarks/ceilings.py"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("You carry that with you all day long, and nobody asks.", "You carry that with you all day long, and nobody asks!", True),
+        ("You carry that with you all day long, and nobody ever asks how you are.", "You carry that with you all week long, and nobody ever asks how you are.", True),
+        ("You carry that with you all day long, and nobody ever asks how you are.", "You carry that around with you all week long, and nobody really asks how you feel.", False),
+        ("I am so sorry that you have to go through all of this, truly I am sorry.", "I am so sorry that you have to go through all of this, really I am sorry.", True),
+        ("听起来你最近真的很累，我能感受到你的委屈。", "听起来你最近真的很累，我能感受到你的难过。", True),
+        ("听起来你最近真的很累，我能感受到你的委屈。", "你为她守了整整一夜，这份心意很难得。", False),
+        ("Мне очень жаль, что так вышло", "Мне очень жаль, что так вышло!", True),
+        ("Go on.", "go on", True),
+        ("Go on.", "Tell me more.", False),
+        ("❤❤❤", "❤❤❤", True),
+        ("", "", False),
+    ],
+)  # fmt: skip
+def test_near_copies_are_found_in_any_script(one: str, other: str, alike: bool) -> None:
+    found = near_copies([told(one, persona="ada"), told(other, persona="ben")])
+    assert found.copies == (2 if alike else 0)
+    assert (found.pair is not None) == alike
+
+
+def test_only_people_with_other_stories_are_somebody_else() -> None:
+    words = "That was unfair of him, and it is not on you at all."
+    assert near_copies([told(words), told(words)]).copies == 0
+    assert (
+        near_copies([told(words, persona="ada", opening="Same."), told(words, persona="ben", opening="Same.")]).copies
+        == 0
+    )
+    assert near_copies([told(words, persona="ada"), told(words, persona="ben")]).to_others == 100
+
+
+def test_who_repeats_one_good_reply_to_each_is_marked() -> None:
+    stuck = [
+        told(*[f"Dear {name}, you did all that {name} could do that night."] * 9, persona=name)
+        for name in ("ada", "ben")
+    ]
+    found = near_copies(stuck)
+    assert (found.to_others, found.copies) == (0, 16)
+    (alarm,) = alarms(stuck)
+    assert "repeats itself: 89 %" in alarm.says
+
+
+def test_a_hundred_thousand_words_take_less_than_a_second(field: list[Episode]) -> None:
+    many = [episode._replace(seed=seed) for episode in of(field, "adaptive") for seed in range(10)]
+    started = time.perf_counter()
+    assert near_copies(many).replies == 2160
+    assert time.perf_counter() - started < 1
+
+
+def test_hostile_text_stays_text_in_report_and_terminal(tmp_path: Path) -> None:
+    hostile = "</script><script>alert('x')</script><img src=x onerror=alert(1)> \x1b[31m\u202e [bold]x[/bold]"
+    list(run(BenchPlan(agents=("comfort",), seeds=1, split="demo"), tmp_path))
+    said = [told(*[hostile] * 8, persona=f"<b>{name}</b>", agent="<i>mine</i>") for name in ("ada", "ben")]
+    page = page_html(said, [read_manifest(tmp_path)])
+    assert '<div class="alarm"' in page
+    assert page.count("<script") == 2
+    assert "<img" not in page
+    assert "<i>mine" not in page
+    assert "<b>ada" not in page
+    assert '<span class="badge"' in page
+    shown = printed(watch(said))
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "[bold]x[/bold]" in shown
+
+
+def test_bench_and_report_print_alarms_and_put_them_into_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rlver_gym.cli import main
+
+    (tmp_path / "same_words.py").write_text(
+        "class Same:\n    def reply(self, messages):\n        return 'I am so sorry that you are going through this.'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    def rlver(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["rlver-gym", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert not left.value.code
+        return capsys.readouterr().out
+
+    bench = ("bench", "--agent", "same_words:Same", "--split", "demo", "--seeds", "1", "--out", "run")
+    assert "suspicious  same_words:Same says the same to everybody" in rlver(*bench)
+    for words in ((*bench, "--json"), ("report", "run", "--json")):
+        plain = json.loads(rlver(*words))
+        (found,) = plain["alarms"]
+        assert found["kind"] == "near-copies"
+        assert {said["seed"] for said in found["evidence"]["pair"]} == {0}
+        assert plain["unjudged"] == []
+    assert "suspicious</span>" in Path("run/report.html").read_text(encoding="utf-8")
