@@ -5,6 +5,7 @@ python docs/generate.py --check  fails when one is not what the program prints n
 """
 
 import io
+import json
 import re
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.cards import env_card
 from rlver_gym.cli import app
 from rlver_gym.library import library
+from rlver_gym.persona import HiddenNeed
 from rlver_gym.redteam import redteam
 from rlver_gym.render import ENDINGS, bar
 from rlver_gym.session import EmpathySession
@@ -33,6 +35,10 @@ COMMANDS = (
     "bench",
     "report",
     "verify",
+    "appraise",
+    "redteam",
+    "fidelity",
+    "calibrate",
     "personas list",
     "personas show",
     "personas check",
@@ -98,6 +104,30 @@ def tricks() -> str:
     return "```text\n" + "\n".join(lines) + "\n```"
 
 
+def expectations() -> str:
+    """How many of the hand-written pairs stand in the right order, by half and need."""
+    pairs = [json.loads(line) for line in (ROOT / "tests/data/expectations_en.jsonl").read_text(encoding="utf-8").splitlines()]
+    halves = list(dict.fromkeys(pair["half"] for pair in pairs))
+    points: dict[tuple[str, str], list[float]] = {}
+    for pair in pairs:
+        persona = library().get(pair["persona"])
+        session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
+        session.start()
+        for utterance in pair["before"]:
+            session.reply(utterance)
+        here = session.snapshot()
+        better = session.reply(pair["better"]).appraisal.change
+        session.restore(here)
+        worse = session.reply(pair["worse"]).appraisal.change
+        for need in ("all", persona.need):
+            points.setdefault((pair["half"], need), []).append((better > worse) + 0.5 * (better == worse))
+    lines = [f"{'need':18s}" + "".join(f"{half:>18s}" for half in halves)]
+    for need in ("all", *HiddenNeed):
+        cells = (points.get((half, need), []) for half in halves)
+        lines.append(f"{need:18s}" + "".join(f"{sum(cell) / len(cell):9.2f} of {len(cell):4d}  " if cell else " " * 18 for cell in cells))
+    return "```text\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
+
+
 PERSONA = "theo-the-burst-pipe"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "help": ("docs/cli.md", all_help),
@@ -106,7 +136,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "advice": ("docs/transcripts.md", lambda: transcript(PERSONA, "advice")),
     "dialogue": ("README.md", lambda: transcript(PERSONA, "adaptive", turns=3)),
     "baselines": ("docs/benchmarks.md", baselines),
-    "redteam": ("docs/benchmarks.md", tricks),
+    "redteam": ("docs/trust.md", tricks),
+    "expectations": ("docs/trust.md", expectations),
 }
 """What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end NAME -->`, and what prints it."""
 

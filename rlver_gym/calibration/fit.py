@@ -60,6 +60,7 @@ def fit_relevance(data: Design) -> Relevance:
     slope = np.round(model.coef_[0] / spread, 3)
     intercept = round(float(model.intercept_[0] - (model.coef_[0] / spread) @ mean), 3)
     low, high, home = np.percentile(data.near_BN @ slope + intercept, _RARELY)
+    high, home = max(high, low + 0.01), max(home, low + 0.02)
     weights = {name: float(value) + 0.0 for name, value in zip(NEARNESS, slope, strict=True)}
     return Relevance(intercept=intercept, weights=weights, low=_rounded(low), high=_rounded(high), home=_rounded(home))
 

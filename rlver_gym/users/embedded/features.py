@@ -83,7 +83,7 @@ def _listen_english(text: str) -> Listened:
     heard = hear(text, "en")
     counts: dict[str, int] = {}
     for sentence in heard.sentences:
-        for act in sorted(sentence.acts):
+        for act in sorted(sentence.acts.keys() - {"question"}):  # counted by its mark
             counts[act] = counts.get(act, 0) + 1
     return Listened(
         length=heard.word_count * _CHARACTERS_PER_WORD,

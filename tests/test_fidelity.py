@@ -1,0 +1,131 @@
+"""The fidelity report: its statistics against numbers worked out by hand, and the command on a small set of own recordings."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rlver_gym.cli import app
+from rlver_gym.dialogue import Appraisal, Dialogue, Reason
+from rlver_gym.fidelity.checks import auc, correlation, spearman, within
+from rlver_gym.fidelity.left_out import halves
+from rlver_gym.fidelity.replay import Swap, replay, swapped
+from rlver_gym.fidelity.report import measured
+from rlver_gym.recordings import Recording, read_recordings
+from rlver_gym.users import EmbeddedUser, Scene
+
+DATA = Path(__file__).parent / "data" / "recordings_zh.jsonl"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("recordings")
+    shutil.copy(DATA, where / "judge__several.jsonl")
+    return where
+
+
+@pytest.fixture(scope="module")
+def recordings(folder: Path) -> list[Recording]:
+    return read_recordings(folder)
+
+
+class Remembers:
+    """A user that feels what the recording says; it is told by the words alone."""
+
+    kind, version = "remembers", "1"
+
+    def __init__(self, recordings: list[Recording], sign: int = 1) -> None:
+        self._changes = {
+            (one.persona.id, exchange.utterance): sign * exchange.change
+            for one in recordings
+            for exchange in one.exchanges
+        }
+
+    def open(self, scene: Scene, emotion: int) -> str:
+        return ""
+
+    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        change = self._changes.get((scene.persona.id, dialogue.utterance or ""), -10)
+        return Appraisal(change, "", (Reason("known", change, "known"),))
+
+    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+        return ""
+
+
+def test_within_takes_group_means_out() -> None:
+    a, b = np.array([1.0, 2, 11, 12]), np.array([2.0, 1, 2, 1])
+    group = np.array(["x", "x", "y", "y"])
+    assert within(a, b, group) == pytest.approx(-1)
+    assert correlation(a, b) == pytest.approx(-0.0995, abs=1e-3)
+    assert correlation(a, np.ones(4)) == 0
+
+
+def test_spearman_shares_ranks_of_ties() -> None:
+    assert spearman(np.array([1.0, 2, 3]), np.array([10.0, 20, 15])) == pytest.approx(0.5)
+    assert spearman(np.array([1.0, 1, 3]), np.array([1.0, 1, 9])) == pytest.approx(1)
+
+
+def test_auc_counts_ties_half() -> None:
+    assert auc([Swap(2, 1), Swap(1, 1), Swap(0, 1), Swap(5, -5)]) == pytest.approx(0.625)
+
+
+def test_a_user_that_feels_what_was_recorded_agrees_perfectly(recordings: list[Recording]) -> None:
+    user = Remembers(recordings)
+    for one in replay(lambda _: user, recordings):
+        assert one.final == one.recording.final
+        assert [heard.change for heard in one.heard] == [exchange.change for exchange in one.recording.exchanges]
+    checks = {check.name: check for check in measured("perfect", lambda _: user, recordings).checks}
+    assert checks["partial r"].value == pytest.approx(1)
+    assert checks["dialogue r within persona"].value == pytest.approx(1)
+    assert checks["swapped-reply AUC"].value > 0.5
+
+
+def test_a_user_that_feels_the_opposite_disagrees(recordings: list[Recording]) -> None:
+    user = Remembers(recordings, sign=-1)
+    checks = {check.name: check for check in measured("opposite", lambda _: user, recordings).checks}
+    assert checks["partial r"].value == pytest.approx(-1)
+    assert checks["dialogue r within persona"].value < -0.8
+
+
+def test_replay_never_shows_recorded_emotions(recordings: list[Recording]) -> None:
+    seen = []
+
+    class Spy(Remembers):
+        def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+            seen.extend((turn.appraisal.change, turn.emotion) for turn in dialogue.turns)
+            return Appraisal(1, "", (Reason("one", 1, ""),))
+
+    user = Spy([])
+    replay(lambda _: user, recordings)
+    swapped(lambda _: EmbeddedUser(), recordings)
+    assert seen
+    assert {change for change, _ in seen} == {1}
+
+
+def test_halves_are_seeded_and_share_nobody() -> None:
+    pairs = halves(("a", "b", "c", "d"), 5)
+    assert pairs == halves(("d", "c", "b", "a"), 5)
+    assert all(not set(one) & set(other) and len(one) == len(other) == 2 for one, other in pairs)
+
+
+def test_the_command_prints_checks_with_intervals_and_draws(folder: Path, tmp_path: Path) -> None:
+    figure = tmp_path / "figure.svg"
+    arguments = ["fidelity", str(folder), "--simulator", "", "--no-left-out"]
+    result = CliRunner().invoke(app, [*arguments, "--figure", str(figure)])
+    assert result.exit_code == 0, result.output
+    assert "turn-1 r within persona" in result.stdout
+    assert "0.94" in result.stdout
+    assert figure.read_text(encoding="utf-8").startswith("<svg")
+    sections = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert len(sections[0]["agents"]) >= 3
+    for _, value, low, high, _ in sections[0]["checks"]:
+        assert low <= value + 1e-9 or value <= high + 1e-9
+
+
+def test_a_missing_simulator_is_named(folder: Path) -> None:
+    result = CliRunner().invoke(app, ["fidelity", str(folder), "--simulator", "nobody"])
+    assert result.exit_code != 0
+    assert "nobody" in str(result.exception)
