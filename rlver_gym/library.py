@@ -71,7 +71,7 @@ class PersonaLibrary:
         index = parse_card(Index, read_yaml(self.folder / "index.yaml"), str(self.folder / "index.yaml"))
         if index.language != "en":
             raise CardError(
-                f"{self.folder / 'index.yaml'}: language: is {index.language!r}, but only 'en' is supported yet: the embedded user reads and speaks English. Write the cards in English."
+                f"{self.folder / 'index.yaml'}: language: is {index.language!r}, but only 'en' can be played yet: the embedded user appraises Chinese, but speaks English. Write the cards in English."
             )
         self._index = index
         self.pairings = {pairing.id: pairing for pairing in index.personas}

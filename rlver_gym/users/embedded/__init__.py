@@ -29,7 +29,7 @@ class EmbeddedUser:
         self._preset = preset
         known = self._weights or (shipped_weights() if preset else None)
         open_gates = "" if gated else "/ungated"
-        self.version = "1" if known is None else f"1/{known.hash}/{known.preset(preset)[0]}{open_gates}"
+        self.version = f"2{open_gates}" if known is None else f"2/{known.hash}/{known.preset(preset)[0]}{open_gates}"
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""
@@ -45,14 +45,15 @@ class EmbeddedUser:
         return Appraisal(change, speak.thought(scene, dialogue, reasons, change), reasons)
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
-        persona = scene.persona
-        weights = self._weights
+        persona, weights = scene.persona, self._weights
+        challenging = scene.card.difficulty == "challenging"
         if weights is None and persona.language == "zh":
             weights = shipped_weights()
         if weights is None or weights.language != persona.language:
-            return reasons_for(persona, emotion, dialogue, challenging=scene.card.difficulty == "challenging")
+            return reasons_for(persona, emotion, dialogue, challenging=challenging)
+        preset = weights.preset(self._preset)[1]
         return measured.reasons_for(
-            weights, weights.preset(self._preset)[1], persona, emotion, dialogue, gated=self._gated
+            weights, preset, persona, emotion, dialogue, challenging=challenging, gated=self._gated
         )
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:

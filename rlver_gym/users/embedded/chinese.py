@@ -9,10 +9,14 @@ from rlver_gym.users.embedded.lexicon import load_data
 
 _HAN = re.compile(r"[\u3400-\u9fff]+")
 _ANY = re.compile(r"\S")
-_NEGATION = r"(?<!不)(?<!别)(?<!没)(?<!不要)(?<!不是)(?<!没有)(?<!不会)(?<!不用)(?<!不必)(?<!不该)(?<!并非)(?<!不需要)"
+_NEGATION = (
+    r"(?<!不)(?<!别)(?<!没)(?<!不要)(?<!不是)(?<!没有)(?<!不会)(?<!不用)(?<!不必)(?<!不该)(?<!并非)(?<!不需要)(?<!难)"
+)
 _SENTENCE = re.compile(r"[^。！？!?…\n]+[。！？!?…]*[”’」』）)]*")
 _CLAUSE = re.compile(r"[^\s，。！？、：；,.!?:;“”‘’（）()…—《》「」]+")
-_NAME = re.compile(r"[王李张刘陈赵吴徐孙郭][\u4e00-\u9fff]|小[王李张刘陈赵吴徐孙郭明红丽芳强伟华军]")
+_NAME = re.compile(
+    r"(?<![一每几两这那])张[\u4e00-\u9fff]|[王李刘陈赵吴徐孙郭][\u4e00-\u9fff]|小[王李张刘陈赵吴徐孙郭明红丽芳强伟华军]"
+)
 """Surnames that hardly ever begin another word."""
 _GAP = "[^。！？!?\n]{0,8}?"
 

@@ -107,7 +107,14 @@ def worth(weights: dict[str, FeatureWeight], need: HiddenNeed, found: dict[str, 
 
 
 def reasons_for(
-    weights: Weights, preset: Preset, persona: Persona, emotion: int, dialogue: Dialogue, *, gated: bool = True
+    weights: Weights,
+    preset: Preset,
+    persona: Persona,
+    emotion: int,
+    dialogue: Dialogue,
+    *,
+    challenging: bool = False,
+    gated: bool = True,
 ) -> tuple[Reason, ...]:
     """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100].
 
@@ -115,22 +122,18 @@ def reasons_for(
     """
     listened, context, ledger = listen(dialogue.utterance or "", persona.language), told(persona, dialogue), Ledger()
     gate = gates(weights.relevance, listened, context) if gated else OPEN
+    warming = preset.gain * gate.all * (priors()["challenging"]["warming"] if challenging else 1.0)
     ledger.add("base", preset.base * (gate.base if preset.base > 0 else 1.0), "somebody talks with them")
     for name, points in sorted(
         worth(weights.features, persona.need, features(listened, context)).items(), key=lambda one: -abs(one[1])
     ):
-        points *= preset.gain * (gate.all * (_wear(name, context) if gated else 1.0) if points > 0 else 1.0)
+        points *= warming if points > 0 else preset.gain
         ledger.add(f"act:{name}" if name in ACT_IN_WORDS else name, points, _note(name, listened))
     if gated:
         _untrue(ledger, gate, listened, context)
     _temper(ledger, preset, persona, emotion, dialogue)
     settle(ledger, emotion)
     return tuple(ledger.reasons)
-
-
-def _wear(name: str, context: Told) -> float:
-    """What is said every turn wears off."""
-    return priors()["wear"] ** min(3, sum(name in one.counts for one in context.earlier[-3:]))
 
 
 def _note(name: str, listened: Listened) -> str:
