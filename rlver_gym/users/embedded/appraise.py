@@ -8,7 +8,7 @@ from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.emotion import MAX_CHANGE, moved
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded.gates import Gates, gates
-from rlver_gym.users.embedded.hear import Heard, Remembered, folded_text, hear, remember
+from rlver_gym.users.embedded.hear import Heard, Remembered, folded_text, hear, how_surely, remember
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.users.embedded.world import touched_keys, touches, world
@@ -136,33 +136,27 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     """
     heard, touch, rule = m.heard, m.gate.touch, m.w["touch"]
     empty = m.gate.stale | m.gate.foreign | _hollow(heard)
-    gains = [(m.w["told_back"][m.persona.need] * touch * m.believed, "told_back")]
-    for act, text in heard.acts.items():
-        points = m.w["acts"][m.persona.need].get(act, 0.0)
-        if points > 0 and not _only_in(act, heard, empty):
+    gains = [(m.w["told_back"][m.persona.need] * touch * m.believed, "told_back", "")]
+    for act, points in m.w["acts"][m.persona.need].items():
+        done = how_surely(act, heard, empty if points > 0 else frozenset())
+        if points > 0 and done.share:
             times = sum(act in before.acts for before in m.earlier)
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
-            gains.append((points * (meant + for_anyone) * m.believed, act))
-        elif points < 0 and not _quoted(act, heard, m.dialogue):
-            ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
+            gains.append((points * done.share * (meant + for_anyone) * m.believed, act, done.text))
+        elif points < 0 and done.share and not _quoted(act, heard, m.dialogue):
+            ledger.add(f"act:{act}", points * done.share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(done.text)}”")
     left = m.w["act_cap"]
-    for points, act in sorted(gains, reverse=True):
+    for points, act, text in sorted(gains, reverse=True):
         points = min(points, left)
         left -= points
-        taken_up = act == "told_back"
-        note = "took up what they had told" if taken_up else f"{ACT_IN_WORDS[act]}: “{quote(heard.acts[act])}”"
+        note = f"{ACT_IN_WORDS[act]}: “{quote(text)}”" if text else "took up what they had told"
         ledger.add(f"act:{act}", points, note)
 
 
 def _hollow(heard: Heard) -> frozenset[int]:
     """Numbers of the sentences that one says to anyone, or that are no sentences: what they say of feelings is not meant."""
     return frozenset(number for number, one in enumerate(heard.sentences) if "cliche" in one.acts or not one.fluent)
-
-
-def _only_in(act: str, heard: Heard, sentences: frozenset[int]) -> bool:
-    """Whether an act is done in none but these sentences."""
-    return all(act not in one.acts or number in sentences for number, one in enumerate(heard.sentences))
 
 
 def _stage(ledger: Ledger, m: Moment) -> None:

@@ -32,7 +32,7 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
     return Gates(
-        touch=_touch(w, heard, earlier, theirs, quoted),
+        touch=_touch(w, world, heard, earlier, theirs, quoted) * _belonging(w, world, heard, theirs),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
@@ -66,19 +66,26 @@ def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bo
 
 
 def _touch(
-    w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int]
+    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int]
 ) -> float:
-    """Words of theirs that it takes up: a fresh one counts whole, one in a quotation or one taken up before less; 1 from `full_at` on."""
+    """Words of their story that it takes up, the rarer the better: a fresh one counts whole, one in a quotation, one taken up before or one not yet told less."""
     if heard.function_share < 0.25:
         return 0.0
     rule = w["touch"]
-    common = heard.content & theirs
+    common = heard.content & (world.story | theirs)
     fresh = common.difference(*(before.content for before in earlier))
     spoken = [(number, one.content) for number, one in enumerate(heard.sentences) if one.fluent]
     own = fresh.intersection(frozenset().union(*(about for number, about in spoken if number not in quoted)))
     given_back = fresh.intersection(frozenset().union(*(about for number, about in spoken if number in quoted))) - own
-    again = min(rule["again_most"], rule["again"] * len(common - fresh))
-    return min(1.0, (len(own) + w["quote"]["share"] * len(given_back) + again) / rule["full_at"])
+    again = min(rule["again_most"], rule["again"] * world.weight(common - fresh))
+    taken_up = world.weight(own & theirs) + rule["untold"] * world.weight(own - theirs)
+    return min(1.0, (taken_up + w["quote"]["share"] * world.weight(given_back) + again) / rule["full_at"])
+
+
+def _belonging(w: dict[str, Any], world: World, heard: Heard, theirs: frozenset[str]) -> float:
+    """How much of what it speaks of, weighed by rarity, is of their story: 0 for somebody else's, 1 from `all` on."""
+    spoken_of = world.weight(heard.content)
+    return _ramp(world.weight(heard.content & (world.story | theirs)) / spoken_of, w["belonging"]) if spoken_of else 0.0
 
 
 def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.lexicon import lexicon
 from rlver_gym.words import FUNCTION_WORDS, content, content_of, sentences, stem, words
 
@@ -13,6 +14,10 @@ _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
 _MARK = re.compile(r"\d[.)]|\n[ \t]*[-*•–#]")
 _PAUSE = re.compile(r"[,;:–—()-]")
 _OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
+_CLEAR = 0.5
+"""An act done as surely as this is done."""
+_PHRASE = 0.5
+"""How surely a phrase of the lexicon does its act, at least."""
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
     **dict.fromkeys(("i", "me", "you", "myself", "yourself"), "you"),
@@ -34,6 +39,8 @@ class HeardSentence(NamedTuple):
     """Capitalised words that do not only begin the sentence, lower-case."""
     fluent: bool
     """Whether it reads like language rather than a string of keywords."""
+    sure: dict[str, float]
+    """How surely it does each act, in (0.1, 1]."""
 
 
 class Heard(NamedTuple):
@@ -52,6 +59,13 @@ class Heard(NamedTuple):
     """Distinct share of its 4-grams, in [0, 1]: 1 unless it repeats itself."""
     list_items: int
     questions: int
+
+
+class Done(NamedTuple):
+    """How surely an utterance does an act, in [0, 1], and the sentence that does it most."""
+
+    share: float
+    text: str
 
 
 class Remembered(NamedTuple):
@@ -77,9 +91,8 @@ def hear(text: str, language: str = "en") -> Heard:
     """The utterance in pieces."""
     parts = sentences(text)
     by_sentence = [words(part) for part in parts]
-    heard = tuple(
-        _sentence(part, spoken, language) for part, spoken in dict(zip(parts, by_sentence, strict=True)).items()
-    )
+    distinct = list(dict(zip(parts, by_sentence, strict=True)).items())
+    heard = _with_the_ear([_sentence(part, spoken, language) for part, spoken in distinct], language)
     spoken = tuple(word for part in by_sentence for word in part)
     acts: dict[str, str] = {}
     for sentence in heard:
@@ -97,6 +110,18 @@ def hear(text: str, language: str = "en") -> Heard:
         list_items=_list_items(text),
         questions=text.count("?"),
     )
+
+
+def how_surely(act: str, heard: Heard, without: frozenset[int]) -> Done:
+    """How surely an utterance does an act, some sentences left out: any of the others may do it."""
+    fails, most, text = 1.0, 0.0, ""
+    for number, one in enumerate(heard.sentences):
+        share = one.sure.get(act, 0.0)
+        if share and number not in without:
+            fails *= 1 - share
+            if share > most:
+                most, text = share, one.text
+    return Done(1 - fails, text)
 
 
 def _list_items(text: str) -> int:
@@ -118,8 +143,28 @@ def _sentence(text: str, spoken: tuple[str, ...], language: str) -> HeardSentenc
         content=content_of(spoken),
         acts=acts,
         names=frozenset(name.lower() for name in _NAME.findall(text)),
-        fluent=_is_fluent(text, spoken),
+        fluent=bool(spoken) and _is_fluent(text, spoken),
+        sure={},
     )
+
+
+def _with_the_ear(heard: list[HeardSentence], language: str) -> tuple[HeardSentence, ...]:
+    """The sentences with what they do by the ear: it listens to all of them together, and to keywords not at all."""
+    listening = ear(language)
+    fluent = [one for one in heard if one.fluent]
+    evidence = [listening.evidence(one.stems, _ending(one.acts), one.acts) for one in fluent]
+    for one, sure in zip(fluent, listening.sureness(evidence), strict=True):
+        one.sure.update(sure)
+        for act in one.acts:
+            one.sure[act] = max(_PHRASE, one.sure.get(act, 0.0))
+        for act, share in sure.items():
+            if share >= _CLEAR and act not in one.acts:
+                one.acts[act] = " ".join(one.stems)
+    return tuple(heard)
+
+
+def _ending(acts: dict[str, str]) -> str:
+    return "?" if "question" in acts else "."
 
 
 def _is_fluent(text: str, spoken: tuple[str, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlver_gym.anchors import AnchorIndex, Touch
 from rlver_gym.persona import Persona, Situation
@@ -11,26 +11,50 @@ from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
 
 
+class Rarity(NamedTuple):
+    """How much stems say about which story they belong to, in hundredths of a nat."""
+
+    of: dict[str, int]
+    rare: int
+    """That of a stem that is known from one story at most."""
+
+
+@lru_cache(maxsize=4)
+def rarity(language: str) -> Rarity:
+    """The shipped counts of a language."""
+    data = load_data(f"stories_{language}.json")
+    return Rarity({stem: int(weight) for weight, stems in data["weights"].items() for stem in stems.split()}, data["rare"])
+
+
 class World:
     """The story of one situation, ready to be looked up."""
 
     def __init__(self, situation: Situation, language: str) -> None:
         """Compile the situation."""
-        texts = list(_texts(situation.model_dump()))
+        texts = list(texts_of(situation.model_dump()))
         self.anchors = AnchorIndex(situation)
-        self.vocabulary = frozenset().union(*map(content, texts)) | everyday(language)
+        self.story = frozenset().union(*map(content, texts))
+        self.vocabulary = self.story | everyday(language)
+        self._rarity = rarity(language)
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
 
 
-def _texts(value: Any) -> Iterator[str]:
+    def weight(self, stems: frozenset[str]) -> int:
+        """How much some stems together say about which story they belong to, in hundredths of a nat."""
+        rarity_of, rare = self._rarity
+        return sum([rarity_of.get(stem, rare) for stem in stems])
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text in a dump of a card."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for part in value.values():
-            yield from _texts(part)
+            yield from texts_of(part)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _texts(part)
+            yield from texts_of(part)
 
 
 _CALENDAR = frozenset(
