@@ -32,6 +32,8 @@ ACT_OF_ANCHOR = {
     "deeds": "praise", "wrongs": "side", "motives": "motives", "options": "advice", "other_side": "other_side",
     "insights": "reflect_prompt", "unspoken": "reflect_feeling",
 }  # fmt: skip
+ALSO = {"blame": frozenset({"blame", "insult"})}
+"""Acts that are learned together."""
 STRENGTH = 0.5
 """Inverse of the penalty on large weights."""
 SMALLEST = 13
@@ -78,7 +80,7 @@ def fitted(examples: list[Example]) -> dict[str, Any]:
     names = table.get_feature_names_out()
     bias, weights = {}, {}
     for act in ACTS:
-        does = np.array([act in one.acts for one in split])
+        does = np.array([bool(one.acts & ALSO.get(act, frozenset({act}))) for one in split])
         model = LogisticRegression(C=STRENGTH, solver="liblinear", max_iter=500, random_state=0).fit(seen, does)
         bias[act] = round(100 * float(model.intercept_[0]))
         weights[act] = by_size(names, np.round(100 * model.coef_[0]).astype(int))

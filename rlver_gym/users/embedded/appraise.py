@@ -98,6 +98,7 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
         text = heard.sentences[min(gate.foreign)].text
         points = max(w["foreign"]["most"], w["foreign"]["points"] * len(gate.foreign))
         ledger.add("foreign", points, f"spoke of things that are not theirs: “{quote(text)}”")
+    ledger.add("elsewhere", w["elsewhere"]["points"] * gate.elsewhere, "little of it was about them")
     strangers = sorted(gate.strangers - {m.persona.person.name.lower()})
     if strangers:
         points = max(w["strangers"]["most"], w["strangers"]["points"] * len(strangers))
@@ -122,10 +123,13 @@ def _anchors(ledger: Ledger, m: Moment) -> None:
 
 
 def _worth(m: Moment, touch: Touch) -> float:
-    """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation."""
-    framed = 1.0 if m.heard.acts.keys() & set(m.w["frames"][touch.kind]) else m.w["unframed"]
+    """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation, none in a formula."""
+    if "cliche" in m.heard.sentences[touch.sentence].acts:
+        return 0.0
+    framed = max(how_surely(act, m.heard, frozenset()).share for act in m.w["frames"][touch.kind])
     quoted = m.w["quote"]["share"] if touch.sentence in m.gate.quoted else 1.0
-    return m.w["anchors"][m.persona.need][touch.kind] * framed * quoted
+    mentioned = m.w["unframed"] + (1 - m.w["unframed"]) * framed
+    return m.w["anchors"][m.persona.need][touch.kind] * mentioned * quoted
 
 
 def _acts(ledger: Ledger, m: Moment) -> None:
@@ -162,7 +166,7 @@ def _hollow(heard: Heard) -> frozenset[int]:
 def _stage(ledger: Ledger, m: Moment) -> None:
     """What fits the beginning of a talk: questions do, solutions do not (good human support asks first and suggests later)."""
     turn, acts = len(m.earlier), m.heard.acts.keys()
-    if turn < m.w["asked_first"]["turns"] and acts & {"question", "invite"}:
+    if turn < m.w["asked_first"]["turns"] and acts & {"open_question", "invite"}:
         ledger.add("asked_first", m.w["asked_first"]["points"], "wanted to know more before saying much")
     if turn < m.w["too_soon"]["turns"] and "advice" in acts and m.persona.need != "practical_advice":
         ledger.add("too_soon", m.w["too_soon"]["points"], "had a solution before hearing the story")
@@ -171,19 +175,20 @@ def _stage(ledger: Ledger, m: Moment) -> None:
 def _quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
     """Whether the words that make an unwelcome act are the person's own, given back."""
     phrases = [one.acts[act] for one in heard.sentences if act in one.acts]
-    return all(" " in phrase and any(phrase in folded_text(line) for line in dialogue.user_lines) for phrase in phrases)
+    return bool(phrases) and all(" " in phrase and any(phrase in folded_text(line) for line in dialogue.user_lines) for phrase in phrases)
 
 
 def _bad_acts(ledger: Ledger, m: Moment) -> None:
     """What nobody wants; more of it, and again, costs more."""
     relief, heard = m.w["relief"].get(m.persona.need, {}), m.heard
     for act, points in m.w["bad_acts"].items():
-        if act not in heard.acts or _quoted(act, heard, m.dialogue):
+        done = how_surely(act, heard, frozenset())
+        if done.share < m.w["bad_from"] or _quoted(act, heard, m.dialogue):
             continue
-        count = min(3, sum(act in sentence.acts for sentence in heard.sentences))
+        count = max(1, min(3, sum(act in sentence.acts for sentence in heard.sentences)))
         again = 1.25 if any(act in before.acts for before in m.earlier) else 1.0
-        points *= relief.get(act, 1.0) * (1 + 0.5 * (count - 1)) * again
-        ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(heard.acts[act])}”")
+        points *= relief.get(act, 1.0) * (1 + 0.5 * (count - 1)) * again * done.share
+        ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(done.text)}”")
 
 
 def _shape(ledger: Ledger, m: Moment) -> None:

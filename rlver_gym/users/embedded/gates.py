@@ -12,6 +12,8 @@ class Gates(NamedTuple):
 
     touch: float
     """How much it takes up of what this person told and the agent had not taken up before."""
+    elsewhere: float
+    """How much of it, and how much at all, is about something else than their story."""
     own_words: float
     """0 when it only gives the person's words back."""
     novelty: float
@@ -31,8 +33,11 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     known, theirs = said_so_far(dialogue.user_lines)
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
+    spoken_of = world.weight(heard.content)
+    theirs_share = world.weight(heard.content & (world.story | theirs)) / spoken_of if spoken_of else 0.0
     return Gates(
-        touch=_touch(w, world, heard, earlier, theirs, quoted) * _belonging(w, world, heard, theirs),
+        touch=_touch(w, world, heard, earlier, theirs, quoted) * _ramp(theirs_share, w["belonging"]),
+        elsewhere=(1 - _ramp(theirs_share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
@@ -80,12 +85,6 @@ def _touch(
     again = min(rule["again_most"], rule["again"] * world.weight(common - fresh))
     taken_up = world.weight(own & theirs) + rule["untold"] * world.weight(own - theirs)
     return min(1.0, (taken_up + w["quote"]["share"] * world.weight(given_back) + again) / rule["full_at"])
-
-
-def _belonging(w: dict[str, Any], world: World, heard: Heard, theirs: frozenset[str]) -> float:
-    """How much of what it speaks of, weighed by rarity, is of their story: 0 for somebody else's, 1 from `all` on."""
-    spoken_of = world.weight(heard.content)
-    return _ramp(world.weight(heard.content & (world.story | theirs)) / spoken_of, w["belonging"]) if spoken_of else 0.0
 
 
 def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:

@@ -153,10 +153,12 @@ def _with_the_ear(heard: list[HeardSentence], language: str) -> tuple[HeardSente
     listening = ear(language)
     fluent = [one for one in heard if one.fluent]
     evidence = [listening.evidence(one.stems, _ending(one.acts), one.acts) for one in fluent]
+    for one in heard:
+        one.sure.update(dict.fromkeys(one.acts, 1.0))
     for one, sure in zip(fluent, listening.sureness(evidence), strict=True):
         one.sure.update(sure)
         for act in one.acts:
-            one.sure[act] = max(_PHRASE, one.sure.get(act, 0.0))
+            one.sure[act] = max(_PHRASE, one.sure.get(act, 0.0)) if act in listening.acts else 1.0
         for act, share in sure.items():
             if share >= _CLEAR and act not in one.acts:
                 one.acts[act] = " ".join(one.stems)

@@ -15,15 +15,15 @@ class Rarity(NamedTuple):
     """How much stems say about which story they belong to, in hundredths of a nat."""
 
     of: dict[str, int]
-    rare: int
-    """That of a stem that is known from one story at most."""
+    unknown: int
+    """That of a stem that no known story has."""
 
 
 @lru_cache(maxsize=4)
 def rarity(language: str) -> Rarity:
     """The shipped counts of a language."""
     data = load_data(f"stories_{language}.json")
-    return Rarity({stem: int(weight) for weight, stems in data["weights"].items() for stem in stems.split()}, data["rare"])
+    return Rarity({stem: int(weight) for weight, stems in data["weights"].items() for stem in stems.split()}, data["unknown"])
 
 
 class World:
@@ -41,8 +41,8 @@ class World:
 
     def weight(self, stems: frozenset[str]) -> int:
         """How much some stems together say about which story they belong to, in hundredths of a nat."""
-        rarity_of, rare = self._rarity
-        return sum([rarity_of.get(stem, rare) for stem in stems])
+        rarity_of, unknown = self._rarity
+        return sum([rarity_of.get(stem, unknown) for stem in stems])
 
 
 def texts_of(value: Any) -> Iterator[str]:
