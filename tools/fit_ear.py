@@ -9,6 +9,7 @@ situations, whose kind says what they do. Nobody of the test half, and no test p
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from rlver_gym.library import library
-from rlver_gym.users.embedded.ear import features
+from rlver_gym.users.embedded.ear import about, marked
 from rlver_gym.users.embedded.lexicon import lexicon
 from rlver_gym.words import sentences, stems
 
@@ -66,9 +67,8 @@ def of_anchors() -> Iterator[Example]:
 def looked_at(text: str) -> Counter[str]:
     """The features of a sentence, pairs of stems joined by a space."""
     spoken = stems(text)
-    ending = "?" if text.rstrip("\"'”’) ").endswith("?") else "."
-    found = features(spoken, ending, lexicon("en").acts(spoken))
-    return Counter(" ".join(one) if isinstance(one, tuple) else one for one in found)
+    line = marked(spoken, "?" if text.rstrip("\"'”’) ").endswith("?") else ".")
+    return Counter([*line, *map(" ".join, pairwise(line)), *about(spoken, lexicon("en").acts(spoken))])
 
 
 def fitted(examples: list[Example]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def fitted(examples: list[Example]) -> dict[str, Any]:
         model = LogisticRegression(C=STRENGTH, solver="liblinear", max_iter=500, random_state=0).fit(seen, does)
         bias[act] = round(100 * float(model.intercept_[0]))
         weights[act] = by_size(names, np.round(100 * model.coef_[0]).astype(int))
-    return {"about": about(len(split)), "bias": bias, "weights": weights}
+    return {"about": provenance(len(split)), "bias": bias, "weights": weights}
 
 
 def by_size(names: np.ndarray, weights: np.ndarray) -> dict[str, str]:
@@ -96,7 +96,7 @@ def by_size(names: np.ndarray, weights: np.ndarray) -> dict[str, str]:
     return {str(weight): ", ".join(sorted(groups[weight])) for weight in sorted(groups, reverse=True)}
 
 
-def about(count: int) -> str:
+def provenance(count: int) -> str:
     """Where the numbers come from."""
     return (
         f"Logistic regression on {count} sentences written for this project (tests/data/expectations_en.jsonl, dev half; anchors of the train and demo situations), "

@@ -8,7 +8,7 @@ from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.emotion import MAX_CHANGE, moved
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded.gates import Gates, gates
-from rlver_gym.users.embedded.hear import Heard, Remembered, folded_text, hear, how_surely, remember
+from rlver_gym.users.embedded.hear import Done, Heard, Remembered, done_by, folded_text, hear, remember
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.users.embedded.world import touched_keys, touches, world
@@ -33,6 +33,8 @@ class Moment(NamedTuple):
     heard: Heard
     earlier: tuple[Remembered, ...]
     gate: Gates
+    done: dict[str, Done]
+    """What the utterance does, act by act."""
     warming: float
     """What every gain is multiplied by: 1 unless the user is challenging, or something in the utterance hurts."""
 
@@ -55,7 +57,7 @@ def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challengi
         hurts = any(act in heard.acts and not _quoted(act, heard, dialogue) for act in _HURTING)
         warming = (w["challenging"]["warming"] if challenging else 1.0) * (w["beside_a_hurt"] if hurts else 1.0)
         gate = gates(w, world(persona), heard, earlier, dialogue)
-        _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, warming))
+        _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, done_by(heard), warming))
     else:
         _not_language(ledger, w, heard)
     _temper(ledger, w, persona, emotion, dialogue)
@@ -126,7 +128,7 @@ def _worth(m: Moment, touch: Touch) -> float:
     """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation, none in a formula."""
     if "cliche" in m.heard.sentences[touch.sentence].acts:
         return 0.0
-    framed = max(how_surely(act, m.heard, frozenset()).share for act in m.w["frames"][touch.kind])
+    framed = max((m.done[act].share for act in m.w["frames"][touch.kind] if act in m.done), default=0.0)
     quoted = m.w["quote"]["share"] if touch.sentence in m.gate.quoted else 1.0
     mentioned = m.w["unframed"] + (1 - m.w["unframed"]) * framed
     return m.w["anchors"][m.persona.need][touch.kind] * mentioned * quoted
@@ -141,14 +143,17 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     heard, touch, rule = m.heard, m.gate.touch, m.w["touch"]
     empty = m.gate.stale | m.gate.foreign | _hollow(heard)
     gains = [(m.w["told_back"][m.persona.need] * touch * m.believed, "told_back", "")]
+    meant_done = done_by(heard, empty) if empty else m.done
     for act, points in m.w["acts"][m.persona.need].items():
-        done = how_surely(act, heard, empty if points > 0 else frozenset())
-        if points > 0 and done.share:
+        done = (meant_done if points > 0 else m.done).get(act)
+        if done is None:
+            continue
+        if points > 0:
             times = sum(act in before.acts for before in m.earlier)
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
             gains.append((points * done.share * (meant + for_anyone) * m.believed, act, done.text))
-        elif points < 0 and done.share and not _quoted(act, heard, m.dialogue):
+        elif points < 0 and not _quoted(act, heard, m.dialogue):
             ledger.add(f"act:{act}", points * done.share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(done.text)}”")
     left = m.w["act_cap"]
     for points, act, text in sorted(gains, reverse=True):
@@ -182,8 +187,8 @@ def _bad_acts(ledger: Ledger, m: Moment) -> None:
     """What nobody wants; more of it, and again, costs more."""
     relief, heard = m.w["relief"].get(m.persona.need, {}), m.heard
     for act, points in m.w["bad_acts"].items():
-        done = how_surely(act, heard, frozenset())
-        if done.share < m.w["bad_from"] or _quoted(act, heard, m.dialogue):
+        done = m.done.get(act)
+        if done is None or done.share < m.w["bad_from"] or _quoted(act, heard, m.dialogue):
             continue
         count = max(1, min(3, sum(act in sentence.acts for sentence in heard.sentences)))
         again = 1.25 if any(act in before.acts for before in m.earlier) else 1.0

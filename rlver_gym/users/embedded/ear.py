@@ -7,37 +7,43 @@ import math
 import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import pairwise
 from typing import Any
 
 from rlver_gym.users.embedded.lexicon import load_data
 
-_HUNDREDTHS = 100
-"""Weights are hundredths of a logit."""
-_LANE = 64
-"""All acts are added up at once: one big whole number holds a lane of so many bits for each."""
+_LANE = 32
+"""All acts are added up at once: one whole number holds a lane of so many bits for each."""
+_ZERO = 1 << _LANE - 1
+_LONGEST = 60
+"""Words of a sentence that are listened to. Longer than any that is followed; it keeps the lanes apart."""
+_MOST = 1_000
+"""Sentences that are listened to."""
 _FAINT = -200
-"""Below this an act is not heard at all: a sureness of 0.12."""
+"""Evidence in hundredths of a logit below which an act is not heard at all: a sureness of 0.12."""
 _CONTEXT = 2
 """A sentence counts this many times the mean of its utterance: what is said before and after tells what it does."""
 
 
-def features(stems: Sequence[str], ending: str, phrases: Iterable[str]) -> list[str | tuple[str, str]]:
-    """What the model looks at: stems, pairs of neighbours, beginning and ending ("?" or "."), length, and the acts whose phrases were found."""
-    marked = ("^", *stems, ending)
-    length = f"<{min(6, len(stems) // 4)}>"
-    return [*marked, *zip(marked, marked[1:], strict=False), length, *(f"<{act}>" for act in phrases)]
+def marked(stems: Sequence[str], ending: str) -> tuple[str, ...]:
+    """The stems between "^" and an ending, "?" or "."; the model looks at each of them and at each pair of neighbours."""
+    return ("^", *stems[:_LONGEST], ending)
+
+
+def about(stems: Sequence[str], phrases: Iterable[str]) -> list[str]:
+    """What else the model looks at: the length in fours of words, and the acts whose phrases were found."""
+    return [f"<{min(6, len(stems) // 4)}>", *map("<{}>".format, phrases)]
 
 
 class Ear:
     """A fitted model, ready to listen."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        """`data`: the file's "bias" by act and "weights" by act and size; see its "about"."""
+        """`data`: the file's "bias" by act, and "weights" by act and size; see its "about"."""
         self.acts = tuple(data["bias"])
         self._bias = sum(bias << _LANE * lane for lane, bias in enumerate(data["bias"].values()))
-        self._lift = sum(1 << _LANE * lane + _LANE - 1 for lane in range(len(self.acts)))
-        self._lanes = struct.Struct(f"<{len(self.acts)}Q")
+        self._lift = sum(_ZERO << _LANE * lane for lane in range(len(self.acts)))
+        self._lanes = struct.Struct(f"<{len(self.acts)}I")
         self._weights: dict[str | tuple[str, ...], int] = {}
         for lane, act in enumerate(self.acts):
             for weight, found in data["weights"][act].items():
@@ -47,34 +53,30 @@ class Ear:
 
     def evidence(self, stems: Sequence[str], ending: str, phrases: Iterable[str]) -> int:
         """The evidence of a sentence for all acts, packed."""
-        return self._bias + sum(map(self._weights.get, features(stems, ending, phrases), repeat(0)))
+        found, spoken = self._weights.get, marked(stems, ending)
+        total = sum(filter(None, map(found, spoken)), self._bias)
+        total = sum(filter(None, map(found, pairwise(spoken))), total)
+        return sum(filter(None, map(found, about(stems, phrases))), total)
 
-    def sureness(self, evidence: list[int]) -> list[dict[str, float]]:
+    def sureness(self, evidence: Sequence[int]) -> list[dict[str, float]]:
         """How surely each sentence of an utterance does each act, in (0.1, 1]; acts that are not heard are left out."""
-        together = sum(evidence)
+        evidence = evidence[:_MOST]
         scale = len(evidence) * (_CONTEXT + 1)
+        together, faint = sum(evidence, self._lift), _ZERO + _FAINT * scale
         heard = []
         for one in evidence:
-            lanes = self._lanes.unpack(
-                (_CONTEXT * len(evidence) * one + together + self._lift).to_bytes(self._lanes.size, "little")
-            )
+            packed = _CONTEXT * len(evidence) * one + together
+            lanes = self._lanes.unpack(packed.to_bytes(self._lanes.size, "little"))
             heard.append(
-                {
-                    act: _sure((lane - _ZERO) // scale)
-                    for act, lane in zip(self.acts, lanes, strict=True)
-                    if lane > _ZERO + _FAINT * scale
-                }
+                {act: _sure((lane - _ZERO) // scale) for act, lane in zip(self.acts, lanes, strict=True) if lane > faint}
             )
         return heard
 
 
-_ZERO = 1 << _LANE - 1
-
-
 @lru_cache(maxsize=2_048)
 def _sure(evidence: int) -> float:
-    """A logit in hundredths as a probability with two decimals."""
-    return round(1 / (1 + math.exp(-max(-500, min(500, evidence)) / _HUNDREDTHS)), 2)
+    """Hundredths of a logit as a probability with two decimals."""
+    return round(1 / (1 + math.exp(-max(-500, min(500, evidence)) / 100)), 2)
 
 
 @lru_cache(maxsize=4)

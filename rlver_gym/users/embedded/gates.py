@@ -33,11 +33,12 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     known, theirs = said_so_far(dialogue.user_lines)
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
+    common = (heard.content & world.story) | (heard.content & theirs)
     spoken_of = world.weight(heard.content)
-    theirs_share = world.weight(heard.content & (world.story | theirs)) / spoken_of if spoken_of else 0.0
+    share = world.weight(common) / spoken_of if spoken_of else 0.0
     return Gates(
-        touch=_touch(w, world, heard, earlier, theirs, quoted) * _ramp(theirs_share, w["belonging"]),
-        elsewhere=(1 - _ramp(theirs_share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
+        touch=_touch(w, world, heard, earlier, common, theirs, quoted) * _ramp(share, w["belonging"]),
+        elsewhere=(1 - _ramp(share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
@@ -71,20 +72,27 @@ def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bo
 
 
 def _touch(
-    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int]
-) -> float:
-    """Words of their story that it takes up, the rarer the better: a fresh one counts whole, one in a quotation, one taken up before or one not yet told less."""
+    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...],
+    common: frozenset[str], theirs: frozenset[str], quoted: frozenset[int],
+) -> float:  # fmt: skip
+    """Words of their story that it takes up, the rarer the better: a fresh one counts whole, one in a quotation, taken up before or not yet told less."""
     if heard.function_share < 0.25:
         return 0.0
     rule = w["touch"]
-    common = heard.content & (world.story | theirs)
     fresh = common.difference(*(before.content for before in earlier))
-    spoken = [(number, one.content) for number, one in enumerate(heard.sentences) if one.fluent]
-    own = fresh.intersection(frozenset().union(*(about for number, about in spoken if number not in quoted)))
-    given_back = fresh.intersection(frozenset().union(*(about for number, about in spoken if number in quoted))) - own
+    own = fresh.intersection(_spoken(heard, quoted, quotations=False))
     again = min(rule["again_most"], rule["again"] * world.weight(common - fresh))
     taken_up = world.weight(own & theirs) + rule["untold"] * world.weight(own - theirs)
-    return min(1.0, (taken_up + w["quote"]["share"] * world.weight(given_back) + again) / rule["full_at"])
+    if quoted:
+        taken_up += w["quote"]["share"] * world.weight(fresh.intersection(_spoken(heard, quoted, quotations=True)) - own)
+    return min(1.0, (taken_up + again) / rule["full_at"])
+
+
+def _spoken(heard: Heard, quoted: frozenset[int], *, quotations: bool) -> frozenset[str]:
+    """What the fluent sentences are about, quotations or the others."""
+    return frozenset().union(
+        *(one.content for number, one in enumerate(heard.sentences) if one.fluent and (number in quoted) is quotations)
+    )
 
 
 def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:

@@ -65,6 +65,8 @@ class Done(NamedTuple):
     """How surely an utterance does an act, in [0, 1], and the sentence that does it most."""
 
     share: float
+    most: float
+    """How surely that sentence does it."""
     text: str
 
 
@@ -112,16 +114,19 @@ def hear(text: str, language: str = "en") -> Heard:
     )
 
 
-def how_surely(act: str, heard: Heard, without: frozenset[int]) -> Done:
-    """How surely an utterance does an act, some sentences left out: any of the others may do it."""
-    fails, most, text = 1.0, 0.0, ""
+def done_by(heard: Heard, without: frozenset[int] = frozenset()) -> dict[str, Done]:
+    """How surely an utterance does each act, some sentences left out: any of the others may do it."""
+    found: dict[str, Done] = {}
     for number, one in enumerate(heard.sentences):
-        share = one.sure.get(act, 0.0)
-        if share and number not in without:
-            fails *= 1 - share
-            if share > most:
-                most, text = share, one.text
-    return Done(1 - fails, text)
+        if number not in without:
+            for act, share in one.sure.items():
+                before = found.get(act)
+                if before is None:
+                    found[act] = Done(share, share, one.text)
+                else:
+                    text = one.text if share > before.most else before.text
+                    found[act] = Done(1 - (1 - before.share) * (1 - share), max(share, before.most), text)
+    return found
 
 
 def _list_items(text: str) -> int:
