@@ -26,8 +26,7 @@ ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "ear_en.json"
 ACTS = (
-    "reflect_feeling", "validate", "side", "praise", "invite", "motives", "other_side", "reflect_prompt", "advice",
-    "cliche", "minimise", "blame", "hedge", "command",
+    "reflect_feeling", "validate", "side", "praise", "invite", "motives", "other_side", "reflect_prompt", "advice", "cliche", "blame",
 )  # fmt: skip
 ACT_OF_ANCHOR = {
     "deeds": "praise", "wrongs": "side", "motives": "motives", "options": "advice", "other_side": "other_side",
@@ -37,7 +36,7 @@ ALSO = {"blame": frozenset({"blame", "insult"})}
 """Acts that are learned together."""
 STRENGTH = 0.5
 """Inverse of the penalty on large weights."""
-SMALLEST = 13
+SMALLEST = 20
 """Weights below so many hundredths are dropped."""
 
 

@@ -34,7 +34,7 @@ class HeardSentence(NamedTuple):
     stems: tuple[str, ...]
     content: frozenset[str]
     acts: dict[str, str]
-    """Each act with the phrase that did it, as stems."""
+    """Each act with the phrase that did it, as stems; empty when the ear alone heard it."""
     names: frozenset[str]
     """Capitalised words that do not only begin the sentence, lower-case."""
     fluent: bool
@@ -166,7 +166,7 @@ def _with_the_ear(heard: list[HeardSentence], language: str) -> tuple[HeardSente
             one.sure[act] = max(_PHRASE, one.sure.get(act, 0.0)) if act in listening.acts else 1.0
         for act, share in sure.items():
             if share >= _CLEAR and act not in one.acts:
-                one.acts[act] = " ".join(one.stems)
+                one.acts[act] = ""
     return tuple(heard)
 
 
