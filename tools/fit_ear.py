@@ -18,8 +18,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from rlver_gym.library import library
-from rlver_gym.users.embedded.ear import about, marked
-from rlver_gym.users.embedded.lexicon import lexicon
+from rlver_gym.users.embedded.ear import marked
 from rlver_gym.words import sentences, stems
 
 ROOT = Path(__file__).parent.parent
@@ -65,9 +64,8 @@ def of_anchors() -> Iterator[Example]:
 
 def looked_at(text: str) -> Counter[str]:
     """The features of a sentence, pairs of stems joined by a space."""
-    spoken = stems(text)
-    line = marked(spoken, "?" if text.rstrip("\"'”’) ").endswith("?") else ".")
-    return Counter([*line, *map(" ".join, pairwise(line)), *about(spoken, lexicon("en").acts(spoken))])
+    line = marked(stems(text), "?" if text.rstrip("\"'”’) ").endswith("?") else ".")
+    return Counter([*line, *map(" ".join, pairwise(line))])
 
 
 def fitted(examples: list[Example]) -> dict[str, Any]:
@@ -99,8 +97,8 @@ def provenance(count: int) -> str:
     """Where the numbers come from."""
     return (
         f"Logistic regression on {count} sentences written for this project (tests/data/expectations_en.jsonl, dev half; anchors of the train and demo situations), "
-        f"penalty {STRENGTH}, weights in hundredths of a logit, those below {SMALLEST} dropped. Features: stems, neighbours, '^' the beginning, '?' or '.' the ending, "
-        "'<3>' the length in fours of words, '<praise>' that a phrase of the lexicon was found. Written by tools/fit_ear.py."
+        f"penalty {STRENGTH}, weights in hundredths of a logit, those below {SMALLEST} dropped. Features: stems and pairs of neighbours; '^' is the beginning, "
+        "'?' or '.' the ending. Written by tools/fit_ear.py."
     )
 
 

@@ -5,9 +5,9 @@ Most kind replies imply what they do: "Nine pages, your own evenings." is credit
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from rlver_gym.users.embedded.lexicon import load_data
@@ -30,11 +30,6 @@ def marked(stems: Sequence[str], ending: str) -> tuple[str, ...]:
     return ("^", *stems[:_LONGEST], ending)
 
 
-def about(stems: Sequence[str], phrases: Iterable[str]) -> list[str]:
-    """What else the model looks at: the length in fours of words, and the acts whose phrases were found."""
-    return [f"<{min(6, len(stems) // 4)}>", *map("<{}>".format, phrases)]
-
-
 class Ear:
     """A fitted model, ready to listen."""
 
@@ -51,12 +46,10 @@ class Ear:
                     key = tuple(feature.split(" ")) if " " in feature else feature
                     self._weights[key] = self._weights.get(key, 0) + (int(weight) << _LANE * lane)
 
-    def evidence(self, stems: Sequence[str], ending: str, phrases: Iterable[str]) -> int:
+    def evidence(self, stems: Sequence[str], ending: str) -> int:
         """The evidence of a sentence for all acts, packed."""
-        found, spoken = self._weights.get, marked(stems, ending)
-        total = sum(filter(None, map(found, spoken)), self._bias)
-        total = sum(filter(None, map(found, pairwise(spoken))), total)
-        return sum(filter(None, map(found, about(stems, phrases))), total)
+        line = marked(stems, ending)
+        return sum(filter(None, map(self._weights.get, chain(line, pairwise(line)))), self._bias)
 
     def sureness(self, evidence: Sequence[int]) -> list[dict[str, float]]:
         """How surely each sentence of an utterance does each act, in (0.1, 1]; acts that are not heard are left out."""

@@ -81,8 +81,9 @@ def _touch(
     rule = w["touch"]
     fresh = common.difference(*(before.content for before in earlier))
     own = fresh.intersection(_spoken(heard, quoted, quotations=False))
-    again = min(rule["again_most"], rule["again"] * world.weight(common - fresh))
-    taken_up = world.weight(own & theirs) + rule["untold"] * world.weight(own - theirs)
+    again = min(rule["again_most"], rule["again"] * world.weight(common - fresh)) if earlier else 0.0
+    told, whole = world.weight(own & theirs), world.weight(own)
+    taken_up = told + rule["untold"] * (whole - told)
     if quoted:
         taken_up += w["quote"]["share"] * world.weight(fresh.intersection(_spoken(heard, quoted, quotations=True)) - own)
     return min(1.0, (taken_up + again) / rule["full_at"])

@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from rlver_gym.users.embedded.ear import ear
@@ -95,7 +96,7 @@ def hear(text: str, language: str = "en") -> Heard:
     by_sentence = [words(part) for part in parts]
     distinct = list(dict(zip(parts, by_sentence, strict=True)).items())
     heard = _with_the_ear([_sentence(part, spoken, language) for part, spoken in distinct], language)
-    spoken = tuple(word for part in by_sentence for word in part)
+    spoken = tuple(chain.from_iterable(by_sentence))
     acts: dict[str, str] = {}
     for sentence in heard:
         for act in sorted(sentence.acts):
@@ -149,7 +150,7 @@ def _sentence(text: str, spoken: tuple[str, ...], language: str) -> HeardSentenc
         acts=acts,
         names=frozenset(name.lower() for name in _NAME.findall(text)),
         fluent=bool(spoken) and _is_fluent(text, spoken),
-        sure={},
+        sure=dict.fromkeys(acts, 1.0),
     )
 
 
@@ -157,21 +158,13 @@ def _with_the_ear(heard: list[HeardSentence], language: str) -> tuple[HeardSente
     """The sentences with what they do by the ear: it listens to all of them together, and to keywords not at all."""
     listening = ear(language)
     fluent = [one for one in heard if one.fluent]
-    evidence = [listening.evidence(one.stems, _ending(one.acts), one.acts) for one in fluent]
-    for one in heard:
-        one.sure.update(dict.fromkeys(one.acts, 1.0))
-    for one, sure in zip(fluent, listening.sureness(evidence), strict=True):
+    found = listening.sureness([listening.evidence(one.stems, "?" if "question" in one.acts else ".") for one in fluent])
+    for one, sure in zip(fluent, found, strict=True):
+        phrases = {act: max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0 for act in one.acts}
+        one.acts.update((act, "") for act, share in sure.items() if share >= _CLEAR and act not in phrases)
         one.sure.update(sure)
-        for act in one.acts:
-            one.sure[act] = max(_PHRASE, one.sure.get(act, 0.0)) if act in listening.acts else 1.0
-        for act, share in sure.items():
-            if share >= _CLEAR and act not in one.acts:
-                one.acts[act] = ""
+        one.sure.update(phrases)
     return tuple(heard)
-
-
-def _ending(acts: dict[str, str]) -> str:
-    return "?" if "question" in acts else "."
 
 
 def _is_fluent(text: str, spoken: tuple[str, ...]) -> bool:
