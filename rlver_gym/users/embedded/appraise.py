@@ -154,7 +154,9 @@ def _acts(ledger: Ledger, m: Moment) -> None:
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
             gains.append((points * done.share * (meant + for_anyone) * m.believed, act, done.text))
         elif points < 0 and not _quoted(act, heard, m.dialogue):
-            ledger.add(f"act:{act}", points * done.share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(done.text)}”")
+            ledger.add(
+                f"act:{act}", points * done.share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(done.text)}”"
+            )
     left = m.w["act_cap"]
     for points, act, text in sorted(gains, reverse=True):
         points = min(points, left)
@@ -180,7 +182,9 @@ def _stage(ledger: Ledger, m: Moment) -> None:
 def _quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
     """Whether the words that make an unwelcome act are the person's own, given back."""
     phrases = [one.acts[act] for one in heard.sentences if act in one.acts]
-    return bool(phrases) and all(" " in phrase and any(phrase in folded_text(line) for line in dialogue.user_lines) for phrase in phrases)
+    return bool(phrases) and all(
+        " " in phrase and any(phrase in folded_text(line) for line in dialogue.user_lines) for phrase in phrases
+    )
 
 
 def _bad_acts(ledger: Ledger, m: Moment) -> None:

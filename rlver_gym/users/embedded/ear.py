@@ -61,7 +61,11 @@ class Ear:
             packed = _CONTEXT * len(evidence) * one + together
             lanes = self._lanes.unpack(packed.to_bytes(self._lanes.size, "little"))
             heard.append(
-                {act: _sure((lane - _ZERO) // scale) for act, lane in zip(self.acts, lanes, strict=True) if lane > faint}
+                {
+                    act: _sure((lane - _ZERO) // scale)
+                    for act, lane in zip(self.acts, lanes, strict=True)
+                    if lane > faint
+                }
             )
         return heard
 

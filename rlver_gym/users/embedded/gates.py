@@ -85,7 +85,9 @@ def _touch(
     told, whole = world.weight(own & theirs), world.weight(own)
     taken_up = told + rule["untold"] * (whole - told)
     if quoted:
-        taken_up += w["quote"]["share"] * world.weight(fresh.intersection(_spoken(heard, quoted, quotations=True)) - own)
+        taken_up += w["quote"]["share"] * world.weight(
+            fresh.intersection(_spoken(heard, quoted, quotations=True)) - own
+        )
     return min(1.0, (taken_up + again) / rule["full_at"])
 
 

@@ -44,6 +44,21 @@ class HeardSentence(NamedTuple):
     """How surely it does each act, in (0.1, 1]."""
 
 
+class _Sentence(NamedTuple):
+    """One sentence by itself, whatever is said beside it."""
+
+    text: str
+    spoken: tuple[str, ...]
+    stems: tuple[str, ...]
+    content: frozenset[str]
+    phrases: tuple[tuple[str, str], ...]
+    """The acts whose phrases stand in it, each with the stems."""
+    names: frozenset[str]
+    fluent: bool
+    evidence: int
+    """What the ear makes of its words, packed."""
+
+
 class Heard(NamedTuple):
     """What an utterance is."""
 
@@ -92,11 +107,9 @@ def remember(text: str, language: str = "en") -> Remembered:
 @lru_cache(maxsize=8)
 def hear(text: str, language: str = "en") -> Heard:
     """The utterance in pieces."""
-    parts = sentences(text)
-    by_sentence = [words(part) for part in parts]
-    distinct = list(dict(zip(parts, by_sentence, strict=True)).items())
-    heard = _with_the_ear([_sentence(part, spoken, language) for part, spoken in distinct], language)
-    spoken = tuple(chain.from_iterable(by_sentence))
+    parts = [_sentence(part, language) for part in sentences(text)]
+    heard = _with_the_ear(list({part.text: part for part in parts}.values()), language)
+    spoken = tuple(chain.from_iterable(part.spoken for part in parts))
     acts: dict[str, str] = {}
     for sentence in heard:
         for act in sorted(sentence.acts):
@@ -136,34 +149,41 @@ def _list_items(text: str) -> int:
     return max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text)))
 
 
-def _sentence(text: str, spoken: tuple[str, ...], language: str) -> HeardSentence:
+@lru_cache(maxsize=2_048)
+def _sentence(text: str, language: str) -> _Sentence:
+    """Cached, because whoever says a sentence once says it again, to others."""
+    spoken = words(text)
     stems = tuple(map(stem, spoken))
-    acts = lexicon(language).acts(stems)
-    if text.rstrip("\"'”’) ").endswith("?"):
-        acts["question"] = "?"
+    phrases = lexicon(language).acts(stems)
+    ending = "?" if text.rstrip("\"'”’) ").endswith("?") else "."
+    if ending == "?":
+        phrases["question"] = "?"
         if not _OPEN.isdisjoint(spoken):
-            acts["open_question"] = "?"
-    return HeardSentence(
+            phrases["open_question"] = "?"
+    return _Sentence(
         text=text,
+        spoken=spoken,
         stems=stems,
         content=content_of(spoken),
-        acts=acts,
+        phrases=tuple(phrases.items()),
         names=frozenset(name.lower() for name in _NAME.findall(text)),
         fluent=bool(spoken) and _is_fluent(text, spoken),
-        sure=dict.fromkeys(acts, 1.0),
+        evidence=ear(language).evidence(stems, ending),
     )
 
 
-def _with_the_ear(heard: list[HeardSentence], language: str) -> tuple[HeardSentence, ...]:
+def _with_the_ear(parts: list[_Sentence], language: str) -> tuple[HeardSentence, ...]:
     """The sentences with what they do by the ear: it listens to all of them together, and to keywords not at all."""
     listening = ear(language)
-    fluent = [one for one in heard if one.fluent]
-    found = listening.sureness([listening.evidence(one.stems, "?" if "question" in one.acts else ".") for one in fluent])
-    for one, sure in zip(fluent, found, strict=True):
-        phrases = {act: max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0 for act in one.acts}
-        one.acts.update((act, "") for act, share in sure.items() if share >= _CLEAR and act not in phrases)
-        one.sure.update(sure)
-        one.sure.update(phrases)
+    found = iter(listening.sureness([one.evidence for one in parts if one.fluent]))
+    heard = []
+    for one in parts:
+        sure = next(found, {}) if one.fluent else {}
+        acts = dict(one.phrases)
+        clear = {act: "" for act, share in sure.items() if share >= _CLEAR and act not in acts}
+        sure.update((act, max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0) for act in acts)
+        acts.update(clear)
+        heard.append(HeardSentence(one.text, one.stems, one.content, acts, one.names, one.fluent, sure))
     return tuple(heard)
 
 

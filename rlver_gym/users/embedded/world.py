@@ -23,7 +23,9 @@ class Rarity(NamedTuple):
 def rarity(language: str) -> Rarity:
     """The shipped counts of a language."""
     data = load_data(f"stories_{language}.json")
-    return Rarity({stem: int(weight) for weight, stems in data["weights"].items() for stem in stems.split()}, data["unknown"])
+    return Rarity(
+        {stem: int(weight) for weight, stems in data["weights"].items() for stem in stems.split()}, data["unknown"]
+    )
 
 
 class World:
@@ -37,7 +39,6 @@ class World:
         self.vocabulary = self.story | everyday(language)
         self._rarity = rarity(language)
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
-
 
     def weight(self, stems: frozenset[str]) -> int:
         """How much some stems together say about which story they belong to, in hundredths of a nat."""
