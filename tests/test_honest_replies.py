@@ -1,10 +1,11 @@
 """Hand-written replies of people who listened: they must be worth more than tricks, and the better of two must earn more.
 
-`data/expectations_en.jsonl`: 256 pairs (persona, earlier utterances, better reply, worse reply, why), written without looking at the appraiser;
-half "dev" for tuning, half "test" for measuring. `data/honest_replies_en.json`: five replies each to eight test personas.
+`data/expectations_en.jsonl`: 826 pairs (persona, earlier utterances, better reply, worse reply, why), written without looking at the appraiser;
+half "dev" for tuning (the ear is fitted to its labels), half "test" for measuring, "validation" between them: labelled, but fitted to nothing. `data/honest_replies_en.json`: five replies each to eight test personas.
 """
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -45,11 +46,18 @@ def share_in_order(half: str) -> float:
 def test_the_expectation_set_is_whole_and_leaks_nobody() -> None:
     people = {
         half: {library().get(pair["persona"]).person.id for pair in PAIRS if pair["half"] == half}
-        for half in ("dev", "test")
+        for half in ("dev", "validation", "test")
     }
-    assert len(PAIRS) == 256
-    assert not people["dev"] & people["test"]
-    assert len({pair[reply] for pair in PAIRS for reply in ("better", "worse")}) == 512
+    assert Counter(pair["half"] for pair in PAIRS) == {"dev": 578, "validation": 120, "test": 128}
+    assert not (people["dev"] | people["validation"]) & people["test"]
+    assert len({pair[reply] for pair in PAIRS for reply in ("better", "worse")}) == 2 * len(PAIRS)
+
+
+def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_not() -> None:
+    for pair in PAIRS:
+        for reply in ("better", "worse"):
+            said = "".join(text for text, _ in pair.get(f"{reply}_acts", []))
+            assert said.replace(" ", "") == ("" if pair["half"] == "test" else pair[reply].replace(" ", "")), pair["id"]
 
 
 @pytest.mark.parametrize("half", ["dev", "test"])

@@ -23,6 +23,7 @@ from rlver_gym.words import sentences, stems
 
 ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"
+SENTENCES = ROOT / "tools" / "sentences_en.txt"
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "ear_en.json"
 ACTS = (
     "reflect_feeling", "validate", "side", "praise", "invite", "motives", "other_side", "reflect_prompt", "advice", "cliche", "blame",
@@ -33,9 +34,9 @@ ACT_OF_ANCHOR = {
 }  # fmt: skip
 ALSO = {"blame": frozenset({"blame", "insult"})}
 """Acts that are learned together."""
-STRENGTH = 0.5
+STRENGTH = 0.7
 """Inverse of the penalty on large weights."""
-SMALLEST = 20
+SMALLEST = 18
 """Weights below so many hundredths are dropped."""
 
 
@@ -51,6 +52,16 @@ def of_pairs(pairs: Iterable[dict[str, Any]]) -> Iterator[Example]:
     for pair in pairs:
         for text, acts in [*pair["better_acts"], *pair["worse_acts"]]:
             yield Example(text, frozenset(acts))
+
+
+def of_sentences() -> Iterator[Example]:
+    """The sentences written for the ear alone."""
+    acts: frozenset[str] = frozenset()
+    for line in SENTENCES.read_text(encoding="utf-8").splitlines():
+        if line.startswith("="):
+            acts = frozenset(line[1:].split())
+        elif line and not line.startswith("#"):
+            yield Example(line, acts)
 
 
 def of_anchors() -> Iterator[Example]:
@@ -105,7 +116,7 @@ def provenance(count: int) -> str:
 def main() -> None:
     """Fit and write."""
     pairs = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
-    examples = [*of_pairs(pair for pair in pairs if pair["half"] == "dev"), *of_anchors()]
+    examples = [*of_pairs(pair for pair in pairs if pair["half"] == "dev"), *of_sentences(), *of_anchors()]
     OUT.write_text(json.dumps(fitted(examples), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 

@@ -19,8 +19,8 @@ _LONGEST = 60
 """Words of a sentence that are listened to. Longer than any that is followed; it keeps the lanes apart."""
 _MOST = 1_000
 """Sentences that are listened to."""
-_FAINT = -200
-"""Evidence in hundredths of a logit below which an act is not heard at all: a sureness of 0.12."""
+_FAINT = -300
+"""Evidence in hundredths of a logit below which an act is not heard at all: a sureness of 0.05."""
 _CONTEXT = 2
 """A sentence counts this many times the mean of its utterance: what is said before and after tells what it does."""
 
@@ -52,7 +52,7 @@ class Ear:
         return sum(filter(None, map(self._weights.get, chain(line, pairwise(line)))), self._bias)
 
     def sureness(self, evidence: Sequence[int]) -> list[dict[str, float]]:
-        """How surely each sentence of an utterance does each act, in (0.1, 1]; acts that are not heard are left out."""
+        """How surely each sentence of an utterance does each act, in (0.05, 1]; acts that are not heard are left out."""
         evidence = evidence[:_MOST]
         scale = len(evidence) * (_CONTEXT + 1)
         together, faint = sum(evidence, self._lift), _ZERO + _FAINT * scale

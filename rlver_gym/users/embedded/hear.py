@@ -41,7 +41,7 @@ class HeardSentence(NamedTuple):
     fluent: bool
     """Whether it reads like language rather than a string of keywords."""
     sure: dict[str, float]
-    """How surely it does each act, in (0.1, 1]."""
+    """How surely it does each act, in (0.05, 1]."""
 
 
 class _Sentence(NamedTuple):
