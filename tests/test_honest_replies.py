@@ -60,10 +60,10 @@ def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_
             assert said.replace(" ", "") == ("" if pair["half"] == "test" else pair[reply].replace(" ", "")), pair["id"]
 
 
-@pytest.mark.parametrize("half", ["dev", "test"])
-def test_the_better_of_two_replies_mostly_earns_more(half: str) -> None:
-    """A floor against slipping back, well below what is wanted (0.9); the figures are in docs/benchmarks.md."""
-    assert share_in_order(half) > 0.6
+@pytest.mark.parametrize(("half", "floor"), [("dev", 0.9), ("validation", 0.85), ("test", 0.8)])
+def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) -> None:
+    """A floor against slipping back; the figures are in docs/benchmarks.md."""
+    assert share_in_order(half) > floor
 
 
 def test_who_listened_ends_above_the_start_and_above_stock_phrases_with_quotes() -> None:
@@ -84,6 +84,10 @@ KIND_WORDS_ONCE_MISHEARD = [
     ("paul-they-stop-talking", "It isn't really your fault that they go quiet, Paul."),
     ("paul-they-stop-talking", "You shouldn't have to carry this alone. Nobody deserves to be shut out at work."),
     ("paul-they-stop-talking", "That was stupid of them, leaving you out of the farewell. I'm on your side."),
+    (
+        "mei-the-retake",
+        "Three points. It says nothing about you being lazy or dim; you sat there and did the thing, twice.",
+    ),
     ("paul-day-forty", "I won't tell you to relax or move on. Just talk, I've got all evening."),
     (
         "idris-by-thirty",
