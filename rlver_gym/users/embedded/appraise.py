@@ -94,9 +94,9 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
     w, heard, gate = m.w, m.heard, m.gate
     ledger.add("copying", w["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
     ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
-    if gate.foreign:
-        text = heard.sentences[min(gate.foreign)].text
-        points = max(w["foreign"]["most"], w["foreign"]["points"] * len(gate.foreign))
+    if min(gate.belief) < 1:
+        text = heard.sentences[gate.belief.index(min(gate.belief))].text
+        points = max(w["strange"]["most"], w["strange"]["points"] * sum(1 - share for share in gate.belief))
         ledger.add("foreign", points, f"spoke of things that are not theirs: “{quote(text)}”")
     strangers = sorted(gate.strangers - {m.persona.person.name.lower()})
     if strangers:
@@ -124,8 +124,9 @@ def _anchors(ledger: Ledger, m: Moment) -> None:
 def _worth(m: Moment, touch: Touch) -> float:
     """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation."""
     framed = 1.0 if m.heard.acts.keys() & set(m.w["frames"][touch.kind]) else m.w["unframed"]
-    quoted = m.w["quote"]["share"] if touch.sentence in m.gate.quoted else 1.0
-    return m.w["anchors"][m.persona.need][touch.kind] * framed * quoted
+    quoted = m.w["parrot"]["share"] if touch.sentence in m.gate.parroted else m.w["quote"]["share"] if touch.sentence in m.gate.quoted else 1.0
+    points = m.w["anchors"][m.persona.need][touch.kind] * framed * quoted
+    return points * m.gate.belief[touch.sentence] if points > 0 else points
 
 
 def _acts(ledger: Ledger, m: Moment) -> None:
@@ -135,7 +136,7 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     wanted is not wanted every time.
     """
     heard, touch, rule = m.heard, m.gate.touch, m.w["touch"]
-    empty = m.gate.stale | m.gate.foreign | _hollow(heard)
+    empty = m.gate.stale | _hollow(heard) | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
     gains = [(m.w["told_back"][m.persona.need] * touch * m.believed, "told_back")]
     for act, text in heard.acts.items():
         points = m.w["acts"][m.persona.need].get(act, 0.0)

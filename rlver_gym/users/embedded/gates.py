@@ -20,8 +20,10 @@ class Gates(NamedTuple):
     """Numbers of the sentences that are word for word the person's."""
     stale: frozenset[int]
     """Numbers of the sentences that the agent said before."""
-    foreign: frozenset[int]
-    """Numbers of the sentences that are about another story."""
+    parroted: frozenset[int]
+    """Numbers of the sentences that are nothing but the person's."""
+    belief: tuple[float, ...]
+    """Of each sentence, how far it is of this story: 0 when it is about somebody else's."""
     strangers: frozenset[str]
     """Names that nobody in this story has."""
 
@@ -31,13 +33,16 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     known, theirs = said_so_far(dialogue.user_lines)
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
+    parroted = frozenset(number for number in quoted if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"])
+    belief = tuple(1 - _ramp(world.strangeness(sentence.content), w["strange"]) for sentence in heard.sentences)
     return Gates(
-        touch=_touch(w, heard, earlier, theirs, quoted),
+        touch=_touch(w, heard, earlier, theirs, quoted, parroted, belief),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
         stale=_stale(heard, earlier),
-        foreign=frozenset(number for number, sentence in enumerate(heard.sentences) if _is_foreign(w, sentence, world)),
+        parroted=parroted,
+        belief=belief,
         strangers=frozenset().union(*(sentence.names for sentence in heard.sentences)) - world.names - world.vocabulary,
     )
 
@@ -66,7 +71,7 @@ def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bo
 
 
 def _touch(
-    w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int]
+    w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int], parroted: frozenset[int], belief: tuple[float, ...]
 ) -> float:
     """Words of theirs that it takes up: a fresh one counts whole, one in a quotation or one taken up before less; 1 from `full_at` on."""
     if heard.function_share < 0.25:
@@ -74,7 +79,7 @@ def _touch(
     rule = w["touch"]
     common = heard.content & theirs
     fresh = common.difference(*(before.content for before in earlier))
-    spoken = [(number, one.content) for number, one in enumerate(heard.sentences) if one.fluent]
+    spoken = [(number, one.content) for number, one in enumerate(heard.sentences) if one.fluent and number not in parroted and belief[number] > 0.5]
     own = fresh.intersection(frozenset().union(*(about for number, about in spoken if number not in quoted)))
     given_back = fresh.intersection(frozenset().union(*(about for number, about in spoken if number in quoted))) - own
     again = min(rule["again_most"], rule["again"] * len(common - fresh))
@@ -86,12 +91,6 @@ def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue)
         return 1.0
     said_before = max((_share(heard.fourgrams, before.fourgrams) for before in earlier), default=0.0)
     return max(said_before, 1 - heard.variety)
-
-
-def _is_foreign(w: dict[str, Any], sentence: HeardSentence, world: World) -> bool:
-    """Whether most of what a sentence is about has no place in the person's world."""
-    unknown = len(sentence.content - world.vocabulary)
-    return unknown >= w["foreign"]["words"] and unknown >= w["foreign"]["share"] * len(sentence.content)
 
 
 def _share(part: frozenset[int], whole: frozenset[int]) -> float:

@@ -1,5 +1,6 @@
 """What a person knows: the anchors, the words and the names of their story. Compiled once a situation."""
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -18,8 +19,18 @@ class World:
         """Compile the situation."""
         texts = list(_texts(situation.model_dump()))
         self.anchors = AnchorIndex(situation)
-        self.vocabulary = frozenset().union(*map(content, texts)) | everyday(language)
+        own = frozenset().union(*map(content, texts))
+        self.vocabulary = own | everyday(language)
+        self._rarest, rarity = rarities(language)
+        self._oddness = {word: -0.5 * rarity.get(word, self._rarest) if word in own else weight for word, weight in rarity.items()}
+        self._oddness |= {word: -0.5 * self._rarest for word in own - rarity.keys()}
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
+
+
+    def strangeness(self, about: frozenset[str]) -> float:
+        """How far words are from this story: rare ones of other lives add, rare ones of this life take away half as much. In nats."""
+        get, rarest = self._oddness.get, self._rarest
+        return sum([get(word, rarest) for word in about])
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -43,6 +54,16 @@ _CALENDAR = frozenset(
 def everyday(language: str) -> frozenset[str]:
     """Stems that are at home in any story."""
     return frozenset(load_data(f"everyday_{language}.json")["stems"])
+
+
+@lru_cache(maxsize=4)
+def rarities(language: str) -> tuple[float, dict[str, float]]:
+    """How rare a stem is among the shipped situations, in nats: that of a stem which nobody has, and those of the others."""
+    data = load_data(f"familiar_{language}.json")
+    total = data["situations"]
+    rarity = {word: math.log(total / int(count)) for count, words_ in data["stems"].items() for word in words_.split()}
+    common = math.log(total / 8)
+    return math.log(total), rarity | {word: min(common, rarity.get(word, common)) for word in everyday(language)}
 
 
 _WORLDS: dict[int, tuple[Situation, World]] = {}
