@@ -126,7 +126,8 @@ def _worth(m: Moment, touch: Touch) -> float:
     framed = 1.0 if m.heard.acts.keys() & set(m.w["frames"][touch.kind]) else m.w["unframed"]
     quoted = m.w["parrot"]["share"] if touch.sentence in m.gate.parroted else m.w["quote"]["share"] if touch.sentence in m.gate.quoted else 1.0
     points = m.w["anchors"][m.persona.need][touch.kind] * framed * quoted
-    return points * m.gate.belief[touch.sentence] if points > 0 else points
+    at_home = m.gate.at_home[touch.sentence] * (1.0 if touch.whole else m.w["in_two"])
+    return points * at_home if points > 0 else points
 
 
 def _acts(ledger: Ledger, m: Moment) -> None:

@@ -22,6 +22,8 @@ class Gates(NamedTuple):
     """Numbers of the sentences that the agent said before."""
     parroted: frozenset[int]
     """Numbers of the sentences that are nothing but the person's."""
+    at_home: tuple[float, ...]
+    """Of each sentence, how far its words single out this story: 1 when they do, 0 when they would suit another one better."""
     belief: tuple[float, ...]
     """Of each sentence, how far it is of this story: 0 when it is about somebody else's."""
     strangers: frozenset[str]
@@ -34,14 +36,16 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
     parroted = frozenset(number for number in quoted if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"])
-    belief = tuple(1 - _ramp(world.strangeness(sentence.content), w["strange"]) for sentence in heard.sentences)
+    strangeness = [world.strangeness(sentence.content) for sentence in heard.sentences]
+    belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
     return Gates(
-        touch=_touch(w, heard, earlier, theirs, quoted, parroted, belief),
+        touch=_touch(w, world, heard, earlier, theirs, quoted, parroted, belief),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
         stale=_stale(heard, earlier),
         parroted=parroted,
+        at_home=tuple(1 - _ramp(odd, w["at_home"]) for odd in strangeness),
         belief=belief,
         strangers=frozenset().union(*(sentence.names for sentence in heard.sentences)) - world.names - world.vocabulary,
     )
@@ -71,7 +75,7 @@ def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bo
 
 
 def _touch(
-    w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int], parroted: frozenset[int], belief: tuple[float, ...]
+    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int], parroted: frozenset[int], belief: tuple[float, ...]
 ) -> float:
     """Words of theirs that it takes up: a fresh one counts whole, one in a quotation or one taken up before less; 1 from `full_at` on."""
     if heard.function_share < 0.25:
@@ -83,7 +87,8 @@ def _touch(
     own = fresh.intersection(frozenset().union(*(about for number, about in spoken if number not in quoted)))
     given_back = fresh.intersection(frozenset().union(*(about for number, about in spoken if number in quoted))) - own
     again = min(rule["again_most"], rule["again"] * len(common - fresh))
-    return min(1.0, (len(own) + w["quote"]["share"] * len(given_back) + again) / rule["full_at"])
+    said = world.particularity(own) + w["quote"]["share"] * world.particularity(given_back)
+    return min(1.0, said / rule["full_at"] + again)
 
 
 def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:

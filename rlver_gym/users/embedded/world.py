@@ -21,7 +21,7 @@ class World:
         self.anchors = AnchorIndex(situation)
         own = frozenset().union(*map(content, texts))
         self.vocabulary = own | everyday(language)
-        self._rarest, rarity = rarities(language)
+        self._rarest, rarity = self._rarity = rarities(language)
         self._oddness = {word: -0.5 * rarity.get(word, self._rarest) if word in own else weight for word, weight in rarity.items()}
         self._oddness |= {word: -0.5 * self._rarest for word in own - rarity.keys()}
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
@@ -31,6 +31,11 @@ class World:
         """How far words are from this story: rare ones of other lives add, rare ones of this life take away half as much. In nats."""
         get, rarest = self._oddness.get, self._rarest
         return sum([get(word, rarest) for word in about])
+
+    def particularity(self, about: frozenset[str]) -> float:
+        """How much words single out one life among many, in nats."""
+        rarest, rarity = self._rarity
+        return sum([rarity.get(word, rarest) for word in about])
 
 
 def _texts(value: Any) -> Iterator[str]:
