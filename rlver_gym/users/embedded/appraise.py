@@ -136,12 +136,14 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     What is good counts in full only when it takes up what this person told; said to anyone it is worth little, and less each time. What is not
     wanted is not wanted every time.
     """
-    heard, touch, rule = m.heard, m.gate.touch, m.w["touch"]
+    heard, rule = m.heard, m.w["touch"]
     empty = m.gate.stale | _hollow(heard) | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
-    gains = [(m.w["told_back"][m.persona.need] * touch * m.believed, "told_back")]
+    gains = [(m.w["told_back"][m.persona.need] * m.gate.touch * m.believed, "told_back")]
     for act, text in heard.acts.items():
         points = m.w["acts"][m.persona.need].get(act, 0.0)
-        if points > 0 and not _only_in(act, heard, empty):
+        done_in = [number for number, one in enumerate(heard.sentences) if act in one.acts and number not in empty]
+        if points > 0 and done_in:
+            touch = max(m.gate.meant[number] for number in done_in)
             times = sum(act in before.acts for before in m.earlier)
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
@@ -160,11 +162,6 @@ def _acts(ledger: Ledger, m: Moment) -> None:
 def _hollow(heard: Heard) -> frozenset[int]:
     """Numbers of the sentences that one says to anyone, or that are no sentences: what they say of feelings is not meant."""
     return frozenset(number for number, one in enumerate(heard.sentences) if "cliche" in one.acts or not one.fluent)
-
-
-def _only_in(act: str, heard: Heard, sentences: frozenset[int]) -> bool:
-    """Whether an act is done in none but these sentences."""
-    return all(act not in one.acts or number in sentences for number, one in enumerate(heard.sentences))
 
 
 def _stage(ledger: Ledger, m: Moment) -> None:

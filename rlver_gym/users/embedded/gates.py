@@ -12,6 +12,8 @@ class Gates(NamedTuple):
 
     touch: float
     """How much it takes up of what this person told and the agent had not taken up before."""
+    meant: tuple[float, ...]
+    """Of each sentence, the same of it and its neighbours: whether what it does is done to this person."""
     own_words: float
     """0 when it only gives the person's words back."""
     novelty: float
@@ -38,8 +40,10 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     parroted = frozenset(number for number in quoted if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"])
     strangeness = [world.strangeness(sentence.content) for sentence in heard.sentences]
     belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
+    reaches, full = _reaches(w, world, heard, earlier, theirs, quoted, parroted, belief), w["touch"]["full_at"]
     return Gates(
-        touch=_touch(w, world, heard, earlier, theirs, quoted, parroted, belief),
+        touch=min(1.0, sum(reaches) / full),
+        meant=tuple(min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) for at in range(len(reaches))),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
@@ -74,21 +78,24 @@ def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bo
     return any(_share(fourgrams(sentence.text), before.fourgrams) >= 0.6 for before in earlier)
 
 
-def _touch(
+def _reaches(
     w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int], parroted: frozenset[int], belief: tuple[float, ...]
-) -> float:
-    """Words of theirs that it takes up: a fresh one counts whole, one in a quotation or one taken up before less; 1 from `full_at` on."""
+) -> list[float]:
+    """Of each sentence, how much of this person it takes up, in nats: their words for the first time, and less for words of their story that they have not said yet, that were taken up before, or that are quoted."""
     if heard.function_share < 0.25:
-        return 0.0
-    rule = w["touch"]
-    common = heard.content & theirs
-    fresh = common.difference(*(before.content for before in earlier))
-    spoken = [(number, one.content) for number, one in enumerate(heard.sentences) if one.fluent and number not in parroted and belief[number] > 0.5]
-    own = fresh.intersection(frozenset().union(*(about for number, about in spoken if number not in quoted)))
-    given_back = fresh.intersection(frozenset().union(*(about for number, about in spoken if number in quoted))) - own
-    again = min(rule["again_most"], rule["again"] * len(common - fresh))
-    said = world.particularity(own) + w["quote"]["share"] * world.particularity(given_back)
-    return min(1.0, said / rule["full_at"] + again)
+        return [0.0] * len(heard.sentences)
+    rule, spent, found = w["touch"], frozenset().union(*(before.content for before in earlier)), []
+    for number, one in enumerate(heard.sentences):
+        if number in parroted or not one.fluent or belief[number] <= 0.5:
+            found.append(0.0)
+            continue
+        about = one.content & world.own
+        told = about & theirs
+        fresh, guessed = told - spent, about - theirs - spent
+        reach = world.particularity(fresh) + rule["again"] * world.particularity(told - fresh) + rule["guessed"] * min(world.particularity(guessed), max(0.0, -world.strangeness(one.content)))
+        found.append(reach * (w["quote"]["share"] if number in quoted else 1.0))
+        spent = spent | fresh
+    return found
 
 
 def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:

@@ -19,7 +19,7 @@ class World:
         """Compile the situation."""
         texts = list(_texts(situation.model_dump()))
         self.anchors = AnchorIndex(situation)
-        own = frozenset().union(*map(content, texts))
+        self.own = own = frozenset().union(*map(content, texts))
         self.vocabulary = own | everyday(language)
         self._rarest, rarity = self._rarity = rarities(language)
         self._oddness = {word: -0.5 * rarity.get(word, self._rarest) if word in own else weight for word, weight in rarity.items()}
@@ -68,7 +68,7 @@ def rarities(language: str) -> tuple[float, dict[str, float]]:
     total = data["situations"]
     rarity = {word: math.log(total / int(count)) for count, words_ in data["stems"].items() for word in words_.split()}
     common = math.log(total / 8)
-    return math.log(total), rarity | {word: min(common, rarity.get(word, common)) for word in everyday(language)}
+    return math.log(total), rarity | {word: min(common, rarity.get(word, common)) for word in everyday(language).union(data["plain"].split())}
 
 
 _WORLDS: dict[int, tuple[Situation, World]] = {}
