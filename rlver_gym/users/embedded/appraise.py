@@ -16,6 +16,8 @@ from rlver_gym.words import content
 
 _HURTING = ("insult", "blame", "threat", "minimise")
 """Acts beside which kind words are not believed."""
+_OF_THE_WHOLE = ("invite", "open_question", "question")
+"""Acts that refer to all that was said, wherever they stand."""
 
 
 @lru_cache(maxsize=4)
@@ -143,7 +145,7 @@ def _acts(ledger: Ledger, m: Moment) -> None:
         points = m.w["acts"][m.persona.need].get(act, 0.0)
         done_in = [number for number, one in enumerate(heard.sentences) if act in one.acts and number not in empty]
         if points > 0 and done_in:
-            touch = max(m.gate.meant[number] for number in done_in)
+            touch = m.gate.touch if act in _OF_THE_WHOLE else max(m.gate.meant[number] for number in done_in)
             times = sum(act in before.acts for before in m.earlier)
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times

@@ -38,9 +38,9 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
     parroted = frozenset(number for number in quoted if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"])
-    strangeness = [world.strangeness(sentence.content) for sentence in heard.sentences]
+    strangeness = [world.strangeness(sentence.content, theirs) for sentence in heard.sentences]
     belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
-    reaches, full = _reaches(w, world, heard, earlier, theirs, quoted, parroted, belief), w["touch"]["full_at"]
+    reaches, full = _reaches(w, world, heard, earlier, theirs, quoted, parroted, strangeness), w["touch"]["full_at"]
     return Gates(
         touch=min(1.0, sum(reaches) / full),
         meant=tuple(min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) for at in range(len(reaches))),
@@ -51,7 +51,7 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
         parroted=parroted,
         at_home=tuple(1 - _ramp(odd, w["at_home"]) for odd in strangeness),
         belief=belief,
-        strangers=frozenset().union(*(sentence.names for sentence in heard.sentences)) - world.names - world.vocabulary,
+        strangers=frozenset().union(*(sentence.names for sentence in heard.sentences)) - world.names - world.vocabulary - theirs,
     )
 
 
@@ -79,20 +79,21 @@ def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bo
 
 
 def _reaches(
-    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int], parroted: frozenset[int], belief: tuple[float, ...]
+    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int], parroted: frozenset[int], strangeness: list[float]
 ) -> list[float]:
     """Of each sentence, how much of this person it takes up, in nats: their words for the first time, and less for words of their story that they have not said yet, that were taken up before, or that are quoted."""
     if heard.function_share < 0.25:
         return [0.0] * len(heard.sentences)
+    half = (w["strange"]["free"] + w["strange"]["all"]) / 2
     rule, spent, found = w["touch"], frozenset().union(*(before.content for before in earlier)), []
     for number, one in enumerate(heard.sentences):
-        if number in parroted or not one.fluent or belief[number] <= 0.5:
+        if number in parroted or not one.fluent or strangeness[number] >= half:
             found.append(0.0)
             continue
         about = one.content & world.own
         told = about & theirs
         fresh, guessed = told - spent, about - theirs - spent
-        reach = world.particularity(fresh) + rule["again"] * world.particularity(told - fresh) + rule["guessed"] * min(world.particularity(guessed), max(0.0, -world.strangeness(one.content)))
+        reach = world.particularity(fresh) + rule["again"] * world.particularity(told - fresh) + rule["guessed"] * min(world.particularity(guessed), max(0.0, -strangeness[number]))
         found.append(reach * (w["quote"]["share"] if number in quoted else 1.0))
         spent = spent | fresh
     return found

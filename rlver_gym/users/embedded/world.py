@@ -21,21 +21,19 @@ class World:
         self.anchors = AnchorIndex(situation)
         self.own = own = frozenset().union(*map(content, texts))
         self.vocabulary = own | everyday(language)
-        self._rarest, rarity = self._rarity = rarities(language)
-        self._oddness = {word: -0.5 * rarity.get(word, self._rarest) if word in own else weight for word, weight in rarity.items()}
-        self._oddness |= {word: -0.5 * self._rarest for word in own - rarity.keys()}
+        self._rarest, self._rarity = rarities(language)
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
 
 
-    def strangeness(self, about: frozenset[str]) -> float:
-        """How far words are from this story: rare ones of other lives add, rare ones of this life take away half as much. In nats."""
-        get, rarest = self._oddness.get, self._rarest
-        return sum([get(word, rarest) for word in about])
+    def strangeness(self, about: frozenset[str], told: frozenset[str]) -> float:
+        """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away half as much. In nats."""
+        alien = about - told - self.own
+        return self.particularity(alien) - 0.5 * self.particularity(about - alien)
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
-        rarest, rarity = self._rarity
-        return sum([rarity.get(word, rarest) for word in about])
+        rarity, rarest = self._rarity.get, self._rarest
+        return sum([rarity(word, rarest) for word in about])
 
 
 def _texts(value: Any) -> Iterator[str]:
