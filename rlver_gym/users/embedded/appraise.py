@@ -41,7 +41,7 @@ class Moment(NamedTuple):
     @property
     def believed(self) -> float:
         """What a gain is worth after all gates."""
-        return self.gate.own_words * self.gate.novelty * self.warming
+        return self.gate.own_words * self.gate.novelty * self.gate.attention * self.warming
 
 
 def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challenging: bool) -> tuple[Reason, ...]:
@@ -96,6 +96,9 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
     w, heard, gate = m.w, m.heard, m.gate
     ledger.add("copying", w["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
     ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
+    if gate.torn:
+        text = heard.sentences[min(gate.torn)].text
+        ledger.add("torn", w["torn"]["points"] * min(2, len(gate.torn)), f"tore a piece out of their words: “{quote(text)}”")
     if min(gate.belief) < 1:
         text = heard.sentences[gate.belief.index(min(gate.belief))].text
         points = max(w["strange"]["most"], w["strange"]["points"] * sum(1 - share for share in gate.belief))
@@ -113,7 +116,7 @@ def _anchors(ledger: Ledger, m: Moment) -> None:
     touched = [
         (_worth(m, touch), touch)
         for touch in touches(index, m.dialogue.utterance or "", language)
-        if touch.key not in known and m.heard.sentences[touch.sentence].fluent
+        if touch.key not in known and m.heard.sentences[touch.sentence].fluent and touch.sentence not in m.gate.torn
     ]
     touched.sort(key=lambda pair: -pair[0])
     for number, (points, touch) in enumerate(touched):
@@ -139,7 +142,7 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     wanted is not wanted every time.
     """
     heard, rule = m.heard, m.w["touch"]
-    empty = m.gate.stale | _hollow(heard) | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
+    empty = m.gate.stale | m.gate.torn | _hollow(heard) | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
     gains = [(m.w["told_back"][m.persona.need] * m.gate.touch * m.believed, "told_back")]
     for act, text in heard.acts.items():
         points = m.w["acts"][m.persona.need].get(act, 0.0)

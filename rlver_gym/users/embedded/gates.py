@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from rlver_gym.dialogue import Dialogue
 from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, fourgrams, said_so_far
+from rlver_gym.users.embedded.quoting import torn
 from rlver_gym.users.embedded.world import World
 
 
@@ -22,8 +23,12 @@ class Gates(NamedTuple):
     """Numbers of the sentences that are word for word the person's."""
     stale: frozenset[int]
     """Numbers of the sentences that the agent said before."""
+    torn: frozenset[int]
+    """Numbers of the sentences into which a piece of the person's words is glued."""
     parroted: frozenset[int]
     """Numbers of the sentences that are nothing but the person's."""
+    attention: float
+    """How much of the listener is left for what is good in it: less when other parts leave them wondering whose story it is."""
     at_home: tuple[float, ...]
     """Of each sentence, how far its words single out this story: 1 when they do, 0 when they would suit another one better."""
     belief: tuple[float, ...]
@@ -38,9 +43,14 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
     parroted = frozenset(number for number in quoted if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"])
+    broken = frozenset(
+        number
+        for number, share in enumerate(copied)
+        if share > 0 and torn(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
+    )
     strangeness = [world.strangeness(sentence.content, theirs) for sentence in heard.sentences]
     belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
-    reaches, full = _reaches(w, world, heard, earlier, theirs, quoted, parroted, strangeness), w["touch"]["full_at"]
+    reaches, full = _reaches(w, world, heard, earlier, theirs, quoted, parroted | broken, strangeness), w["touch"]["full_at"]
     return Gates(
         touch=min(1.0, sum(reaches) / full),
         meant=tuple(min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) for at in range(len(reaches))),
@@ -48,8 +58,10 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
         stale=_stale(heard, earlier),
+        torn=broken,
         parroted=parroted,
         at_home=tuple(1 - _ramp(odd, w["at_home"]) for odd in strangeness),
+        attention=1 - _ramp(sum(odd for odd in strangeness if odd > 0), w["attention"]),
         belief=belief,
         strangers=frozenset().union(*(sentence.names for sentence in heard.sentences)) - world.names - world.vocabulary - theirs,
     )
@@ -79,7 +91,7 @@ def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bo
 
 
 def _reaches(
-    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int], parroted: frozenset[int], strangeness: list[float]
+    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int], empty: frozenset[int], strangeness: list[float]
 ) -> list[float]:
     """Of each sentence, how much of this person it takes up, in nats: their words for the first time, and less for words of their story that they have not said yet, that were taken up before, or that are quoted."""
     if heard.function_share < 0.25:
@@ -87,7 +99,7 @@ def _reaches(
     half = (w["strange"]["free"] + w["strange"]["all"]) / 2
     rule, spent, found = w["touch"], frozenset().union(*(before.content for before in earlier)), []
     for number, one in enumerate(heard.sentences):
-        if number in parroted or not one.fluent or strangeness[number] >= half:
+        if number in empty or not one.fluent or strangeness[number] >= half:
             found.append(0.0)
             continue
         about = one.content & world.own
