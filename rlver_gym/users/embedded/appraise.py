@@ -152,7 +152,8 @@ def _acts(ledger: Ledger, m: Moment) -> None:
             times = sum(act in before.acts for before in m.earlier)
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
-            gains.append((points * (meant + for_anyone) * m.believed, act))
+            worn = 1.0 if any(not _said_before(heard.sentences[number].acts[act], m.dialogue) for number in done_in) else rule["same_words"]
+            gains.append((points * (meant + for_anyone) * worn * m.believed, act))
         elif points < 0 and not _quoted(act, heard, m.dialogue):
             ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
     left = m.w["act_cap"]
@@ -167,6 +168,11 @@ def _acts(ledger: Ledger, m: Moment) -> None:
 def _hollow(heard: Heard) -> frozenset[int]:
     """Numbers of the sentences that one says to anyone, or that are no sentences: what they say of feelings is not meant."""
     return frozenset(number for number, one in enumerate(heard.sentences) if "cliche" in one.acts or not one.fluent)
+
+
+def _said_before(phrase: str, dialogue: Dialogue) -> bool:
+    """Whether the agent did it in the very same words before."""
+    return " " in phrase and any(f" {phrase} " in folded_text(utterance) for utterance in dialogue.earlier_utterances)
 
 
 def _stage(ledger: Ledger, m: Moment) -> None:

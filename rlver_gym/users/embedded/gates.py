@@ -106,7 +106,8 @@ def _reaches(
         told = about & theirs
         fresh, guessed = told - spent, about - theirs - spent
         reach = world.particularity(fresh) + rule["again"] * world.particularity(told - fresh) + rule["guessed"] * min(world.particularity(guessed), max(0.0, -strangeness[number]))
-        found.append(reach * (w["quote"]["share"] if number in quoted else 1.0))
+        at_home = 1 - _ramp(strangeness[number], w["at_home"])
+        found.append(reach * at_home * (w["quote"]["share"] if number in quoted else 1.0))
         spent = spent | fresh
     return found
 
