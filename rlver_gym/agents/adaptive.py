@@ -107,7 +107,7 @@ _INWARD = (
 _STEPS = (
     "You could write {who} three lines and say just that.", "You could call {who} beforehand, so that the day itself is not the first time you talk.", "How about asking one person who was there to confirm it in writing?",
     "One step: you could put the dates and messages in order, before you decide.", "You could tell {who} in one plain sentence what you need.", "You could agree on a date with {who}, with a small sum or task to begin with.",
-    "What about telling someone you trust, so that they can sit beside you when it comes to it?", "You could say no to one thing this week, and say why.", "You might ask for a little more time, and say until when.", "You could suggest to {who} to meet outside, for half an hour, on neutral ground.",
+    "What about telling someone you trust, so that they can sit beside you when it comes to it?", "You could say no to one thing this week, and say why.", "You could ask for a little more time, and say until when.", "You could suggest to {who} to meet outside, for half an hour, on neutral ground.",
 )  # fmt: skip
 
 

@@ -171,8 +171,8 @@ def _hollow(heard: Heard) -> frozenset[int]:
 
 
 def _said_before(phrase: str, dialogue: Dialogue) -> bool:
-    """Whether the agent did it in the very same words before."""
-    return " " in phrase and any(f" {phrase} " in folded_text(utterance) for utterance in dialogue.earlier_utterances)
+    """Whether the agent did it in the very same three words or more before."""
+    return phrase.count(" ") >= 2 and any(f" {phrase} " in folded_text(utterance) for utterance in dialogue.earlier_utterances)
 
 
 def _stage(ledger: Ledger, m: Moment) -> None:
