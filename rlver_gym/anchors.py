@@ -62,7 +62,8 @@ class AnchorIndex:
                     found[anchor] = sentence, len(groups) >= self._needed[anchor]
             before = here
         return tuple(
-            Touch(self._anchors[number][0], self._anchors[number][1].id, at, whole) for number, (at, whole) in found.items()
+            Touch(self._anchors[number][0], self._anchors[number][1].id, at, whole)
+            for number, (at, whole) in found.items()
         )
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:

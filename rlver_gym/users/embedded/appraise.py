@@ -98,7 +98,9 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
     ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
     if gate.torn:
         text = heard.sentences[min(gate.torn)].text
-        ledger.add("torn", w["torn"]["points"] * min(2, len(gate.torn)), f"tore a piece out of their words: “{quote(text)}”")
+        ledger.add(
+            "torn", w["torn"]["points"] * min(2, len(gate.torn)), f"tore a piece out of their words: “{quote(text)}”"
+        )
     if min(gate.belief) < 1:
         text = heard.sentences[gate.belief.index(min(gate.belief))].text
         points = max(w["strange"]["most"], w["strange"]["points"] * sum(1 - share for share in gate.belief))
@@ -129,7 +131,13 @@ def _anchors(ledger: Ledger, m: Moment) -> None:
 def _worth(m: Moment, touch: Touch) -> float:
     """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation."""
     framed = 1.0 if m.heard.acts.keys() & set(m.w["frames"][touch.kind]) else m.w["unframed"]
-    quoted = m.w["parrot"]["share"] if touch.sentence in m.gate.parroted else m.w["quote"]["share"] if touch.sentence in m.gate.quoted else 1.0
+    quoted = (
+        m.w["parrot"]["share"]
+        if touch.sentence in m.gate.parroted
+        else m.w["quote"]["share"]
+        if touch.sentence in m.gate.quoted
+        else 1.0
+    )
     points = m.w["anchors"][m.persona.need][touch.kind] * framed * quoted
     at_home = m.gate.at_home[touch.sentence] * (1.0 if touch.whole else m.w["in_two"])
     return points * at_home if points > 0 else points
@@ -142,7 +150,12 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     wanted is not wanted every time.
     """
     heard, rule = m.heard, m.w["touch"]
-    empty = m.gate.stale | m.gate.torn | _hollow(heard) | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
+    empty = (
+        m.gate.stale
+        | m.gate.torn
+        | _hollow(heard)
+        | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
+    )
     gains = [(m.w["told_back"][m.persona.need] * m.gate.touch * m.believed, "told_back")]
     for act, text in heard.acts.items():
         points = m.w["acts"][m.persona.need].get(act, 0.0)
@@ -152,7 +165,11 @@ def _acts(ledger: Ledger, m: Moment) -> None:
             times = sum(act in before.acts for before in m.earlier)
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
-            worn = 1.0 if any(not _said_before(heard.sentences[number].acts[act], m.dialogue) for number in done_in) else rule["same_words"]
+            worn = (
+                1.0
+                if any(not _said_before(heard.sentences[number].acts[act], m.dialogue) for number in done_in)
+                else rule["same_words"]
+            )
             gains.append((points * (meant + for_anyone) * worn * m.believed, act))
         elif points < 0 and not _quoted(act, heard, m.dialogue):
             ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
@@ -172,7 +189,9 @@ def _hollow(heard: Heard) -> frozenset[int]:
 
 def _said_before(phrase: str, dialogue: Dialogue) -> bool:
     """Whether the agent did it in the very same three words or more before."""
-    return phrase.count(" ") >= 2 and any(f" {phrase} " in folded_text(utterance) for utterance in dialogue.earlier_utterances)
+    return phrase.count(" ") >= 2 and any(
+        f" {phrase} " in folded_text(utterance) for utterance in dialogue.earlier_utterances
+    )
 
 
 def _stage(ledger: Ledger, m: Moment) -> None:

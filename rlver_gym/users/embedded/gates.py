@@ -42,7 +42,11 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     known, theirs = said_so_far(dialogue.user_lines)
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
-    parroted = frozenset(number for number in quoted if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"])
+    parroted = frozenset(
+        number
+        for number in quoted
+        if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"]
+    )
     broken = frozenset(
         number
         for number, share in enumerate(copied)
@@ -50,7 +54,10 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     )
     strangeness = [world.strangeness(sentence.content, theirs) for sentence in heard.sentences]
     belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
-    reaches, full = _reaches(w, world, heard, earlier, theirs, quoted, parroted | broken, strangeness), w["touch"]["full_at"]
+    reaches, full = (
+        _reaches(w, world, heard, earlier, theirs, quoted, parroted | broken, strangeness),
+        w["touch"]["full_at"],
+    )
     return Gates(
         touch=min(1.0, sum(reaches) / full),
         meant=tuple(min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) for at in range(len(reaches))),
@@ -63,7 +70,10 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
         at_home=tuple(1 - _ramp(odd, w["at_home"]) for odd in strangeness),
         attention=1 - _ramp(sum(odd for odd in strangeness if odd > 0), w["attention"]),
         belief=belief,
-        strangers=frozenset().union(*(sentence.names for sentence in heard.sentences)) - world.names - world.vocabulary - theirs,
+        strangers=frozenset().union(*(sentence.names for sentence in heard.sentences))
+        - world.names
+        - world.vocabulary
+        - theirs,
     )
 
 
@@ -91,7 +101,14 @@ def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bo
 
 
 def _reaches(
-    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int], empty: frozenset[int], strangeness: list[float]
+    w: dict[str, Any],
+    world: World,
+    heard: Heard,
+    earlier: tuple[Remembered, ...],
+    theirs: frozenset[str],
+    quoted: frozenset[int],
+    empty: frozenset[int],
+    strangeness: list[float],
 ) -> list[float]:
     """Of each sentence, how much of this person it takes up, in nats: their words for the first time, and less for words of their story that they have not said yet, that were taken up before, or that are quoted."""
     if heard.function_share < 0.25:
@@ -105,7 +122,11 @@ def _reaches(
         about = one.content & world.own
         told = about & theirs
         fresh, guessed = told - spent, about - theirs - spent
-        reach = world.particularity(fresh) + rule["again"] * world.particularity(told - fresh) + rule["guessed"] * min(world.particularity(guessed), max(0.0, -strangeness[number]))
+        reach = (
+            world.particularity(fresh)
+            + rule["again"] * world.particularity(told - fresh)
+            + rule["guessed"] * min(world.particularity(guessed), max(0.0, -strangeness[number]))
+        )
         at_home = 1 - _ramp(strangeness[number], w["at_home"])
         found.append(reach * at_home * (w["quote"]["share"] if number in quoted else 1.0))
         spent = spent | fresh

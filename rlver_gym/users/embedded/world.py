@@ -24,7 +24,6 @@ class World:
         self._rarest, self._rarity = rarities(language)
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
 
-
     def strangeness(self, about: frozenset[str], told: frozenset[str]) -> float:
         """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away half as much. In nats."""
         alien = about - told - self.own
@@ -66,7 +65,9 @@ def rarities(language: str) -> tuple[float, dict[str, float]]:
     total = data["situations"]
     rarity = {word: math.log(total / int(count)) for count, words_ in data["stems"].items() for word in words_.split()}
     common = math.log(total / 8)
-    return math.log(total), rarity | {word: min(common, rarity.get(word, common)) for word in everyday(language).union(data["plain"].split())}
+    return math.log(total), rarity | {
+        word: min(common, rarity.get(word, common)) for word in everyday(language).union(data["plain"].split())
+    }
 
 
 _WORLDS: dict[int, tuple[Situation, World]] = {}
