@@ -41,7 +41,9 @@ def _seam(spoken: list[str], at: int, pauses: set[int]) -> bool:
 
 @lru_cache(maxsize=256)
 def _said(lines: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
-    before = _said(lines[:-1]) if len(lines) > 1 else frozenset()
+    if not lines:
+        return frozenset()
+    before = _said(lines[:-1])
     return before.union(*(_trigrams(words(sentence)) for sentence in sentences(lines[-1])))
 
 

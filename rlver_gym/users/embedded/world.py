@@ -11,6 +11,9 @@ from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
 
+_UNHEARD = 0.5
+"""Nats for a word of no story at all: it may be a slip of the finger, and proves little."""
+
 
 class World:
     """The story of one situation, ready to be looked up."""
@@ -27,7 +30,8 @@ class World:
     def strangeness(self, about: frozenset[str], told: frozenset[str]) -> float:
         """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away half as much. In nats."""
         alien = about - told - self.own
-        return self.particularity(alien) - 0.5 * self.particularity(about - alien)
+        rarity = self._rarity.get
+        return sum([rarity(word, _UNHEARD) for word in alien]) - 0.5 * self.particularity(about - alien)
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
