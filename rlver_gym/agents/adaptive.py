@@ -81,7 +81,7 @@ _SIDE = (
     "You could not have known.", "That is theirs to answer for, not your fault.",
 )  # fmt: skip
 _FELT = (
-    "That must be lonely, to be left alone with it and still feel accused.", "Underneath the anger I hear that it hurt.", "There is shame and fear in it, I think, and you hold both.",
+    "You sound tired, and alone with it.", "Underneath the anger I hear that it hurt.", "There is shame and fear in it, I think, and you hold both.",
     "It sounds as if you have been exhausted for a long time.", "Part of you seems to grieve something that is lost.", "You sound as if you felt small and unseen there.",
     "That silence must ache.", "You carry guilt, I think, that nobody sees.", "You seem to be missing someone, even now.", "No wonder you feel betrayed and tired at once.",
 )  # fmt: skip
@@ -106,8 +106,8 @@ _INWARD = (
 )  # fmt: skip
 _STEPS = (
     "You could write {who} three lines and say just that.", "You could call {who} beforehand, so that the day itself is not the first time you talk.", "How about asking one person who was there to confirm it in writing?",
-    "One step: you could put the dates and messages in order, before you decide.", "You could ask for a short meeting and bring one concrete example.", "You could agree on a date with {who}, with a small sum or task to begin with.",
-    "What about telling someone you trust, so that they can sit beside you when it comes to it?", "You could say no to one thing this week, and say why.", "You might ask for more time, in writing, before the deadline.", "You could suggest to {who} to meet outside, for half an hour, on neutral ground.",
+    "One step: you could put the dates and messages in order, before you decide.", "You could tell {who} in one plain sentence what you need.", "You could agree on a date with {who}, with a small sum or task to begin with.",
+    "What about telling someone you trust, so that they can sit beside you when it comes to it?", "You could say no to one thing this week, and say why.", "You could ask for a little more time, and say until when.", "You could suggest to {who} to meet outside, for half an hour, on neutral ground.",
 )  # fmt: skip
 
 

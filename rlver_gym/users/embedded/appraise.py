@@ -16,6 +16,8 @@ from rlver_gym.words import content
 
 _HURTING = ("insult", "blame", "threat", "minimise")
 """Acts beside which kind words are not believed."""
+_OF_THE_WHOLE = ("invite", "open_question", "question")
+"""Acts that refer to all that was said, wherever they stand."""
 
 
 @lru_cache(maxsize=4)
@@ -41,7 +43,7 @@ class Moment(NamedTuple):
     @property
     def believed(self) -> float:
         """What a gain is worth after all gates."""
-        return self.gate.own_words * self.gate.novelty * self.warming
+        return self.gate.own_words * self.gate.novelty * self.gate.attention * self.warming
 
 
 def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challenging: bool) -> tuple[Reason, ...]:
@@ -96,9 +98,14 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
     w, heard, gate = m.w, m.heard, m.gate
     ledger.add("copying", w["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
     ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
-    if gate.foreign:
-        text = heard.sentences[min(gate.foreign)].text
-        points = max(w["foreign"]["most"], w["foreign"]["points"] * len(gate.foreign))
+    if gate.torn:
+        text = heard.sentences[min(gate.torn)].text
+        ledger.add(
+            "torn", w["torn"]["points"] * min(2, len(gate.torn)), f"tore a piece out of their words: “{quote(text)}”"
+        )
+    if min(gate.belief) < 1:
+        text = heard.sentences[gate.belief.index(min(gate.belief))].text
+        points = max(w["strange"]["most"], w["strange"]["points"] * sum(1 - share for share in gate.belief))
         ledger.add("foreign", points, f"spoke of things that are not theirs: “{quote(text)}”")
     ledger.add("elsewhere", w["elsewhere"]["points"] * gate.elsewhere, "little of it was about them")
     strangers = sorted(gate.strangers - {m.persona.person.name.lower()})
@@ -114,7 +121,7 @@ def _anchors(ledger: Ledger, m: Moment) -> None:
     touched = [
         (_worth(m, touch), touch)
         for touch in touches(index, m.dialogue.utterance or "", language)
-        if touch.key not in known and m.heard.sentences[touch.sentence].fluent
+        if touch.key not in known and m.heard.sentences[touch.sentence].fluent and touch.sentence not in m.gate.torn
     ]
     touched.sort(key=lambda pair: -pair[0])
     for number, (points, touch) in enumerate(touched):
@@ -129,9 +136,17 @@ def _worth(m: Moment, touch: Touch) -> float:
     if "cliche" in m.heard.sentences[touch.sentence].acts:
         return 0.0
     framed = max((m.done[act].share for act in m.w["frames"][touch.kind] if act in m.done), default=0.0)
-    quoted = m.w["quote"]["share"] if touch.sentence in m.gate.quoted else 1.0
     mentioned = m.w["unframed"] + (1 - m.w["unframed"]) * framed
-    return m.w["anchors"][m.persona.need][touch.kind] * mentioned * quoted
+    quoted = (
+        m.w["parrot"]["share"]
+        if touch.sentence in m.gate.parroted
+        else m.w["quote"]["share"]
+        if touch.sentence in m.gate.quoted
+        else 1.0
+    )
+    points = m.w["anchors"][m.persona.need][touch.kind] * mentioned * quoted
+    at_home = m.gate.at_home[touch.sentence] * (1.0 if touch.whole else m.w["in_two"])
+    return points * at_home if points > 0 else points
 
 
 def _acts(ledger: Ledger, m: Moment) -> None:
@@ -140,19 +155,26 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     What is good counts in full only when it takes up what this person told; said to anyone it is worth little, and less each time. What is not
     wanted is not wanted every time.
     """
-    heard, touch, rule = m.heard, m.gate.touch, m.w["touch"]
-    empty = m.gate.stale | m.gate.foreign | _hollow(heard)
-    gains = [(m.w["told_back"][m.persona.need] * touch * m.believed, "told_back", "")]
+    heard, rule = m.heard, m.w["touch"]
+    empty = (
+        m.gate.stale
+        | m.gate.torn
+        | _hollow(heard)
+        | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
+    )
+    gains = [(m.w["told_back"][m.persona.need] * m.gate.touch * m.believed, "told_back", "")]
     meant_done = done_by(heard, empty) if empty else m.done
     for act, points in m.w["acts"][m.persona.need].items():
         done = (meant_done if points > 0 else m.done).get(act)
         if done is None:
             continue
         if points > 0:
+            touch = m.gate.touch if act in _OF_THE_WHOLE else _meant(act, m, empty) / done.most
             times = sum(act in before.acts for before in m.earlier)
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
-            gains.append((points * done.share * (meant + for_anyone) * m.believed, act, done.text))
+            worn = rule["same_words"] if _in_the_same_words(act, m, empty) else 1.0
+            gains.append((points * done.share * (meant + for_anyone) * worn * m.believed, act, done.text))
         elif points < 0 and not _quoted(act, heard, m.dialogue):
             ledger.add(
                 f"act:{act}", points * done.share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(done.text)}”"
@@ -168,6 +190,30 @@ def _acts(ledger: Ledger, m: Moment) -> None:
 def _hollow(heard: Heard) -> frozenset[int]:
     """Numbers of the sentences that one says to anyone, or that are no sentences: what they say of feelings is not meant."""
     return frozenset(number for number, one in enumerate(heard.sentences) if "cliche" in one.acts or not one.fluent)
+
+
+def _meant(act: str, m: Moment, empty: frozenset[int]) -> float:
+    """How surely the act is done, by one sentence, to this very person."""
+    return max(
+        one.sure.get(act, 0.0) * m.gate.meant[number]
+        for number, one in enumerate(m.heard.sentences)
+        if number not in empty
+    )
+
+
+def _in_the_same_words(act: str, m: Moment, empty: frozenset[int]) -> bool:
+    """Whether it does the act only in phrases of three words or more that the agent did it in before."""
+    phrases = [
+        one.acts[act] for number, one in enumerate(m.heard.sentences) if act in one.acts and number not in empty
+    ]
+    return bool(phrases) and all(_said_before(phrase, m.dialogue) for phrase in phrases)
+
+
+def _said_before(phrase: str, dialogue: Dialogue) -> bool:
+    """Whether the agent did it in the very same three words or more before."""
+    return phrase.count(" ") >= 2 and any(
+        f" {phrase} " in folded_text(utterance) for utterance in dialogue.earlier_utterances
+    )
 
 
 def _stage(ledger: Ledger, m: Moment) -> None:

@@ -1,5 +1,6 @@
 """What a person knows: the anchors, the words and the names of their story. Compiled once a situation."""
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -9,6 +10,9 @@ from rlver_gym.persona import Persona, Situation
 from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
+
+_UNHEARD = 0.5
+"""Nats for a word of no story at all: it may be a slip of the finger, and proves little."""
 
 
 class Rarity(NamedTuple):
@@ -38,12 +42,24 @@ class World:
         self.story = frozenset().union(*map(content, texts))
         self.vocabulary = self.story | everyday(language)
         self._rarity = rarity(language)
+        self._rarest, self._familiar = rarities(language)
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
 
     def weight(self, stems: frozenset[str]) -> int:
         """How much some stems together say about which story they belong to, in hundredths of a nat."""
         rarity_of, unknown = self._rarity
         return sum([rarity_of.get(stem, unknown) for stem in stems])
+
+    def strangeness(self, about: frozenset[str], told: frozenset[str]) -> float:
+        """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away half as much. In nats."""
+        alien = about - told - self.story
+        rarity = self._familiar.get
+        return sum([rarity(word, _UNHEARD) for word in alien]) - 0.5 * self.particularity(about - alien)
+
+    def particularity(self, about: frozenset[str]) -> float:
+        """How much words single out one life among many, in nats."""
+        rarity, rarest = self._familiar.get, self._rarest
+        return sum([rarity(word, rarest) for word in about])
 
 
 def texts_of(value: Any) -> Iterator[str]:
@@ -68,6 +84,18 @@ _CALENDAR = frozenset(
 def everyday(language: str) -> frozenset[str]:
     """Stems that are at home in any story."""
     return frozenset(load_data(f"everyday_{language}.json")["stems"])
+
+
+@lru_cache(maxsize=4)
+def rarities(language: str) -> tuple[float, dict[str, float]]:
+    """How rare a stem is among the shipped situations, in nats: that of a stem which nobody has, and those of the others."""
+    data = load_data(f"familiar_{language}.json")
+    total = data["situations"]
+    rarity = {word: math.log(total / int(count)) for count, words_ in data["stems"].items() for word in words_.split()}
+    common = math.log(total / 8)
+    return math.log(total), rarity | {
+        word: min(common, rarity.get(word, common)) for word in everyday(language).union(data["plain"].split())
+    }
 
 
 _WORLDS: dict[int, tuple[Situation, World]] = {}
