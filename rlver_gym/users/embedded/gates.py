@@ -58,10 +58,14 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
         for number, share in enumerate(copied)
         if share > 0 and torn(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
     )
-    strangeness = [world.strangeness(sentence.content, theirs) for sentence in heard.sentences]
+    strangeness = [world.strangeness(sentence.content, theirs, w["strange"]["own"]) for sentence in heard.sentences]
+    copies = parroted | broken
+    meant_for_them = heard.content if not copies else frozenset().union(
+        *(sentence.content for number, sentence in enumerate(heard.sentences) if number not in copies)
+    )
     belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
     reaches, full = (
-        _reaches(w, world, heard, earlier, theirs, quoted, parroted | broken, strangeness),
+        _reaches(w, world, heard, earlier, theirs, quoted, copies, strangeness),
         w["touch"]["full_at"],
     )
     return Gates(
@@ -75,7 +79,7 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
         torn=broken,
         parroted=parroted,
         at_home=tuple(1 - _ramp(odd, w["at_home"]) for odd in strangeness),
-        attention=1 - _ramp(sum(odd for odd in strangeness if odd > 0), w["attention"]),
+        attention=1 - _ramp(world.strangeness(meant_for_them, theirs, w["attention"]["own"]), w["attention"]),
         belief=belief,
         strangers=frozenset().union(*(sentence.names for sentence in heard.sentences))
         - world.names

@@ -50,11 +50,11 @@ class World:
         rarity_of, unknown = self._rarity
         return sum([rarity_of.get(stem, unknown) for stem in stems])
 
-    def strangeness(self, about: frozenset[str], told: frozenset[str]) -> float:
-        """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away half as much. In nats."""
+    def strangeness(self, about: frozenset[str], told: frozenset[str], own: float) -> float:
+        """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away `own` times as much. In nats."""
         alien = about - told - self.story
         rarity = self._familiar.get
-        return sum([rarity(word, _UNHEARD) for word in alien]) - 0.5 * self.particularity(about - alien)
+        return sum([rarity(word, _UNHEARD) for word in alien]) - own * self.particularity(about - alien)
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
