@@ -13,6 +13,8 @@ class Touch(NamedTuple):
     kind: AnchorKind
     id: str
     sentence: int
+    whole: bool
+    """Whether that sentence says it alone, and not two neighbours together."""
 
     @property
     def key(self) -> str:
@@ -51,15 +53,18 @@ class AnchorIndex:
 
     def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
-        found: dict[int, int] = {}
+        found: dict[int, tuple[int, bool]] = {}
         before: dict[int, set[int]] = {}
         for sentence, stems_ in enumerate(sentence_stems):
             here = self._hits(stems_)
             for anchor, groups in here.items():
                 if anchor not in found and len(groups | before.get(anchor, set())) >= self._needed[anchor]:
-                    found[anchor] = sentence
+                    found[anchor] = sentence, len(groups) >= self._needed[anchor]
             before = here
-        return tuple(Touch(self._anchors[number][0], self._anchors[number][1].id, at) for number, at in found.items())
+        return tuple(
+            Touch(self._anchors[number][0], self._anchors[number][1].id, at, whole)
+            for number, (at, whole) in found.items()
+        )
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         hits: dict[int, set[int]] = {}

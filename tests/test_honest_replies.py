@@ -1,10 +1,11 @@
 """Hand-written replies of people who listened: they must be worth more than tricks, and the better of two must earn more.
 
-`data/expectations_en.jsonl`: 256 pairs (persona, earlier utterances, better reply, worse reply, why), written without looking at the appraiser;
-half "dev" for tuning, half "test" for measuring. `data/honest_replies_en.json`: five replies each to eight test personas.
+`data/expectations_en.jsonl`: 826 pairs (persona, earlier utterances, better reply, worse reply, why), written without looking at the appraiser;
+half "dev" for tuning (the ear is fitted to its labels), half "test" for measuring, "validation" between them: labelled, but fitted to nothing. `data/honest_replies_en.json`: five replies each to eight test personas.
 """
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -45,17 +46,24 @@ def share_in_order(half: str) -> float:
 def test_the_expectation_set_is_whole_and_leaks_nobody() -> None:
     people = {
         half: {library().get(pair["persona"]).person.id for pair in PAIRS if pair["half"] == half}
-        for half in ("dev", "test")
+        for half in ("dev", "validation", "test")
     }
-    assert len(PAIRS) == 256
-    assert not people["dev"] & people["test"]
-    assert len({pair[reply] for pair in PAIRS for reply in ("better", "worse")}) == 512
+    assert Counter(pair["half"] for pair in PAIRS) == {"dev": 578, "validation": 120, "test": 128}
+    assert not (people["dev"] | people["validation"]) & people["test"]
+    assert len({pair[reply] for pair in PAIRS for reply in ("better", "worse")}) == 2 * len(PAIRS)
 
 
-@pytest.mark.parametrize("half", ["dev", "test"])
-def test_the_better_of_two_replies_mostly_earns_more(half: str) -> None:
-    """A floor against slipping back, well below what is wanted (0.9); the figures are in docs/benchmarks.md."""
-    assert share_in_order(half) > 0.6
+def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_not() -> None:
+    for pair in PAIRS:
+        for reply in ("better", "worse"):
+            said = "".join(text for text, _ in pair.get(f"{reply}_acts", []))
+            assert said.replace(" ", "") == ("" if pair["half"] == "test" else pair[reply].replace(" ", "")), pair["id"]
+
+
+@pytest.mark.parametrize(("half", "floor"), [("dev", 0.9), ("validation", 0.85), ("test", 0.8)])
+def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) -> None:
+    """A floor against slipping back; the figures are in docs/benchmarks.md."""
+    assert share_in_order(half) > floor
 
 
 def test_who_listened_ends_above_the_start_and_above_stock_phrases_with_quotes() -> None:
@@ -76,6 +84,10 @@ KIND_WORDS_ONCE_MISHEARD = [
     ("paul-they-stop-talking", "It isn't really your fault that they go quiet, Paul."),
     ("paul-they-stop-talking", "You shouldn't have to carry this alone. Nobody deserves to be shut out at work."),
     ("paul-they-stop-talking", "That was stupid of them, leaving you out of the farewell. I'm on your side."),
+    (
+        "mei-the-retake",
+        "Three points. It says nothing about you being lazy or dim; you sat there and did the thing, twice.",
+    ),
     ("paul-day-forty", "I won't tell you to relax or move on. Just talk, I've got all evening."),
     (
         "idris-by-thirty",

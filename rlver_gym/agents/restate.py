@@ -40,7 +40,7 @@ def flipped(sentence: str) -> str:
 
     turned = _WORD.sub(flip, _LEAD.sub("", sentence.strip()))
     turned = re.sub(r"\b([Yy]ou) was(n['’]t)?\b", r"\1 were\2", turned).rstrip(".!?… ")
-    first = turned.split(" ", 1)[0].lower()
+    first = re.split(r"[ '’]", turned, maxsplit=1)[0].lower()
     return turned[:1].lower() + turned[1:] if first in FUNCTION_WORDS or first in _NUMERALS else turned
 
 

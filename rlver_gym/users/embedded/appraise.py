@@ -8,7 +8,7 @@ from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.emotion import MAX_CHANGE, moved
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded.gates import Gates, gates
-from rlver_gym.users.embedded.hear import Heard, Remembered, folded_text, hear, remember
+from rlver_gym.users.embedded.hear import Done, Heard, Remembered, done_by, folded_text, hear, remember
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.users.embedded.world import touched_keys, touches, world
@@ -16,6 +16,8 @@ from rlver_gym.words import content
 
 _HURTING = ("insult", "blame", "threat", "minimise")
 """Acts beside which kind words are not believed."""
+_OF_THE_WHOLE = ("invite", "open_question", "question")
+"""Acts that refer to all that was said, wherever they stand."""
 
 
 @lru_cache(maxsize=4)
@@ -33,13 +35,15 @@ class Moment(NamedTuple):
     heard: Heard
     earlier: tuple[Remembered, ...]
     gate: Gates
+    done: dict[str, Done]
+    """What the utterance does, act by act."""
     warming: float
     """What every gain is multiplied by: 1 unless the user is challenging, or something in the utterance hurts."""
 
     @property
     def believed(self) -> float:
         """What a gain is worth after all gates."""
-        return self.gate.own_words * self.gate.novelty * self.warming
+        return self.gate.own_words * self.gate.novelty * self.gate.attention * self.warming
 
 
 def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challenging: bool) -> tuple[Reason, ...]:
@@ -55,7 +59,7 @@ def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challengi
         hurts = any(act in heard.acts and not _quoted(act, heard, dialogue) for act in _HURTING)
         warming = (w["challenging"]["warming"] if challenging else 1.0) * (w["beside_a_hurt"] if hurts else 1.0)
         gate = gates(w, world(persona), heard, earlier, dialogue)
-        _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, warming))
+        _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, done_by(heard), warming))
     else:
         _not_language(ledger, w, heard)
     _temper(ledger, w, persona, emotion, dialogue)
@@ -94,10 +98,16 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
     w, heard, gate = m.w, m.heard, m.gate
     ledger.add("copying", w["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
     ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
-    if gate.foreign:
-        text = heard.sentences[min(gate.foreign)].text
-        points = max(w["foreign"]["most"], w["foreign"]["points"] * len(gate.foreign))
+    if gate.torn:
+        text = heard.sentences[min(gate.torn)].text
+        ledger.add(
+            "torn", w["torn"]["points"] * min(2, len(gate.torn)), f"tore a piece out of their words: “{quote(text)}”"
+        )
+    if min(gate.belief) < 1:
+        text = heard.sentences[gate.belief.index(min(gate.belief))].text
+        points = max(w["strange"]["most"], w["strange"]["points"] * sum(1 - share for share in gate.belief))
         ledger.add("foreign", points, f"spoke of things that are not theirs: “{quote(text)}”")
+    ledger.add("elsewhere", w["elsewhere"]["points"] * gate.elsewhere, "little of it was about them")
     strangers = sorted(gate.strangers - {m.persona.person.name.lower()})
     if strangers:
         points = max(w["strangers"]["most"], w["strangers"]["points"] * len(strangers))
@@ -111,7 +121,7 @@ def _anchors(ledger: Ledger, m: Moment) -> None:
     touched = [
         (_worth(m, touch), touch)
         for touch in touches(index, m.dialogue.utterance or "", language)
-        if touch.key not in known and m.heard.sentences[touch.sentence].fluent
+        if touch.key not in known and m.heard.sentences[touch.sentence].fluent and touch.sentence not in m.gate.torn
     ]
     touched.sort(key=lambda pair: -pair[0])
     for number, (points, touch) in enumerate(touched):
@@ -122,10 +132,21 @@ def _anchors(ledger: Ledger, m: Moment) -> None:
 
 
 def _worth(m: Moment, touch: Touch) -> float:
-    """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation."""
-    framed = 1.0 if m.heard.acts.keys() & set(m.w["frames"][touch.kind]) else m.w["unframed"]
-    quoted = m.w["quote"]["share"] if touch.sentence in m.gate.quoted else 1.0
-    return m.w["anchors"][m.persona.need][touch.kind] * framed * quoted
+    """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation, none in a formula."""
+    if "cliche" in m.heard.sentences[touch.sentence].acts:
+        return 0.0
+    framed = max((m.done[act].share for act in m.w["frames"][touch.kind] if act in m.done), default=0.0)
+    mentioned = m.w["unframed"] + (1 - m.w["unframed"]) * framed
+    quoted = (
+        m.w["parrot"]["share"]
+        if touch.sentence in m.gate.parroted
+        else m.w["quote"]["share"]
+        if touch.sentence in m.gate.quoted
+        else 1.0
+    )
+    points = m.w["anchors"][m.persona.need][touch.kind] * mentioned * quoted
+    at_home = m.gate.at_home[touch.sentence] * (1.0 if touch.whole else m.w["in_two"])
+    return points * at_home if points > 0 else points
 
 
 def _acts(ledger: Ledger, m: Moment) -> None:
@@ -134,24 +155,35 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     What is good counts in full only when it takes up what this person told; said to anyone it is worth little, and less each time. What is not
     wanted is not wanted every time.
     """
-    heard, touch, rule = m.heard, m.gate.touch, m.w["touch"]
-    empty = m.gate.stale | m.gate.foreign | _hollow(heard)
-    gains = [(m.w["told_back"][m.persona.need] * touch * m.believed, "told_back")]
-    for act, text in heard.acts.items():
-        points = m.w["acts"][m.persona.need].get(act, 0.0)
-        if points > 0 and not _only_in(act, heard, empty):
+    heard, rule = m.heard, m.w["touch"]
+    empty = (
+        m.gate.stale
+        | m.gate.torn
+        | _hollow(heard)
+        | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
+    )
+    gains = [(m.w["told_back"][m.persona.need] * m.gate.touch * m.believed, "told_back", "")]
+    meant_done = done_by(heard, empty) if empty else m.done
+    for act, points in m.w["acts"][m.persona.need].items():
+        done = (meant_done if points > 0 else m.done).get(act)
+        if done is None:
+            continue
+        if points > 0:
+            touch = m.gate.touch if act in _OF_THE_WHOLE else _meant(act, m, empty) / done.most
             times = sum(act in before.acts for before in m.earlier)
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
-            gains.append((points * (meant + for_anyone) * m.believed, act))
+            worn = rule["same_words"] if _in_the_same_words(act, m, empty) else 1.0
+            gains.append((points * done.share * (meant + for_anyone) * worn * m.believed, act, done.text))
         elif points < 0 and not _quoted(act, heard, m.dialogue):
-            ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
+            ledger.add(
+                f"act:{act}", points * done.share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(done.text)}”"
+            )
     left = m.w["act_cap"]
-    for points, act in sorted(gains, reverse=True):
+    for points, act, text in sorted(gains, reverse=True):
         points = min(points, left)
         left -= points
-        taken_up = act == "told_back"
-        note = "took up what they had told" if taken_up else f"{ACT_IN_WORDS[act]}: “{quote(heard.acts[act])}”"
+        note = f"{ACT_IN_WORDS[act]}: “{quote(text)}”" if text else "took up what they had told"
         ledger.add(f"act:{act}", points, note)
 
 
@@ -160,15 +192,34 @@ def _hollow(heard: Heard) -> frozenset[int]:
     return frozenset(number for number, one in enumerate(heard.sentences) if "cliche" in one.acts or not one.fluent)
 
 
-def _only_in(act: str, heard: Heard, sentences: frozenset[int]) -> bool:
-    """Whether an act is done in none but these sentences."""
-    return all(act not in one.acts or number in sentences for number, one in enumerate(heard.sentences))
+def _meant(act: str, m: Moment, empty: frozenset[int]) -> float:
+    """How surely the act is done, by one sentence, to this very person."""
+    return max(
+        one.sure.get(act, 0.0) * m.gate.meant[number]
+        for number, one in enumerate(m.heard.sentences)
+        if number not in empty
+    )
+
+
+def _in_the_same_words(act: str, m: Moment, empty: frozenset[int]) -> bool:
+    """Whether it does the act only in phrases of three words or more that the agent did it in before."""
+    phrases = [
+        one.acts[act] for number, one in enumerate(m.heard.sentences) if act in one.acts and number not in empty
+    ]
+    return bool(phrases) and all(_said_before(phrase, m.dialogue) for phrase in phrases)
+
+
+def _said_before(phrase: str, dialogue: Dialogue) -> bool:
+    """Whether the agent did it in the very same three words or more before."""
+    return phrase.count(" ") >= 2 and any(
+        f" {phrase} " in folded_text(utterance) for utterance in dialogue.earlier_utterances
+    )
 
 
 def _stage(ledger: Ledger, m: Moment) -> None:
     """What fits the beginning of a talk: questions do, solutions do not (good human support asks first and suggests later)."""
     turn, acts = len(m.earlier), m.heard.acts.keys()
-    if turn < m.w["asked_first"]["turns"] and acts & {"question", "invite"}:
+    if turn < m.w["asked_first"]["turns"] and acts & {"open_question", "invite"}:
         ledger.add("asked_first", m.w["asked_first"]["points"], "wanted to know more before saying much")
     if turn < m.w["too_soon"]["turns"] and "advice" in acts and m.persona.need != "practical_advice":
         ledger.add("too_soon", m.w["too_soon"]["points"], "had a solution before hearing the story")
@@ -177,19 +228,22 @@ def _stage(ledger: Ledger, m: Moment) -> None:
 def _quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
     """Whether the words that make an unwelcome act are the person's own, given back."""
     phrases = [one.acts[act] for one in heard.sentences if act in one.acts]
-    return all(" " in phrase and any(phrase in folded_text(line) for line in dialogue.user_lines) for phrase in phrases)
+    return bool(phrases) and all(
+        " " in phrase and any(phrase in folded_text(line) for line in dialogue.user_lines) for phrase in phrases
+    )
 
 
 def _bad_acts(ledger: Ledger, m: Moment) -> None:
     """What nobody wants; more of it, and again, costs more."""
     relief, heard = m.w["relief"].get(m.persona.need, {}), m.heard
     for act, points in m.w["bad_acts"].items():
-        if act not in heard.acts or _quoted(act, heard, m.dialogue):
+        done = m.done.get(act)
+        if done is None or done.share < m.w["bad_from"] or _quoted(act, heard, m.dialogue):
             continue
-        count = min(3, sum(act in sentence.acts for sentence in heard.sentences))
+        count = max(1, min(3, sum(act in sentence.acts for sentence in heard.sentences)))
         again = 1.25 if any(act in before.acts for before in m.earlier) else 1.0
-        points *= relief.get(act, 1.0) * (1 + 0.5 * (count - 1)) * again
-        ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(heard.acts[act])}”")
+        points *= relief.get(act, 1.0) * (1 + 0.5 * (count - 1)) * again * done.share
+        ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(done.text)}”")
 
 
 def _shape(ledger: Ledger, m: Moment) -> None:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from rlver_gym.dialogue import Dialogue
 from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, fourgrams, said_so_far
+from rlver_gym.users.embedded.quoting import torn
 from rlver_gym.users.embedded.world import World
 
 
@@ -12,6 +13,10 @@ class Gates(NamedTuple):
 
     touch: float
     """How much it takes up of what this person told and the agent had not taken up before."""
+    elsewhere: float
+    """How much of it, and how much at all, is about something else than their story."""
+    meant: tuple[float, ...]
+    """Of each sentence, the same of it and its neighbours: whether what it does is done to this person."""
     own_words: float
     """0 when it only gives the person's words back."""
     novelty: float
@@ -20,8 +25,16 @@ class Gates(NamedTuple):
     """Numbers of the sentences that are word for word the person's."""
     stale: frozenset[int]
     """Numbers of the sentences that the agent said before."""
-    foreign: frozenset[int]
-    """Numbers of the sentences that are about another story."""
+    torn: frozenset[int]
+    """Numbers of the sentences into which a piece of the person's words is glued."""
+    parroted: frozenset[int]
+    """Numbers of the sentences that are nothing but the person's."""
+    attention: float
+    """How much of the listener is left for what is good in it: less when other parts leave them wondering whose story it is."""
+    at_home: tuple[float, ...]
+    """Of each sentence, how far its words single out this story: 1 when they do, 0 when they would suit another one better."""
+    belief: tuple[float, ...]
+    """Of each sentence, how far it is of this story: 0 when it is about somebody else's."""
     strangers: frozenset[str]
     """Names that nobody in this story has."""
 
@@ -31,14 +44,47 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     known, theirs = said_so_far(dialogue.user_lines)
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
+    common = (heard.content & world.story) | (heard.content & theirs)
+    spoken_of = world.weight(heard.content)
+    share = world.weight(common) / spoken_of if spoken_of else 0.0
+    belonging = _ramp(share, w["belonging"])
+    parroted = frozenset(
+        number
+        for number in quoted
+        if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"]
+    )
+    broken = frozenset(
+        number
+        for number, share in enumerate(copied)
+        if share > 0 and torn(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
+    )
+    strangeness = [world.strangeness(sentence.content, theirs, w["strange"]["own"]) for sentence in heard.sentences]
+    copies = parroted | broken
+    meant_for_them = heard.content if not copies else frozenset().union(
+        *(sentence.content for number, sentence in enumerate(heard.sentences) if number not in copies)
+    )
+    belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
+    reaches, full = (
+        _reaches(w, world, heard, earlier, theirs, quoted, copies, strangeness),
+        w["touch"]["full_at"],
+    )
     return Gates(
-        touch=_touch(w, heard, earlier, theirs, quoted),
+        touch=min(1.0, sum(reaches) / full) * belonging,
+        meant=tuple(min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(reaches))),
+        elsewhere=(1 - _ramp(share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
         quoted=quoted,
         stale=_stale(heard, earlier),
-        foreign=frozenset(number for number, sentence in enumerate(heard.sentences) if _is_foreign(w, sentence, world)),
-        strangers=frozenset().union(*(sentence.names for sentence in heard.sentences)) - world.names - world.vocabulary,
+        torn=broken,
+        parroted=parroted,
+        at_home=tuple(1 - _ramp(odd, w["at_home"]) for odd in strangeness),
+        attention=1 - _ramp(world.strangeness(meant_for_them, theirs, w["attention"]["own"]), w["attention"]),
+        belief=belief,
+        strangers=frozenset().union(*(sentence.names for sentence in heard.sentences))
+        - world.names
+        - world.vocabulary
+        - theirs,
     )
 
 
@@ -65,20 +111,37 @@ def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bo
     return any(_share(fourgrams(sentence.text), before.fourgrams) >= 0.6 for before in earlier)
 
 
-def _touch(
-    w: dict[str, Any], heard: Heard, earlier: tuple[Remembered, ...], theirs: frozenset[str], quoted: frozenset[int]
-) -> float:
-    """Words of theirs that it takes up: a fresh one counts whole, one in a quotation or one taken up before less; 1 from `full_at` on."""
+def _reaches(
+    w: dict[str, Any],
+    world: World,
+    heard: Heard,
+    earlier: tuple[Remembered, ...],
+    theirs: frozenset[str],
+    quoted: frozenset[int],
+    empty: frozenset[int],
+    strangeness: list[float],
+) -> list[float]:
+    """Of each sentence, how much of this person it takes up, in nats: their words for the first time, and less for words of their story that they have not said yet, that were taken up before, or that are quoted."""
     if heard.function_share < 0.25:
-        return 0.0
-    rule = w["touch"]
-    common = heard.content & theirs
-    fresh = common.difference(*(before.content for before in earlier))
-    spoken = [(number, one.content) for number, one in enumerate(heard.sentences) if one.fluent]
-    own = fresh.intersection(frozenset().union(*(about for number, about in spoken if number not in quoted)))
-    given_back = fresh.intersection(frozenset().union(*(about for number, about in spoken if number in quoted))) - own
-    again = min(rule["again_most"], rule["again"] * len(common - fresh))
-    return min(1.0, (len(own) + w["quote"]["share"] * len(given_back) + again) / rule["full_at"])
+        return [0.0] * len(heard.sentences)
+    half = (w["strange"]["free"] + w["strange"]["all"]) / 2
+    rule, spent, found = w["touch"], frozenset().union(*(before.content for before in earlier)), []
+    for number, one in enumerate(heard.sentences):
+        if number in empty or not one.fluent or strangeness[number] >= half:
+            found.append(0.0)
+            continue
+        about = one.content & world.story
+        told = about & theirs
+        fresh, guessed = told - spent, about - theirs - spent
+        reach = (
+            world.particularity(fresh)
+            + rule["again"] * world.particularity(told - fresh)
+            + rule["guessed"] * min(world.particularity(guessed), max(0.0, -strangeness[number]))
+        )
+        at_home = 1 - _ramp(strangeness[number], w["at_home"])
+        found.append(reach * at_home * (w["quote"]["share"] if number in quoted else 1.0))
+        spent = spent | fresh
+    return found
 
 
 def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:
@@ -86,12 +149,6 @@ def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue)
         return 1.0
     said_before = max((_share(heard.fourgrams, before.fourgrams) for before in earlier), default=0.0)
     return max(said_before, 1 - heard.variety)
-
-
-def _is_foreign(w: dict[str, Any], sentence: HeardSentence, world: World) -> bool:
-    """Whether most of what a sentence is about has no place in the person's world."""
-    unknown = len(sentence.content - world.vocabulary)
-    return unknown >= w["foreign"]["words"] and unknown >= w["foreign"]["share"] * len(sentence.content)
 
 
 def _share(part: frozenset[int], whole: frozenset[int]) -> float:

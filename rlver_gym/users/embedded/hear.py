@@ -2,8 +2,10 @@
 
 import re
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
+from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.lexicon import lexicon
 from rlver_gym.words import FUNCTION_WORDS, content, content_of, sentences, stem, words
 
@@ -13,6 +15,10 @@ _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
 _MARK = re.compile(r"\d[.)]|\n[ \t]*[-*•–#]")
 _PAUSE = re.compile(r"[,;:–—()-]")
 _OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
+_CLEAR = 0.5
+"""An act done as surely as this is done."""
+_PHRASE = 0.5
+"""How surely a phrase of the lexicon does its act, at least."""
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
     **dict.fromkeys(("i", "me", "you", "myself", "yourself"), "you"),
@@ -29,11 +35,28 @@ class HeardSentence(NamedTuple):
     stems: tuple[str, ...]
     content: frozenset[str]
     acts: dict[str, str]
-    """Each act with the phrase that did it, as stems."""
+    """Each act with the phrase that did it, as stems; empty when the ear alone heard it."""
     names: frozenset[str]
     """Capitalised words that do not only begin the sentence, lower-case."""
     fluent: bool
     """Whether it reads like language rather than a string of keywords."""
+    sure: dict[str, float]
+    """How surely it does each act, in (0.05, 1]."""
+
+
+class _Sentence(NamedTuple):
+    """One sentence by itself, whatever is said beside it."""
+
+    text: str
+    spoken: tuple[str, ...]
+    stems: tuple[str, ...]
+    content: frozenset[str]
+    phrases: tuple[tuple[str, str], ...]
+    """The acts whose phrases stand in it, each with the stems."""
+    names: frozenset[str]
+    fluent: bool
+    evidence: int
+    """What the ear makes of its words, packed."""
 
 
 class Heard(NamedTuple):
@@ -52,6 +75,15 @@ class Heard(NamedTuple):
     """Distinct share of its 4-grams, in [0, 1]: 1 unless it repeats itself."""
     list_items: int
     questions: int
+
+
+class Done(NamedTuple):
+    """How surely an utterance does an act, in [0, 1], and the sentence that does it most."""
+
+    share: float
+    most: float
+    """How surely that sentence does it."""
+    text: str
 
 
 class Remembered(NamedTuple):
@@ -75,12 +107,9 @@ def remember(text: str, language: str = "en") -> Remembered:
 @lru_cache(maxsize=8)
 def hear(text: str, language: str = "en") -> Heard:
     """The utterance in pieces."""
-    parts = sentences(text)
-    by_sentence = [words(part) for part in parts]
-    heard = tuple(
-        _sentence(part, spoken, language) for part, spoken in dict(zip(parts, by_sentence, strict=True)).items()
-    )
-    spoken = tuple(word for part in by_sentence for word in part)
+    parts = [_sentence(part, language) for part in sentences(text)]
+    heard = _with_the_ear(list({part.text: part for part in parts}.values()), language)
+    spoken = tuple(chain.from_iterable(part.spoken for part in parts))
     acts: dict[str, str] = {}
     for sentence in heard:
         for act in sorted(sentence.acts):
@@ -99,27 +128,63 @@ def hear(text: str, language: str = "en") -> Heard:
     )
 
 
+def done_by(heard: Heard, without: frozenset[int] = frozenset()) -> dict[str, Done]:
+    """How surely an utterance does each act, some sentences left out: any of the others may do it."""
+    found: dict[str, Done] = {}
+    for number, one in enumerate(heard.sentences):
+        if number not in without:
+            for act, share in one.sure.items():
+                before = found.get(act)
+                if before is None:
+                    found[act] = Done(share, share, one.text)
+                else:
+                    text = one.text if share > before.most else before.text
+                    found[act] = Done(1 - (1 - before.share) * (1 - share), max(share, before.most), text)
+    return found
+
+
 def _list_items(text: str) -> int:
     if not _MARK.search(text):
         return 0
     return max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text)))
 
 
-def _sentence(text: str, spoken: tuple[str, ...], language: str) -> HeardSentence:
+@lru_cache(maxsize=2_048)
+def _sentence(text: str, language: str) -> _Sentence:
+    """Cached, because whoever says a sentence once says it again, to others."""
+    spoken = words(text)
     stems = tuple(map(stem, spoken))
-    acts = lexicon(language).acts(stems)
-    if text.rstrip("\"'”’) ").endswith("?"):
-        acts["question"] = "?"
+    phrases = lexicon(language).acts(stems)
+    ending = "?" if text.rstrip("\"'”’) ").endswith("?") else "."
+    if ending == "?":
+        phrases["question"] = "?"
         if not _OPEN.isdisjoint(spoken):
-            acts["open_question"] = "?"
-    return HeardSentence(
+            phrases["open_question"] = "?"
+    return _Sentence(
         text=text,
+        spoken=spoken,
         stems=stems,
         content=content_of(spoken),
-        acts=acts,
+        phrases=tuple(phrases.items()),
         names=frozenset(name.lower() for name in _NAME.findall(text)),
-        fluent=_is_fluent(text, spoken),
+        fluent=bool(spoken) and _is_fluent(text, spoken),
+        evidence=ear(language).evidence(stems, ending),
     )
+
+
+def _with_the_ear(parts: list[_Sentence], language: str) -> tuple[HeardSentence, ...]:
+    """The sentences with what they do by the ear: it listens to all of them together, and to keywords not at all."""
+    listening = ear(language)
+    found = iter(listening.sureness([one.evidence for one in parts if one.fluent]))
+    heard = []
+    for one in parts:
+        sure = next(found, {}) if one.fluent else {}
+        acts = dict(one.phrases)
+        clear = {act: "" for act, share in sure.items() if share >= _CLEAR and act not in acts}
+        sure.update((act, max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0) for act in acts)
+        acts.update(clear)
+        heard.append(HeardSentence(one.text, one.stems, one.content, acts, one.names, one.fluent, sure))
+    return tuple(heard)
 
 
 def _is_fluent(text: str, spoken: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ from rlver_gym.words import FUNCTION_WORDS, stem
 
 _GAP = 4
 """How many words a "*" in a phrase may skip."""
-_NEGATIONS = frozenset({"not", "never", "no", "nobody", "nothing", "none", "without", "neither", "nor"})
+_NEGATIONS = frozenset(map(stem, ("not", "never", "no", "nobody", "nothing", "none", "without", "neither", "nor")))
 _FUNCTION_STEMS = frozenset(map(stem, FUNCTION_WORDS))
 _SCOPE = 7
 """How many words a negation reaches forward."""

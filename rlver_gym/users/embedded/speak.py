@@ -51,7 +51,7 @@ def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
 
 
 def _manner(reason: Reason) -> str | None:
-    manner = _REACTION_TO.get(reason.code.split("/")[0])
+    manner = _REACTION_TO.get(reason.code.partition("/")[0])
     if reason.points < 0 and manner in _GLAD:  # welcome in itself, but not what they want
         return "pushed" if manner == "helped" else "cold"
     if reason.points > 0 and manner == "pushed":  # advice to somebody who wants it

@@ -1,8 +1,9 @@
 """What a person knows: the anchors, the words and the names of their story. Compiled once a situation."""
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlver_gym.anchors import AnchorIndex, Touch
 from rlver_gym.persona import Persona, Situation
@@ -10,27 +11,67 @@ from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
 
+_UNHEARD = 0.5
+"""Nats for a word of no story at all: it may be a slip of the finger, and proves little."""
+
+
+class Rarity(NamedTuple):
+    """How much stems say about which story they belong to, in hundredths of a nat."""
+
+    of: dict[str, int]
+    unknown: int
+    """That of a stem that no known story has."""
+
+
+@lru_cache(maxsize=4)
+def rarity(language: str) -> Rarity:
+    """The shipped counts of a language."""
+    data = load_data(f"stories_{language}.json")
+    return Rarity(
+        {stem: int(weight) for weight, stems in data["weights"].items() for stem in stems.split()}, data["unknown"]
+    )
+
 
 class World:
     """The story of one situation, ready to be looked up."""
 
     def __init__(self, situation: Situation, language: str) -> None:
         """Compile the situation."""
-        texts = list(_texts(situation.model_dump()))
+        texts = list(texts_of(situation.model_dump()))
         self.anchors = AnchorIndex(situation)
-        self.vocabulary = frozenset().union(*map(content, texts)) | everyday(language)
+        self.story = frozenset().union(*map(content, texts))
+        self.vocabulary = self.story | everyday(language)
+        self._rarity = rarity(language)
+        self._rarest, self._familiar = rarities(language)
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
 
+    def weight(self, stems: frozenset[str]) -> int:
+        """How much some stems together say about which story they belong to, in hundredths of a nat."""
+        rarity_of, unknown = self._rarity
+        return sum([rarity_of.get(stem, unknown) for stem in stems])
 
-def _texts(value: Any) -> Iterator[str]:
+    def strangeness(self, about: frozenset[str], told: frozenset[str], own: float) -> float:
+        """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away `own` times as much. In nats."""
+        alien = about - told - self.story
+        rarity = self._familiar.get
+        return sum([rarity(word, _UNHEARD) for word in alien]) - own * self.particularity(about - alien)
+
+    def particularity(self, about: frozenset[str]) -> float:
+        """How much words single out one life among many, in nats."""
+        rarity, rarest = self._familiar.get, self._rarest
+        return sum([rarity(word, rarest) for word in about])
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text in a dump of a card."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for part in value.values():
-            yield from _texts(part)
+            yield from texts_of(part)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _texts(part)
+            yield from texts_of(part)
 
 
 _CALENDAR = frozenset(
@@ -43,6 +84,18 @@ _CALENDAR = frozenset(
 def everyday(language: str) -> frozenset[str]:
     """Stems that are at home in any story."""
     return frozenset(load_data(f"everyday_{language}.json")["stems"])
+
+
+@lru_cache(maxsize=4)
+def rarities(language: str) -> tuple[float, dict[str, float]]:
+    """How rare a stem is among the shipped situations, in nats: that of a stem which nobody has, and those of the others."""
+    data = load_data(f"familiar_{language}.json")
+    total = data["situations"]
+    rarity = {word: math.log(total / int(count)) for count, words_ in data["stems"].items() for word in words_.split()}
+    common = math.log(total / 8)
+    return math.log(total), rarity | {
+        word: min(common, rarity.get(word, common)) for word in everyday(language).union(data["plain"].split())
+    }
 
 
 _WORLDS: dict[int, tuple[Situation, World]] = {}

@@ -1,0 +1,82 @@
+"""The ear: how surely a sentence does a dialogue act, by a linear model of its words. Whole numbers only, so the same on every machine.
+
+Most kind replies imply what they do: "Nine pages, your own evenings." is credit without a phrase for it. `tools/fit_ear.py` fits the model.
+"""
+
+import math
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Any
+
+from rlver_gym.users.embedded.lexicon import load_data
+
+_LANE = 32
+"""All acts are added up at once: one whole number holds a lane of so many bits for each."""
+_ZERO = 1 << _LANE - 1
+_LONGEST = 60
+"""Words of a sentence that are listened to. Longer than any that is followed; it keeps the lanes apart."""
+_MOST = 1_000
+"""Sentences that are listened to."""
+_FAINT = -300
+"""Evidence in hundredths of a logit below which an act is not heard at all: a sureness of 0.05."""
+_CONTEXT = 2
+"""A sentence counts this many times the mean of its utterance: what is said before and after tells what it does."""
+
+
+def marked(stems: Sequence[str], ending: str) -> tuple[str, ...]:
+    """The stems between "^" and an ending, "?" or "."; the model looks at each of them and at each pair of neighbours."""
+    return ("^", *stems[:_LONGEST], ending)
+
+
+class Ear:
+    """A fitted model, ready to listen."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        """`data`: the file's "bias" by act, and "weights" by act and size; see its "about"."""
+        self.acts = tuple(data["bias"])
+        self._bias = sum(bias << _LANE * lane for lane, bias in enumerate(data["bias"].values()))
+        self._lift = sum(_ZERO << _LANE * lane for lane in range(len(self.acts)))
+        self._lanes = struct.Struct(f"<{len(self.acts)}I")
+        self._weights: dict[str | tuple[str, ...], int] = {}
+        for lane, act in enumerate(self.acts):
+            for weight, found in data["weights"][act].items():
+                for feature in found.split(", "):
+                    key = tuple(feature.split(" ")) if " " in feature else feature
+                    self._weights[key] = self._weights.get(key, 0) + (int(weight) << _LANE * lane)
+
+    def evidence(self, stems: Sequence[str], ending: str) -> int:
+        """The evidence of a sentence for all acts, packed."""
+        line = marked(stems, ending)
+        return sum(filter(None, map(self._weights.get, chain(line, pairwise(line)))), self._bias)
+
+    def sureness(self, evidence: Sequence[int]) -> list[dict[str, float]]:
+        """How surely each sentence of an utterance does each act, in (0.05, 1]; acts that are not heard are left out."""
+        evidence = evidence[:_MOST]
+        scale = len(evidence) * (_CONTEXT + 1)
+        together, faint = sum(evidence, self._lift), _ZERO + _FAINT * scale
+        heard = []
+        for one in evidence:
+            packed = _CONTEXT * len(evidence) * one + together
+            lanes = self._lanes.unpack(packed.to_bytes(self._lanes.size, "little"))
+            heard.append(
+                {
+                    act: _sure((lane - _ZERO) // scale)
+                    for act, lane in zip(self.acts, lanes, strict=True)
+                    if lane > faint
+                }
+            )
+        return heard
+
+
+@lru_cache(maxsize=2_048)
+def _sure(evidence: int) -> float:
+    """Hundredths of a logit as a probability with two decimals."""
+    return round(1 / (1 + math.exp(-max(-500, min(500, evidence)) / 100)), 2)
+
+
+@lru_cache(maxsize=4)
+def ear(language: str) -> Ear:
+    """The shipped ear of a language."""
+    return Ear(load_data(f"ear_{language}.json"))

@@ -1,0 +1,127 @@
+"""Fits the ear of the embedded user: which words speak for which dialogue act.
+
+python tools/fit_ear.py        (needs scikit-learn; writes rlver_gym/users/embedded/ear_en.json)
+
+It learns from our own sentences: those of the expectation pairs' dev half, each labelled with its acts, and the anchors of the train and demo
+situations, whose kind says what they do. Nobody of the test half, and no test persona, is among them.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from rlver_gym.library import library
+from rlver_gym.users.embedded.ear import marked
+from rlver_gym.words import sentences, stems
+
+ROOT = Path(__file__).parent.parent
+PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"
+SENTENCES = ROOT / "tools" / "sentences_en.txt"
+OUT = ROOT / "rlver_gym" / "users" / "embedded" / "ear_en.json"
+ACTS = (
+    "reflect_feeling", "validate", "side", "praise", "invite", "motives", "other_side", "reflect_prompt", "advice", "cliche", "blame",
+)  # fmt: skip
+ACT_OF_ANCHOR = {
+    "deeds": "praise", "wrongs": "side", "motives": "motives", "options": "advice", "other_side": "other_side",
+    "insights": "reflect_prompt", "unspoken": "reflect_feeling",
+}  # fmt: skip
+ALSO = {"blame": frozenset({"blame", "insult"})}
+"""Acts that are learned together."""
+STRENGTH = 0.7
+"""Inverse of the penalty on large weights."""
+SMALLEST = 10
+"""Weights below so many hundredths are dropped."""
+MISSED = 2.0
+"""How much worse an act that is missed is than one that is only imagined: most sentences do any one act not, and doubt should not settle on that."""
+
+
+class Example(NamedTuple):
+    """A sentence and what it does."""
+
+    text: str
+    acts: frozenset[str]
+
+
+def of_pairs(pairs: Iterable[dict[str, Any]]) -> Iterator[Example]:
+    """The labelled sentences of pairs."""
+    for pair in pairs:
+        for text, acts in [*pair["better_acts"], *pair["worse_acts"]]:
+            yield Example(text, frozenset(acts))
+
+
+def of_sentences() -> Iterator[Example]:
+    """The sentences written for the ear alone."""
+    acts: frozenset[str] = frozenset()
+    for line in SENTENCES.read_text(encoding="utf-8").splitlines():
+        if line.startswith("="):
+            acts = frozenset(line[1:].split())
+        elif line and not line.startswith("#"):
+            yield Example(line, acts)
+
+
+def of_anchors() -> Iterator[Example]:
+    """The anchors of all situations that are no test persona's."""
+    shelf = library()
+    taught = {one.situation: one.id for one in shelf.pairings.values() if one.split != "test"}
+    for persona_id in taught.values():
+        for kind, anchor in shelf.get(persona_id).situation.anchors.each():
+            yield Example(anchor.text, frozenset({ACT_OF_ANCHOR[kind]}))
+
+
+def looked_at(text: str) -> Counter[str]:
+    """The features of a sentence, pairs of stems joined by a space."""
+    line = marked(stems(text), "?" if text.rstrip("\"'”’) ").endswith("?") else ".")
+    return Counter([*line, *map(" ".join, pairwise(line))])
+
+
+def fitted(examples: list[Example]) -> dict[str, Any]:
+    """The model's file."""
+    split = [Example(part, one.acts) for one in examples for part in sentences(one.text)]
+    table = DictVectorizer()
+    seen = table.fit_transform([looked_at(one.text) for one in split])
+    seen.indices, seen.indptr = seen.indices.astype(np.int32), seen.indptr.astype(np.int32)
+    names = table.get_feature_names_out()
+    bias, weights = {}, {}
+    for act in ACTS:
+        does = np.array([bool(one.acts & ALSO.get(act, frozenset({act}))) for one in split])
+        model = LogisticRegression(C=STRENGTH, class_weight={True: MISSED, False: 1.0}, solver="liblinear", max_iter=500, random_state=0)
+        model.fit(seen, does)
+        bias[act] = round(100 * float(model.intercept_[0]))
+        weights[act] = by_size(names, np.round(100 * model.coef_[0]).astype(int))
+    return {"about": provenance(len(split)), "bias": bias, "weights": weights}
+
+
+def by_size(names: np.ndarray, weights: np.ndarray) -> dict[str, str]:
+    """The features of each weight, in fives of hundredths, the strongest first."""
+    groups = defaultdict(list)
+    for name, weight in zip(names, weights, strict=True):
+        if abs(weight) >= SMALLEST:
+            groups[5 * round(int(weight) / 5)].append(str(name))
+    return {str(weight): ", ".join(sorted(groups[weight])) for weight in sorted(groups, reverse=True)}
+
+
+def provenance(count: int) -> str:
+    """Where the numbers come from."""
+    return (
+        f"Logistic regression on {count} sentences written for this project (tests/data/expectations_en.jsonl, dev half; anchors of the train and demo situations), "
+        f"penalty {STRENGTH}, an act counted {MISSED:g} times, weights in hundredths of a logit, those below {SMALLEST} dropped. Features: stems and pairs of neighbours; '^' is the beginning, "
+        "'?' or '.' the ending. Written by tools/fit_ear.py."
+    )
+
+
+def main() -> None:
+    """Fit and write."""
+    pairs = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+    examples = [*of_pairs(pair for pair in pairs if pair["half"] == "dev"), *of_sentences(), *of_anchors()]
+    OUT.write_text(json.dumps(fitted(examples), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
