@@ -106,7 +106,10 @@ def tricks() -> str:
 
 def expectations() -> str:
     """How many of the hand-written pairs stand in the right order, by half and need."""
-    pairs = [json.loads(line) for line in (ROOT / "tests/data/expectations_en.jsonl").read_text(encoding="utf-8").splitlines()]
+    pairs = [
+        json.loads(line)
+        for line in (ROOT / "tests/data/expectations_en.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     halves = list(dict.fromkeys(pair["half"] for pair in pairs))
     points: dict[tuple[str, str], list[float]] = {}
     for pair in pairs:
@@ -124,7 +127,10 @@ def expectations() -> str:
     lines = [f"{'need':18s}" + "".join(f"{half:>18s}" for half in halves)]
     for need in ("all", *HiddenNeed):
         cells = (points.get((half, need), []) for half in halves)
-        lines.append(f"{need:18s}" + "".join(f"{sum(cell) / len(cell):9.2f} of {len(cell):4d}  " if cell else " " * 18 for cell in cells))
+        lines.append(
+            f"{need:18s}"
+            + "".join(f"{sum(cell) / len(cell):9.2f} of {len(cell):4d}  " if cell else " " * 18 for cell in cells)
+        )
     return "```text\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
 
 

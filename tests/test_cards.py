@@ -184,7 +184,7 @@ def test_a_broken_card_is_reported_once_however_often_it_is_paired(folder: Path)
 def test_a_language_without_a_user_is_refused_plainly(folder: Path) -> None:
     changed(folder / "index.yaml", "language: en", "language: zh")
     (problem,) = check(folder)
-    assert "only 'en' is supported" in problem.problem
+    assert "only 'en' can be played" in problem.problem
     with pytest.raises(CardError, match="only 'en' is supported"):
         library(str(folder))
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from rlver_gym.anchors import Touch
 from rlver_gym.dialogue import Dialogue, Reason
-from rlver_gym.emotion import MAX_CHANGE, moved
 from rlver_gym.persona import Persona
+from rlver_gym.users.embedded.feel import settle
 from rlver_gym.users.embedded.gates import Gates, gates
 from rlver_gym.users.embedded.hear import Done, Heard, Remembered, done_by, folded_text, hear, remember
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
@@ -63,7 +63,7 @@ def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challengi
     else:
         _not_language(ledger, w, heard)
     _temper(ledger, w, persona, emotion, dialogue)
-    _settle(ledger, emotion)
+    settle(ledger, emotion)
     remember(utterance, persona.language)  # while it is still in the ear: the next turns will ask for both
     touched_keys(world(persona).anchors, utterance, persona.language)
     return tuple(ledger.reasons)
@@ -203,9 +203,7 @@ def _meant(act: str, m: Moment, empty: frozenset[int]) -> float:
 
 def _in_the_same_words(act: str, m: Moment, empty: frozenset[int]) -> bool:
     """Whether it does the act only in phrases of three words or more that the agent did it in before."""
-    phrases = [
-        one.acts[act] for number, one in enumerate(m.heard.sentences) if act in one.acts and number not in empty
-    ]
+    phrases = [one.acts[act] for number, one in enumerate(m.heard.sentences) if act in one.acts and number not in empty]
     return bool(phrases) and all(_said_before(phrase, m.dialogue) for phrase in phrases)
 
 
@@ -268,13 +266,3 @@ def _temper(ledger: Ledger, w: dict[str, Any], persona: Persona, emotion: int, d
     if dialogue.turns:
         ledger.add("momentum", w["momentum"] * dialogue.turns[-1].appraisal.change, "the last turn still works in them")
     ledger.add("mood", w["pull"] * (emotion - 40) / 20, "how they feel colours what they hear")
-
-
-def _settle(ledger: Ledger, emotion: int) -> None:
-    """Round to whole points, keep the change within ±10 and the emotion within its scale; each as a reason."""
-    whole = int(abs(ledger.total) + 0.5) * (1 if ledger.total > 0 else -1)
-    ledger.add("rounding", whole - ledger.total, "rounded to a whole point")
-    clipped = max(-MAX_CHANGE, min(MAX_CHANGE, whole))
-    ledger.add("limit", clipped - whole, f"one turn moves them by at most {MAX_CHANGE}")
-    kept = moved(emotion, clipped) - emotion
-    ledger.add("scale_end", kept - clipped, "the scale ends here")
