@@ -91,8 +91,10 @@ def fitted(examples: list[Example]) -> dict[str, Any]:
     bias, weights = {}, {}
     for act in ACTS:
         does = np.array([bool(one.acts & ALSO.get(act, frozenset({act}))) for one in split])
-        model = LogisticRegression(C=STRENGTH, class_weight={True: MISSED, False: 1.0}, solver="liblinear", max_iter=500, random_state=0)
-        model.fit(seen, does)
+        model = LogisticRegression(
+            C=STRENGTH, class_weight={True: MISSED, False: 1.0}, solver="liblinear", max_iter=500, random_state=0
+        )
+        model = model.fit(seen, does)
         bias[act] = round(100 * float(model.intercept_[0]))
         weights[act] = by_size(names, np.round(100 * model.coef_[0]).astype(int))
     return {"about": provenance(len(split)), "bias": bias, "weights": weights}

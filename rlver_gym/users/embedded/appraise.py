@@ -199,9 +199,7 @@ def _meant(act: str, m: Moment, empty: frozenset[int]) -> float:
 
 def _in_the_same_words(act: str, m: Moment, empty: frozenset[int]) -> bool:
     """Whether it does the act only in phrases of three words or more that the agent did it in before."""
-    phrases = [
-        one.acts[act] for number, one in enumerate(m.heard.sentences) if act in one.acts and number not in empty
-    ]
+    phrases = [one.acts[act] for number, one in enumerate(m.heard.sentences) if act in one.acts and number not in empty]
     return bool(phrases) and all(_said_before(phrase, m.dialogue) for phrase in phrases)
 
 

@@ -60,8 +60,12 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     )
     strangeness = [world.strangeness(sentence.content, theirs, w["strange"]["own"]) for sentence in heard.sentences]
     copies = parroted | broken
-    meant_for_them = heard.content if not copies else frozenset().union(
-        *(sentence.content for number, sentence in enumerate(heard.sentences) if number not in copies)
+    meant_for_them = (
+        heard.content
+        if not copies
+        else frozenset().union(
+            *(sentence.content for number, sentence in enumerate(heard.sentences) if number not in copies)
+        )
     )
     belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
     reaches, full = (

@@ -1,6 +1,5 @@
 """What a person knows: the anchors, the words and the names of their story. Compiled once a situation."""
 
-import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,6 +10,8 @@ from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
 
+_PLAIN = 1.0
+"""Nats for a plain word, at most: that of a word in every third story."""
 _UNHEARD = 0.5
 """Nats for a word of no story at all: it may be a slip of the finger, and proves little."""
 
@@ -88,14 +89,10 @@ def everyday(language: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4)
 def rarities(language: str) -> tuple[float, dict[str, float]]:
-    """How rare a stem is among the shipped situations, in nats: that of a stem which nobody has, and those of the others."""
-    data = load_data(f"familiar_{language}.json")
-    total = data["situations"]
-    rarity = {word: math.log(total / int(count)) for count, words_ in data["stems"].items() for word in words_.split()}
-    common = math.log(total / 8)
-    return math.log(total), rarity | {
-        word: min(common, rarity.get(word, common)) for word in everyday(language).union(data["plain"].split())
-    }
+    """How rare a stem is among the known stories, in nats: that of a stem which one of them has, and those of all; plain words are never rare."""
+    known = {stem: weight / 100 for stem, weight in rarity(language).of.items()}
+    plain = everyday(language).union(load_data(f"plain_{language}.json")["stems"].split())
+    return max(known.values()), known | {stem: min(_PLAIN, known.get(stem, _PLAIN)) for stem in plain}
 
 
 _WORLDS: dict[int, tuple[Situation, World]] = {}
