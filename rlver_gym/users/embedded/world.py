@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from rlver_gym.anchors import AnchorIndex, Touch
@@ -49,18 +50,17 @@ class World:
     def weight(self, stems: frozenset[str]) -> int:
         """How much some stems together say about which story they belong to, in hundredths of a nat."""
         rarity_of, unknown = self._rarity
-        return sum([rarity_of.get(stem, unknown) for stem in stems])
+        return sum(map(rarity_of.get, stems, repeat(unknown)))
 
     def strangeness(self, about: frozenset[str], told: frozenset[str], own: float) -> float:
         """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away `own` times as much. In nats."""
         alien = about - told - self.story
-        rarity = self._familiar.get
-        return sum([rarity(word, _UNHEARD) for word in alien]) - own * self.particularity(about - alien)
+        found = sum(map(self._familiar.get, alien, repeat(_UNHEARD)))
+        return found if len(alien) == len(about) else found - own * self.particularity(about - alien)
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
-        rarity, rarest = self._familiar.get, self._rarest
-        return sum([rarity(word, rarest) for word in about])
+        return sum(map(self._familiar.get, about, repeat(self._rarest)))
 
 
 def texts_of(value: Any) -> Iterator[str]:
