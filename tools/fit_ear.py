@@ -94,7 +94,7 @@ def fitted(examples: list[Example]) -> dict[str, Any]:
         model = LogisticRegression(
             C=STRENGTH, class_weight={True: MISSED, False: 1.0}, solver="liblinear", max_iter=500, random_state=0
         )
-        model.fit(seen, does)
+        model = model.fit(seen, does)
         bias[act] = round(100 * float(model.intercept_[0]))
         weights[act] = by_size(names, np.round(100 * model.coef_[0]).astype(int))
     return {"about": provenance(len(split)), "bias": bias, "weights": weights}

@@ -103,10 +103,6 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
         ledger.add(
             "torn", w["torn"]["points"] * min(2, len(gate.torn)), f"tore a piece out of their words: “{quote(text)}”"
         )
-    if min(gate.belief) < 1:
-        text = heard.sentences[gate.belief.index(min(gate.belief))].text
-        points = max(w["strange"]["most"], w["strange"]["points"] * sum(1 - share for share in gate.belief))
-        ledger.add("foreign", points, f"spoke of things that are not theirs: “{quote(text)}”")
     ledger.add("elsewhere", w["elsewhere"]["points"] * gate.elsewhere, "little of it was about them")
     strangers = sorted(gate.strangers - {m.persona.person.name.lower()})
     if strangers:

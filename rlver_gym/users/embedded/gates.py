@@ -135,6 +135,9 @@ def _reaches(
             found.append(0.0)
             continue
         about = one.content & world.story
+        if not about:
+            found.append(0.0)
+            continue
         told = about & theirs
         fresh, guessed = told - spent, about - theirs - spent
         reach = (

@@ -1,8 +1,8 @@
 """What a person knows: the anchors, the words and the names of their story. Compiled once a situation."""
 
-import math
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from rlver_gym.anchors import AnchorIndex, Touch
@@ -11,6 +11,8 @@ from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
 
+_PLAIN = 1.0
+"""Nats for a plain word, at most: that of a word in every third story."""
 _UNHEARD = 0.5
 """Nats for a word of no story at all: it may be a slip of the finger, and proves little."""
 
@@ -48,18 +50,17 @@ class World:
     def weight(self, stems: frozenset[str]) -> int:
         """How much some stems together say about which story they belong to, in hundredths of a nat."""
         rarity_of, unknown = self._rarity
-        return sum([rarity_of.get(stem, unknown) for stem in stems])
+        return sum(map(rarity_of.get, stems, repeat(unknown)))
 
     def strangeness(self, about: frozenset[str], told: frozenset[str], own: float) -> float:
         """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away `own` times as much. In nats."""
         alien = about - told - self.story
-        rarity = self._familiar.get
-        return sum([rarity(word, _UNHEARD) for word in alien]) - own * self.particularity(about - alien)
+        found = sum(map(self._familiar.get, alien, repeat(_UNHEARD)))
+        return found if len(alien) == len(about) else found - own * self.particularity(about - alien)
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
-        rarity, rarest = self._familiar.get, self._rarest
-        return sum([rarity(word, rarest) for word in about])
+        return sum(map(self._familiar.get, about, repeat(self._rarest)))
 
 
 def texts_of(value: Any) -> Iterator[str]:
@@ -88,14 +89,10 @@ def everyday(language: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4)
 def rarities(language: str) -> tuple[float, dict[str, float]]:
-    """How rare a stem is among the shipped situations, in nats: that of a stem which nobody has, and those of the others."""
-    data = load_data(f"familiar_{language}.json")
-    total = data["situations"]
-    rarity = {word: math.log(total / int(count)) for count, words_ in data["stems"].items() for word in words_.split()}
-    common = math.log(total / 8)
-    return math.log(total), rarity | {
-        word: min(common, rarity.get(word, common)) for word in everyday(language).union(data["plain"].split())
-    }
+    """How rare a stem is among the known stories, in nats: that of a stem which one of them has, and those of all; plain words are never rare."""
+    known = {stem: weight / 100 for stem, weight in rarity(language).of.items()}
+    plain = everyday(language).union(load_data(f"plain_{language}.json")["stems"].split())
+    return max(known.values()), known | {stem: min(_PLAIN, known.get(stem, _PLAIN)) for stem in plain}
 
 
 _WORLDS: dict[int, tuple[Situation, World]] = {}
