@@ -50,6 +50,7 @@ class AnchorIndex:
         for number, (_, anchor) in enumerate(self._anchors):
             for phrase in _phrases(anchor, number):
                 self._by_word.setdefault(phrase.stems[phrase.offset], []).append(phrase)
+        self._words = frozenset(self._by_word)
 
     def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
@@ -68,11 +69,16 @@ class AnchorIndex:
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         hits: dict[int, set[int]] = {}
+        if self._words.isdisjoint(stems_):
+            return hits
         for at, word in enumerate(stems_):
-            for phrase in self._by_word.get(word, ()):
-                first = at - phrase.offset
-                if len(phrase.stems) == 1 or (first >= 0 and stems_[first : first + len(phrase.stems)] == phrase.stems):
-                    hits.setdefault(phrase.anchor, set()).add(phrase.group)
+            for stems, offset, anchor, group in self._by_word.get(word, ()):
+                size, first = len(stems), at - offset
+                if size == 1 or (first >= 0 and stems_[first : first + size] == stems):
+                    if anchor in hits:
+                        hits[anchor].add(group)
+                    else:
+                        hits[anchor] = {group}
         return hits
 
 

@@ -185,7 +185,7 @@ def test_a_language_without_a_user_is_refused_plainly(folder: Path) -> None:
     changed(folder / "index.yaml", "language: en", "language: zh")
     (problem,) = check(folder)
     assert "only 'en' can be played" in problem.problem
-    with pytest.raises(CardError, match="only 'en' is supported"):
+    with pytest.raises(CardError, match="only 'en' can be played"):
         library(str(folder))
 
 

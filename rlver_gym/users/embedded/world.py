@@ -11,10 +11,10 @@ from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
 
-_PLAIN = 1.0
-"""Nats for a plain word, at most: that of a word in every third story."""
-_UNHEARD = 0.5
-"""Nats for a word of no story at all: it may be a slip of the finger, and proves little."""
+_PLAIN = 100
+"""Hundredths of a nat for a plain word, at most: that of a word in every third story."""
+_UNHEARD = 50
+"""That of a word of no story at all: it may be a slip of the finger, and proves little."""
 
 
 class Rarity(NamedTuple):
@@ -55,12 +55,12 @@ class World:
     def strangeness(self, about: frozenset[str], told: frozenset[str], own: float) -> float:
         """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away `own` times as much. In nats."""
         alien = about - told - self.story
-        found = sum(map(self._familiar.get, alien, repeat(_UNHEARD)))
+        found = sum(map(self._familiar.get, alien, repeat(_UNHEARD))) / 100
         return found if len(alien) == len(about) else found - own * self.particularity(about - alien)
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
-        return sum(map(self._familiar.get, about, repeat(self._rarest)))
+        return sum(map(self._familiar.get, about, repeat(self._rarest))) / 100  # whole numbers: their order must not matter
 
 
 def texts_of(value: Any) -> Iterator[str]:
@@ -88,9 +88,9 @@ def everyday(language: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4)
-def rarities(language: str) -> tuple[float, dict[str, float]]:
-    """How rare a stem is among the known stories, in nats: that of a stem which one of them has, and those of all; plain words are never rare."""
-    known = {stem: weight / 100 for stem, weight in rarity(language).of.items()}
+def rarities(language: str) -> tuple[int, dict[str, int]]:
+    """How rare a stem is among the known stories, in hundredths of a nat: that of a stem which one of them has, and those of all; plain words are never rare."""
+    known = rarity(language).of
     plain = everyday(language).union(load_data(f"plain_{language}.json")["stems"].split())
     return max(known.values()), known | {stem: min(_PLAIN, known.get(stem, _PLAIN)) for stem in plain}
 
