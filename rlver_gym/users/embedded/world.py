@@ -60,7 +60,9 @@ class World:
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
-        return sum(map(self._familiar.get, about, repeat(self._rarest))) / 100  # whole numbers: their order must not matter
+        return (
+            sum(map(self._familiar.get, about, repeat(self._rarest))) / 100
+        )  # whole numbers: their order must not matter
 
 
 def texts_of(value: Any) -> Iterator[str]:
