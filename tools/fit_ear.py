@@ -1,6 +1,6 @@
 """Fits the ear of the embedded user: which words speak for which dialogue act.
 
-python tools/fit_ear.py        (needs scikit-learn; writes rlver_gym/users/embedded/ear_en.json)
+OMP_NUM_THREADS=1 python tools/fit_ear.py        (needs scikit-learn; with one thread the same bytes every time; writes rlver_gym/users/embedded/ear_en.json)
 
 It learns from our own sentences: those of the expectation pairs' dev half, each labelled with its acts, and the anchors of the train and demo
 situations, whose kind says what they do. Nobody of the test half, and no test persona, is among them.

@@ -55,6 +55,10 @@ def fidelity(
     if not recordings:
         names = ", ".join(sorted({one.simulator for one in everything}))
         raise RecordingError(f"{folder}: no recording of a simulator {simulator!r}. There are: {names}.")
+    untold = len({one.persona.id for one in recordings if not one.persona.situation.cause})
+    if untold:
+        note = f"note: no profile in {folder} tells the story of {untold} people; replies that fit it will seem less relevant. Put SAGE's profile file beside the recordings."
+        Console(stderr=True).print(note, style="yellow", markup=False)
     with progress_bar() as bar:
         sections = _sections(user, everything, recordings, left_out, splits, _step(bar))
     if figure:
