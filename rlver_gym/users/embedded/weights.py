@@ -27,7 +27,10 @@ class FeatureWeight(Frozen):
 
 
 class Relevance(Frozen):
-    """What tells a reply to this person from one to somebody else: a logit of `features.NEARNESS`, and below which values it counts for nothing (`low`), for little (`high`), in full (`home`)."""
+    """What tells a reply to this person from one to somebody else: a logit of `features.NEARNESS`, and three values of it.
+
+    At `low` an utterance is not relevant at all; midway from `high` to `home` the relevance gate is fully open; at `home` nothing is felt to be missing.
+    """
 
     intercept: float
     weights: dict[str, float]
