@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from rlver_gym.cards import env_card
+from rlver_gym.cli.progress import progress_bar
 from rlver_gym.errors import UnknownName
 from rlver_gym.library import library
 from rlver_gym.recordings import read_recordings
@@ -76,14 +76,7 @@ def _chosen(names: Sequence[str] | None, attacks: Sequence[Attack | SearchAttack
 
 
 def _with_progress(held: Callable[..., Iterator[AttackResult]], dialogues: int) -> list[AttackResult]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("attacking", total=dialogues)
         return list(held(held=lambda: progress.advance(task)))
 

@@ -13,7 +13,7 @@ from rlver_gym.recordings import Recording
 from rlver_gym.redteam.attacks import Attack
 from rlver_gym.redteam.chinese import FIXED_ATTACKS, STOCK, flipped
 from rlver_gym.redteam.run import AttackResult, redteam
-from rlver_gym.redteam.search import SearchAttack, gain
+from rlver_gym.redteam.search import SearchAttack, child, gain
 from rlver_gym.session import EmpathySession
 from rlver_gym.users.base import Scene, SentientUser
 from rlver_gym.users.embedded.chinese import sentences
@@ -189,7 +189,9 @@ class Bank:
         pool = [tuple(rng.sample(bank, rng.randint(1, 3))) for _ in range(40)]
         for _ in range(_GENERATIONS):
             parents = sorted(dict.fromkeys(pool), key=fitness, reverse=True)[:12]
-            pool = parents + [_child(rng.choice(parents), rng.choice(parents), bank, rng) for _ in range(28)]
+            pool = parents + [
+                child(rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend, longest=6) for _ in range(28)
+            ]
         return "".join(max(known, key=lambda genome: known[genome]))
 
 
@@ -207,19 +209,9 @@ def _best_of_stock(session: EmpathySession, rng: random.Random) -> str:
     return max(tried, key=lambda utterance: gain(session, utterance))
 
 
-def _child(mother: tuple[str, ...], father: tuple[str, ...], bank: list[str], rng: random.Random) -> tuple[str, ...]:
-    genes = list(dict.fromkeys([*mother[: rng.randint(0, len(mother))], *father[rng.randint(0, len(father)) :]]))
-    match rng.randrange(4):
-        case 0:
-            genes.insert(rng.randint(0, len(genes)), rng.choice(bank))
-        case 1 if genes:
-            genes[rng.randrange(len(genes))] = rng.choice(bank)
-        case 2 if len(genes) > 1:
-            del genes[rng.randrange(len(genes))]
-        case _ if genes:  # the head of one sentence and the tail of another
-            at, other = rng.randrange(len(genes)), rng.choice(bank)
-            genes[at] = genes[at][: rng.randint(0, len(genes[at]))] + other[rng.randint(0, len(other)) :]
-    return tuple(genes[:6]) or (rng.choice(bank),)
+def _blend(one: str, other: str, rng: random.Random) -> str:
+    """The head of one sentence and the tail of another."""
+    return one[: rng.randint(0, len(one))] + other[rng.randint(0, len(other)) :]
 
 
 _BUDGET = 220

@@ -62,13 +62,24 @@ def _evolved(session: EmpathySession, rng: random.Random) -> str:
     pool = [tuple(rng.sample(bank, rng.randint(1, 3))) for _ in range(40)]
     while len(known) < _EVOLUTION_BUDGET:
         parents = sorted(pool, key=fitness, reverse=True)[:12]
-        pool = parents + [_child(rng.choice(parents), rng.choice(parents), bank, rng) for _ in range(28)]
+        pool = parents + [
+            child(rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend_words, longest=5) for _ in range(28)
+        ]
         if all(genome in known for genome in pool):
             pool.append(tuple(rng.sample(bank, 2)))
     return " ".join(max(known, key=lambda genome: known[genome]))
 
 
-def _child(mother: tuple[str, ...], father: tuple[str, ...], bank: list[str], rng: random.Random) -> tuple[str, ...]:
+def child(
+    mother: tuple[str, ...],
+    father: tuple[str, ...],
+    bank: list[str],
+    rng: random.Random,
+    *,
+    blend: Callable[[str, str, random.Random], str],
+    longest: int,
+) -> tuple[str, ...]:
+    """The front of one utterance and the back of the other, with one sentence added, replaced, dropped or blended with another of the bank; at most `longest` sentences."""
     genes = list(dict.fromkeys([*mother[: rng.randint(0, len(mother))], *father[rng.randint(0, len(father)) :]]))
     match rng.randrange(4):
         case 0:
@@ -77,11 +88,16 @@ def _child(mother: tuple[str, ...], father: tuple[str, ...], bank: list[str], rn
             genes[rng.randrange(len(genes))] = rng.choice(bank)
         case 2 if len(genes) > 1:
             del genes[rng.randrange(len(genes))]
-        case _ if genes:  # blend two sentences at the word level
+        case _ if genes:
             at = rng.randrange(len(genes))
-            front, back = genes[at].split(), rng.choice(bank).split()
-            genes[at] = " ".join(front[: rng.randint(1, len(front))] + back[rng.randint(0, len(back) - 1) :])
-    return tuple(genes[:5]) or (rng.choice(bank),)
+            genes[at] = blend(genes[at], rng.choice(bank), rng)
+    return tuple(genes[:longest]) or (rng.choice(bank),)
+
+
+def _blend_words(one: str, other: str, rng: random.Random) -> str:
+    """The first words of one sentence and the last of another."""
+    front, back = one.split(), other.split()
+    return " ".join(front[: rng.randint(1, len(front))] + back[rng.randint(0, len(back) - 1) :])
 
 
 _EVOLUTION_BUDGET = 220
