@@ -9,6 +9,11 @@ RlverError
   + AgentError (RuntimeError)     an agent that could not be made or did not answer
   + UserFailed (RuntimeError)     raised by a user that cannot appraise or answer; ends the dialogue as failed
   + RecordingError (ValueError)   recorded dialogues or ratings that cannot be read
+  + ChatError (RuntimeError)      a chat server gave no usable answer to one request
+      + ServerUnreachable         nothing answers at that address at all
+      + ServerRefused             the server answers, but will not serve such requests (wrong key, no such model)
+      + BudgetSpent               the money, tokens or calls allowed for this run are used up
+      + NotOnTape (LookupError)   a tape is replayed that does not hold this request
 """
 
 import difflib
@@ -58,3 +63,23 @@ class UserFailed(RlverError, RuntimeError):
 
 class RecordingError(RlverError, ValueError):
     """Recorded dialogues or ratings cannot be read. The message names file, line and remedy."""
+
+
+class ChatError(RlverError, RuntimeError):
+    """A chat server gave no usable answer to one request, after all attempts. Users and agents turn it into UserFailed or AgentError."""
+
+
+class ServerUnreachable(ChatError):
+    """Nothing answers at that address. Stops a run instead of failing its dialogues one by one."""
+
+
+class ServerRefused(ChatError):
+    """The server answers, but refuses every request of this kind: a wrong key, no such model, no credit. Stops a run."""
+
+
+class BudgetSpent(ChatError):
+    """The money, tokens or calls allowed for this run are used up. Stops a run; what was finished is kept."""
+
+
+class NotOnTape(ChatError, LookupError):
+    """A tape is replayed that does not hold this request."""

@@ -37,3 +37,23 @@ class SentientUser(Protocol):
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         """The user's answer to `dialogue.utterance`, once it was appraised and the emotion has become `emotion`."""
         ...
+
+
+@runtime_checkable
+class AsyncSentientUser(SentientUser, Protocol):
+    """A user that has to wait for something, such as a server. Many of its dialogues go on at once.
+
+    The three functions of `SentientUser` give the same values; sessions that can wait call these instead.
+    """
+
+    async def aopen(self, scene: Scene, emotion: int) -> str:
+        """See `SentientUser.open`."""
+        ...
+
+    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        """See `SentientUser.appraise`."""
+        ...
+
+    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+        """See `SentientUser.speak`."""
+        ...

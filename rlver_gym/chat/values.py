@@ -1,0 +1,63 @@
+"""What is asked of a chat server and what it answers. All frozen; nothing here acts."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Protocol
+
+
+class ChatMessage(NamedTuple):
+    """One message of a request, in the server's words: the model under test is the assistant."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """Everything that determines an answer. Equal requests have equal keys, on every machine."""
+
+    model: str
+    messages: tuple[ChatMessage, ...]
+    temperature: float = 1.0
+    max_tokens: int | None = None
+    seed: int | None = None
+    """Sent to the server, which may or may not honour it."""
+    sample: int = 0
+    """Which of several answers to the same words is meant; counts from 0. Not sent."""
+    schema: Mapping[str, Any] | None = None
+    """A JSON schema that the answer is asked to follow. A hint: some servers ignore it, so whoever asks must validate."""
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 over all fields, in hex."""
+        plain = {
+            "model": self.model,
+            "messages": [list(message) for message in self.messages],
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "sample": self.sample,
+            "schema": self.schema,
+        }
+        return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+class ChatAnswer(NamedTuple):
+    """What a server answered: text that may be anything, for whoever asked to parse."""
+
+    text: str
+    finish_reason: str | None
+    prompt_tokens: int
+    completion_tokens: int
+    """Tokens as the server counted them; 0 when it did not say."""
+
+
+class Chat(Protocol):
+    """Something that answers requests: a server, a tape, or a script in a test."""
+
+    async def ask(self, request: ChatRequest) -> ChatAnswer:
+        """The answer. Raises a ChatError once all attempts and the time for them are used up."""
+        ...

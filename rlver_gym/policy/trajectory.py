@@ -1,0 +1,58 @@
+"""What one dialogue of the policy leaves behind: token ids that were really sampled, and rewards. All frozen; nothing here acts.
+
+Axes: T tokens of a sequence, N turns of a dialogue.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSequence:
+    """A run of token ids to learn from. A policy that answers directly leaves one a dialogue, one that thinks leaves one a turn, since
+    its earlier thoughts are not in its later prompts."""
+
+    id_T: NDArray[np.int64]
+    said_T: NDArray[np.bool_]
+    """The policy chose this token; the end-of-turn token counts when it was sampled."""
+    logprob_T: NDArray[np.float32]
+    """The sampler's log-probability of each said token at temperature 1, in nats; 0 elsewhere."""
+    turn_T: NDArray[np.int32]
+    """To which turn of the dialogue a said token belongs, from 0; -1 elsewhere."""
+
+
+class Line(NamedTuple):
+    """One thing said, for people to read. `thought` is what the policy hid from the user."""
+
+    speaker: str
+    text: str
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A dialogue that was played to its end."""
+
+    group: int
+    """Dialogues of one group had the same persona and seed."""
+    seed: int
+    reward_N: NDArray[np.float32]
+    """What the environment gave for each turn."""
+    broken_N: NDArray[np.bool_]
+    """The reply of this turn broke the format that was asked for."""
+    sequences: tuple[TokenSequence, ...]
+    lines: tuple[Line, ...]
+    info: dict[str, Any]
+    """The environment's last info: emotion, outcome, persona, where it gives them."""
+    valid: bool = True
+    """False when the dialogue broke off (the user failed); it is left out of learning and of averages."""
+    overflowed: bool = False
+    """True when it ended early because the context was full."""
+
+    @property
+    def total_reward(self) -> float:
+        """The return: the sum of the rewards."""
+        return float(self.reward_N.sum())

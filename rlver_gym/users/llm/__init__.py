@@ -1,0 +1,1 @@
+"""The LLM user: two steps of reasoning, appraise and speak, on any OpenAI-compatible server."""
