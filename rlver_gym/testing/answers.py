@@ -1,0 +1,113 @@
+"""Answers for a `ChatServer` from the embedded user, so that whole benchmarks of an LLM user run over real HTTP, offline, with sensible numbers."""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from rlver_gym.agents.baselines import Listener
+from rlver_gym.cards import EnvCard, env_card
+from rlver_gym.dialogue import Appraisal, Dialogue, Message, Turn
+from rlver_gym.emotion import moved
+from rlver_gym.errors import UserFailed
+from rlver_gym.library import library
+from rlver_gym.persona import Persona
+from rlver_gym.users.base import Scene
+from rlver_gym.users.embedded import EmbeddedUser
+from rlver_gym.users.llm.profile import profile_line
+from rlver_gym.users.llm.prompts import LANGUAGES, words
+from rlver_gym.users.llm.requests import FIELDS
+
+_SPEECHLESS = {"en": "I don't know what to say to that.", "zh": "我也不知道该说什么好。"}
+
+
+class EmbeddedAnswers:
+    """What to answer to the body of a chat request: `ChatServer(EmbeddedAnswers())`.
+
+    Requests of an `LLMUser` about one of the personas are answered as the embedded user feels and speaks, in the form that was asked for; all
+    others as an agent that listens. The same request always gets the same answer.
+    """
+
+    def __init__(
+        self, personas: Iterable[Persona] | None = None, card: str | EnvCard = "RLVER-Empathy-v0", seed: int = 0
+    ) -> None:
+        """`personas`: whom it can be; None for all that are shipped. `card`: start and thresholds. `seed` chooses among their lines."""
+        shipped = library()
+        known = [shipped.get(one) for one in shipped.ids()] if personas is None else personas
+        self._personas = {profile_line(one, words(language)): one for one in known for language in LANGUAGES}
+        self._by_id = {one.id: one for one in self._personas.values()}
+        self._card = env_card(card)
+        self._seed = seed
+        self._user = EmbeddedUser()
+        self._felt = lru_cache(maxsize=4_096)(self._played)
+
+    def __call__(self, body: Mapping[str, Any]) -> str:
+        """The text of the answer. KeyError for a body without messages."""
+        messages = [(message["role"], str(message["content"])) for message in body["messages"]]
+        persona = next((self._personas[line] for line in messages[0][1].split("\n") if line in self._personas), None)
+        if messages[0][0] != "system" or persona is None:
+            return Listener(self._seed).reply(_heard(messages))
+        state = next(json.loads(line) for line in messages[1][1].split("\n") if line.startswith('{"step"'))
+        answer = self._answer(persona, state)
+        if "response_format" in body:
+            return json.dumps(answer, ensure_ascii=False)
+        return "\n".join(f"{name.capitalize()}: {value}" for name, value in answer.items())
+
+    def _answer(self, persona: Persona, state: dict[str, Any]) -> dict[str, str | int]:
+        """Every field that the step is asked for."""
+        scene = Scene(persona, self._card, self._seed)
+        lines = tuple(one["text"] for one in state["conversation"])
+        if not lines:
+            return {"reply": self._user.open(scene, state["mood_points"]) or _SPEECHLESS[persona.language]}
+        before = self._felt(persona.id, lines)
+        step, dialogue, emotion, appraisal = state["step"], before.dialogue, state["mood_points"], before.appraisal
+        if step != "speak":
+            appraisal = self._user.appraise(scene, emotion, dialogue)
+            emotion = moved(emotion, appraisal.change)
+        strongest = max(appraisal.reasons, key=lambda reason: abs(reason.points), default=None)
+        found: dict[str, str | int] = {
+            "meant_for": "person",
+            "reading": f"They say: {dialogue.utterance}"[:200],
+            "fit": strongest.note if strongest else "nothing in particular",
+            "thought": appraisal.thought,
+            "feeling": "better than before" if appraisal.change > 0 else "no better than before",
+            "change": appraisal.change,
+            "attitude": "positive" if appraisal.change > 0 else "negative" if appraisal.change < 0 else "neutral",
+            "aim": "go on",
+            "tone": "their own",
+        }
+        if "reply" in FIELDS[step]:
+            found["reply"] = self._spoken(scene, emotion, dialogue, appraisal)
+        return {name: found[name] for name in FIELDS[step]}
+
+    def _spoken(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+        try:
+            return self._user.speak(scene, emotion, dialogue, appraisal)
+        except UserFailed:  # a profile without lines
+            return _SPEECHLESS[scene.persona.language]
+
+    def _played(self, persona_id: str, lines: tuple[str, ...]) -> "_Stand":
+        """The dialogue that these lines are, felt from its beginning: user and agent in turn, the agent's last."""
+        scene = Scene(self._by_id[persona_id], self._card, self._seed)
+        if len(lines) == 2:
+            dialogue, emotion = Dialogue(lines[0]).said(lines[1]), self._card.start
+        else:
+            before = self._felt(persona_id, lines[:-2])
+            utterance, emotion = lines[-3], before.after
+            turn = Turn(utterance, before.appraisal, emotion, float(before.appraisal.change), None, lines[-2])
+            dialogue = before.dialogue.answered(turn).said(lines[-1])
+        appraisal = self._user.appraise(scene, emotion, dialogue)
+        return _Stand(dialogue, appraisal, moved(emotion, appraisal.change))
+
+
+class _Stand(NamedTuple):
+    """A dialogue up to an utterance, what that did, and the emotion after it."""
+
+    dialogue: Dialogue
+    appraisal: Appraisal
+    after: int
+
+
+def _heard(messages: list[tuple[str, str]]) -> list[Message]:
+    """The conversation as an agent sees it: the model is the assistant."""
+    return [Message("agent" if role == "assistant" else "user", text) for role, text in messages if role != "system"]

@@ -1,0 +1,58 @@
+"""The bodies that a chat server sends: completions, lists of models and errors, as the OpenAI API shapes them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Body = Mapping[str, Any]
+"""A request's or an answer's JSON object."""
+
+
+class Refused(Exception):
+    """A call that gets an error for an answer. Raised inside the server only."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str | None = None, retry_after_s: float | None = None
+    ) -> None:
+        """`status` is HTTP's, `code` OpenAI's short name for what was wrong."""
+        super().__init__(message)
+        self.status = status
+        self.body = error(status, message, code)
+        self.headers = {} if retry_after_s is None else retry_after(retry_after_s)
+
+
+def completion(body: Body, text: str | None, *, finish_reason: str = "stop", refusal: str | None = None) -> Body:
+    """The completion that answers the request `body` with `text`. The same for the same words: it knows no time and no number."""
+    answer = {"role": "assistant", "content": text, "refusal": refusal}
+    asked = sum(tokens(str(message.get("content"))) for message in body["messages"])
+    said = tokens(text or refusal or "")
+    return {
+        "id": "chatcmpl-test",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [{"index": 0, "message": answer, "finish_reason": finish_reason, "logprobs": None}],
+        "usage": {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
+    }
+
+
+def model_list(names: Iterable[str]) -> Body:
+    """What `GET /v1/models` answers."""
+    models = [{"id": name, "object": "model", "created": 0, "owned_by": "rlver-gym"} for name in names]
+    return {"object": "list", "data": models}
+
+
+def error(status: int, message: str, code: str | None = None) -> Body:
+    """The body of an answer that is no 200."""
+    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(status)
+    kind = kind or ("server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def retry_after(seconds: float) -> dict[str, str]:
+    """The header that asks a client to wait. HTTP means whole seconds; clients of the OpenAI API read fractions too."""
+    return {"Retry-After": f"{seconds:g}"}
+
+
+def tokens(text: str) -> int:
+    """How many tokens a text is said to have: one for every four characters, and at least one."""
+    return 1 + len(text) // 4

@@ -1,0 +1,48 @@
+"""Answers from a script: for a `Chat` without a network, and for the server."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from rlver_gym.chat.values import ChatAnswer, ChatRequest
+from rlver_gym.errors import ChatError
+from rlver_gym.testing.replies import tokens
+
+Asked = TypeVar("Asked")
+
+
+class ScriptedChat:
+    """A `Chat` that answers from a script, for `LLMUser(chat=ScriptedChat([...]))` in tests."""
+
+    def __init__(self, answers: str | Iterable[str | Exception] | Callable[[ChatRequest], str]) -> None:
+        """`answers` is one text for every request, or texts in order (an exception is raised when its turn comes), or a function of the request."""
+        self.requests: list[ChatRequest] = []
+        """What was asked, in order."""
+        self._answer = answering(answers)
+
+    async def ask(self, request: ChatRequest) -> ChatAnswer:
+        """The script's answer, at once. Raises the script's exceptions, and ChatError when a list is used up."""
+        self.requests.append(request)
+        text = self._answer(request)
+        asked = sum(tokens(message.content) for message in request.messages)
+        return ChatAnswer(text, "stop", asked, tokens(text))
+
+
+def answering(answers: str | Iterable[str | Exception] | Callable[[Asked], Any]) -> Callable[[Asked], Any]:
+    """The function that a script stands for: `answers` itself, always the same text, or one after the other."""
+    if callable(answers):
+        return answers
+    return (lambda _: answers) if isinstance(answers, str) else _in_order(tuple(answers))
+
+
+def _in_order(answers: tuple[str | Exception, ...]) -> Callable[[Any], str]:
+    left = iter(answers)
+
+    def answer(_: Any) -> str:
+        following = next(left, None)
+        if following is None:
+            raise ChatError(f"the script is used up: it holds {len(answers)} answers, and one more was asked for")
+        if isinstance(following, Exception):
+            raise following
+        return following
+
+    return answer

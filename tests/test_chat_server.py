@@ -1,0 +1,443 @@
+"""The chat server for tests, as raw sockets and the official client see it, and the script that needs no server."""
+
+import asyncio
+import json
+import random
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from typing import Any, Literal
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletion
+
+from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.errors import ChatError, UnknownName
+from rlver_gym.testing import ChatServer, Faults, ScriptedChat
+from rlver_gym.testing.faults import ALL, FAULTS
+
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "feeling", "schema": {"type": "object"}}}
+GENEROUS_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) == before
+
+
+def using(server: ChatServer, work: Callable[[openai.AsyncOpenAI], Awaitable[Any]], **options: Any) -> Any:
+    """What `work` makes of the official client, which tries once."""
+
+    async def run() -> Any:
+        usual = {"base_url": server.base_url, "api_key": "any", "max_retries": 0, "timeout": GENEROUS_S}
+        async with openai.AsyncOpenAI(**(usual | options)) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+async def say(client: openai.AsyncOpenAI, text: str = "My dog died.", **options: Any) -> ChatCompletion:
+    return await client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}], **options)
+
+
+def said(server: ChatServer, text: str = "My dog died.", **options: Any) -> str | None:
+    return using(server, lambda client: say(client, text, **options)).choices[0].message.content
+
+
+def port(server: ChatServer) -> int:
+    return int(server.base_url.removesuffix("/v1").rpartition(":")[2])
+
+
+def body(text: str) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "user", "content": text}]}
+
+
+@contextmanager
+def asked_by_hand(server: ChatServer) -> Iterator[socket.socket]:
+    """A raw connection on which one call has been made."""
+    content = json.dumps(body("hi")).encode()
+    with socket.create_connection(("127.0.0.1", port(server)), timeout=GENEROUS_S) as sock:
+        sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(content) + content)
+        yield sock
+
+
+def exchange(server: ChatServer, sent: bytes) -> bytes:
+    """All that comes back for these bytes, until the server closes."""
+    with socket.create_connection(("127.0.0.1", port(server)), timeout=GENEROUS_S) as sock:
+        sock.sendall(sent)
+        return b"".join(iter(lambda: sock.recv(65536), b""))
+
+
+def test_the_official_client_gets_a_completion() -> None:
+    with ChatServer("我在听。 I am listening.") as server:
+        answer = using(server, say)
+        assert answer.choices[0].message.content == "我在听。 I am listening."
+        assert (answer.model, answer.choices[0].finish_reason) == ("m", "stop")
+        assert 0 < answer.usage.prompt_tokens < answer.usage.total_tokens
+        assert server.requests == (body("My dog died."),)
+        assert server.busiest == 1
+
+
+def test_it_lists_models_and_says_that_it_is_up() -> None:
+    async def names(client: openai.AsyncOpenAI) -> list[str]:
+        return [model.id async for model in client.models.list()]
+
+    with ChatServer("", models=("small", "large")) as server:
+        assert using(server, names) == ["small", "large"]
+        with pytest.raises(openai.NotFoundError, match="'m' does not exist"):
+            said(server)
+        connection = HTTPConnection("127.0.0.1", port(server), timeout=GENEROUS_S)
+        connection.request("GET", "/health")
+        assert connection.getresponse().read() == b'{"status": "ok"}'
+        connection.close()
+
+
+def test_many_calls_share_one_connection() -> None:
+    with ChatServer(["one", "two", "three"]) as server:
+        connection = HTTPConnection("127.0.0.1", port(server), timeout=GENEROUS_S)
+        connection.connect()
+        first = connection.sock
+        for text in ("one", "two", "three"):
+            connection.request("POST", "/v1/chat/completions", json.dumps(body("hi")))
+            assert json.load(connection.getresponse())["choices"][0]["message"]["content"] == text
+            assert connection.sock is first
+        connection.close()
+
+
+def test_requests_that_come_in_pieces_or_at_once_are_read_one_by_one() -> None:
+    content = json.dumps(body("hi")).encode()
+    start = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\ncontent-length: {len(content)}\r\n".encode()
+    sent = start + b"\r\n" + content + start + b"Connection: close\r\n\r\n" + content
+    with ChatServer(["one", "two"]) as server:
+        answers = exchange(server, sent)
+        assert answers.count(b"HTTP/1.1 200 OK") == 2
+        assert 0 < answers.index(b'"one"') < answers.index(b'"two"')
+        with socket.create_connection(("127.0.0.1", port(server)), timeout=GENEROUS_S) as sock:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for byte in range(len(sent)):
+                sock.sendall(sent[byte : byte + 1])
+            answers = b"".join(iter(lambda: sock.recv(65536), b""))
+        assert answers.count(b"the script is used up") == 2
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"hello\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: many\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"x" * 70_000,
+    ],
+)
+def test_what_is_not_http_gets_400_and_the_connection_is_closed(sent: bytes) -> None:
+    with ChatServer("") as server:
+        assert exchange(server, sent).startswith(b"HTTP/1.1 400 Bad Request")
+
+
+@pytest.mark.parametrize("content", ["", "[", "[]", "{}", '{"model": "m", "messages": []}', '{"model": "m", "messages": ["hi"]}', '{"messages": [{}]}'])  # fmt: skip
+def test_a_body_that_is_no_call_gets_400(content: str) -> None:
+    with ChatServer("") as server:
+        connection = HTTPConnection("127.0.0.1", port(server), timeout=GENEROUS_S)
+        connection.request("POST", "/v1/chat/completions", content)
+        response = connection.getresponse()
+        assert response.status == 400
+        assert json.load(response)["error"]["type"] == "invalid_request_error"
+        connection.close()
+        assert server.requests == ()
+
+
+def test_what_it_cannot_do_it_refuses() -> None:
+    with ChatServer("yes") as server:
+        with pytest.raises(openai.BadRequestError, match="n=1"):
+            said(server, n=2)
+        with pytest.raises(openai.BadRequestError, match="does not stream"):
+            said(server, stream=True)
+        assert said(server, n=1, stream=False) == "yes"
+        with pytest.raises(openai.NotFoundError, match="end in /v1"):
+            using(server, say, base_url=server.base_url.removesuffix("/v1"))
+
+
+def test_a_script_is_said_in_order_and_then_used_up() -> None:
+    with ChatServer(["one", ValueError("as scripted"), "two"]) as server:
+        assert said(server) == "one"
+        with pytest.raises(openai.InternalServerError, match="ValueError: as scripted"):
+            said(server)
+        assert said(server) == "two"
+        with pytest.raises(openai.InternalServerError, match="used up: it holds 3 answers"):
+            said(server)
+
+
+def test_a_function_answers_each_body() -> None:
+    def shout(body: dict[str, Any]) -> str:
+        return body["messages"][-1]["content"].upper()
+
+    async def slowly(body: dict[str, Any]) -> str:
+        await asyncio.sleep(0)
+        return shout(body)
+
+    for function in (shout, slowly):
+        with ChatServer(function) as server:
+            assert said(server, "hello") == "HELLO"
+    with (
+        ChatServer(lambda body: body["nothing"]) as server,
+        pytest.raises(openai.InternalServerError, match="KeyError"),
+    ):
+        said(server)
+    with ChatServer(lambda _: 3) as server, pytest.raises(openai.InternalServerError, match="has to be a str, not int"):  # pyright: ignore
+        said(server)
+
+
+def test_only_the_right_key_is_let_in() -> None:
+    with ChatServer("yes", api_key="sk-right") as server:
+        assert using(server, say, api_key="sk-right").choices[0].message.content == "yes"
+        with pytest.raises(openai.AuthenticationError) as error:
+            using(server, say, api_key="sk-wrong")
+        assert error.value.code == "invalid_api_key"
+        assert "sk-" not in str(error.value)
+        assert len(server.requests) == 1
+
+
+def test_schemas_are_seen_or_ignored() -> None:
+    def form(body: dict[str, Any]) -> str:
+        return body.get("response_format", {}).get("type", "free text")
+
+    with ChatServer(form) as server:
+        assert said(server, response_format=SCHEMA) == "json_schema"
+    with ChatServer(form, schemas=False) as server:
+        assert said(server, response_format=SCHEMA) == "free text"
+        assert server.requests[0]["response_format"] == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("schemas", "error"), [("refuse", openai.BadRequestError), ("fail", openai.InternalServerError)]
+)
+def test_a_server_can_know_no_schemas(schemas: Literal["refuse", "fail"], error: type[Exception]) -> None:
+    with ChatServer("{}", schemas=schemas) as server:
+        assert said(server, response_format={"type": "json_object"}) == "{}"
+        with pytest.raises(error, match="should be 'text' or 'json_object'"):
+            said(server, response_format=SCHEMA)
+
+
+async def at_once(client: openai.AsyncOpenAI, calls: int) -> list[ChatCompletion | BaseException]:
+    return await asyncio.gather(*(say(client, str(call)) for call in range(calls)), return_exceptions=True)
+
+
+def patient(capacity: int, calls: int) -> ChatServer:
+    """A server that answers nobody before so many calls have come."""
+
+    async def answer(_: dict[str, Any]) -> str:
+        while len(server.requests) < calls:
+            await asyncio.sleep(0.001)
+        return "yes"
+
+    return (server := ChatServer(answer, capacity=capacity, retry_after_s=2.5))
+
+
+def test_64_calls_are_under_way_at_once() -> None:
+    with patient(64, calls=64) as server:
+        answers = using(server, lambda client: at_once(client, 64))
+        assert all(isinstance(answer, ChatCompletion) for answer in answers)
+        assert server.busiest == 64
+
+
+def test_calls_beyond_the_capacity_are_told_to_wait() -> None:
+    with patient(4, calls=10) as server:
+        answers = using(server, lambda client: at_once(client, 10))
+        refused = [answer for answer in answers if isinstance(answer, openai.RateLimitError)]
+        assert len(refused) == 6
+        assert {error.response.headers["retry-after"] for error in refused} == {"2.5"}
+        assert server.busiest == 4
+
+
+def test_calls_beyond_the_capacity_wait_where_that_is_asked_for() -> None:
+    with ChatServer("yes", latency_s=0.01, capacity=4, retry_after_s=None) as server:
+        answers = using(server, lambda client: at_once(client, 20))
+        assert all(isinstance(answer, ChatCompletion) for answer in answers)
+        assert server.busiest == 4
+
+
+def test_a_call_that_the_client_gave_up_frees_its_place() -> None:
+    with ChatServer(
+        "yes", capacity=1, retry_after_s=0.01, latency_s=lambda body: 3600 if "slow" in str(body) else 0
+    ) as server:
+        with pytest.raises(openai.APITimeoutError):
+            using(server, lambda client: say(client, "slow", timeout=0.1))
+        assert using(server, lambda client: say(client, "quick"), max_retries=10).choices[0].message.content == "yes"
+
+
+async def fate(client: openai.AsyncOpenAI, text: str = "hi", **options: Any) -> str:
+    """What became of a call, in a word or two."""
+    try:
+        answer = await say(client, text, **options)
+    except openai.APIStatusError as error:
+        return f"{error.status_code} {error.response.headers.get('retry-after')}"
+    except (openai.APIConnectionError, ValueError) as error:
+        return type(error).__name__
+    if not answer.choices:
+        return f"choices {answer.choices}"
+    first = answer.choices[0]
+    return f"{first.finish_reason} {len(first.message.content) if first.message.content else first.message.refusal}"
+
+
+FATES = {
+    "rate_limit": "429 None",
+    "rate_limit_wait": "429 0.1",
+    "server_error": "500 None",
+    "overloaded": "503 None",
+    "html": "502 None",
+    "hang": "APITimeoutError",
+    "reset": "APIConnectionError",
+    "truncated": "JSONDecodeError",
+    "wrong_schema": "choices None",
+    "no_choices": "choices []",
+    "refusal": "stop I'm sorry, I can't help with that.",
+    "content_filter": "content_filter 17",
+    "huge": "stop 10485765",
+    "nonsense": "stop 51",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(ALL - {"drip"}))
+def test_each_fault_is_what_the_official_client_sees(kind: str) -> None:
+    with ChatServer("never said", faults=Faults(1.0, only={kind})) as server:
+        timeout = openai.Timeout(GENEROUS_S, read=0.5 if kind == "hang" else GENEROUS_S)
+        assert using(server, lambda client: fate(client, timeout=timeout)) == FATES[kind]
+        assert server.faults_served == {kind: 1}
+
+
+def test_a_slow_drip_never_ends() -> None:
+    async def given_up_from_outside(client: openai.AsyncOpenAI) -> None:
+        async with asyncio.timeout(0.3):
+            await say(client)
+
+    with ChatServer("never said", faults=Faults(1.0, only={"drip"})) as server:
+        with asked_by_hand(server) as sock:
+            received = b""
+            while not received.endswith(b"\r\n\r\n   "):
+                received += sock.recv(1)
+        with pytest.raises(TimeoutError):
+            using(server, given_up_from_outside)
+
+
+def test_a_reset_comes_instead_of_an_end() -> None:
+    with (
+        ChatServer("never said", faults=Faults(1.0, only={"reset"})) as server,
+        asked_by_hand(server) as sock,
+        pytest.raises(ConnectionResetError),
+    ):
+        assert [sock.recv(65536) for _ in range(1000)] == "a reset"
+
+
+def test_faults_do_not_use_up_the_script() -> None:
+    async def four(client: openai.AsyncOpenAI) -> list[str]:
+        return [await fate(client) for _ in range(4)]
+
+    with ChatServer(["one", "three"], faults=Faults(0.5, only={"overloaded"}, seed=1)) as server:
+        assert using(server, four) == ["stop 3", "503 None", "stop 5", "503 None"]
+
+
+def test_the_order_of_calls_does_not_change_which_are_hit() -> None:
+    faults = Faults(0.5, only=ALL - {"hang", "drip", "huge"}, seed=3)
+    texts = [f"call {call}" for call in range(40)]
+
+    def fates(seed: int) -> tuple[dict[str, list[str]], dict[str, int]]:
+        shuffled = random.Random(seed).sample(texts, len(texts))
+
+        async def thrice(client: openai.AsyncOpenAI, text: str) -> list[str]:
+            return [await fate(client, text) for _ in range(3)]
+
+        async def all_of_them(client: openai.AsyncOpenAI) -> list[list[str]]:
+            return await asyncio.gather(*(thrice(client, text) for text in shuffled))
+
+        with ChatServer("yes", faults=faults, latency_s=lambda _: random.random() / 100) as server:
+            return dict(zip(shuffled, using(server, all_of_them), strict=True)), server.faults_served
+
+    first, count = fates(0)
+    assert (first, count) == fates(1)
+    assert len({tuple(one) for one in first.values()}) > 20
+    assert 40 <= sum(count.values()) <= 80
+
+
+def test_faults_hit_the_share_that_was_asked_for_and_every_kind() -> None:
+    calls = [(body(str(call)), attempt) for call in range(1000) for attempt in range(3)]
+    kinds = [Faults(0.3).kind(*call) for call in calls]
+    assert 0.25 < sum(kind is not None for kind in kinds) / len(kinds) < 0.35
+    assert set(kinds) == ALL | {None}
+    assert kinds == [Faults(0.3).kind(*call) for call in calls]
+    assert kinds != [Faults(0.3, seed=1).kind(*call) for call in calls]
+    assert {Faults(0.0).kind(*call) for call in calls} == {None}
+    assert None not in {Faults(1.0).kind(*call) for call in calls}
+
+
+def test_faults_that_cannot_be_meant_are_named() -> None:
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        Faults(30)
+    with pytest.raises(UnknownName, match=r"'hangs'.*'hang'"):
+        Faults(0.3, only={"hangs"})
+    for only in ("hang", ()):
+        with pytest.raises(ValueError, match="set of kinds"):
+            Faults(0.3, only=only)
+    assert all(function.__doc__ for function in FAULTS.values())
+
+
+@pytest.mark.parametrize("only", ["hang", "drip", "slow"])
+def test_stopping_frees_the_port_and_breaks_off_what_is_under_way(only: str) -> None:
+    faults = None if only == "slow" else Faults(1.0, only={only})
+    with ChatServer("", latency_s=3600 if only == "slow" else 0, faults=faults) as server:
+        taken = port(server)
+
+        async def stopped_meanwhile(client: openai.AsyncOpenAI) -> str:
+            call = asyncio.create_task(fate(client))
+            while not server.requests:
+                await asyncio.sleep(0.001)
+            await asyncio.to_thread(server.stop)
+            return await call
+
+        assert using(server, stopped_meanwhile) == "APIConnectionError"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", taken), timeout=GENEROUS_S)
+        server.stop()
+    with ChatServer("again", port=taken) as server:
+        assert said(server) == "again"
+        with pytest.raises(OSError, match="in use"):
+            ChatServer("", port=taken)
+
+
+def test_a_server_can_be_stopped_before_and_between_calls() -> None:
+    for _ in range(50):
+        ChatServer("").stop()
+        server = ChatServer("")
+        with socket.create_connection(("127.0.0.1", port(server)), timeout=GENEROUS_S) as sock:
+            server.stop()
+            with suppress(ConnectionResetError):
+                assert sock.recv(1) == b""
+
+
+def test_arguments_that_cannot_be_meant_are_named() -> None:
+    with pytest.raises(ValueError, match="capacity"):
+        ChatServer("", capacity=0)
+    with pytest.raises(ValueError, match="schemas"):
+        ChatServer("", schemas="ignore")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_scripted_chat_answers_without_a_network() -> None:
+    asked = ChatRequest("m", (ChatMessage("user", "My dog died."),))
+
+    def ask(chat: ScriptedChat) -> ChatAnswer:
+        return asyncio.run(chat.ask(asked))
+
+    chat = ScriptedChat(["I am sorry.", ChatError("as scripted")])
+    assert ask(chat) == ChatAnswer("I am sorry.", "stop", 4, 3)
+    with pytest.raises(ChatError, match="as scripted"):
+        ask(chat)
+    with pytest.raises(ChatError, match="it holds 2 answers"):
+        ask(chat)
+    assert chat.requests == [asked] * 3
+    assert ask(ScriptedChat("always")).text == ask(ScriptedChat("always")).text == "always"
+    assert ask(ScriptedChat(lambda request: request.model)).text == "m"
