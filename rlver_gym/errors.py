@@ -9,6 +9,7 @@ RlverError
   + AgentError (RuntimeError)     an agent that could not be made or did not answer
   + UserFailed (RuntimeError)     raised by a user that cannot appraise or answer; ends the dialogue as failed
   + RecordingError (ValueError)   recorded dialogues or ratings that cannot be read
+  + TapeError (ValueError)        a tape that cannot be read, or was changed by hand
   + ChatError (RuntimeError)      a chat server gave no usable answer to one request
       + ServerUnreachable         nothing answers at that address at all
       + ServerRefused             the server answers, but will not serve such requests (wrong key, no such model)
@@ -65,6 +66,10 @@ class RecordingError(RlverError, ValueError):
     """Recorded dialogues or ratings cannot be read. The message names file, line and remedy."""
 
 
+class TapeError(RlverError, ValueError):
+    """A tape cannot be read or written, or an answer on it was changed by hand. Stops a run."""
+
+
 class ChatError(RlverError, RuntimeError):
     """A chat server gave no usable answer to one request, after all attempts. Users and agents turn it into UserFailed or AgentError."""
 
@@ -83,3 +88,7 @@ class BudgetSpent(ChatError):
 
 class NotOnTape(ChatError, LookupError):
     """A tape is replayed that does not hold this request."""
+
+
+STOPPING = (ServerUnreachable, ServerRefused, BudgetSpent, NotOnTape)
+"""The ChatErrors that concern more than one request: users and agents let them through, so that they stop the run and fail no dialogue."""

@@ -4,9 +4,11 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+THREAD = "rlver-gym loop"
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -19,21 +21,37 @@ def _running() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None or _owner != os.getpid():
             _loop, _owner = asyncio.new_event_loop(), os.getpid()
-            threading.Thread(target=_loop.run_forever, name="rlver-gym", daemon=True).start()
+            threading.Thread(target=_loop.run_forever, name=THREAD, daemon=True).start()
         return _loop
+
+
+def begin(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Run a coroutine on the background loop without waiting for it. Cancel the future to stop it."""
+    return asyncio.run_coroutine_threadsafe(work, _running())
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop and wait for its result; works inside a running event loop too. An interrupt cancels it.
 
-    Not to be called from a coroutine that itself runs on the background loop: it would wait for itself.
+    RuntimeError when called from a coroutine that itself runs on the background loop: it would wait for itself.
     """
-    future = asyncio.run_coroutine_threadsafe(work, _running())
+    if threading.current_thread().name == THREAD:
+        work.close()
+        raise RuntimeError("this would wait for itself. Await it, as in `await session.areply(words)`.")
+    future = begin(work)
     try:
         return future.result()
     except BaseException:
         future.cancel()
         raise
+
+
+async def there(work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine that has to run on the background loop, from whichever loop runs here."""
+    home = _running()
+    if asyncio.get_running_loop() is home:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:

@@ -14,6 +14,10 @@ class ChatMessage(NamedTuple):
     role: Literal["system", "user", "assistant"]
     content: str
 
+    def __repr__(self) -> str:
+        """Without the words, which have no place in logs and error messages."""
+        return f"ChatMessage({self.role!r}, {len(self.content)} characters)"
+
 
 @dataclass(frozen=True)
 class ChatRequest:
@@ -30,19 +34,27 @@ class ChatRequest:
     schema: Mapping[str, Any] | None = None
     """A JSON schema that the answer is asked to follow. A hint: some servers ignore it, so whoever asks must validate."""
 
-    @cached_property
-    def key(self) -> str:
-        """SHA-256 over all fields, in hex."""
+    def json(self) -> str:
+        """All fields as JSON, the same text on every machine."""
         plain = {
             "model": self.model,
             "messages": [list(message) for message in self.messages],
-            "temperature": self.temperature,
+            "temperature": float(self.temperature),
             "max_tokens": self.max_tokens,
             "seed": self.seed,
             "sample": self.sample,
             "schema": self.schema,
         }
-        return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        return json.dumps(plain, sort_keys=True, ensure_ascii=False)
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 over all fields, in hex."""
+        return hashlib.sha256(self.json().encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        """Without the words, which have no place in logs and error messages."""
+        return f"ChatRequest(model={self.model!r}, messages={len(self.messages)}, key={self.key[:12]!r})"
 
 
 class ChatAnswer(NamedTuple):
@@ -53,6 +65,10 @@ class ChatAnswer(NamedTuple):
     prompt_tokens: int
     completion_tokens: int
     """Tokens as the server counted them; 0 when it did not say."""
+
+    def __repr__(self) -> str:
+        """Without the words, which have no place in logs and error messages."""
+        return f"ChatAnswer({len(self.text)} characters, finish_reason={self.finish_reason!r})"
 
 
 class Chat(Protocol):

@@ -1,0 +1,160 @@
+"""Asks an OpenAI-compatible server: many requests at once, each with a deadline, a bounded number of attempts and a price."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+import httpx2
+import openai
+
+from rlver_gym.chat import wire
+from rlver_gym.chat.doors import LARGEST_ANSWER, Doors, TooLarge
+from rlver_gym.chat.limits import Concurrency
+from rlver_gym.chat.retries import Failure, Kind, Patience, condensed
+from rlver_gym.chat.settings import ChatSettings, public_url, resolved
+from rlver_gym.chat.spending import Spending
+from rlver_gym.chat.values import ChatAnswer, ChatRequest
+from rlver_gym.errors import ChatError, ServerRefused, ServerUnreachable
+
+_DEAD_AFTER = 10
+"""Failed connections in a row after which a server that once answered is taken for dead."""
+
+
+class ChatClient:
+    """A Chat that asks a server. One for each server and event loop; `connect` shares it.
+
+    `timeout_s` of the settings begins when a request gets its place among those under way, so a long queue in front of a slow server
+    never turns into failures. What a model does not take (a JSON schema, a temperature) is left out for it from then on.
+
+    Errors: ServerRefused, ServerUnreachable and BudgetSpent concern every request and should stop a run; any other ChatError only this one.
+    """
+
+    def __init__(
+        self,
+        settings: ChatSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        """`random` decides only how long to wait between attempts. ServerRefused when OpenAI's own server has no key."""
+        self.settings = resolved(settings or ChatSettings())
+        self.spending = Spending(self.settings.prices, self.settings.budget)
+        self.concurrency = Concurrency(self.settings.concurrency)
+        self.public_url = public_url(self.settings)
+        self._doors = Doors(self.settings)
+        self._patience = Patience(self.settings.attempts, random)
+        self._clock = clock
+        self._sleep = sleep
+        self._has_answered = False
+        self._unconnected = 0
+        self._left_out: dict[str, frozenset[str]] = {}
+        """Fields that a model of this server does not take."""
+
+    async def ask(self, request: ChatRequest) -> ChatAnswer:
+        """The server's answer. See the class for errors."""
+        result = await self._result(request)
+        if isinstance(result, ChatError):
+            raise result  # not where it happened: that frame holds the headers with the key
+        return result
+
+    async def close(self) -> None:
+        """Close all connections. The next request opens new ones."""
+        await self._doors.close()
+
+    async def _result(self, request: ChatRequest) -> ChatAnswer | ChatError:
+        left_s = self.settings.timeout_s
+        left_out = self._left_out.get(request.model, frozenset())
+        failures: list[Failure] = []
+        first = True
+        while True:
+            round_ = await self.concurrency.enter()
+            try:
+                self.spending.attempt(first)
+                began, first = self._clock(), False
+                result = await self._attempt(request, left_out, self._attempt_s(left_s, failures))
+            finally:
+                self.concurrency.leave()
+            left_s -= self._clock() - began
+            if isinstance(result, ChatAnswer):
+                self.concurrency.succeeded()
+                self._left_out[request.model] = left_out | self._left_out.get(request.model, frozenset())
+                return result
+            if result.blames & wire.body(request, left_out).keys() and left_s > 0:
+                left_out |= result.blames
+                continue
+            failures.append(self._masked(result, request))
+            if result.kind is Kind.BUSY:
+                self.concurrency.overloaded(round_)
+            wait_s = self._patience.wait_s(failures, not self._has_answered, left_s)
+            if wait_s is None:
+                return self._error(request, failures)
+            await self._sleep(wait_s)
+            left_s -= wait_s
+
+    def _attempt_s(self, left_s: float, failures: list[Failure]) -> float:
+        """How long the next attempt may take."""
+        if self.settings.attempt_timeout_s is not None:
+            return min(left_s, self.settings.attempt_timeout_s)
+        failed = sum(failure.kind is not Kind.BUSY for failure in failures)
+        return left_s if failed + 1 >= self.settings.attempts else left_s * 2 / 3
+
+    async def _attempt(self, request: ChatRequest, left_out: frozenset[str], timeout_s: float) -> ChatAnswer | Failure:
+        body = wire.body(request, left_out)
+        try:
+            async with asyncio.timeout(timeout_s):
+                with self._doors.one() as client:
+                    response = await client.post("/chat/completions", body=body, cast_to=httpx2.Response)
+        except TimeoutError:
+            return Failure(Kind.BROKEN, "no answer in time")
+        except TooLarge:
+            self._heard()
+            return Failure(Kind.BROKEN, f"an answer of more than {LARGEST_ANSWER >> 20} MB")
+        except openai.APIStatusError as error:
+            self._heard()
+            return wire.objection(error.status_code, error.response.content, error.response.headers)
+        except openai.APIConnectionError as error:
+            return self._unheard(error.__cause__)
+        self._heard()
+        answer = wire.read(response.content, response.headers.get("content-type", ""))
+        self.spending.tokens(answer.prompt_tokens, answer.completion_tokens)
+        return answer.result
+
+    def _masked(self, failure: Failure, request: ChatRequest) -> Failure:
+        said = [message.content for message in request.messages]
+        return failure._replace(reason=wire.masked(failure.reason, self.settings.api_key, said))
+
+    def _heard(self) -> None:
+        self._has_answered, self._unconnected = True, 0
+
+    def _unheard(self, cause: BaseException | None) -> Failure:
+        if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
+            self._unconnected += 1
+            return Failure(Kind.NO_CONNECTION, "no connection")
+        return Failure(Kind.BROKEN, "the connection broke off")
+
+    def _error(self, request: ChatRequest, failures: list[Failure]) -> ChatError:
+        last, url = failures[-1], self.public_url
+        if last.kind is Kind.NO_CONNECTION and (not self._has_answered or self._unconnected >= _DEAD_AFTER):
+            return ServerUnreachable(
+                f"nothing answers at {url}. Is the server up? OPENAI_BASE_URL (base_url) says where it is; "
+                'user="embedded" works offline.'
+            )
+        if last.kind is Kind.REFUSED:
+            return ServerRefused(f"{url} refuses model {request.model!r}: {last.reason}. {_remedy(last.status)}")
+        failed = sum(failure.kind is not Kind.BUSY for failure in failures)
+        tries = f" in {failed} attempts" if failed > 1 else ""
+        return ChatError(
+            f"no usable answer of model {request.model!r}{tries} (timeout_s={self.settings.timeout_s:g}): {condensed(failures)}"
+        )
+
+
+def _remedy(status: int | None) -> str:
+    if status in (401, 403):
+        return "Check OPENAI_API_KEY (api_key), and that it belongs to this server."
+    if status == 404:
+        return "Check the model's name, and that OPENAI_BASE_URL (base_url) ends in /v1."
+    if status in (402, 429):
+        return "The account has no credit left."
+    return "Check the model's name and what it supports (temperature, max_tokens)."

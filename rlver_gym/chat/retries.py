@@ -1,0 +1,105 @@
+"""Which failures are worth another attempt, and how long to wait before it."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from typing import NamedTuple
+
+_FIRST_S = 0.25
+_LONGEST_S = 8.0
+
+
+class Kind(Enum):
+    """What a failed attempt means for the request."""
+
+    NO_CONNECTION = "no_connection"
+    """Nobody listens there, or not at this moment."""
+    BROKEN = "broken"
+    """The server failed, was too slow, or sent something unusable: another attempt may do better."""
+    BUSY = "busy"
+    """The server asks to wait: not a failure, only time limits it."""
+    DECLINED = "declined"
+    """The model or a content filter would not answer these words. One more attempt, since both leave much to chance."""
+    UNUSABLE = "unusable"
+    """The server will never answer this one request (too long, forbidden words). Others may be fine."""
+    REFUSED = "refused"
+    """The server will not serve such requests at all: a wrong key, no such model."""
+
+
+class Failure(NamedTuple):
+    """Why one attempt gave no answer."""
+
+    kind: Kind
+    reason: str
+    """For people: a few words without key, prompt or answer."""
+    status: int | None = None
+    retry_after_s: float | None = None
+    """What the server asked for."""
+    blames: frozenset[str] = frozenset()
+    """Fields of the request that the server seems to object to: it may answer without them."""
+
+
+class Patience(NamedTuple):
+    """How long and how often to try. Waits are drawn evenly from 0 to a bound that doubles (full jitter)."""
+
+    attempts: int
+    random: Callable[[], float]
+    """A number in [0, 1). It decides waits and nothing else."""
+
+    def wait_s(self, failures: Sequence[Failure], stranger: bool, left_s: float) -> float | None:
+        """How long to wait after these failures, the last of which is new; None when they are enough, or the wait would outlive `left_s`.
+
+        `stranger`: the server has never answered anything, so it hardly pays to wait for it.
+        """
+        last = failures[-1]
+        busy = sum(failure.kind is Kind.BUSY for failure in failures)
+        failed = len(failures) - busy
+        if last.kind is Kind.BUSY:
+            wait = self._drawn(busy) + (last.retry_after_s or 0.0)
+        elif failed >= self._most(last.kind, stranger):
+            return None
+        elif last.kind is Kind.NO_CONNECTION and stranger:
+            wait = min(self._drawn(failed) / 2, left_s / 4)
+        else:
+            wait = max(min(self._drawn(failed), left_s / 4), last.retry_after_s or 0.0)
+        return wait if wait < left_s else None
+
+    def _most(self, kind: Kind, stranger: bool) -> int:
+        """How many failed attempts are enough."""
+        if kind in (Kind.UNUSABLE, Kind.REFUSED):
+            return 1
+        if kind is Kind.DECLINED:
+            return min(self.attempts, 2)
+        return min(self.attempts, 3) if kind is Kind.NO_CONNECTION and stranger else self.attempts
+
+    def _drawn(self, n: int) -> float:
+        return self.random() * min(_LONGEST_S, _FIRST_S * 2 ** min(n - 1, 16))
+
+
+def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
+    """Seconds that a Retry-After header asks to wait: it holds seconds or an HTTP date. None when it says nothing usable."""
+    if not header:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(header)
+        except ValueError:
+            return None
+        seconds = (at.replace(tzinfo=at.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def condensed(failures: Sequence[Failure]) -> str:
+    """The reasons in one line, in the order they first came up, each with how often.
+
+    How often the server asked to wait is left out: it differs from run to run, and equal runs should say the same.
+    """
+    counts = Counter((failure.reason, failure.kind is Kind.BUSY) for failure in failures)
+    return "; ".join(
+        f"{reason} ({count}×)" if count > 1 and not busy else reason for (reason, busy), count in counts.items()
+    )

@@ -1,0 +1,71 @@
+"""A Chat that keeps what it hears, and can repeat it."""
+
+import asyncio
+
+from rlver_gym.chat.settings import TapeMode
+from rlver_gym.chat.tape import Tape
+from rlver_gym.chat.values import Chat, ChatAnswer, ChatRequest
+from rlver_gym.errors import STOPPING, ChatError, NotOnTape
+
+
+class TapedChat:
+    """Answers from a tape, from a Chat, or from both. Belongs to one event loop.
+
+    Equal requests are asked once, even while the first is still under way, so that what anybody hears does not depend on who came
+    first. A request that failed is kept as failed, and fails again with the same words when replayed; errors that stop
+    a whole run are not kept.
+    """
+
+    def __init__(self, chat: Chat | None, tape: Tape | None, mode: TapeMode = "auto", *, server: str = "") -> None:
+        """`chat` may be None for "replay". `tape` may be None for "off". `server`: its public address, noted on the tape."""
+        if (chat is None and mode != "replay") or (tape is None and mode != "off"):
+            raise ValueError(f"mode {mode!r} needs {'a chat' if chat is None else 'a tape'}")
+        self._chat = chat
+        self._tape = tape
+        self._mode: TapeMode = mode
+        self._server = server
+        self._under_way: dict[str, asyncio.Task[ChatAnswer | ChatError]] = {}
+        self._renewed: set[str] = set()
+        """What this recording has already asked for."""
+
+    async def ask(self, request: ChatRequest) -> ChatAnswer:
+        """The answer. NotOnTape when a replay lacks it; TapeError when the tape was changed; otherwise as the Chat."""
+        if self._tape is None or self._mode == "off":
+            assert self._chat is not None
+            return await self._chat.ask(request)
+        result = self._held(self._tape, request.key)
+        if result is None:
+            result = await self._asked_once(self._tape, request)
+        if isinstance(result, ChatError):
+            raise result
+        return result
+
+    def _held(self, tape: Tape, key: str) -> ChatAnswer | ChatError | None:
+        """What the tape answers, if it is to be believed in this mode."""
+        if self._mode == "record" and key not in self._renewed:
+            return None
+        return tape.get(key)
+
+    async def _asked_once(self, tape: Tape, request: ChatRequest) -> ChatAnswer | ChatError:
+        if self._chat is None or self._mode == "replay":
+            raise NotOnTape(
+                f"{tape.path} holds no answer to request {request.key[:12]} (model {request.model!r}, {len(request.messages)} messages). "
+                "Replay the run that was recorded, with the same prompts and settings; or use tape mode auto to ask a server for what is missing."
+            )
+        task = self._under_way.get(request.key)
+        if task is None:
+            task = asyncio.create_task(self._recorded(self._chat, tape, request))
+            self._under_way[request.key] = task
+            task.add_done_callback(lambda _: self._under_way.pop(request.key, None))
+        return await asyncio.shield(task)
+
+    async def _recorded(self, chat: Chat, tape: Tape, request: ChatRequest) -> ChatAnswer | ChatError:
+        try:
+            result = await chat.ask(request)
+        except STOPPING as error:
+            return error
+        except ChatError as error:
+            result = error.with_traceback(None)
+        kept = tape.put(request, result, server=self._server, renew=self._mode == "record")
+        self._renewed.add(request.key)
+        return kept

@@ -1,0 +1,141 @@
+"""`rlver-gym tape`: look at the answers that were recorded, forget some, or take them elsewhere."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rlver_gym.chat.tape import Row, Tape
+from rlver_gym.errors import TapeError
+
+app = typer.Typer(help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True)
+File = Annotated[Path, typer.Argument(help="A tape, as made with --tape.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def stats(tape: File, as_json: AsJson = False) -> None:
+    """What is on a tape: requests, models, tokens, failures. Exit code 1 when answers were changed since they were recorded."""
+    counts = _counts(tape)
+    if as_json:
+        typer.echo(json.dumps({"tape": str(tape)} | counts, ensure_ascii=False))
+    else:
+        Console().print(Text("\n".join(f"{name:18}{_shown(value)}" for name, value in counts.items())), soft_wrap=True)
+    if counts["damaged"]:
+        Console(stderr=True).print(
+            Text(f"{counts['damaged']} answers were changed: `rlver-gym tape prune --damaged` forgets them."),
+            style="red",
+        )
+        raise typer.Exit(1)
+
+
+@app.command()
+def prune(
+    tape: File,
+    model: Annotated[str | None, typer.Option(help="Only requests to this model.")] = None,
+    older_than: Annotated[
+        float | None, typer.Option(min=0, help="Only what was recorded more than so many days ago.")
+    ] = None,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Only requests that failed, so that they are asked again.")
+    ] = False,
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="Only answers that were changed since they were recorded.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten, and do nothing.")] = False,
+) -> None:
+    """Forget the requests to which all of the given options apply. A run that used them cannot be replayed or verified any more."""
+    if model is None and older_than is None and not failures and not damaged:
+        raise typer.BadParameter("say which requests to forget: --model, --older-than, --failures or --damaged.")
+    before = None if older_than is None else (datetime.now(UTC) - timedelta(days=older_than)).isoformat()
+
+    def meant(row: Row) -> bool:
+        return (
+            (model is None or row.model == model)
+            and (before is None or row.created < before)
+            and (row.answer is None or not failures)
+            and not (damaged and row.sound)
+        )
+
+    with _opened(tape) as opened:
+        keys = [row.key for row in opened.rows() if meant(row)]
+        if not dry_run:
+            opened.drop(keys)
+    Console().print(Text(f"{tape}: {len(keys):,} requests {'would be ' if dry_run else ''}forgotten"), soft_wrap=True)
+
+
+@app.command()
+def export(
+    tape: File, out: Annotated[Path | None, typer.Option(help="A file to write. Default: standard output.")] = None
+) -> None:
+    """Every request and its answer as JSON, one a line, oldest first."""
+    with _opened(tape) as opened, _stream(out) as stream:
+        for row in opened.rows():
+            stream.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def _opened(tape: Path) -> Iterator[Tape]:
+    opened = Tape(tape, must_exist=True)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@contextmanager
+def _stream(out: Path | None) -> Iterator[TextIO]:
+    if out is None:
+        yield sys.stdout
+        return
+    with out.open("w", encoding="utf-8") as stream:
+        yield stream
+
+
+def _counts(tape: Path) -> dict[str, Any]:
+    models, servers = Counter[str](), Counter[str]()
+    requests = failures = damaged = prompt = completion = 0
+    with _opened(tape) as opened:
+        for row in opened.rows():
+            requests += 1
+            failures += row.answer is None
+            damaged += not row.sound
+            prompt, completion = prompt + row.prompt_tokens, completion + row.completion_tokens
+            models[row.model] += 1
+            servers[row.server] += 1
+    return {
+        "requests": requests,
+        "failures": failures,
+        "damaged": damaged,
+        "models": dict(models.most_common()),
+        "servers": dict(servers.most_common()),
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "bytes": tape.stat().st_size,
+    }
+
+
+def _shown(value: Any) -> str:
+    return (
+        ", ".join(f"{name or '?'} ({count:,})" for name, count in value.items())
+        if isinstance(value, dict)
+        else f"{value:,}"
+    )
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    try:
+        request = json.loads(row.request)
+    except ValueError as error:
+        raise TapeError(
+            f"request {row.key[:12]} on the tape is no JSON. Run: rlver-gym tape prune --damaged"
+        ) from error
+    return row._asdict() | {"request": request}

@@ -1,0 +1,556 @@
+"""The client of chat servers, against real ones on loopback that fail in every way that servers do."""
+
+import asyncio
+import json
+import logging
+import os
+import pickle
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
+
+from rlver_gym.chat import connect as shared
+from rlver_gym.chat import wire
+from rlver_gym.chat.client import ChatClient
+from rlver_gym.chat.connect import connect, spending
+from rlver_gym.chat.limits import Concurrency
+from rlver_gym.chat.loop import wait_for
+from rlver_gym.chat.retries import Failure, Kind, Patience, condensed, retry_after_s
+from rlver_gym.chat.settings import Budget, ChatSettings, Prices, public_url
+from rlver_gym.chat.spending import Spending
+from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
+from rlver_gym.testing import ChatServer, Faults
+from rlver_gym.testing.faults import ALL
+
+KEY = "sk-planted-0123456789abcdef"
+SECRET = "my sister stole the inheritance"
+SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "required": ["change"]}
+TOLD = ALL - {"nonsense", "hang", "drip"}
+"""The faults that a client can tell from an answer, and without a clock."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    yield
+    shared.close()
+
+
+def request(words: object = "hello", **fields: object) -> ChatRequest:
+    return ChatRequest("m", (ChatMessage("user", str(words)),), **fields)  # pyright: ignore[reportArgumentType]
+
+
+def asked(
+    settings: ChatSettings, *requests: ChatRequest, then: Callable[[ChatClient], object] | None = None
+) -> list[ChatAnswer | BaseException]:
+    """What each of these requests came to, all asked at once by a client that does not wait between attempts."""
+
+    async def ask_all() -> list[ChatAnswer | BaseException]:
+        client = ChatClient(settings, random=lambda: 0.0)
+        try:
+            return await asyncio.gather(*map(client.ask, requests), return_exceptions=True)
+        finally:
+            await client.close()
+            if then:
+                then(client)
+
+    return asyncio.run(asyncio.wait_for(ask_all(), 60))
+
+
+async def settled(client: ChatClient, words: object) -> ChatAnswer | BaseException:
+    """An answer, or the error instead."""
+    (result,) = await asyncio.gather(client.ask(request(words)), return_exceptions=True)
+    return result
+
+
+def failed(settings: ChatSettings, kind: type[ChatError] = ChatError, **fields: object) -> str:
+    """How one request to this server fails."""
+    (result,) = asked(settings, request(**fields))
+    assert type(result) is kind, result
+    return str(result)
+
+
+def test_an_answer_comes_with_its_tokens_and_what_determines_it_is_sent() -> None:
+    with ChatServer("I hear you.") as server:
+        (answer,) = asked(
+            ChatSettings(base_url=server.base_url), request(temperature=0.5, max_tokens=9, seed=3, schema=SCHEMA)
+        )
+        (sent,) = server.requests
+    assert isinstance(answer, ChatAnswer)
+    assert (answer.text, answer.finish_reason) == ("I hear you.", "stop")
+    assert answer.prompt_tokens > 0
+    assert answer.completion_tokens > 0
+    assert (sent["model"], sent["temperature"], sent["max_tokens"], sent["seed"]) == ("m", 0.5, 9, 3)
+    assert sent["messages"] == [{"role": "user", "content": "hello"}]
+    assert sent["response_format"]["json_schema"]["schema"] == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("fault", "says", "attempts"),
+    [
+        ("server_error", "HTTP 500: The server had an error", 3),
+        ("html", "HTTP 502", 3),
+        ("reset", "the connection broke off", 3),
+        ("truncated", "no complete JSON", 3),
+        ("wrong_schema", "no chat completion", 3),
+        ("no_choices", "without choices", 3),
+        ("huge", "more than 1 MB", 3),
+        ("refusal", "declined", 2),
+        ("content_filter", "content filter", 2),
+    ],
+)
+def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(fault: str, says: str, attempts: int) -> None:
+    with ChatServer("x", faults=Faults(1.0, only={fault})) as server:
+        message = failed(ChatSettings(base_url=server.base_url, attempts=3))
+        assert server.faults_served == {fault: attempts}
+    assert says in message
+    assert f"in {attempts} attempts" in message
+
+
+@pytest.mark.parametrize("fault", ["hang", "drip"])
+def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: str) -> None:
+    with ChatServer("x", faults=Faults(1.0, only={fault})) as server:
+        message = failed(ChatSettings(base_url=server.base_url, timeout_s=0.6))
+        assert "(timeout_s=0.6): no answer in time" in message
+        assert server.faults_served[fault] > 1
+    with ChatServer("x", faults=Faults(0.5, only={fault}, seed=1)) as server:
+        settings = ChatSettings(base_url=server.base_url, attempts=1, timeout_s=2)
+        results = asked(settings, *map(request, range(12)))
+    assert {type(result) for result in results} == {ChatAnswer, ChatError}
+    assert {str(result) for result in results if isinstance(result, ChatError)} == {
+        "no usable answer of model 'm' (timeout_s=2): no answer in time"
+    }
+
+
+@pytest.mark.parametrize("fault", ["rate_limit", "rate_limit_wait", "overloaded"])
+def test_being_told_to_wait_is_no_failure_until_the_time_is_up(fault: str) -> None:
+    with ChatServer("x", faults=Faults(0.9, only={fault}, retry_after_s=0.01)) as server:
+        results = asked(ChatSettings(base_url=server.base_url, attempts=1, timeout_s=30), *map(request, range(5)))
+    assert all(isinstance(result, ChatAnswer) for result in results)
+    with ChatServer("x", faults=Faults(1.0, only={fault}, retry_after_s=60)) as server:
+        message = failed(ChatSettings(base_url=server.base_url, timeout_s=0.3))
+    assert "HTTP 429" in message or "HTTP 503" in message
+
+
+def test_a_wait_that_outlives_the_deadline_is_not_waited_for() -> None:
+    with ChatServer("x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=3600)) as server:
+        failed(ChatSettings(base_url=server.base_url, timeout_s=600))
+        assert len(server.requests) == 1
+
+
+def test_the_server_is_waited_for_as_long_as_it_asks() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def ask() -> None:
+        client = ChatClient(ChatSettings(base_url=server.base_url, timeout_s=30), sleep=sleep, random=lambda: 0.0)
+        with pytest.raises(ChatError):
+            await client.ask(request())
+        await client.close()
+
+    with ChatServer("x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=7)) as server:
+        asyncio.run(ask())
+    assert waits == [7.0] * 4
+
+
+def test_a_storm_of_faults_leaves_each_request_answered_or_failed_and_the_same_seed_gives_the_same() -> None:
+    def storm() -> tuple[list[str], Spending]:
+        counted: list[ChatClient] = []
+        with ChatServer(
+            lambda body: body["messages"][0]["content"],
+            faults=Faults(0.5, only=TOLD, seed=4, retry_after_s=0.01),
+        ) as server:
+            results = asked(
+                ChatSettings(base_url=server.base_url, attempts=3),
+                *map(request, range(80)),
+                then=counted.append,
+            )
+        assert all(isinstance(result, ChatAnswer) or type(result) is ChatError for result in results), results
+        said = [result.text if isinstance(result, ChatAnswer) else str(result) for result in results]
+        assert all(one == str(at) or one.startswith("no usable answer") for at, one in enumerate(said))
+        return said, counted[0].spending
+
+    first, second = storm(), storm()
+    assert first[0] == second[0]
+    assert {isinstance(int(one) if one.isdigit() else one, int) for one in first[0]} == {True, False}
+    assert first[1].spent.calls == 80
+    assert first[1].spent.attempts > 80
+    assert first[1].spent.tokens == second[1].spent.tokens
+
+
+@pytest.mark.parametrize("how", ["refuse", "fail"])
+def test_a_server_that_refuses_schemas_is_asked_without_them_from_then_on(how: str) -> None:
+    async def ask() -> None:
+        client = ChatClient(ChatSettings(base_url=server.base_url))
+        for words in ("one", "two", "three"):
+            assert (await client.ask(request(words, schema=SCHEMA))).text == "fine"
+        await client.close()
+
+    with ChatServer("fine", schemas=how) as server:  # pyright: ignore[reportArgumentType]
+        asyncio.run(ask())
+        assert ["response_format" in sent for sent in server.requests] == [True, False, False, False]
+
+
+def test_a_field_that_the_server_names_as_unsupported_is_left_out() -> None:
+    for param in ("max_tokens", "temperature"):
+        complaint = {"error": {"message": "Unsupported", "code": "unsupported_parameter", "param": param}}
+        assert wire.objection(400, json.dumps(complaint).encode(), {}).blames == {param}
+    newer = wire.body(request(max_tokens=9, schema=SCHEMA), {"max_tokens", "temperature"})
+    assert newer.keys() == {"model", "messages", "max_completion_tokens", "response_format"}
+    assert newer["max_completion_tokens"] == 9
+
+
+def test_what_the_server_will_never_do_is_refused_at_once_with_the_setting_to_change() -> None:
+    with ChatServer("x", api_key="right") as server:
+        message = failed(ChatSettings(base_url=server.base_url, api_key=SecretStr("wrong-key")), ServerRefused)
+        assert server.base_url in message
+        assert "401" in message
+        assert "OPENAI_API_KEY" in message
+        assert "'m'" in message
+    with ChatServer("x", models={"other"}) as server:
+        message = failed(ChatSettings(base_url=server.base_url), ServerRefused, schema=SCHEMA)
+        assert "404" in message
+        assert "/v1" in message
+        assert len(server.requests) == 2  # with the schema and without
+
+
+def test_a_server_that_was_never_there_is_one_clear_error() -> None:
+    with ChatServer("x") as server:
+        url = server.base_url
+    message = failed(ChatSettings(base_url=url), ServerUnreachable)
+    assert all(part in message for part in (url, "OPENAI_BASE_URL", "base_url", 'user="embedded"'))
+
+
+def test_a_server_that_died_stops_the_run_after_a_while_instead_of_failing_every_dialogue() -> None:
+    async def ask() -> list[type[object]]:
+        client = ChatClient(ChatSettings(base_url=server.base_url, attempts=2), random=lambda: 0.0)
+        assert (await client.ask(request())).text == "x"
+        server.stop()
+        kinds: list[type[object]] = [type(await settled(client, at)) for at in range(8)]
+        await client.close()
+        return kinds
+
+    with ChatServer("x") as server:
+        kinds = asyncio.run(ask())
+    assert kinds[0] is ChatError
+    assert kinds[-1] is ServerUnreachable
+    assert kinds == sorted(kinds, key=lambda kind: kind is ServerUnreachable)
+
+
+def test_openai_itself_needs_a_key_and_an_address_has_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ServerRefused, match=r"OPENAI_API_KEY.*OPENAI_BASE_URL.*embedded"):
+        connect()
+    monkeypatch.setenv("OPENAI_BASE_URL", "localhost:8000/v1")
+    with pytest.raises(ServerRefused, match="http://"):
+        connect()
+    for wrong in ({"base_url": "localhost:8000"}, {"budget": Budget(money=1)}, {"timeout": 3}):
+        with pytest.raises(ValidationError):
+            ChatSettings(**wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_many_requests_are_under_way_at_once() -> None:
+    with ChatServer("x", latency_s=0.5) as server:
+        results = asked(ChatSettings(base_url=server.base_url, concurrency=200), *map(request, range(200)))
+        assert server.busiest == 200
+    assert all(isinstance(result, ChatAnswer) for result in results)
+
+
+def test_a_server_with_few_places_is_found_out_and_everything_is_answered() -> None:
+    clients: list[ChatClient] = []
+    with ChatServer("x", latency_s=0.02, capacity=4, retry_after_s=0.01) as server:
+        settings = ChatSettings(base_url=server.base_url, concurrency=64, timeout_s=30)
+        results = asked(settings, *map(request, range(100)), then=clients.append)
+        assert server.busiest == 4
+    assert all(isinstance(result, ChatAnswer) for result in results)
+    assert clients[0].concurrency.limit < 64
+
+
+def test_a_long_queue_in_front_of_a_slow_server_fails_nobody() -> None:
+    with ChatServer("x", latency_s=0.15) as server:
+        settings = ChatSettings(base_url=server.base_url, concurrency=1, timeout_s=1.2)
+        results = asked(settings, *map(request, range(10)))  # 1.5 s of work, one after the other
+    assert all(isinstance(result, ChatAnswer) for result in results)
+
+
+def test_the_limit_halves_once_a_round_and_grows_fast_to_three_quarters_then_by_one_a_round() -> None:
+    gate = Concurrency(8)
+    for round_ in [asyncio.run(gate.enter()) for _ in range(8)]:
+        gate.overloaded(round_)
+    limits = [gate.limit]
+    for _ in range(2 + 6 + 7 + 20):
+        gate.succeeded()
+        limits.append(gate.limit)
+    assert limits == [4, 5, *[6] * 6, *[7] * 7, *[8] * 21]
+    for _ in range(6):
+        gate.overloaded(gate._round)
+    assert gate.limit == 1
+
+
+def test_who_waits_enters_in_order_and_a_cancelled_one_gives_its_place_away() -> None:
+    async def play() -> list[int]:
+        gate, entered = Concurrency(1), []
+
+        async def visit(number: int) -> None:
+            await gate.enter()
+            entered.append(number)
+            await asyncio.sleep(0)
+            gate.leave()
+
+        visits = [asyncio.create_task(visit(number)) for number in range(6)]
+        await asyncio.sleep(0)
+        visits[2].cancel()
+        await asyncio.gather(*visits, return_exceptions=True)
+        assert gate.inside == 0
+        return entered
+
+    assert asyncio.run(play()) == [0, 1, 3, 4, 5]
+
+
+@given(st.lists(st.tuples(st.sampled_from("elco"), st.integers(0, 20)), max_size=60))
+def test_never_more_are_inside_than_were_ever_allowed_and_nobody_is_left_waiting(moves: list[tuple[str, int]]) -> None:
+    async def play() -> None:
+        gate = Concurrency(4)
+        tasks: list[asyncio.Task[int]] = []
+        inside: list[asyncio.Task[int]] = []
+        for move, at in moves:
+            if move == "e":
+                tasks.append(asyncio.create_task(gate.enter()))
+            elif move == "c" and tasks:
+                tasks[at % len(tasks)].cancel()
+            elif move == "l" and inside:
+                inside.pop()
+                gate.leave()
+            elif move == "o":
+                gate.overloaded(gate._round)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            inside += [task for task in tasks if task.done() and not task.cancelled()]
+            tasks = [task for task in tasks if not task.done()]
+            assert gate.inside == len(inside) <= 4
+        while tasks or inside:
+            if inside:
+                inside.pop()
+                gate.leave()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            inside += [task for task in tasks if task.done() and not task.cancelled()]
+            tasks = [task for task in tasks if not task.done()]
+        assert gate.inside == 0
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit"), [({"calls": 5}, "5 calls"), ({"tokens": 30}, "30 tokens"), ({"money": 0.0001}, "0.0001")]
+)
+def test_a_budget_stops_cleanly_and_says_what_was_spent(budget: dict[str, float], limit: str) -> None:
+    async def ask() -> tuple[int, str]:
+        client = ChatClient(
+            ChatSettings(
+                base_url=server.base_url,
+                budget=Budget.model_validate(budget),
+                prices=Prices(prompt=5, completion=10),  # pyright: ignore[reportArgumentType]
+            )
+        )
+        results = [await settled(client, at) for at in range(50)]
+        await client.close()
+        answered = sum(isinstance(result, ChatAnswer) for result in results)
+        assert all(isinstance(result, BudgetSpent) for result in results[answered:])
+        assert client.spending.line() in str(results[-1])
+        return answered, str(results[-1])
+
+    with ChatServer("a few words, no more") as server:
+        answered, message = asyncio.run(ask())
+        assert 50 > len(server.requests) == answered > 1
+    assert limit in message
+
+
+def test_money_is_tokens_times_price() -> None:
+    counted = Spending(Prices(prompt=2, completion=10))
+    for _ in range(3):
+        counted.attempt(first=True)
+        counted.attempt(first=False)
+        counted.tokens(100_000, 20_000)
+    assert counted.money == pytest.approx(1.2)
+    assert counted.line() == "3 calls (3 repeated), 360,000 tokens, cost 1.2000"
+    counted.reset()
+    assert counted.line() == "0 calls, 0 tokens, cost 0.0000"
+
+
+def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_loop_or_copy() -> None:
+    with ChatServer("x") as server:
+        settings = ChatSettings(base_url=server.base_url)
+        line = connect(settings)
+
+        async def inside_a_running_loop() -> str:
+            return (await line.ask(request("loop"))).text + wait_for(connect(settings).ask(request("blocking"))).text
+
+        assert asyncio.run(inside_a_running_loop()) == "xx"
+        threads = [threading.Thread(target=lambda: wait_for(line.ask(request("thread")))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wait_for(pickle.loads(pickle.dumps(line)).ask(request("copy"))).text == "x"
+        assert spending(ChatSettings(base_url=server.base_url)).spent.calls == len(server.requests) == 7
+        assert spending(ChatSettings(base_url=server.base_url, timeout_s=1)).spent.calls == 0
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_has_connections_of_its_own() -> None:
+    with ChatServer("x") as server:
+        settings = ChatSettings(base_url=server.base_url)
+        line = connect(settings)
+        wait_for(line.ask(request("parent")))
+        child = os.fork()
+        if child == 0:
+            fine = wait_for(line.ask(request("child"))).text == "x" and spending(settings).spent.calls == 1
+            os._exit(0 if fine else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert wait_for(line.ask(request("parent again"))).text == "x"
+        assert spending(settings).spent.calls == 2
+
+
+def ending(line: shared.Line) -> str:
+    """How a request ends, as the most talkative traceback tells it."""
+    try:
+        return repr(wait_for(line.ask(request(SECRET))))
+    except ChatError as error:
+        return "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+
+
+def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def talkative(body: dict[str, object]) -> str:
+        raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
+
+    answers = [(talkative, None, None), ("x", None, "right"), *[("x", one, None) for one in sorted(ALL)]]
+    shown = []
+    for answer, fault, right in answers:
+        with ChatServer(answer, api_key=right, faults=Faults(1.0, only={fault}) if fault else None) as server:
+            settings = ChatSettings(
+                base_url=server.base_url.replace("://", "://user:hunter2@"),
+                api_key=SecretStr(KEY),
+                timeout_s=0.6,
+                attempt_timeout_s=0.2,
+                attempts=2,
+            )
+            line = connect(settings)
+            shown += [
+                repr(line),
+                str(settings),
+                repr(request(SECRET)),
+                repr(request(SECRET).messages),
+                public_url(settings),
+            ]
+            shown.append(ending(line))
+    text = "\n".join([*shown, *(record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)])
+    assert "HTTP 500" in text
+    assert "HTTP 401" in text
+    assert "planted" not in text
+    assert "hunter2" not in text
+    assert "inheritance" not in text
+    assert "Tin umbrella" not in text
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "says"),
+    [
+        (b"", Kind.BROKEN, "no complete JSON"),
+        (b"[1, 2]", Kind.BROKEN, "no chat completion"),
+        (b'{"choices": [{"message": {"content": null}}]}', Kind.BROKEN, "without text"),
+        (b'{"choices": [{"message": {"content": " \\n"}}]}', Kind.BROKEN, "without text"),
+        (b'{"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}', Kind.BROKEN, "max_tokens"),
+        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.BROKEN, "no chat completion"),
+        (b'{"error": {"message": "upstream is down", "code": 502}}', Kind.BROKEN, "upstream is down"),
+        (b'{"choices": [{"message": {"content": null, "refusal": "no"}}]}', Kind.DECLINED, "declined"),
+    ],
+)
+def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str) -> None:
+    result = wire.read(body, "application/json").result
+    assert isinstance(result, Failure)
+    assert result.kind is kind
+    assert says in result.reason
+
+
+def test_counts_that_make_no_sense_are_no_counts() -> None:
+    for usage in ("null", "7", '{"prompt_tokens": "many"}', '{"prompt_tokens": -1}', '{"prompt_tokens": null}'):
+        body = f'{{"choices": [{{"message": {{"content": "hi"}}}}], "usage": {usage}}}'.encode()
+        assert wire.read(body, "application/json").result == ChatAnswer("hi", None, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, b'{"error": {"message": "This model\'s maximum context length is 4096 tokens"}}', Kind.UNUSABLE),
+        (400, b'{"error": {"message": "filtered", "code": "content_filter"}}', Kind.UNUSABLE),
+        (400, b'{"error": {"message": "Unsupported value: temperature"}}', Kind.REFUSED),
+        (429, b'{"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}', Kind.REFUSED),
+        (402, b"", Kind.REFUSED),
+        (429, b"", Kind.BUSY),
+        (503, b"Loading model", Kind.BUSY),
+        (408, b"", Kind.BROKEN),
+        (504, b"<html>", Kind.BROKEN),
+    ],
+)
+def test_what_an_http_error_means(status: int, body: bytes, kind: Kind) -> None:
+    assert wire.objection(status, body, {}).kind is kind
+
+
+def test_a_server_that_repeats_the_request_in_its_complaint_is_not_quoted() -> None:
+    said = ["I never told anyone that my brother set the fire.", "别人都不知道我弟弟当年放火烧了那间老屋子的事情。"]
+    for words in said:
+        shown = wire.masked(f"Invalid input: {words} (Bearer abc.def, key {KEY})", SecretStr("another-key"), said)
+        assert shown.startswith("Invalid input: […]")
+        assert not any(part in shown for part in ("brother", "放火", "abc", "planted"))
+    detail = b'{"detail": [{"msg": "field required", "input": "my brother set the fire"}]}'
+    assert wire.objection(422, detail, {}).reason == "HTTP 422: field required"
+
+
+def test_retry_after_is_seconds_or_a_date() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    later = (now + timedelta(seconds=90)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    assert retry_after_s("2.5") == 2.5
+    assert retry_after_s(later, now) == 90
+    assert retry_after_s(later, now + timedelta(days=1)) == 0
+    assert [retry_after_s(header) for header in (None, "", "soon", "inf", "nan", "-1")] == [
+        None,
+        None,
+        None,
+        None,
+        None,
+        0,
+    ]
+
+
+@given(st.lists(st.sampled_from(list(Kind)), min_size=1, max_size=12), st.floats(0, 0.999), st.floats(0.01, 100))
+def test_a_wait_is_never_longer_than_what_is_left_and_failures_are_bounded(
+    kinds: list[Kind], drawn: float, left_s: float
+) -> None:
+    failures = [Failure(kind, kind.value) for kind in kinds]
+    wait_s = Patience(4, lambda: drawn).wait_s(failures, False, left_s)
+    if wait_s is None:
+        return
+    assert 0 <= wait_s < left_s
+    assert sum(kind is not Kind.BUSY for kind in kinds) < 4 or kinds[-1] is Kind.BUSY
+
+
+def test_reasons_are_counted_except_for_waiting() -> None:
+    failures = [
+        Failure(Kind.BUSY, "busy"),
+        Failure(Kind.BROKEN, "b"),
+        Failure(Kind.BUSY, "busy"),
+        Failure(Kind.BROKEN, "b"),
+    ]
+    assert condensed(failures) == "busy; b (2×)"

@@ -1,0 +1,348 @@
+"""The tape: what a chat server answered, kept so that a run can be repeated without the server."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from rlver_gym.chat import connect as shared
+from rlver_gym.chat.connect import connect
+from rlver_gym.chat.loop import wait_for
+from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.chat.tape import Tape
+from rlver_gym.chat.taped import TapedChat
+from rlver_gym.chat.values import Chat, ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.cli.root import app
+from rlver_gym.errors import BudgetSpent, ChatError, NotOnTape, ServerUnreachable, TapeError
+from rlver_gym.testing import ChatServer, Faults
+
+KEY = "sk-planted-0123456789abcdef"
+
+
+def request(words: object = "hello", model: str = "m") -> ChatRequest:
+    return ChatRequest(model, (ChatMessage("user", str(words)),), seed=1)
+
+
+def answer(text: str) -> ChatAnswer:
+    return ChatAnswer(text, "stop", 3, 4)
+
+
+class Counting:
+    """A chat that says how often it was asked, after a moment in which others can ask too."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.asked = 0
+        self.error = error
+
+    async def ask(self, request: ChatRequest) -> ChatAnswer:
+        self.asked += 1
+        number = self.asked
+        await asyncio.sleep(0.01)
+        if self.error:
+            raise self.error
+        return answer(f"answer {number}")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.tape"
+
+
+@pytest.fixture
+def full(path: Path) -> Tape:
+    """A tape with two answers and a failure."""
+    tape = Tape(path)
+    tape.put(request("one"), answer("first 🙂\x00\n"), server="http://x/v1")
+    tape.put(request("two"), answer("第二"), server="http://x/v1")
+    tape.put(request("three", "other"), ChatError("no usable answer"))
+    return tape
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared() -> Iterator[None]:
+    yield
+    shared.close()
+
+
+def ask(chat: Chat, *requests: ChatRequest) -> list[ChatAnswer | BaseException]:
+    async def all_at_once() -> list[ChatAnswer | BaseException]:
+        return await asyncio.gather(*map(chat.ask, requests), return_exceptions=True)
+
+    return asyncio.run(asyncio.wait_for(all_at_once(), 30))
+
+
+def texts(results: list[ChatAnswer | BaseException]) -> list[str]:
+    return [
+        result.text if isinstance(result, ChatAnswer) else f"{type(result).__name__}: {result}" for result in results
+    ]
+
+
+def edit(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as db:
+        assert db.execute(statement).rowcount == 1
+    db.close()
+
+
+def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> None:
+    requests = [request(at) for at in range(20)]
+
+    def run(settings: ChatSettings) -> list[str]:
+        line = connect(settings)
+
+        async def all_at_once() -> list[ChatAnswer | BaseException]:
+            return await asyncio.gather(*map(line.ask, requests), return_exceptions=True)
+
+        return texts(wait_for(all_at_once()))
+
+    faults = Faults(0.5, only={"server_error", "truncated", "refusal"}, seed=1)
+    with ChatServer(lambda body: f"re {body['messages'][0]['content']}", faults=faults) as server:
+        live = ChatSettings(base_url=server.base_url, api_key=SecretStr(KEY), attempts=2, tape=path)
+        first = run(live)
+        assert run(live) == first
+        asked = len(server.requests)
+    assert any(one.startswith("re ") for one in first)
+    assert any(one.startswith("ChatError") for one in first)
+    assert asked > 20
+    assert run(live) == first
+    assert run(ChatSettings(tape=path, tape_mode="replay")) == first
+    shared.close()
+    assert KEY.encode() not in path.read_bytes()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_what_is_kept_comes_back_to_the_last_character(full: Tape, path: Path) -> None:
+    full.close()
+    again = Tape(path, must_exist=True)
+    assert again.get(request("one").key) == answer("first 🙂\x00\n")
+    assert again.get(request("two").key) == answer("第二")
+    failure = again.get(request("three", "other").key)
+    assert type(failure) is ChatError
+    assert str(failure) == "no usable answer"
+    assert again.get(request("four").key) is None
+    assert not again.damaged()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "answer = 'better'",
+        "answer = NULL, failure = 'gave up'",
+        "finish_reason = 'length'",
+        "completion_tokens = 5",
+        "request = replace(request, 'one', 'won')",
+        "answer = x'00ff'",
+    ],
+)
+def test_an_edited_row_is_found_and_never_believed(full: Tape, path: Path, change: str) -> None:
+    full.close()
+    edit(path, f"UPDATE answers SET {change} WHERE key = '{request('one').key}'")
+    tape = Tape(path)
+    assert tape.damaged() == [request("one").key]
+    with pytest.raises(TapeError, match=request("one").key[:12]):
+        tape.get(request("one").key)
+    assert texts(ask(TapedChat(None, tape, "replay"), request("two"))) == ["第二"]
+
+
+def test_a_replay_that_lacks_a_request_says_what_to_do(full: Tape) -> None:
+    (result,) = ask(TapedChat(None, full, "replay"), request("four"))
+    assert isinstance(result, NotOnTape)
+    assert all(part in str(result) for part in ("run.tape", "'m'", "auto"))
+    assert "four" not in str(result)
+
+
+def test_a_replay_without_a_tape_never_asks_a_server() -> None:
+    for settings in (ChatSettings(tape_mode="replay"), ChatSettings(base_url="http://127.0.0.1:9", tape_mode="record")):
+        with pytest.raises(TapeError, match="needs a tape"):
+            connect(settings)
+
+
+def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None:
+    for mode in ("auto", "record"):
+        chat = Counting()
+        taped = TapedChat(chat, Tape(path), mode)
+        assert texts(ask(taped, *[request(mode)] * 5, request(f"{mode} 2"))) == ["answer 1"] * 5 + ["answer 2"]
+        assert texts(ask(taped, request(mode))) == ["answer 1"]
+        assert chat.asked == 2
+    chat = Counting()
+    assert texts(ask(TapedChat(chat, None, "off"), request(), request())) == ["answer 1", "answer 2"]
+
+
+def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
+    async def play() -> str:
+        taped = TapedChat(Counting(), Tape(path))
+        first, second = asyncio.create_task(taped.ask(request())), asyncio.create_task(taped.ask(request()))
+        await asyncio.sleep(0)
+        first.cancel()
+        return (await second).text
+
+    assert asyncio.run(play()) == "answer 1"
+
+
+def test_recording_asks_again_and_auto_does_not(full: Tape) -> None:
+    chat = Counting()
+    assert texts(ask(TapedChat(chat, full, "auto"), request("one"), request("three", "other"))) == [
+        "first 🙂\x00\n",
+        "ChatError: no usable answer",
+    ]
+    assert chat.asked == 0
+    assert texts(ask(TapedChat(chat, full, "record"), request("one"))) == ["answer 1"]
+    assert full.get(request("one").key) == answer("answer 1")
+
+
+@pytest.mark.parametrize("error", [ServerUnreachable("down"), BudgetSpent("spent")])
+def test_what_stops_a_run_is_not_kept(path: Path, error: ChatError) -> None:
+    tape = Tape(path)
+    (result,) = ask(TapedChat(Counting(error), tape), request())
+    assert type(result) is type(error)
+    assert tape.get(request().key) is None
+
+
+def test_a_file_that_is_no_tape_is_refused(path: Path) -> None:
+    with pytest.raises(TapeError, match="Record one first"):
+        Tape(path, must_exist=True)
+    path.write_text("dear diary " * 100)
+    with pytest.raises(TapeError, match="not a tape"):
+        Tape(path)
+    path.unlink()
+    edit_free = sqlite3.connect(path)
+    edit_free.execute("CREATE TABLE diary (day TEXT)")
+    edit_free.close()
+    with pytest.raises(TapeError, match="not a tape"):
+        Tape(path)
+    for place in (path.parent, path.parent / "nowhere" / "tape"):
+        with pytest.raises(TapeError, match="folder that exists"):
+            Tape(place)
+
+
+def test_a_tape_of_another_version_or_a_broken_one_is_refused(full: Tape, path: Path) -> None:
+    full.close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(TapeError, match="another version"):
+        Tape(path)
+    content = bytearray(path.read_bytes())
+    content[64:] = b"\xff" * (len(content) - 64)
+    path.write_bytes(content)
+    with pytest.raises(TapeError, match="broken"):
+        Tape(path)
+
+
+def test_a_tape_that_was_deleted_begins_anew(full: Tape, path: Path) -> None:
+    full.close()
+    path.unlink()
+    assert full.get(request("one").key) is None
+    for leftover in path.parent.glob("run.tape*"):
+        leftover.unlink()
+    full.put(request("one"), answer("again"))
+    full.close()
+    assert Tape(path, must_exist=True).get(request("one").key) == answer("again")
+
+
+WRITER = """
+import sys
+from rlver_gym.chat.tape import Tape
+from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+tape, who, count = Tape(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+for at in range(count):
+    kept = tape.put(ChatRequest("m", (ChatMessage("user", str(at)),)), ChatAnswer(who, "stop", 1, 1))
+    print(kept.text, flush=True)
+"""
+
+
+def writer(path: Path, who: str, count: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), who, str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_several_processes_can_write_and_all_believe_the_first(path: Path) -> None:
+    said = []
+    for process in [writer(path, who, 200) for who in "abc"]:
+        out, err = process.communicate(timeout=60)
+        said.append((out.split(), err))
+    assert [err for _, err in said] == [""] * 3
+    assert len(said[0][0]) == 200
+    assert said[0] == said[1] == said[2]
+    assert not Tape(path).damaged()
+
+
+def test_a_killed_process_leaves_a_tape_with_everything_it_had_kept(path: Path) -> None:
+    process = writer(path, "a", 10**6)
+    assert process.stdout is not None
+    for _ in range(50):
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    tape = Tape(path, must_exist=True)
+    assert len(list(tape.rows())) >= 50
+    assert not tape.damaged()
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_tape_can_be_used_on_both_sides_of_a_fork(full: Tape) -> None:
+    child = os.fork()
+    if child == 0:
+        full.put(request("from the child"), answer("hi"))
+        os._exit(0 if full.get(request("one").key) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert full.get(request("from the child").key) == answer("hi")
+
+
+def command(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["tape", *map(str, words)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout
+
+
+def test_stats_count_what_is_on_a_tape(full: Tape, path: Path) -> None:
+    full.close()
+    code, out = command("stats", path, "--json")
+    counts = json.loads(out)
+    assert code == 0
+    assert (counts["requests"], counts["failures"], counts["damaged"]) == (3, 1, 0)
+    assert counts["models"] == {"m": 2, "other": 1}
+    assert (counts["prompt_tokens"], counts["completion_tokens"]) == (6, 8)
+    assert "m (2), other (1)" in command("stats", path)[1]
+    edit(path, f"UPDATE answers SET answer = 'x' WHERE key = '{request('one').key}'")
+    assert command("stats", path)[0] == 1
+
+
+def test_export_writes_everything_as_lines_of_json(full: Tape, path: Path, tmp_path: Path) -> None:
+    full.close()
+    code, out = command("export", path)
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert {row["answer"] for row in rows} == {"first 🙂\x00\n", "第二", None}
+    assert {row["request"]["messages"][0][1] for row in rows} == {"one", "two", "three"}
+    assert command("export", path, "--out", tmp_path / "out.jsonl")[0] == 0
+    assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == out
+
+
+def test_prune_forgets_exactly_what_it_was_told(full: Tape, path: Path) -> None:
+    full.close()
+    edit(path, f"UPDATE answers SET answer = 'x' WHERE key = '{request('one').key}'")
+
+    def left(*options: object) -> int:
+        assert command("prune", path, *options)[0] == 0
+        return len(list(Tape(path).rows()))
+
+    assert command("prune", path)[0] == 2
+    assert left("--model", "m", "--dry-run") == 3
+    assert left("--older-than", 1) == 3
+    assert left("--model", "m", "--failures") == 3
+    assert left("--damaged") == 2
+    assert left("--failures") == 1
+    assert left("--older-than", 0) == 0
