@@ -31,6 +31,10 @@ class Appraisal(NamedTuple):
     change: int
     thought: str
     reasons: tuple[Reason, ...]
+    spread: float | None = None
+    """How far apart several judgements of the same utterance were, in points (standard deviation); None when there was one."""
+    draft: str | None = None
+    """What the user is about to say, when it was thought of in the same breath. Not recorded: the turn's reply is."""
 
 
 class Turn(NamedTuple):

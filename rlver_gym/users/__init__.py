@@ -3,6 +3,7 @@
 import os
 import sys
 from importlib import import_module
+from typing import Any
 
 from rlver_gym.errors import UnknownName
 from rlver_gym.users.base import Scene, SentientUser
@@ -10,31 +11,45 @@ from rlver_gym.users.embedded import EmbeddedUser
 
 __all__ = ["EmbeddedUser", "Scene", "SentientUser", "make_user"]
 
-_SEE = "embedded, embedded:PRESET, embedded:WEIGHTS.json, MODULE:NAME, or an object with open, appraise and speak"
+_SEE = "embedded, embedded:PRESET, embedded:WEIGHTS.json, openai:MODEL, MODULE:NAME, or an object with open, appraise and speak"
 
 
-def make_user(user: str | SentientUser) -> SentientUser:
+def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     """The user of that name, or the user itself.
 
-    "embedded"; "embedded:gpt-4o" for another preset of the shipped Chinese weights; "embedded:weights.json" for your own weights; "module:Name" for
-    a class of your own, made without arguments. UnknownName when there is no such user, CardError when weights cannot be used.
+    "embedded"; "embedded:gpt-4o" for another preset of the shipped Chinese weights; "embedded:weights.json" for your own weights;
+    "openai:MODEL" for a language model, with the options of `LLMOptions` and `ChatSettings`, such as base_url and samples; "module:Name" for a
+    class of your own, made with these options. UnknownName when there is no such user or option, CardError when weights or options cannot be used.
     """
     if not isinstance(user, str):
+        _takes_none(getattr(user, "kind", "object"), options)
         return user
     kind, _, rest = user.partition(":")
+    if kind == "openai" and rest:
+        from rlver_gym.users.llm.make import llm_user  # noqa: PLC0415 (what asks servers takes half a second to import)
+
+        return llm_user(rest, options)
     if kind == "embedded":
+        _takes_none(kind, options)
         return EmbeddedUser(weights=rest) if rest.endswith(".json") else EmbeddedUser(preset=rest or None)
     if rest.isidentifier() and all(part.isidentifier() for part in kind.split(".")):
-        return _own(kind, rest, user)
-    raise UnknownName.of("user", user, ["embedded"], _SEE)
+        return _own(kind, rest, user, options)
+    raise UnknownName.of("user", user, ["embedded", "openai:MODEL"], _SEE)
 
 
-def _own(module: str, name: str, user: str) -> SentientUser:
+def _takes_none(user: str, options: dict[str, Any]) -> None:
+    if options:
+        raise UnknownName(
+            f'the user {user!r} takes no options, but was given {", ".join(options)}. Options such as base_url and samples are those of user="openai:MODEL".'
+        )
+
+
+def _own(module: str, name: str, user: str, options: dict[str, Any]) -> SentientUser:
     """A user of one's own; the current directory counts as a place to import from."""
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.insert(0, os.getcwd())
     try:
-        made = getattr(import_module(module), name)()
+        made = getattr(import_module(module), name)(**options)
     except Exception as error:  # anybody's code
         raise UnknownName(f"the user {user} cannot be made ({type(error).__name__}: {error}). {_SEE}.") from error
     if not isinstance(made, SentientUser):

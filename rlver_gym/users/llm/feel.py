@@ -1,0 +1,78 @@
+"""From what the model said to an appraisal: the median of its judgements, bounded by code, every bound a reason."""
+
+from collections.abc import Sequence
+from statistics import median_low, pstdev
+from typing import NamedTuple
+
+from rlver_gym.dialogue import Appraisal, Reason
+from rlver_gym.emotion import MAX_CHANGE, moved
+from rlver_gym.users.llm.parse import Claims, change_in, text_in
+
+ADDRESSED = "judge_addressed"
+"""The code of the reason that bounds the change of an utterance which speaks to whoever judges."""
+
+
+class Judgement(NamedTuple):
+    """What one answer of the model says of an utterance. `change` as the model gave it, in [-100, 100]."""
+
+    change: int
+    reading: str
+    fit: str
+    thought: str
+    feeling: str
+    to_machine: bool
+    """Whether the model took the words for something meant for itself, not for the person."""
+    draft: str | None
+    """The person's answer, when the model gave it at once."""
+
+
+def addresses_judge(appraisal: Appraisal) -> bool:
+    """Whether the utterance was found to speak to whoever judges."""
+    return any(reason.code == ADDRESSED for reason in appraisal.reasons)
+
+
+def judgement(claims: Claims, draft: str | None = None) -> Judgement:
+    """The judgement that an answer holds. Raises Unreadable when it has no clear change."""
+    return Judgement(
+        change=change_in(claims),
+        reading=text_in(claims, "reading"),
+        fit=text_in(claims, "fit"),
+        thought=text_in(claims, "thought"),
+        feeling=text_in(claims, "feeling"),
+        to_machine=text_in(claims, "meant_for").casefold() == "machine",
+        draft=draft,
+    )
+
+
+def appraisal_of(judgements: Sequence[Judgement], emotion: int, addressed: str | None) -> Appraisal:
+    """The appraisal by one judgement or more, of which the lower median counts. `addressed` says how the utterance spoke to the judge, if it did.
+
+    The reasons' points add up to the change, which is at most ±10 and keeps the emotion within its scale.
+    """
+    if addressed is None and 2 * sum(one.to_machine for one in judgements) > len(judgements):
+        addressed = "the model took it for words that are not meant for the person"
+    change = median_low(one.change for one in judgements)
+    one = next(one for one in judgements if one.change == change)
+    reasons = [Reason("model", float(change), one.fit)]
+    kept = max(-MAX_CHANGE, min(MAX_CHANGE, change))
+    if kept != change:
+        reasons.append(
+            Reason(
+                "limit",
+                float(kept - change),
+                f"the model said {change:+d}; one turn moves them by at most {MAX_CHANGE}",
+            )
+        )
+    if addressed is not None:
+        reasons.append(Reason(ADDRESSED, float(min(kept, 0) - kept), addressed))
+        kept = min(kept, 0)
+    within = moved(emotion, kept) - emotion
+    if within != kept:
+        reasons.append(Reason("scale_end", float(within - kept), "the scale ends here"))
+    spread = None
+    if len(judgements) > 1:
+        said = sorted(one.change for one in judgements)
+        reasons.append(Reason("samples", 0.0, f"median of {len(said)}: {' '.join(f'{one:+d}' for one in said)}"))
+        spread = round(pstdev(max(-MAX_CHANGE, min(MAX_CHANGE, one)) for one in said), 2)
+    reasons += [Reason(code, 0.0, note) for code, note in (("reading", one.reading), ("feeling", one.feeling)) if note]
+    return Appraisal(within, one.thought, tuple(reasons), spread, one.draft if addressed is None else None)

@@ -1,0 +1,176 @@
+"""From whatever a model answered to fields: JSON, or labelled lines, with prose around. What is ambiguous is refused, never guessed."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+MAX_CHARS = 50_000
+"""No answer is longer than this."""
+_MAX_OBJECTS = 50
+_MAX_TEXT = 2_000
+_NAMES: dict[str, tuple[str, ...]] = {
+    "meant_for": ("meant_for", "meant for", "说给谁"),
+    "reading": ("reading", "content", "解读", "内容"),
+    "fit": ("fit", "target completion", "targetcompletion", "契合", "契合度"),
+    "thought": ("thought", "thoughts", "inner monologue", "activity", "心声", "内心", "内心活动", "心理活动"),
+    "feeling": ("feeling", "feelings", "analyse", "感受", "分析"),
+    "change": ("change", "emotion change", "emotional change", "mood change", "change of mood", "变化", "情绪变化", "心情变化", "变化值", "变化分数"),
+    "attitude": ("attitude", "态度"),
+    "aim": ("aim", "goal", "意图", "目的", "目标"),
+    "tone": ("tone", "语气"),
+    "reply": ("reply", "response", "回复", "回答", "回应"),
+}  # fmt: skip
+_FIELD_OF = {name: field for field, names in _NAMES.items() for name in names}
+_LABEL = re.compile(
+    r"^[ \t>#*_`\"“\-•·\d.、)）]*("
+    + "|".join(sorted(map(re.escape, _FIELD_OF), key=len, reverse=True))
+    + r")[ \t*_`\"”]*(?:[(（][^)）\n]{0,40}[)）])?[ \t*_`\"”]*[:：=＝]",
+    re.IGNORECASE | re.MULTILINE,
+)
+_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+_PLUS = re.compile(r"([:：]\s*)[+＋](?=\d)")
+_LAST_COMMA = re.compile(r",(?=\s*[}\]])")
+_BRACKETS = re.compile(r"\([^()]*\)?|\[[^\[\]]*\]?|（[^（）]*）?")
+_MINUS = str.maketrans(dict.fromkeys("−–—﹣‐‑⁻", "-"))
+_SIGN_IN_WORDS = re.compile(r"\A(?:([负减扣])|([正加增]))(?=\s*\d)")
+_NUMBER = re.compile(r"\A([+-]?[0-9]{1,6})(?:\.([0-9]{1,6}))?(?![0-9.]*[0-9%])")
+
+
+class Unreadable(ValueError):
+    """An answer that cannot be used. `code` is a key of the prompts' `unreadable`."""
+
+    def __init__(self, code: str) -> None:
+        """See the class."""
+        super().__init__(code.replace("_", " "))
+        self.code = code
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object as it was written, keys that stand twice included."""
+
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_Pairs)
+Claims = dict[str, list[Any]]
+"""All that an answer says about each field."""
+
+
+def read_claims(text: str) -> Claims:
+    """Every value that the answer gives for a field we know, in JSON objects and in labelled lines outside them. Raises Unreadable."""
+    if len(text) > MAX_CHARS:
+        raise Unreadable("too_long")
+    text = _THOUGHTS.sub("", sound(text)).strip()
+    if not text:
+        raise Unreadable("empty")
+    found = _claims(text)
+    return found if found else _claims(_LAST_COMMA.sub("", _PLUS.sub(r"\1", text)))
+
+
+def change_in(claims: Claims) -> int:
+    """The one change that they all agree on, as the model gave it, in [-100, 100]. Raises Unreadable."""
+    changes = {whole_number(value) for value in claims.get("change", ())}
+    if not changes:
+        raise Unreadable("no_change")
+    if len(changes) > 1:
+        raise Unreadable("several_changes")
+    return changes.pop()
+
+
+def text_in(claims: Claims, field: str) -> str:
+    """What the answer gives for a field of text; empty when it gives nothing."""
+    texts = (_tidy(value) for value in claims.get(field, ()) if isinstance(value, str))
+    return next((text for text in texts if text), "")[:_MAX_TEXT]
+
+
+def whole_number(value: Any) -> int:
+    """A whole number in [-100, 100] from JSON or from words such as "＋5分" or "-3 (because…)". Raises Unreadable for fractions, ranges and words."""
+    if isinstance(value, str):
+        number = _written(value)
+    elif isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Unreadable("no_number")
+    elif isinstance(value, float) and not value.is_integer():
+        raise Unreadable("not_whole")
+    else:
+        number = int(value)
+    if abs(number) > 100:
+        raise Unreadable("no_change_at_all")
+    return number
+
+
+def _written(text: str) -> int:
+    plain = unicodedata.normalize("NFKC", text.translate(_MINUS)).translate(_MINUS)
+    plain = _BRACKETS.sub(" ", re.sub(r"[*_`\"'“”‘’,]", " ", plain)).strip()
+    plain = _SIGN_IN_WORDS.sub(lambda sign: "-" if sign.group(1) else "+", plain)
+    found = _NUMBER.match(plain)
+    if not found:
+        raise Unreadable("no_number")
+    if found.group(2) and int(found.group(2)):
+        raise Unreadable("not_whole")
+    if re.search(r"\d", plain[found.end() :]):
+        raise Unreadable("several_changes")
+    return int(found.group(1))
+
+
+def sound(text: str) -> str:
+    """The text with halves of characters, which JSON can spell and no file can hold, made whole or replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _claims(text: str) -> Claims:
+    claims: Claims = {}
+    outside, at = [], 0
+    for pairs, start, end in _objects(text):
+        outside.append(text[at:start])
+        at = end
+        for field, value in _fields(pairs):
+            claims.setdefault(field, []).append(sound(value) if isinstance(value, str) else value)
+    outside.append(text[at:])
+    for field, value in _labelled("\n".join(outside)):
+        claims.setdefault(field, []).append(value)
+    return claims
+
+
+def _objects(text: str) -> Iterator[tuple[_Pairs, int, int]]:
+    """The outermost JSON objects of the text, with where they start and end."""
+    at = text.find("{")
+    for _ in range(_MAX_OBJECTS):
+        if at < 0:
+            return
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("{", at + 1)
+            continue
+        yield value, at, end
+        at = text.find("{", end)
+
+
+def _fields(pairs: _Pairs, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The known fields of an object, or of objects within it."""
+    for key, value in pairs:
+        field = _FIELD_OF.get(key.strip(" *_`").casefold())
+        if field:
+            yield field, value
+        elif isinstance(value, _Pairs) and depth < 2:
+            yield from _fields(value, depth + 1)
+
+
+def _labelled(text: str) -> Iterator[tuple[str, str]]:
+    """What stands after each label, up to the next label or a blank line."""
+    labels = list(_LABEL.finditer(text))
+    for label, following in zip_longest(labels, labels[1:]):
+        end = following.start() if following else len(text)
+        field = _FIELD_OF[label.group(1).casefold()]
+        value = re.split(r"\n\s*\n", text[label.end() : end].lstrip(" \t*_`\n"), maxsplit=1)[0]
+        yield field, value.split("\n")[0] if field == "change" else value
+
+
+def _tidy(text: str) -> str:
+    """Without the quotation marks, asterisks and commas that models put around a value."""
+    text = text.strip().removesuffix(",").strip().strip("*").strip()
+    for opening, closing in ('""', "“”", "「」"):
+        if len(text) > 1 and text[0] == opening and text[-1] == closing:
+            text = text[1:-1].strip()
+    return text

@@ -1,0 +1,75 @@
+"""The prompts: words in files, a folder a language, filled with plain text. Knows no persona and no request."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from string import Template
+from typing import Literal
+
+from rlver_gym.emotion import Band
+from rlver_gym.hashed import Frozen
+from rlver_gym.library import parse_card
+from rlver_gym.persona import Disposition, HiddenNeed
+from rlver_gym.yamlfile import parse_yaml
+
+Language = Literal["en", "zh"]
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+_FILES = ("who", "appraise", "speak", "both", "open", "form_json", "form_text", "ask", "repair")
+
+
+class Words(Frozen):
+    """The short texts of a language that prompts are filled with."""
+
+    needs: Mapping[HiddenNeed, str]
+    """What each hidden need is."""
+    named: Mapping[HiddenNeed, tuple[str, ...]]
+    """Phrases that would name it; no reply may hold them."""
+    never_said: tuple[str, ...]
+    """What no person says, whatever they need."""
+    dispositions: Mapping[Disposition, str]
+    difficulty: Mapping[Literal["moderate", "challenging"], str]
+    hints: Mapping[Literal["moderate", "challenging"], str]
+    """How much of the need may show."""
+    moods: Mapping[Band, str]
+    told: Mapping[Literal["1", "2", "3"], str]
+    """Who gets to hear a disclosure, by depth."""
+    withheld: str
+    """What stands in a record for words that were not meant for a person."""
+    labels: Mapping[str, str]
+    """The labels of labelled lines, by field."""
+    but: str
+    """How the form says that the change is a number."""
+    change_line: str
+    meant_for_line: str
+    rest_of_line: str
+    unreadable: Mapping[str, str]
+    """What is wrong with an answer, by code."""
+
+
+def filled(language: Language, name: str, **values: str) -> str:
+    """The prompt file with its $names replaced, once: a value that itself holds a $name stays as it is. KeyError when one is missing."""
+    return Template(_text(language, f"{name}.md")).substitute(values).strip()
+
+
+@lru_cache(maxsize=2)
+def words(language: Language) -> Words:
+    """The short texts of a language."""
+    return parse_card(
+        Words, parse_yaml(_text(language, "words.yaml"), f"{language}/words.yaml"), f"{language}/words.yaml"
+    )
+
+
+@lru_cache(maxsize=1)
+def prompts_hash() -> str:
+    """SHA-256 over every prompt file, in hex."""
+    names = [*(f"{name}.md" for name in _FILES), "words.yaml"]
+    texts = [_text(language, name) for language in LANGUAGES for name in names]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _text(language: Language, name: str) -> str:
+    return (
+        (files("rlver_gym.users.llm") / "prompts" / language / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    )

@@ -1,0 +1,129 @@
+"""From a moment of a dialogue to what is asked of the model. Pure: equal dialogues give equal requests."""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from rlver_gym.chat.values import ChatMessage, ChatRequest
+from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.users.base import Scene
+from rlver_gym.users.llm import profile
+from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm.prompts import Language, Words, filled, words
+
+Step = Literal["appraise", "speak", "both", "open"]
+_APPRAISED = ("meant_for", "reading", "fit", "thought", "feeling", "change")
+_SPOKEN = ("attitude", "aim", "tone", "reply")
+FIELDS: dict[Step, tuple[str, ...]] = {
+    "appraise": _APPRAISED,
+    "speak": _SPOKEN,
+    "both": _APPRAISED + _SPOKEN,
+    "open": ("reply",),
+}
+"""What each step is asked for, in this order: reasons before what follows from them."""
+_CHOICES = {"meant_for": ("person", "machine"), "attitude": ("positive", "neutral", "negative")}
+_PROMPTS: dict[Step, tuple[str, ...]] = {
+    "appraise": ("appraise",),
+    "speak": ("speak",),
+    "both": ("appraise", "speak", "both"),
+    "open": ("open",),
+}
+_MAX_RAW = 2_000
+"""How much of an unusable answer is shown again."""
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Writes the requests of one user in one scene."""
+
+    model: str
+    options: LLMOptions
+    scene: Scene
+
+    @property
+    def language(self) -> Language:
+        """In which the model is prompted and the person speaks."""
+        return self.options.language or self.scene.persona.language
+
+    @property
+    def words(self) -> Words:
+        """The short texts of that language."""
+        return words(self.language)
+
+    def open(self, emotion: int) -> ChatRequest:
+        """The first words of the dialogue."""
+        return self._request("open", profile.open_state(emotion, self.words), 0)
+
+    def appraise(self, emotion: int, dialogue: Dialogue, sample: int = 0) -> ChatRequest:
+        """What the last words do, for the one of several judgements that is called `sample`; with one call a turn, the answer too."""
+        if self.options.calls == 1:
+            state = profile.both_state(self.scene, emotion, dialogue, self.words)
+            return self._request("both", state, len(dialogue.turns) + 1, sample)
+        state = profile.appraise_state(self.scene, emotion, dialogue, self.words)
+        return self._request("appraise", state, len(dialogue.turns) + 1, sample)
+
+    def speak(self, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> ChatRequest:
+        """What the person says then."""
+        state = profile.speak_state(self.scene, emotion, dialogue, appraisal, self.words)
+        return self._request("speak", state, len(dialogue.turns) + 1)
+
+    def repair(self, request: ChatRequest, raw: str, code: str) -> ChatRequest:
+        """The same request once more, after an answer that could not be used; the answer is shown as data."""
+        shown = json.dumps(profile.audible(raw[:_MAX_RAW]), ensure_ascii=False)
+        text = filled(self.language, "repair", reason=self.words.unreadable[code], raw=shown)
+        return replace(request, messages=(*request.messages, ChatMessage("user", text)))
+
+    def _request(self, step: Step, state: str, turn: int, sample: int = 0) -> ChatRequest:
+        options, speaks = self.options, step in ("speak", "open")
+        warmer = options.speak_temperature if speaks else None
+        return ChatRequest(
+            model=(options.speak_model if speaks else None) or self.model,
+            messages=(
+                ChatMessage("system", self._instructions(step)),
+                ChatMessage("user", filled(self.language, "ask", state=state)),
+            ),
+            temperature=options.temperature if warmer is None else warmer,
+            max_tokens=options.max_tokens,
+            seed=_seed(self.scene.seed, turn, sample),
+            sample=sample,
+            schema=schema(step, options.max_field_chars) if options.structured else None,
+        )
+
+    def _instructions(self, step: Step) -> str:
+        """Who the person is, what to do, and in which form to answer. The same in every turn, so that servers can keep it."""
+        difficulty = self.scene.card.difficulty
+        who = filled(
+            self.language,
+            "who",
+            profile=profile.profile_line(self.scene.persona, self.words),
+            difficulty=self.words.difficulty[difficulty],
+        )
+        what = [filled(self.language, name, hints=self.words.hints[difficulty]) for name in _PROMPTS[step]]
+        return "\n\n".join((who, *what, self._form(step)))
+
+    def _form(self, step: Step) -> str:
+        fields, said = FIELDS[step], self.words
+        if self.options.structured:
+            keys = ", ".join(f"`{field}`" for field in fields)
+            return filled(self.language, "form_json", keys=keys, but=said.but if "change" in fields else "")
+        special = {"change": said.change_line, "meant_for": said.meant_for_line}
+        lines = [f"{said.labels[field]}: {special.get(field, said.rest_of_line)}" for field in fields]
+        return filled(self.language, "form_text", lines="\n".join(lines))
+
+
+def schema(step: Step, max_chars: int | None = None) -> dict[str, Any]:
+    """The JSON schema of a step's answer, such as strict servers take; with a limit for texts, such as grammars take."""
+    text: dict[str, Any] = {"type": "string"} if max_chars is None else {"type": "string", "maxLength": max_chars}
+    kinds = {field: dict(text) for field in FIELDS[step]}
+    if "change" in kinds:
+        kinds["change"] = {"type": "integer"}
+    for field in _CHOICES.keys() & kinds.keys():
+        kinds[field] = {"type": "string", "enum": list(_CHOICES[field])}
+    return {"type": "object", "properties": kinds, "required": list(kinds), "additionalProperties": False}
+
+
+def _seed(scene_seed: int, turn: int, sample: int) -> int:
+    """A number in [0, 2**31) of its own for every dialogue, turn and sample."""
+    digest = hashlib.blake2b(f"{scene_seed}/{turn}/{sample}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1

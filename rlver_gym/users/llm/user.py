@@ -1,0 +1,135 @@
+"""The LLM user: SAGE's two steps, appraise and then speak, on any chat server. It keeps no state, and knows of the server only that it can be asked."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import TypeVar
+
+from rlver_gym.chat.loop import wait_for
+from rlver_gym.chat.values import Chat, ChatRequest
+from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.emotion import Band
+from rlver_gym.errors import BudgetSpent, ChatError, NotOnTape, ServerRefused, ServerUnreachable, UserFailed
+from rlver_gym.persona import HiddenNeed
+from rlver_gym.users.base import Scene
+from rlver_gym.users.llm.feel import Judgement, appraisal_of, judgement
+from rlver_gym.users.llm.hostile import PATTERNS, audible, judge_addressed
+from rlver_gym.users.llm.leak import leaks, without_leaks
+from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm.parse import Claims, Unreadable, read_claims, text_in
+from rlver_gym.users.llm.prompts import prompts_hash
+from rlver_gym.users.llm.requests import Asker
+from rlver_gym.utterance import cleaned
+
+T = TypeVar("T")
+_ReplyIn = Callable[[Claims], str]
+
+_STOPS = (ServerUnreachable, ServerRefused, BudgetSpent, NotOnTape)
+"""Errors that end a run, not one dialogue."""
+_CODE = "1"
+"""Counts up whenever the code, not the prompts, would appraise or speak otherwise."""
+_MAX_REPLY = 2_000
+
+
+class LLMUser:
+    """A sentient user whose feelings and words come from a language model (SAGE, arXiv:2505.02847).
+
+    Each turn it asks what the agent's words do to the person, then what the person says. Changes are bounded by code, an answer that cannot
+    be used is asked for once more, and a second one ends the dialogue as failed. Natively asynchronous: many dialogues at once share one server.
+    """
+
+    def __init__(self, chat: Chat, model: str, options: LLMOptions | None = None) -> None:
+        """`chat` answers requests: `rlver_gym.chat.connect.connect()` for a server, `rlver_gym.testing.ScriptedChat` in tests."""
+        self.model = model
+        self.options = options or LLMOptions()
+        self.kind = f"openai:{model}"
+        self.version = _version(self.options)
+        self._chat = chat
+
+    def open(self, scene: Scene, emotion: int) -> str:
+        """See `aopen`. Waits."""
+        return wait_for(self.aopen(scene, emotion))
+
+    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        """See `aappraise`. Waits."""
+        return wait_for(self.aappraise(scene, emotion, dialogue))
+
+    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+        """See `aspeak`. Waits."""
+        return wait_for(self.aspeak(scene, emotion, dialogue, appraisal))
+
+    async def aopen(self, scene: Scene, emotion: int) -> str:
+        """The opening of the card, in the tone of the emotion; the model is asked for one where the card has none in its language."""
+        card = scene.persona.situation.openings.said(Band.of(emotion).tone)
+        asker = self._asker(scene)
+        if card and asker.language == scene.persona.language:
+            return card
+        return await self._spoken(asker, asker.open(emotion))
+
+    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        """What the utterance does, by as many judgements as the options say. Raises UserFailed, or the ChatErrors that stop a run."""
+        asker = self._asker(scene)
+        samples = range(self.options.samples)
+        asked = (self._judged(asker, asker.appraise(emotion, dialogue, sample)) for sample in samples)
+        judgements = await asyncio.gather(*asked)
+        before = dialogue.earlier_utterances[-1] if dialogue.turns else ""
+        return appraisal_of(judgements, emotion, judge_addressed(dialogue.utterance or "", before))
+
+    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+        """What the person says, which never names the hidden need. Raises UserFailed, or the ChatErrors that stop a run."""
+        if appraisal.draft is not None:
+            return appraisal.draft
+        asker = self._asker(scene)
+        return await self._spoken(asker, asker.speak(emotion, dialogue, appraisal))
+
+    def _asker(self, scene: Scene) -> Asker:
+        return Asker(self.model, self.options, scene)
+
+    async def _judged(self, asker: Asker, request: ChatRequest) -> Judgement:
+        both = self.options.calls == 1
+        return await self._answered(
+            asker, request, lambda claims, reply_in: judgement(claims, reply_in(claims) if both else None)
+        )
+
+    async def _spoken(self, asker: Asker, request: ChatRequest) -> str:
+        return await self._answered(asker, request, lambda claims, reply_in: reply_in(claims))
+
+    async def _answered(self, asker: Asker, request: ChatRequest, read: Callable[[Claims, _ReplyIn], T]) -> T:
+        """What the model answers, read. One that cannot be used is asked for once more; of the second, what must not be said is cut out."""
+        need = asker.scene.persona.need
+        raw = await self._asked(request)
+        try:
+            return read(read_claims(raw), lambda claims: _reply(text_in(claims, "reply"), need))
+        except Unreadable as problem:
+            code = problem.code
+        raw = await self._asked(asker.repair(request, raw, code))
+        try:
+            return read(read_claims(raw), lambda claims: _reply(without_leaks(text_in(claims, "reply"), need), need))
+        except Unreadable as problem:
+            raise UserFailed(
+                f"{request.model} gave no usable answer, asked twice ({problem}): {raw[:120]!r}. Try structured=False, or a larger model."
+            ) from None
+
+    async def _asked(self, request: ChatRequest) -> str:
+        try:
+            return (await self._chat.ask(request)).text
+        except _STOPS:
+            raise
+        except ChatError as error:
+            raise UserFailed(str(error)) from error
+
+
+def _reply(reply: str, need: HiddenNeed) -> str:
+    """The reply as it may be said. Raises Unreadable when there is none, or it names what is never said."""
+    said = cleaned(audible(reply), _MAX_REPLY, "truncate").strip()
+    if not said:
+        raise Unreadable("no_reply")
+    if leaks(said, need):
+        raise Unreadable("names_need")
+    return said
+
+
+def _version(options: LLMOptions) -> str:
+    patterns = "\0".join(f"{one.meaning}\0{one.found.pattern}" for one in PATTERNS)
+    content = "\0".join((prompts_hash(), patterns, options.model_dump_json()))
+    return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"
