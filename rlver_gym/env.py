@@ -11,9 +11,10 @@ from rlver_gym.emotion import Band, Outcome
 from rlver_gym.errors import CardError, DialogueError, UnknownName
 from rlver_gym.library import library
 from rlver_gym.render import as_text, show_last
-from rlver_gym.session import EmpathySession, Snapshot
+from rlver_gym.session import EmpathySession, Snapshot, finished
 from rlver_gym.spaces import Utterance
 from rlver_gym.users import SentientUser, make_user
+from rlver_gym.users.base import AsyncSentientUser
 
 MAX_REPLY_CHARS = 16_000
 
@@ -63,20 +64,22 @@ class EmpathyEnv(gym.Env[str, str]):
     ## Info
 
     `emotion`, `change` (points, 0 at reset), `band` (S A B C F), `turn`, `outcome` (None while it goes on), `valid` (False when the user failed), `thought`, `reasons` (code, points, note; the
-    points add up to the change), `persona`, `cut_chars`, and `hidden_need`. Names in `EmpathyEnv.privileged_info` tell what a real supporter
+    points add up to the change), `spread` (only where a user judges more than once: how far its judgements were apart, in points), `persona`, `cut_chars`, and `hidden_need`. Names in `EmpathyEnv.privileged_info` tell what a real supporter
     could not know: do not feed them to an agent that you want to compare. Nothing in it varies between equal runs.
 
     ## Arguments
 
-    `gym.make("RLVER-Empathy-v0", user="embedded", split=None, persona=None, personas=None, render_mode=None)`
+    `gym.make("RLVER-Empathy-v0", user="embedded", split=None, persona=None, personas=None, render_mode=None, **options)`
 
-    - `user`: "embedded", or any object with the three functions of `SentientUser`
+    - `user`: "embedded", "openai:MODEL", or any object with the three functions of `SentientUser`
     - `split`: "train", "test", "demo" or "all"; None takes the card's
     - `persona`: the id of the one persona to talk to; None draws one at each reset
     - `personas`: a folder of persona cards; None takes the shipped ones
     - `render_mode`: "human" prints each turn, "ansi" gives the dialogue as text
+    - all others are options of the user, such as `base_url` of "openai:MODEL". Its key is read from OPENAI_API_KEY, so that none stands in a spec
 
-    `reset(options={"persona": id})` chooses for one episode.
+    `reset(options={"persona": id})` chooses for one episode. A server that cannot be reached, that refuses, or a spent budget is an error out
+    of `reset` or `step`; the dialogue is then where it was. `areset` and `astep` are the same for code on an event loop.
 
     ## Version History
 
@@ -84,7 +87,15 @@ class EmpathyEnv(gym.Env[str, str]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 1}  # noqa: RUF012 (declared so by Gymnasium)
-    privileged_info: ClassVar[tuple[str, ...]] = ("hidden_need", "emotion", "change", "band", "thought", "reasons")
+    privileged_info: ClassVar[tuple[str, ...]] = (
+        "hidden_need",
+        "emotion",
+        "change",
+        "band",
+        "thought",
+        "reasons",
+        "spread",
+    )
 
     def __init__(
         self,
@@ -95,14 +106,17 @@ class EmpathyEnv(gym.Env[str, str]):
         persona: str | None = None,
         personas: str | None = None,
         render_mode: str | None = None,
+        **options: Any,
     ) -> None:
-        """See the class for the arguments. Raises CardError, or UnknownName for a persona, card, split or user that does not exist."""
+        """See the class for the arguments. Raises CardError, or UnknownName for a persona, card, split, user or option that does not exist."""
         self.card = env_card(card)
-        self.user = make_user(user)
+        self.user = make_user(user, **options)
         if not isinstance(self.user, SentientUser):
             raise UnknownName.of(
                 "user", user, ["embedded"], 'user="embedded", or an object with kind, version, open, appraise and speak'
             )
+        self.waits = isinstance(self.user, AsyncSentientUser)
+        """Whether the user has to wait for something, such as a server."""
         self.render_mode = render_mode
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UnknownName.of("render mode", render_mode, self.metadata["render_modes"], "'ansi', 'human' or None")
@@ -119,6 +133,11 @@ class EmpathyEnv(gym.Env[str, str]):
         self._session: EmpathySession | None = None
 
     @property
+    def begun(self) -> bool:
+        """Whether there is a dialogue: reset() was called."""
+        return self._session is not None
+
+    @property
     def session(self) -> EmpathySession:
         """The dialogue going on."""
         if self._session is None:
@@ -127,21 +146,32 @@ class EmpathyEnv(gym.Env[str, str]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin a dialogue. `options={"persona": id}` chooses with whom."""
+        return finished(self.areset(seed=seed, options=options), self.waits)
+
+    async def areset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """See `reset`."""
         super().reset(seed=seed)
         unknown = set(options or {}) - {"persona"}
         if unknown:
             raise UnknownName.of("reset option", sorted(unknown)[0], ["persona"], 'options={"persona": id}')
         drawn, user_seed = self._ids[self.np_random.integers(len(self._ids))], int(self.np_random.integers(2**31))
         persona = self._library.get((options or {}).get("persona") or drawn)
-        self._session = EmpathySession(self.user, persona, self.card, user_seed)
-        opening = self._session.start()
+        session = EmpathySession(self.user, persona, self.card, user_seed)
+        opening = await session.astart()
+        self._session = session
         if self.render_mode == "human":
-            show_last(self._session, Console())
+            show_last(session, Console())
         return opening, self._info(None, 0)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say something; see the class for what comes back."""
-        turn = self.session.reply(action)
+        return finished(self.astep(action), self.waits)
+
+    async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """See `step`."""
+        turn = await self.session.areply(action)
         if self.render_mode == "human":
             show_last(self.session, Console())
         cut = max(0, len(action) - self.card.max_utterance_chars)
@@ -167,6 +197,7 @@ class EmpathyEnv(gym.Env[str, str]):
 
     def _info(self, turn: Turn | None, cut_chars: int) -> dict[str, Any]:
         session = self.session
+        spread = turn.appraisal.spread if turn else None
         return {
             "emotion": session.emotion,
             "change": turn.appraisal.change if turn else 0,
@@ -176,6 +207,7 @@ class EmpathyEnv(gym.Env[str, str]):
             "valid": session.outcome is not Outcome.FAILED,
             "thought": turn.appraisal.thought if turn else "",
             "reasons": [reason._asdict() for reason in turn.appraisal.reasons] if turn else [],
+            **({} if spread is None else {"spread": spread}),
             "persona": session.scene.persona.id,
             "hidden_need": session.scene.persona.need.value,
             "cut_chars": cut_chars,

@@ -119,6 +119,7 @@ def _digest(before: str, plain: dict[str, Any]) -> str:
 
 
 def _turn_dict(turn: Turn) -> dict[str, Any]:
+    spread = turn.appraisal.spread
     return {
         "utterance": turn.utterance,
         "change": turn.appraisal.change,
@@ -127,18 +128,27 @@ def _turn_dict(turn: Turn) -> dict[str, Any]:
         "outcome": turn.outcome,
         "thought": turn.appraisal.thought,
         "reasons": [list(reason) for reason in turn.appraisal.reasons],
+        **({} if spread is None else {"spread": float(spread)}),
         "reply": turn.reply,
     }
 
 
-_TURN = {"utterance": str, "change": int, "emotion": int, "reward": float, "thought": str, "reply": str}
+_TURN = {
+    "utterance": str,
+    "change": int,
+    "emotion": int,
+    "reward": float,
+    "thought": str,
+    "spread": float,
+    "reply": str,
+}
 
 
 def _turn(plain: dict[str, Any], number: int) -> Turn:
     _typed(plain, _TURN, f"turn {number}")
     reasons = tuple(Reason(code, points, note) for code, points, note in plain["reasons"])
     outcome = Outcome(plain["outcome"]) if plain["outcome"] is not None else None
-    appraisal = Appraisal(plain["change"], plain["thought"], reasons)
+    appraisal = Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread"))
     return Turn(plain["utterance"], appraisal, plain["emotion"], plain["reward"], outcome, plain["reply"])
 
 

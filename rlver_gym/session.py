@@ -1,15 +1,19 @@
 """One dialogue between an agent and a sentient user. Knows no gym and no torch: every loop is a thin layer on this."""
 
-from typing import NamedTuple
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, TypeVar, cast
 
 from rlver_gym.cards import EnvCard
+from rlver_gym.chat.loop import at_once, wait_for
 from rlver_gym.dialogue import Appraisal, Dialogue, Reason, Turn
 from rlver_gym.emotion import MAX_CHANGE, Outcome, moved
 from rlver_gym.errors import DialogueError, UserFailed
 from rlver_gym.persona import Persona
 from rlver_gym.rewards import REWARDS
-from rlver_gym.users.base import Scene, SentientUser
+from rlver_gym.users.base import AsyncSentientUser, Scene, SentientUser
 from rlver_gym.utterance import cleaned
+
+T = TypeVar("T")
 
 
 class Snapshot(NamedTuple):
@@ -21,11 +25,17 @@ class Snapshot(NamedTuple):
 
 
 class EmpathySession:
-    """A dialogue: `start`, then `reply` until `outcome` is set."""
+    """A dialogue: `start`, then `reply` until `outcome` is set.
+
+    `astart` and `areply` are the same for code that runs on an event loop; with an `AsyncSentientUser` many dialogues then go on at once.
+    """
 
     def __init__(self, user: SentientUser, persona: Persona, card: EnvCard, seed: int = 0) -> None:
         """The same user, persona, card, seed and utterances give the same dialogue."""
         self.user = user
+        self.waits = isinstance(user, AsyncSentientUser)
+        """Whether the user has to wait for something, such as a server."""
+        self._acting = cast(AsyncSentientUser, user) if self.waits else _AtOnce(user)
         self.scene = Scene(persona, card, seed)
         self._now = Snapshot(card.start, None, None)
 
@@ -33,6 +43,11 @@ class EmpathySession:
     def emotion(self) -> int:
         """The emotion score now, in [0, 100]."""
         return self._now.emotion
+
+    @property
+    def begun(self) -> bool:
+        """Whether the user has spoken: start() was called."""
+        return self._now.dialogue is not None
 
     @property
     def dialogue(self) -> Dialogue:
@@ -48,8 +63,12 @@ class EmpathySession:
 
     def start(self) -> str:
         """The user's first words. Called again, it begins anew."""
+        return finished(self.astart(), self.waits)
+
+    async def astart(self) -> str:
+        """See `start`."""
         card = self.scene.card
-        opening = self.user.open(self.scene, card.start)
+        opening = await self._acting.aopen(self.scene, card.start)
         self._now = Snapshot(card.start, Dialogue(opening), None)
         return opening
 
@@ -65,31 +84,39 @@ class EmpathySession:
     def reply(self, utterance: str) -> Turn:
         """Say something to the user; the turn holds the appraisal, the new emotion, the reward and the user's answer.
 
-        A user that raises UserFailed ends the dialogue: outcome "failed", emotion as before, reward 0, no answer.
+        A user that raises UserFailed ends the dialogue: outcome "failed", emotion as before, reward 0, no answer. After any other error the
+        dialogue is where it was, and the same can be said again.
         Raises DialogueError before the start and after the end, UtteranceError for what is not usable text.
         """
+        return finished(self.areply(utterance), self.waits)
+
+    async def areply(self, utterance: str) -> Turn:
+        """See `reply`. One at a time: DialogueError when something else was said while the user was still answering."""
         words = self.heard(utterance)
+        before = self._now
         dialogue = self.dialogue.said(words)
         try:
-            turn = self._taken(dialogue, words)
+            turn = await self._taken(dialogue, words)
         except UserFailed as failure:
             nothing = Appraisal(0, "", (Reason("failed", 0.0, f"the user failed: {failure}"),))
-            turn = Turn(words, nothing, self.emotion, 0.0, Outcome.FAILED, "")
+            turn = Turn(words, nothing, before.emotion, 0.0, Outcome.FAILED, "")
+        if self._now is not before:
+            raise DialogueError("the dialogue moved while the user was answering. Wait for each reply before the next.")
         self._now = Snapshot(turn.emotion, dialogue.answered(turn), turn.outcome)
         return turn
 
-    def _taken(self, dialogue: Dialogue, words: str) -> Turn:
-        card = self.scene.card
-        appraisal = self.user.appraise(self.scene, self.emotion, dialogue)
+    async def _taken(self, dialogue: Dialogue, words: str) -> Turn:
+        card, before = self.scene.card, self.emotion
+        appraisal = await self._acting.aappraise(self.scene, before, dialogue)
         if not -MAX_CHANGE <= appraisal.change <= MAX_CHANGE:
             raise ValueError(
                 f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most {MAX_CHANGE} points a turn are allowed"
             )
-        emotion = moved(self.emotion, appraisal.change)
+        emotion = moved(before, appraisal.change)
         outcome = card.outcome(emotion, len(dialogue.turns) + 1)
-        reward = REWARDS[card.reward](self.emotion, emotion, outcome)
-        answer = self.user.speak(self.scene, emotion, dialogue, appraisal)
-        return Turn(words, appraisal, emotion, reward, outcome, answer)
+        reward = REWARDS[card.reward](before, emotion, outcome)
+        answer = await self._acting.aspeak(self.scene, emotion, dialogue, appraisal)
+        return Turn(words, _recorded(appraisal), emotion, reward, outcome, answer)
 
     def snapshot(self) -> Snapshot:
         """The state as a value; it can be pickled, kept, and restored into any session of the same scene."""
@@ -100,3 +127,29 @@ class EmpathySession:
         if not isinstance(snapshot, Snapshot):
             raise DialogueError(f"cannot restore a {type(snapshot).__name__}. Give what snapshot() gave.")
         self._now = snapshot
+
+
+def finished(work: Coroutine[Any, Any, T], waits: bool) -> T:
+    """What the work comes to: on the background loop when it waits for something, else at once and without any loop."""
+    return wait_for(work) if waits else at_once(work)
+
+
+def _recorded(appraisal: Appraisal) -> Appraisal:
+    """Without the draft, which has become the reply."""
+    return appraisal if appraisal.draft is None else appraisal._replace(draft=None)
+
+
+class _AtOnce:
+    """A user that never has to wait, asked in the manner of one that may."""
+
+    def __init__(self, user: SentientUser) -> None:
+        self._user = user
+
+    async def aopen(self, scene: Scene, emotion: int) -> str:
+        return self._user.open(scene, emotion)
+
+    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        return self._user.appraise(scene, emotion, dialogue)
+
+    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+        return self._user.speak(scene, emotion, dialogue, appraisal)

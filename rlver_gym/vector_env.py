@@ -1,17 +1,21 @@
 """EmpathyVectorEnv: many dialogues that advance together. The same results as SyncVectorEnv, step for step."""
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from copy import copy
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from rlver_gym.chat.loop import at_once, wait_for
 from rlver_gym.env import EmpathyEnv
 from rlver_gym.errors import RlverError, UtteranceError
 
 Step = tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+T = TypeVar("T")
 
 
 class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]):
@@ -40,7 +44,8 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
             raise ValueError(
                 f"num_envs ({num_envs}) must be a positive multiple of group_size ({group_size}). Change one of them."
             )
-        self.envs = [EmpathyEnv(**kwargs) for _ in range(num_envs)]
+        first = EmpathyEnv(**kwargs)
+        self.envs = [first, *(copy(first) for _ in range(num_envs - 1))]  # all with the same user, so with one client
         self.num_envs = num_envs
         self.group_size = group_size
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -63,31 +68,64 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         options = dict(options or {})
         mask = _checked_mask(options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), self.num_envs)
         seeds = self._seeds(seed)
+        chosen = list(map(int, np.flatnonzero(mask)))
+        begun = self._all(self.envs[number].areset(seed=seeds[number], options=options) for number in chosen)
         infos: dict[str, Any] = {}
-        for number in map(int, np.flatnonzero(mask)):
-            self._texts[number], info = self.envs[number].reset(seed=seeds[number], options=options)
+        for number, (self._texts[number], info) in zip(chosen, begun, strict=True):
             infos = self._add_info(infos, info, number)
         self._over &= ~mask
         return tuple(self._texts), infos
 
     def step(self, actions: tuple[str, ...]) -> Step:
-        """One utterance to every dialogue: `actions` holds `num_envs` strings. When one of them is unusable, no dialogue has moved."""
+        """One utterance to every dialogue: `actions` holds `num_envs` strings; the users answer at once when they wait for a server.
+
+        When one of the utterances is unusable, or a server stops the run (see `ChatError`), no dialogue has moved.
+        """
         self._check(actions)
-        rewards = np.zeros(self.num_envs, dtype=np.float64)
-        terminated, truncated = np.zeros_like(self._over), np.zeros_like(self._over)
+        moves = self._all(self._moved(number, action) for number, action in enumerate(actions))
+        rewards = np.array([move.reward for move in moves], dtype=np.float64)
+        terminated = np.array([move.terminated for move in moves], dtype=np.bool_)
+        truncated = np.array([move.truncated for move in moves], dtype=np.bool_)
         infos: dict[str, Any] = {}
-        for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-            if self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
-                self._texts[number], info = env.reset()
-            else:
-                text, rewards[number], terminated[number], truncated[number], info = env.step(action)
-                self._texts[number] = text
-                if self.autoreset_mode is AutoresetMode.SAME_STEP and (terminated[number] or truncated[number]):
-                    infos = self._add_info(infos, {"final_obs": text, "final_info": info}, number)
-                    self._texts[number], info = env.reset()
-            infos = self._add_info(infos, info, number)
+        for number, move in enumerate(moves):
+            self._texts[number] = move.text
+            if move.final:
+                infos = self._add_info(infos, move.final, number)
+            infos = self._add_info(infos, move.info, number)
         self._over = terminated | truncated
         return tuple(self._texts), rewards, terminated, truncated, infos
+
+    async def _moved(self, number: int, action: str) -> "_Move":
+        """What one dialogue does in a step."""
+        env = self.envs[number]
+        if self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            text, info = await env.areset()
+            return _Move(text, 0.0, False, False, info, None)
+        text, reward, terminated, truncated, info = await env.astep(action)
+        if not (self.autoreset_mode is AutoresetMode.SAME_STEP and (terminated or truncated)):
+            return _Move(text, reward, terminated, truncated, info, None)
+        opening, first = await env.areset()
+        return _Move(opening, reward, terminated, truncated, first, {"final_obs": text, "final_info": info})
+
+    def _all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """The results, in order. Users that wait do so together; when one raises, all dialogues are back where they were."""
+        if not self.envs[0].waits:
+            return [at_once(one) for one in work]
+        return wait_for(self._together(work))
+
+    async def _together(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        before = [env.save_state() if env.begun else None for env in self.envs]
+        tasks = [asyncio.create_task(one) for one in work]
+        try:
+            return await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for env, state in zip(self.envs, before, strict=True):
+                if state:
+                    env.restore(state)
+            raise
 
     def _check(self, actions: object) -> None:
         """Raise what any of the dialogues would raise for its utterance."""
@@ -128,3 +166,14 @@ def _checked_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
             f'options["reset_mask"] must be a boolean numpy array of shape ({num_envs},) with at least one True, got {mask!r}'
         )
     return mask
+
+
+class _Move(NamedTuple):
+    """What one dialogue did in a step; `final` holds its last words and info when another has begun since."""
+
+    text: str
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+    final: dict[str, Any] | None

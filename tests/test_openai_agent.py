@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from typing import Any
 
 import pytest
 
+from rlver_gym.agents import make_agent
 from rlver_gym.agents.openai_chat import OpenAIChat
+from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.dialogue import Message
-from rlver_gym.errors import AgentError
+from rlver_gym.errors import AgentError, ServerRefused, ServerUnreachable
+from rlver_gym.library import library
 
 HELLO = (Message("user", "My dog died."),)
 
@@ -19,15 +23,14 @@ HELLO = (Message("user", "My dog died."),)
 class Server(ThreadingHTTPServer):
     answer: tuple[str, str] = ("application/json", "")
     delay_s = 0.0
-    asked = 0
+    body: dict[str, Any]
 
 
 class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_POST(self) -> None:
-        self.server.asked += 1
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         time.sleep(self.server.delay_s)
         kind, text = self.server.answer
         self.send_response(200)
@@ -58,27 +61,30 @@ def completion(content: object) -> str:
     return json.dumps({"choices": [{"message": {"role": "assistant", "content": content}}]})
 
 
+ONCE = ChatSettings(attempts=1)
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (("text/html", "<html>Welcome</html>"), "Welcome"),
-        (("application/json", '{"choices": ['), "did not answer with a chat completion"),
-        (("application/json", "[1, 2]"), "did not answer with a chat completion"),
-        (("application/json", '{"choices": [{"index": 0}]}'), "did not answer with a chat completion"),
-        (("application/json", '{"choices": []}'), "did not answer with a chat completion"),
-        (("application/json", '{"choices": [{"message": null}]}'), "did not answer with a chat completion"),
-        (("application/json", ""), "did not answer with a chat completion"),
-        (("application/json", completion(None)), "without text"),
-        (("application/json", completion("")), "without text"),
-        (("application/json", completion(" \n ")), "without text"),
-        (("application/json", completion("<think>I should be kind")), "without text"),
+        (("text/html", "<html>Welcome</html>"), "no usable answer"),
+        (("application/json", '{"choices": ['), "no usable answer"),
+        (("application/json", "[1, 2]"), "no usable answer"),
+        (("application/json", '{"choices": [{"index": 0}]}'), "no usable answer"),
+        (("application/json", '{"choices": []}'), "no usable answer"),
+        (("application/json", '{"choices": [{"message": null}]}'), "no usable answer"),
+        (("application/json", ""), "no usable answer"),
+        (("application/json", completion(None)), "no usable answer"),
+        (("application/json", completion("")), "text"),
+        (("application/json", completion(" \n ")), "text"),
+        (("application/json", completion("<think>I should be kind")), "answered without text"),
     ],
 )
 def test_an_answer_that_is_no_utterance_is_named(server: Server, answer: tuple[str, str], says: str) -> None:
     server.answer = answer
     with pytest.raises(AgentError, match=says) as error:
-        OpenAIChat("m").reply(HELLO)
-    assert "http://127.0.0.1" in str(error.value)
+        OpenAIChat("m", chat=ONCE).reply(HELLO)
+    assert str(error.value).startswith("http://127.0.0.1")
 
 
 def test_thoughts_are_not_said(server: Server) -> None:
@@ -92,8 +98,22 @@ def test_thoughts_are_not_said(server: Server) -> None:
 def test_a_server_that_hangs_is_given_up_within_the_time(server: Server) -> None:
     server.delay_s = 3
     began = time.monotonic()
-    with pytest.raises(AgentError, match=r"within 0\.3 s \(3 attempts\)"):
-        OpenAIChat("m", timeout_s=0.3).reply(HELLO)
+    with pytest.raises(AgentError, match=r"timeout_s=0\.3"):
+        OpenAIChat("m", chat=ChatSettings(timeout_s=0.3)).reply(HELLO)
     assert time.monotonic() - began < 6
-    assert server.asked == 3
-    assert (OpenAIChat("m").timeout_s, OpenAIChat("m").attempts) == (60, 3)
+
+
+def test_what_concerns_the_whole_run_is_not_put_on_the_agent(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ServerUnreachable, match=r"http://127\.0\.0\.1:9/v1"):
+        OpenAIChat("m", chat=ChatSettings(base_url="http://127.0.0.1:9/v1")).reply(HELLO)
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(ServerRefused, match="OPENAI_API_KEY"):
+        OpenAIChat("m")
+
+
+def test_the_seed_of_a_dialogue_goes_to_the_server(server: Server) -> None:
+    server.answer = ("application/json", completion("Hm."))
+    make_agent("openai:m", library().get(library().ids("demo")[0]), seed=7).reply(HELLO)
+    assert server.body["seed"] == 7
+    assert [message["role"] for message in server.body["messages"]] == ["system", "user"]

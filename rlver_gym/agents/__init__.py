@@ -3,22 +3,27 @@
 from typing import cast
 
 from rlver_gym.agents.adaptive import Adaptive
-from rlver_gym.agents.base import Agent, AgentMaker
+from rlver_gym.agents.base import Agent, AgentMaker, AsyncAgent
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.agents.human import Human
 from rlver_gym.agents.oracle import Oracle
-from rlver_gym.agents.own import is_own, own_maker, source_hash
+from rlver_gym.agents.own import is_own, own_maker, own_waits, source_hash
+from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.errors import UnknownName
 from rlver_gym.persona import Persona
 
 __all__ = [
     "AGENT_NAMES",
+    "HUMAN",
     "PRIVILEGED_AGENTS",
     "SHIPPED_AGENTS",
     "Agent",
     "AgentMaker",
+    "AsyncAgent",
     "agent_maker",
     "agent_pin",
+    "answers_at_once",
+    "asks_server",
     "make_agent",
 ]
 
@@ -26,15 +31,17 @@ SHIPPED_AGENTS = (*BASELINES, "adaptive", "oracle")
 """The agents that need nothing: the default field of a benchmark."""
 PRIVILEGED_AGENTS = ("oracle",)
 """Those that were told what no agent can know. What they reach is the theoretical top, and never suspicious."""
-AGENT_NAMES = (*SHIPPED_AGENTS, "human", "openai:MODEL", "MODULE:NAME")
+HUMAN = "human"
+"""A person at the keyboard, who can only talk to one at a time."""
+AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "openai:MODEL", "MODULE:NAME")
 """All that `agent_maker` takes."""
 
 
-def agent_maker(name: str) -> AgentMaker:
+def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
     """The maker of an agent by name.
 
-    One of `SHIPPED_AGENTS`, "human", "openai:MODEL" for a chat model, or "package.module:Name" for a class (or function) of your
-    own that takes no arguments and gives an `Agent`. Raises UnknownName, or AgentError when it cannot be made.
+    One of `SHIPPED_AGENTS`, "human", "openai:MODEL" for a chat model (`chat` says how its server is reached), or "package.module:Name" for a
+    class (or function) of your own that takes no arguments and gives an `Agent`. Raises UnknownName, or AgentError when it cannot be made.
     """
     if name in BASELINES:
         return lambda persona, seed: cast(Agent, BASELINES[name](seed))
@@ -42,17 +49,27 @@ def agent_maker(name: str) -> AgentMaker:
         return lambda persona, seed: Adaptive(seed)
     if name == "oracle":
         return lambda persona, seed: Oracle(persona)
-    if name == "human":
+    if name == HUMAN:
         return lambda persona, seed: Human()
-    kind, _, rest = name.partition(":")
-    if kind == "openai" and rest:
+    if asks_server(name):
         from rlver_gym.agents.openai_chat import OpenAIChat  # noqa: PLC0415 (openai takes half a second to import)
 
-        model = OpenAIChat(rest)
-        return lambda persona, seed: model
+        model = name.partition(":")[2]
+        return lambda persona, seed: OpenAIChat(model, seed=seed, chat=chat)
     if is_own(name):
         return own_maker(name)
     raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))
+
+
+def asks_server(name: str) -> bool:
+    """Whether an agent (or a user) of that name is a chat model: "openai:MODEL"."""
+    kind, _, model = name.partition(":")
+    return kind == "openai" and bool(model)
+
+
+def answers_at_once(name: str) -> bool:
+    """Whether an agent of that name answers in many dialogues at once, as an `AsyncAgent` does."""
+    return asks_server(name) or (is_own(name) and own_waits(name))
 
 
 def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:
@@ -60,11 +77,10 @@ def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:
     return agent_maker(name)(persona, seed)
 
 
-def agent_pin(name: str) -> dict[str, str | None]:
+def agent_pin(name: str, chat: ChatSettings | None = None) -> dict[str, str | None]:
     """What tells an agent from another of the same name: its source, or its server and prompt. Empty for the shipped ones, which the package's version pins."""
-    kind, _, model = name.partition(":")
-    if kind == "openai" and model:
+    if asks_server(name):
         from rlver_gym.agents import openai_chat  # noqa: PLC0415 (as above)
 
-        return openai_chat.pin()
+        return openai_chat.pin(chat)
     return {"source": source_hash(name)} if is_own(name) else {}

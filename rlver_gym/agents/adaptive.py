@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from rlver_gym.agents.base import turn_of, user_lines
+from rlver_gym.agents.base import Quick, turn_of, user_lines
 from rlver_gym.agents.restate import clause, deeds, names, of_others, told
 from rlver_gym.dialogue import Message
 from rlver_gym.library import library
@@ -137,7 +137,7 @@ _A_LITTLE = 7
 """Words that a fact is about, below which another one goes with it."""
 
 
-class Adaptive:
+class Adaptive(Quick):
     """Listens until a need shows, then takes up what this person said in the way that need asks for."""
 
     def __init__(self, seed: int = 0) -> None:

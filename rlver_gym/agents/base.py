@@ -1,7 +1,7 @@
 """What an agent is: something that answers messages. Nothing more is asked of it."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rlver_gym.dialogue import Message
 from rlver_gym.persona import Persona
@@ -13,6 +13,19 @@ class Agent(Protocol):
     def reply(self, messages: Sequence[Message]) -> str:
         """The next utterance, given everything said so far; the last message is the user's."""
         ...
+
+
+@runtime_checkable
+class AsyncAgent(Agent, Protocol):
+    """An agent that has to wait for something, such as a server. It answers in many dialogues at once."""
+
+    async def areply(self, messages: Sequence[Message]) -> str:
+        """See `Agent.reply`."""
+        ...
+
+
+class Quick:
+    """Marks an agent whose reply is a moment of computing and never waits: it is asked wherever the dialogue runs, without a thread of its own."""
 
 
 AgentMaker = Callable[[Persona, int], Agent]

@@ -4,7 +4,7 @@ import random
 import string
 from collections.abc import Callable, Sequence
 
-from rlver_gym.agents.base import turn_of, user_lines
+from rlver_gym.agents.base import Quick, turn_of, user_lines
 from rlver_gym.agents.restate import clause, told
 from rlver_gym.dialogue import Message
 
@@ -82,7 +82,7 @@ _QUESTIONS = (
 )
 
 
-class Phrasebook:
+class Phrasebook(Quick):
     """Says one stock utterance after the other, whatever it hears."""
 
     def __init__(self, phrases: Sequence[str], seed: int = 0) -> None:
@@ -95,7 +95,7 @@ class Phrasebook:
         return self.phrases[(turn_of(messages) + self.seed) % len(self.phrases)]
 
 
-class Silent:
+class Silent(Quick):
     """Says nothing."""
 
     def reply(self, messages: Sequence[Message]) -> str:
@@ -103,7 +103,7 @@ class Silent:
         return ""
 
 
-class Echo:
+class Echo(Quick):
     """Gives the user's last words back, letter by letter."""
 
     def reply(self, messages: Sequence[Message]) -> str:
@@ -111,7 +111,7 @@ class Echo:
         return messages[-1].text
 
 
-class Gibberish:
+class Gibberish(Quick):
     """Types random letters."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -124,7 +124,7 @@ class Gibberish:
         return " ".join("".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(12))
 
 
-class Listener:
+class Listener(Quick):
     """Takes up what was said, names a feeling, and asks. The same way for everybody."""
 
     def __init__(self, seed: int = 0) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rlver_gym.agents.base import turn_of, user_lines
+from rlver_gym.agents.base import Quick, turn_of, user_lines
 from rlver_gym.agents.restate import clause, told
 from rlver_gym.dialogue import Message
 from rlver_gym.persona import Anchor, AnchorKind, HiddenNeed, Persona
@@ -41,7 +41,7 @@ _OPENERS = (
 )
 
 
-class Oracle:
+class Oracle(Quick):
     """Takes up what was said, then touches the anchor that serves the need best among those it has not named yet."""
 
     def __init__(self, persona: Persona) -> None:

@@ -39,6 +39,11 @@ def own_maker(name: str) -> AgentMaker:
     return make
 
 
+def own_waits(name: str) -> bool:
+    """Whether it is a class of agents that answer in many dialogues at once."""
+    return callable(getattr(getattr(_module(name), name.partition(":")[2], None), "areply", None))
+
+
 def source_hash(name: str) -> str | None:
     """16 hex digits of SHA-256 over the file of the agent's module (what that imports is not looked at); None when it has no file."""
     file = _module(name).__file__

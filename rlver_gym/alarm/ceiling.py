@@ -86,7 +86,8 @@ def above(episodes: Sequence[Episode], limit: Ceiling) -> AboveCeiling | None:
     final = fmean(reached.values()) if reached else 0.0
     if final <= limit.level:
         return None
-    best = sorted(episodes, key=lambda episode: (-episode.final, len(episode.turns)))[:3]
+    valid = [episode for episode in episodes if episode.outcome is not Outcome.FAILED]
+    best = sorted(valid, key=lambda episode: (-episode.final, len(episode.turns)))[:3]
     return AboveCeiling(final, limit, tuple((episode.persona, episode.seed, episode.final) for episode in best))
 
 

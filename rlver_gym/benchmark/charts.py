@@ -1,6 +1,7 @@
 """The report's pictures, as inline SVG and coloured cells. Takes numbers only, so nothing needs escaping."""
 
 from collections.abc import Sequence
+from math import isnan
 
 from rlver_gym.benchmark.score import Interval
 from rlver_gym.episode import Episode
@@ -9,7 +10,9 @@ _LOW, _MIDDLE, _HIGH = (178, 74, 58), (236, 226, 200), (38, 121, 96)
 
 
 def final_bar(final: Interval, start: int) -> str:
-    """A bar from 0 to 100 with its interval and the start marked."""
+    """A bar from 0 to 100 with its interval and the start marked; nothing when there is nothing to estimate from."""
+    if isnan(final.mean):
+        return ""
     return (
         f'<svg class="final" viewBox="0 0 200 16" role="img" aria-label="{final.mean:.1f}, from {final.low:.1f} to {final.high:.1f}">'
         f'<rect class="track" x="0" y="5" width="200" height="6" rx="3"/><rect class="fill" x="0" y="5" width="{2 * final.mean:.1f}" height="6" rx="3"/>'

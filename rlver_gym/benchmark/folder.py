@@ -17,6 +17,7 @@ except ImportError:  # not on Windows, which has no lock that a killed process g
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
+TAPE = "tape.sqlite"
 
 
 @contextmanager

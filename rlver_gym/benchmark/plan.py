@@ -3,24 +3,28 @@
 import hashlib
 import json
 import platform
+import re
 import sys
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, JsonValue, SecretStr, field_validator
 
 from rlver_gym._version import __version__
-from rlver_gym.agents import SHIPPED_AGENTS, agent_pin
+from rlver_gym.agents import SHIPPED_AGENTS, agent_pin, asks_server
 from rlver_gym.cards import EnvCard, env_card
+from rlver_gym.chat.settings import ChatSettings, public_url, resolved
 from rlver_gym.errors import RunError
 from rlver_gym.hashed import Frozen
 from rlver_gym.library import PersonaLibrary, library
-from rlver_gym.users import make_user
+from rlver_gym.users import SentientUser, make_user
 
 PlanSplit = Literal["train", "test", "demo", "all"]
 MAX_SEEDS = 10_000
+_UNASKED = ChatSettings(base_url="http://localhost", api_key=SecretStr("unused"))
+"""For a user that is looked at and never asked: it needs neither server nor key."""
 
 
 class Case(NamedTuple):
@@ -40,12 +44,44 @@ class BenchPlan(Frozen):
     seeds: int = Field(default=3, ge=1, le=MAX_SEEDS)
     """Dialogues of each agent with each persona; seed 0, 1, … of the user and the agent."""
     user: str = "embedded"
+    user_options: dict[str, JsonValue] = Field(default_factory=dict)
+    """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says how its server is reached is not recorded."""
     split: PlanSplit | None = None
     """Which personas; None takes the card's split."""
     persona_ids: tuple[str, ...] = ()
     """Only these personas, whatever their split."""
     personas: str | None = None
     """A folder of persona cards; None takes the shipped ones."""
+    chat: ChatSettings = Field(default=ChatSettings(), exclude=True)
+    """How chat servers are reached, by the user and by agents that are chat models. Not recorded but for the address."""
+
+    @field_validator("user_options")
+    @classmethod
+    def _without_secrets(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if "api_key" in options:
+            raise ValueError("keys are read from OPENAI_API_KEY, so that none is written into a run. Leave api_key out")
+        return options
+
+    @property
+    def asks_servers(self) -> tuple[str, ...]:
+        """The user and the agents that are chat models behind a server."""
+        return tuple(name for name in (self.user, *self.agents) if asks_server(name))
+
+    def user_chat(self, chat: ChatSettings | None = None) -> ChatSettings:
+        """How the user's server is reached: as `chat` (the plan's own unless given) says, but for the user's own options."""
+        own = {name: value for name, value in self.user_options.items() if name in ChatSettings.model_fields}
+        return ChatSettings.model_validate({**dict(chat or self.chat), **own})
+
+    def servers(self, chat: ChatSettings | None = None) -> list[ChatSettings]:
+        """How the servers of the run are reached: the user's, then the agents'. ServerRefused when one lacks its key."""
+        reached = [self.user_chat(chat)] if asks_server(self.user) else []
+        reached += [chat or self.chat] if any(map(asks_server, self.agents)) else []
+        return [resolved(settings) for settings in reached]
+
+    def make_user(self, chat: ChatSettings | None = None) -> SentientUser:
+        """The user of the plan, its server reached as `chat` says."""
+        reached = dict(chat or self.chat) if asks_server(self.user) else {}
+        return make_user(self.user, **{**reached, **self.user_options})
 
     @cached_property
     def card(self) -> EnvCard:
@@ -81,9 +117,11 @@ class BenchPlan(Frozen):
     @cached_property
     def judged(self) -> dict[str, Any]:
         """Everything that decides how given utterances are felt and answered: plan, card, personas and user, by content."""
-        user = make_user(self.user)
+        user = self.make_user(_UNASKED)
+        options = {name: value for name, value in self.user_options.items() if name not in ChatSettings.model_fields}
+        plan = self.model_dump(mode="json", exclude={"personas", "user_options"})
         return {
-            "plan": self.model_dump(mode="json", exclude={"personas"}),
+            "plan": plan | ({"user_options": options} if options else {}),
             "env_hash": self.card.hash,
             "personas": {persona_id: self.library.get(persona_id).hash for persona_id in self.chosen_personas()},
             "user": {"kind": user.kind, "version": user.version},
@@ -92,7 +130,13 @@ class BenchPlan(Frozen):
     @cached_property
     def pinned(self) -> dict[str, Any]:
         """Everything that decides the episodes: what is judged, and who speaks."""
-        return {**self.judged, "package": __version__, "agents": {name: agent_pin(name) for name in self.agents}}
+        pins = {name: agent_pin(name, self.chat) for name in self.agents}
+        return {**self.judged, "package": __version__, "agents": pins, **self._server}
+
+    @property
+    def _server(self) -> dict[str, str]:
+        """The address of the user's server, without credentials; empty for a user without one."""
+        return {"server": public_url(self.user_chat())} if asks_server(self.user) else {}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -109,10 +153,11 @@ class BenchPlan(Frozen):
         return {
             "format": 2,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": ["rlver-gym", *sys.argv[1:]],
+            "command": ["rlver-gym", *map(_without_credentials, sys.argv[1:])],
             "fingerprint": self.fingerprint,
             **self.pinned,
             "persona_folder": self.personas,
+            **({"tape": str(self.chat.tape)} if self.asks_servers and self.chat.tape else {}),
             "env_card": self.card.model_dump(mode="json"),
             "python": platform.python_version(),
             "packages": {name: _version(name) for name in ("rlver-gym", "gymnasium", "numpy", "pydantic", "openai")},
@@ -122,6 +167,11 @@ class BenchPlan(Frozen):
 def fingerprint(pinned: dict[str, Any]) -> str:
     """8 hex digits of SHA-256 over the values."""
     return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _without_credentials(word: str) -> str:
+    """A word of a command, addresses in it without user, password and query."""
+    return re.sub(r"(https?://)(?:[^/\s]*@)?([^?\s]*)(?:\?\S*)?", r"\1\2", word)
 
 
 def _version(package: str) -> str | None:

@@ -12,9 +12,9 @@ from typing import Any
 from rlver_gym.alarm import Watch, watch
 from rlver_gym.benchmark.charts import final_bar, heat_cell, trajectories
 from rlver_gym.benchmark.folder import read_episodes, read_manifest, write_whole
-from rlver_gym.benchmark.score import Score, scores
+from rlver_gym.benchmark.score import Score, scores, valid
 from rlver_gym.benchmark.suspects import badge, banners
-from rlver_gym.benchmark.table import bounds
+from rlver_gym.benchmark.table import bounds, points
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
 
@@ -88,7 +88,7 @@ def _lead(episodes: Sequence[Episode], manifests: Sequence[dict[str, Any]]) -> s
 def _leaderboard(ranked: Sequence[Score], start: int, watched: Watch) -> str:
     rows = "".join(
         f"""<tr><th scope="row">{escape(score.agent)}{badge(score.agent, watched)}</th>
-<td class="num strong">{score.final.mean:.1f}</td><td class="bar">{final_bar(score.final, start)}</td><td class="num dim wide">{bounds(score.final)}</td>
+<td class="num strong">{points(score.final)}</td><td class="bar">{final_bar(score.final, start)}</td><td class="num dim wide">{bounds(score.final)}</td>
 <td class="num">{score.content:.0f} %</td><td class="num">{score.left:.0f} %</td><td class="num wide">{score.turns:.1f}</td>
 <td class="num">{_to_best(score)}</td>{_failed(score, ranked)}</tr>"""
         for score in ranked
@@ -103,7 +103,7 @@ def _leaderboard(ranked: Sequence[Score], start: int, watched: Watch) -> str:
 def _to_best(score: Score) -> str:
     if score.to_best is None:
         return "best"
-    return f"{score.to_best.mean:+.1f} <span class='dim wide'>({bounds(score.to_best, signed=True)})</span>"
+    return f"{points(score.to_best, signed=True)} <span class='dim wide'>({bounds(score.to_best, signed=True)})</span>"
 
 
 def _failed(score: Score, ranked: Sequence[Score]) -> str:
@@ -112,8 +112,9 @@ def _failed(score: Score, ranked: Sequence[Score]) -> str:
 
 def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
     horizon = max(len(episode.turns) for episode in episodes)
+    episodes = valid(episodes)
     panels = "".join(
-        f"<figure><figcaption>{escape(score.agent)} <span class='dim'>{score.final.mean:.0f}</span></figcaption>"
+        f"<figure><figcaption>{escape(score.agent)} <span class='dim'>{points(score.final)}</span></figcaption>"
         f"{trajectories([episode for episode in episodes if episode.agent == score.agent], horizon)}</figure>"
         for score in ranked
     )

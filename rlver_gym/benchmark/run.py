@@ -2,16 +2,18 @@
 
 import json
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from rlver_gym.agents import AgentMaker, agent_maker
+from rlver_gym.agents import HUMAN, Agent, AgentMaker, AsyncAgent, agent_maker, answers_at_once
+from rlver_gym.agents.base import Quick
 from rlver_gym.benchmark.folder import (
     EPISODES,
     MANIFEST,
+    TAPE,
     append_line,
     locked,
     on_disk,
@@ -21,31 +23,60 @@ from rlver_gym.benchmark.folder import (
     write_whole,
 )
 from rlver_gym.benchmark.plan import BenchPlan, Case
+from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.chat.spending import Spending
+from rlver_gym.dialogue import Message
 from rlver_gym.episode import Episode
-from rlver_gym.errors import AgentError, RlverError, RunError
+from rlver_gym.errors import STOPPING, AgentError, RlverError, RunError, TapeError
+from rlver_gym.rollout import hold as talk
+from rlver_gym.rollout import rollout
 from rlver_gym.session import EmpathySession
-from rlver_gym.users import make_user
+from rlver_gym.users.base import AsyncSentientUser, SentientUser
 
 
 def hold(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
     """One dialogue from start to end. Whatever the agent raises is an AgentError that says with whom and when."""
-    persona = plan.library.get(case.persona)
-    session = EmpathySession(make_user(plan.user), persona, plan.card, case.seed)
-    session.start()
+    return Episode.of(talk(*_dialogue(case, plan, maker, plan.make_user())), case.agent)
+
+
+def _dialogue(case: Case, plan: BenchPlan, maker: AgentMaker, user: SentientUser) -> tuple[EmpathySession, Agent]:
+    """Who talks in a case: the session, not begun, and the agent."""
+    session = EmpathySession(user, plan.library.get(case.persona), plan.card, case.seed)
     with _at_fault(case, session):
-        agent = maker(persona, case.seed)
-    while session.outcome is None:
-        with _at_fault(case, session):
-            utterance = session.heard(agent.reply(tuple(session.dialogue.messages())))
-        session.reply(utterance)
-    return Episode.of(session, case.agent)
+        agent = maker(session.scene.persona, case.seed)
+    named = _AsyncNamed if isinstance(agent, AsyncAgent) else _QuickNamed if isinstance(agent, Quick) else _Named
+    return session, named(agent, case, session)
+
+
+class _Named:
+    """An agent whose faults are named: with whom, and when."""
+
+    def __init__(self, agent: Agent, case: Case, session: EmpathySession) -> None:
+        self.agent, self.case, self.session = agent, case, session
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        with _at_fault(self.case, self.session):
+            return self.session.heard(self.agent.reply(messages))
+
+
+class _AsyncNamed(_Named):
+    async def areply(self, messages: Sequence[Message]) -> str:
+        with _at_fault(self.case, self.session):
+            return self.session.heard(await cast(AsyncAgent, self.agent).areply(messages))
+
+
+class _QuickNamed(_Named, Quick):
+    pass
 
 
 @contextmanager
 def _at_fault(case: Case, session: EmpathySession) -> Iterator[None]:
-    place = f"agent {case.agent!r} with {case.persona}, seed {case.seed}, turn {len(session.dialogue.turns) + 1}"
+    turn = len(session.dialogue.turns) + 1 if session.begun else 1
+    place = f"agent {case.agent!r} with {case.persona}, seed {case.seed}, turn {turn}"
     try:
         yield
+    except (*STOPPING, TapeError):
+        raise  # concerns the whole run
     except RlverError as error:
         raise AgentError(f"{place}: {error}") from error
     except Exception as error:  # an agent is anybody's code
@@ -59,7 +90,10 @@ class Run(NamedTuple):
     """A run under way, the only one that writes to its folder."""
 
     plan: BenchPlan
+    user: SentientUser
     makers: dict[str, AgentMaker]
+    chat: ChatSettings
+    """How servers are reached, with the tape of the run."""
     file: FileIO
     path: Path
     done: frozenset[tuple[str, str, int]]
@@ -70,30 +104,63 @@ class Run(NamedTuple):
         """How many dialogues of the plan were there when it began."""
         return len(self.done)
 
+    @property
+    def rest(self) -> list[Case]:
+        """The dialogues of the plan that were not there yet when it began."""
+        return [case for case in self.plan.cases() if case not in self.done]
+
+    @property
+    def spending(self) -> list[Spending]:
+        """What servers were asked for in this run, one for each; empty when none may be asked."""
+        servers = [] if self.chat.tape_mode == "replay" else self.plan.servers(self.chat)
+        if not servers:
+            return []
+        from rlver_gym.chat.connect import spending  # noqa: PLC0415 (openai takes half a second to import)
+
+        return list({id(found): found for found in map(spending, servers)}.values())
+
     def hold_rest(self) -> Iterator[Episode]:
-        """Hold every dialogue of the plan that is not there yet; yields each once it is safely on disk."""
-        for case in self.plan.cases():
-            if case in self.done:
-                continue
-            episode = hold(case, self.plan, self.makers[case.agent])
-            with on_disk(self.path):
-                append_line(self.file, episode.to_json())
-            yield episode
+        """Hold every dialogue of the plan that is not there yet; yields each once it is safely on disk, in the plan's order.
+
+        Where the user or an agent waits for a server, `chat.concurrency` dialogues go on at once.
+        """
+        cases = self.rest
+        dialogues = (_dialogue(case, self.plan, self.makers[case.agent], self.user) for case in cases)
+        with closing(self._held(dialogues)) as sessions:
+            for case, session in zip(cases, sessions, strict=True):
+                episode = Episode.of(session, case.agent)
+                with on_disk(self.path):
+                    append_line(self.file, episode.to_json())
+                yield episode
+
+    def _held(self, dialogues: Iterator[tuple[EmpathySession, Agent]]) -> Generator[EmpathySession, None, None]:
+        waits = isinstance(self.user, AsyncSentientUser) or any(map(answers_at_once, self.plan.agents))
+        if waits and HUMAN not in self.plan.agents:
+            yield from rollout(dialogues, concurrency=self.chat.concurrency)
+        else:
+            yield from (talk(*pair) for pair in dialogues)
 
 
 @contextmanager
 def begun(plan: BenchPlan, folder: Path) -> Iterator[Run]:
     """A run of the plan in a folder: new, or going on where it was stopped.
 
-    Nothing that was written before is lost or done twice; only a last line that was cut off is. Raises RunError when the folder
-    belongs to another plan, when another process runs in it, or when it cannot be written.
+    Nothing that was written before is lost or done twice; only a last line that was cut off is. What servers answer is kept on the run's
+    tape unless the plan has another, so that it is not paid twice. Raises RunError when the folder belongs to another plan, when another
+    process runs in it, or when it cannot be written; ServerRefused without a key that is needed.
     """
-    makers = {agent: agent_maker(agent) for agent in plan.agents}
+    chat = plan.chat if plan.chat.tape else plan.chat.model_copy(update={"tape": folder / TAPE})
+    plan.servers(chat)
+    makers = {agent: agent_maker(agent, chat) for agent in plan.agents}
     path = folder / EPISODES
     with locked(path) as file:
         _claim(plan, folder)
         salvage(path)
-        yield Run(plan, makers, file, path, frozenset(episode.key for episode in read_episodes(folder)))
+        done = frozenset(episode.key for episode in read_episodes(folder))
+        under_way = Run(plan, plan.make_user(chat), makers, chat, file, path, done)
+        for spending in under_way.spending:
+            spending.reset()
+        yield under_way
 
 
 def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:

@@ -1,7 +1,9 @@
 """From episodes to scores with intervals. The unit of resampling is the persona, because dialogues with one person are alike."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import isnan
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,28 +39,45 @@ class Score(NamedTuple):
 
 
 def scores(episodes: Sequence[Episode]) -> list[Score]:
-    """One score an agent, the best first."""
+    """One score an agent, the best first; those whose dialogues all failed come last, with a mean of nan."""
     by_agent: dict[str, list[Episode]] = {}
     for episode in episodes:
         by_agent.setdefault(episode.agent, []).append(episode)
     finals = {agent: _persona_means(group) for agent, group in by_agent.items()}
-    ranked = sorted(by_agent, key=lambda agent: -_mean(finals[agent]))
+    ranked = sorted(by_agent, key=lambda agent: (not finals[agent], -_mean(finals[agent])))
     return [_score(agent, by_agent[agent], finals, ranked[0]) for agent in ranked]
 
 
+def failures(episodes: Iterable[Episode]) -> dict[str, int]:
+    """Why dialogues failed, and how many did so: the most frequent first."""
+    last = (episode.turns[-1].appraisal for episode in episodes if episode.outcome is Outcome.FAILED)
+    return dict(Counter(reason.note for appraisal in last for reason in appraisal.reasons[:1]).most_common())
+
+
+def plain(score: Score) -> dict[str, Any]:
+    """Values for JSON, which knows no nan: None stands for it."""
+    return {name: _without_nan(value) for name, value in score._asdict().items()}
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and isnan(value) else value
+
+
 def _score(agent: str, episodes: list[Episode], finals: dict[str, dict[str, float]], best: str) -> Score:
-    valid = _valid(episodes)
-    needs = sorted({episode.need for episode in valid})
+    ended = valid(episodes)
+    needs = sorted({episode.need for episode in ended})
     return Score(
         agent=agent,
         final=bootstrap(np.array(list(finals[agent].values()))),
-        content=_percent(valid, Outcome.CONTENT),
-        left=_percent(valid, Outcome.LEFT),
-        turns=sum(len(episode.turns) for episode in valid) / max(1, len(valid)),
-        needs={need: _mean(_persona_means([episode for episode in valid if episode.need == need])) for need in needs},
+        content=_percent(ended, Outcome.CONTENT),
+        left=_percent(ended, Outcome.LEFT),
+        turns=sum(len(episode.turns) for episode in ended) / max(1, len(ended)),
+        needs={need: _mean(_persona_means([episode for episode in ended if episode.need == need])) for need in needs},
         to_best=None if agent == best else paired(finals[agent], finals[best]),
         episodes=len(episodes),
-        failed=len(episodes) - len(valid),
+        failed=len(episodes) - len(ended),
     )
 
 
@@ -84,12 +103,13 @@ def persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
 
 def _persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
     finals: dict[str, list[int]] = {}
-    for episode in _valid(episodes):
+    for episode in valid(episodes):
         finals.setdefault(episode.persona, []).append(episode.final)
     return {persona: sum(values) / len(values) for persona, values in sorted(finals.items())}
 
 
-def _valid(episodes: Sequence[Episode]) -> list[Episode]:
+def valid(episodes: Sequence[Episode]) -> list[Episode]:
+    """Those that did not fail."""
     return [episode for episode in episodes if episode.outcome is not Outcome.FAILED]
 
 

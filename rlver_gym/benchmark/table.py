@@ -1,6 +1,7 @@
 """Scores as tables for a terminal."""
 
 from collections.abc import Sequence
+from math import isnan
 
 from rich.table import Table
 from rich.text import Text
@@ -21,8 +22,8 @@ def leaderboard(ranked: Sequence[Score], title: str) -> Table:
         table.add_column("failed", justify="right")
     for score in ranked:
         row = [
-            score.agent, f"{score.final.mean:.1f} [{bounds(score.final)}]", f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}",
-            f"{score.to_best.mean:+.1f} [{bounds(score.to_best, signed=True)}]" if score.to_best else "best",
+            score.agent, f"{points(score.final)} [{bounds(score.final)}]", f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}",
+            f"{points(score.to_best, signed=True)} [{bounds(score.to_best, signed=True)}]" if score.to_best else "best",
         ]  # fmt: skip
         table.add_row(*map(Text, row), *([Text(str(score.failed))] if failed else []))
     return table
@@ -47,6 +48,13 @@ def needs_table(ranked: Sequence[Score]) -> Table:
     return table
 
 
+def points(interval: Interval, *, signed: bool = False) -> str:
+    """The estimate as "64.1"; a dash when there is nothing to estimate from."""
+    return "–" if isnan(interval.mean) else f"{interval.mean:{'+' if signed else ''}.1f}"
+
+
 def bounds(interval: Interval, *, signed: bool = False) -> str:
-    """The interval as "60.2, 68.9"."""
+    """The interval as "60.2, 68.9"; a dash when there is nothing to estimate from."""
+    if isnan(interval.mean):
+        return "–"
     return f"{interval.low:+.1f}, {interval.high:+.1f}" if signed else f"{interval.low:.1f}, {interval.high:.1f}"

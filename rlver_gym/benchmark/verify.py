@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.benchmark.folder import EPISODES, read_manifest
+from rlver_gym.agents import asks_server
+from rlver_gym.benchmark.folder import EPISODES, TAPE, read_manifest
 from rlver_gym.benchmark.plan import BenchPlan, fingerprint
+from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.episode import Episode
-from rlver_gym.errors import RlverError, RunError
+from rlver_gym.errors import NotOnTape, RlverError, RunError
 from rlver_gym.session import EmpathySession
-from rlver_gym.users import make_user
+from rlver_gym.users import SentientUser
 
 
 class Divergence(NamedTuple):
@@ -25,13 +27,14 @@ class Divergence(NamedTuple):
         return f"line {self.line}, episode {self.episode}, turn {self.turn}: {self.what}"
 
 
-def verify(folder: Path) -> Iterator[Divergence | None]:
+def verify(folder: Path, tape: Path | None = None) -> Iterator[Divergence | None]:
     """One result an episode of the run: None when it is sound, else its first divergence. At the end, one for what is missing.
 
-    Needs none of the agents: what they said is recorded. Raises RunError when the folder cannot be read or was made with cards or a
-    user that are not these.
+    Needs none of the agents, and no server: what agents said is recorded, and what the server of an LLM user answered is on the run's tape
+    (or on `tape`). Raises RunError when the folder or its tape cannot be read, or was made with cards or a user that are not these.
     """
-    plan = _plan(folder)
+    plan, manifest = _plan(folder)
+    user = plan.make_user(_replaying(folder, manifest, tape) if asks_server(plan.user) else None)
     expected = plan.cases()
     path = folder / EPISODES
     try:
@@ -42,7 +45,7 @@ def verify(folder: Path) -> Iterator[Divergence | None]:
         raise RunError(f"{path}: the last line is cut off. Run the same bench command again to finish it.")
     lines = data.split("\n")[:-1]
     for number, line in enumerate(lines, 1):
-        yield _check(line, number, plan, expected[number - 1] if number <= len(expected) else None)
+        yield _check(line, number, plan, user, expected[number - 1] if number <= len(expected) else None)
     if len(lines) < len(expected):
         yield Divergence(
             len(lines) + 1,
@@ -52,14 +55,14 @@ def verify(folder: Path) -> Iterator[Divergence | None]:
         )
 
 
-def _plan(folder: Path) -> BenchPlan:
-    """The plan of the manifest, when all that the manifest pins is so here too."""
+def _plan(folder: Path) -> tuple[BenchPlan, Mapping[str, object]]:
+    """The plan of the manifest, when all that the manifest pins is so here too, and the manifest."""
     manifest = read_manifest(folder)
     try:
         plan = BenchPlan.model_validate({**manifest["plan"], "personas": manifest["persona_folder"]})  # pyright: ignore[reportGeneralTypeIssues]
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{folder}: the manifest does not hold a plan ({error}). Was it edited?") from error
-    pinned = {**plan.judged, **{name: manifest.get(name) for name in ("package", "agents")}}
+    pinned = {**plan.judged, **{name: manifest[name] for name in ("package", "agents", "server") if name in manifest}}
     here = {**plan.judged, "env_card": plan.card.model_dump(mode="json"), "fingerprint": fingerprint(pinned)}
     for name, value in here.items():
         if manifest.get(name) != value:
@@ -67,10 +70,22 @@ def _plan(folder: Path) -> BenchPlan:
                 f"{folder} was made with other cards, another user version or an edited manifest: {name} is {_short(manifest.get(name))}, "
                 f"here it is {_short(value)}. So it cannot be recomputed. Use the package version in its manifest."
             )
-    return plan
+    return plan, manifest
 
 
-def _check(line: str, number: int, plan: BenchPlan, expected: tuple[str, str, int] | None) -> Divergence | None:
+def _replaying(folder: Path, manifest: Mapping[str, object], tape: Path | None) -> ChatSettings:
+    """The way to the tape with the answers of the user's server."""
+    for path in [tape] if tape else [folder / TAPE, Path(str(manifest.get("tape")))]:
+        if path.exists():
+            return ChatSettings(tape=path, tape_mode="replay")
+    raise RunError(
+        f"{tape or folder / TAPE}: there is no tape, so nothing can be recomputed without the server. Put the run's tape there, or name it with --tape."
+    )
+
+
+def _check(
+    line: str, number: int, plan: BenchPlan, user: SentientUser, expected: tuple[str, str, int] | None
+) -> Divergence | None:
     try:
         recorded = Episode.from_json(line)
     except RunError as error:
@@ -80,10 +95,11 @@ def _check(line: str, number: int, plan: BenchPlan, expected: tuple[str, str, in
         return Divergence(
             number, name, 0, f"the plan has {'/'.join(map(str, expected)) if expected else 'no more episodes'} here"
         )
+    session = EmpathySession(user, plan.library.get(recorded.persona), plan.card, recorded.seed)
     try:
-        again = replayed(recorded, plan).to_json()
+        again = replayed(session, recorded).to_json()
     except RlverError as error:
-        return Divergence(number, name, 0, str(error))
+        return Divergence(number, name, len(session.dialogue.turns) + 1 if session.begun else 0, _why(error))
     found = _first_difference(json.loads(line), json.loads(again))
     if found:
         return Divergence(number, name, *found)
@@ -115,15 +131,20 @@ def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Found | 
     return _Found(last, found) if found else None
 
 
-def replayed(recorded: Episode, plan: BenchPlan) -> Episode:
-    """The episode that the recorded utterances give now."""
-    session = EmpathySession(make_user(plan.user), plan.library.get(recorded.persona), plan.card, recorded.seed)
+def replayed(session: EmpathySession, recorded: Episode) -> Episode:
+    """The episode that the recorded utterances give now, in a session of the same scene."""
     session.start()
     for turn in recorded.turns:
         if session.outcome is not None:
             break
         session.reply(turn.utterance)
     return Episode.of(session, recorded.agent)
+
+
+def _why(error: RlverError) -> str:
+    if isinstance(error, NotOnTape):
+        return "the tape holds no answer to this: what was said or felt was changed after it was recorded, or it is not the run's tape"
+    return str(error)
 
 
 def _fields(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:

@@ -1,6 +1,7 @@
 """`rlver-gym bench`: agents against personas, with a table, a run folder and a report."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, cast, get_args
@@ -12,14 +13,32 @@ from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
 from rlver_gym.alarm import watch
+from rlver_gym.benchmark.estimate import estimate
 from rlver_gym.benchmark.folder import MANIFEST, read_episodes
 from rlver_gym.benchmark.plan import MAX_SEEDS, BenchPlan, PlanSplit
 from rlver_gym.benchmark.report import write_report
 from rlver_gym.benchmark.run import Run, begun
-from rlver_gym.benchmark.score import Score, scores
-from rlver_gym.benchmark.suspects import alarm_lines
+from rlver_gym.benchmark.score import Score, failures, plain, scores
+from rlver_gym.benchmark.suspects import alarm_lines, clean
 from rlver_gym.benchmark.table import leaderboard, needs_table
-from rlver_gym.errors import CardError
+from rlver_gym.chat.spending import Spending
+from rlver_gym.cli.servers import (
+    BaseUrl,
+    BudgetOption,
+    Concurrency,
+    Mode,
+    PricesOption,
+    TapeFile,
+    User,
+    UserOption,
+    chat_settings,
+    costs_money,
+    user_options,
+)
+from rlver_gym.emotion import Outcome
+from rlver_gym.errors import STOPPING, CardError, RunError, TapeError
+
+_MOST_REASONS = 5
 
 
 def bench(
@@ -34,7 +53,15 @@ def bench(
     split: Annotated[str | None, typer.Option(help="train, test, demo or all; default: the card's.")] = None,
     persona: Annotated[list[str] | None, typer.Option(help="Only this persona; repeat it for more.")] = None,
     personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
-    user: Annotated[str, typer.Option(help="Who is talked to.")] = "embedded",
+    user: User = "embedded",
+    user_option: UserOption = None,
+    base_url: BaseUrl = None,
+    tape: TapeFile = None,
+    tape_mode: Mode = "auto",
+    concurrency: Concurrency = 64,
+    budget: BudgetOption = None,
+    prices: PricesOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a benchmark that costs money.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -46,9 +73,12 @@ def bench(
     """Let agents talk to personas and compare how those people feel in the end.
 
     Prints the mean final emotion of each agent with its 95 % interval, how many people were content or left, and the paired difference to
-    the best agent. Interrupt it at any moment: the same command goes on where it stopped.
+    the best agent. Interrupt it at any moment: the same command goes on where it stopped, and what a server has answered is on the run's
+    tape and not paid twice.
 
     Example: rlver-gym bench --agent listener --agent openai:gpt-4o --seeds 1
+
+    Example: rlver-gym bench --user openai:gpt-4o --agent adaptive --prices 2.50,10 --budget money=5
     """
     if split not in (None, *get_args(PlanSplit)):
         raise CardError(f"--split {split!r} is not one of: {', '.join(get_args(PlanSplit))}.")
@@ -57,47 +87,93 @@ def bench(
         agents=tuple(agent or SHIPPED_AGENTS),
         seeds=seeds,
         user=user,
+        user_options=user_options(user_option),
         split=cast(PlanSplit | None, split),
         persona_ids=tuple(persona or ()),
         personas=personas,
+        chat=chat_settings(base_url, tape, tape_mode, concurrency, budget, prices),
     )
-    folder = out or Path("runs") / plan.folder_name
+    usual = Path("runs") / plan.folder_name
+    folder = out or usual
     with begun(plan, folder) as under_way:
+        _told(under_way, yes)
         held = _hold(under_way)
+        spent = [spending.line() for spending in under_way.spending]
         episodes = read_episodes(folder)
         report = write_report([folder])
-    ranked, watched = scores(episodes), watch(episodes)
+    ranked, watched, failed = scores(episodes), watch(episodes), failures(episodes)
     if as_json:
-        plain = {
+        found = {
             "run": str(folder),
             "report": str(report),
-            "scores": [score._asdict() for score in ranked],
+            "scores": [plain(score) for score in ranked],
             **watched.plain(),
+            **({"failures": failed} if failed else {}),
+            **({"spent": spent} if spent else {}),
         }
-        typer.echo(json.dumps(plain, default=list))
+        typer.echo(json.dumps(found))
         return
     count = f"{held} dialogues held now, {under_way.already} from before"
     where = {
         "run": f"{folder} ({count}; {MANIFEST} pins versions and hashes)",
         "report": str(report),
         "check it": f"rlver-gym verify {folder}",
+        **({"spent": "; ".join(spent)} if spent else {}),
     }
-    _print(plan, ranked, alarm_lines(watched), where)
+    _print(plan, ranked, [*_failed_lines(failed), *alarm_lines(watched)], where)
+
+
+def _told(under_way: Run, yes: bool) -> None:
+    """What the rest of the run will cost, on standard error; where it costs money, a person at a terminal is asked."""
+    plan, rest = under_way.plan, under_way.rest
+    if not rest or not plan.asks_servers or plan.chat.tape_mode == "replay":
+        return
+    Console(stderr=True).print(
+        Text(f"{len(rest)} dialogues: {estimate(plan, rest)}; what the tape holds is free"), soft_wrap=True
+    )
+    if (
+        any(map(costs_money, plan.servers()))
+        and not yes
+        and sys.stdin.isatty()
+        and not typer.confirm("Go on?", default=True, err=True)
+    ):
+        raise typer.Exit(2)
 
 
 def _hold(under_way: Run) -> int:
-    """Hold the rest of a run under a progress bar on standard error; how many dialogues were held now."""
+    """Hold the rest of a run under a progress bar on standard error; how many dialogues were held now. RunError when a server or budget stops it."""
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
+        TextColumn("{task.fields[spent]}"), console=Console(stderr=True), transient=True,
     )  # fmt: skip
-    held = 0
-    with bar:
-        task = bar.add_task("starting", total=len(under_way.plan.cases()), completed=under_way.already)
-        for episode in under_way.hold_rest():
-            held += 1
-            bar.update(task, advance=1, description=f"{episode.agent} · {episode.persona}"[:48].ljust(48))
+    held = failed = 0
+    total = len(under_way.plan.cases())
+    try:
+        with bar:
+            task = bar.add_task("starting", total=total, completed=under_way.already, spent="")
+            for episode in under_way.hold_rest():
+                held += 1
+                failed += episode.outcome is Outcome.FAILED
+                name = f"{episode.agent} · {episode.persona}"[:48].ljust(48)
+                bar.update(task, advance=1, description=name, spent=_so_far(under_way.spending, failed))
+    except (*STOPPING, TapeError) as error:
+        kept = f"{held + under_way.already} of {total} dialogues are kept: the same command goes on from there."
+        raise RunError(f"{error} {kept}") from error
     return held
+
+
+def _so_far(spending: Sequence[Spending], failed: int) -> str:
+    """Calls, tokens and money of a run, and the dialogues that failed."""
+    return "; ".join([one.line() for one in spending] + ([f"{failed} failed"] if failed else []))
+
+
+def _failed_lines(failed: dict[str, int]) -> list[Text]:
+    """How many dialogues failed, and the most frequent reasons."""
+    if not failed:
+        return []
+    first = [Text(f"{sum(failed.values())} dialogues failed and count in no score:", style="yellow")]
+    shown = [Text(f"{count:12d}  {clean(why)}", style="dim") for why, count in list(failed.items())[:_MOST_REASONS]]
+    return first + shown
 
 
 def _print(plan: BenchPlan, ranked: Sequence[Score], suspects: Sequence[Text], where: dict[str, str]) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from rlver_gym.alarm import watch
 from rlver_gym.benchmark.report import load_runs, write_report
-from rlver_gym.benchmark.score import scores
+from rlver_gym.benchmark.score import plain, scores
 from rlver_gym.benchmark.suspects import alarm_lines
 from rlver_gym.benchmark.table import leaderboard, needs_table
 
@@ -33,12 +33,12 @@ def report(
     ranked, watched = scores(episodes), watch(episodes)
     page = write_report(runs, out)
     if as_json:
-        plain = {
+        found = {
             "report": str(page),
-            "scores": [score._asdict() for score in ranked],
+            "scores": [plain(score) for score in ranked],
             **watched.plain(),
         }
-        typer.echo(json.dumps(plain, default=list))
+        typer.echo(json.dumps(found))
         return
     console = Console()
     console.print(leaderboard(ranked, " and ".join(folder.name for folder in runs)))

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rlver_gym._version import __version__
-from rlver_gym.cli import appraise, bench, calibrate, envs, fidelity, personas, redteam, report, talk, verify
+from rlver_gym.cli import appraise, bench, calibrate, envs, fidelity, personas, redteam, report, talk, tape, verify
 from rlver_gym.errors import RlverError
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("fidelity")(fidelity.fidelity)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(personas.app, name="personas")
 app.add_typer(envs.app, name="envs")
+app.add_typer(tape.app, name="tape")
 
 
 def _version(show: bool) -> None:

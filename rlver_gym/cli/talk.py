@@ -1,5 +1,6 @@
 """`rlver-gym talk`: sit in the supporter's chair."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,7 +8,18 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
+from rlver_gym.agents import asks_server
 from rlver_gym.cards import env_card
+from rlver_gym.cli.servers import (
+    BaseUrl,
+    BudgetOption,
+    Mode,
+    PricesOption,
+    User,
+    UserOption,
+    chat_settings,
+    user_options,
+)
 from rlver_gym.errors import UtteranceError
 from rlver_gym.library import library
 from rlver_gym.render import ENDINGS, colour_bar, felt
@@ -26,6 +38,13 @@ def talk(
     seed: Annotated[int, typer.Option(help="Chooses the persona and how they put things.")] = 0,
     explain: Annotated[bool, typer.Option(help="Show after each turn what they felt and why.")] = True,
     personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
+    user: User = "embedded",
+    user_option: UserOption = None,
+    base_url: BaseUrl = None,
+    tape: Annotated[Path | None, typer.Option(help="A file that keeps what the server answers.")] = None,
+    tape_mode: Mode = "auto",
+    budget: BudgetOption = None,
+    prices: PricesOption = None,
 ) -> None:
     """You are the supporter: somebody has something on their mind, and it shows how your words land.
 
@@ -34,7 +53,9 @@ def talk(
     shelf = library(personas)
     demo = shelf.ids("demo") or shelf.ids()
     who = shelf.get(persona or demo[seed % len(demo)])
-    session = EmpathySession(make_user("embedded"), who, env_card(env), seed)
+    chat = chat_settings(base_url, tape, tape_mode, budget=budget, prices=prices)
+    reached = dict(chat) if asks_server(user) else {}
+    session = EmpathySession(make_user(user, **{**reached, **user_options(user_option)}), who, env_card(env), seed)
     console = Console()
     opening = session.start()
     console.print(_introduction(session))

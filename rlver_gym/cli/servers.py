@@ -1,0 +1,111 @@
+"""The options that say how chat servers are reached, for the commands that talk to an LLM user or let a chat model speak."""
+
+import ipaddress
+import json
+from pathlib import Path
+from typing import Annotated, Any, get_args
+from urllib.parse import urlsplit
+
+import typer
+from pydantic import ValidationError
+
+from rlver_gym.chat.settings import ChatSettings, TapeMode, public_url
+from rlver_gym.errors import CardError
+
+User = Annotated[str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")]
+UserOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="An option of the user, such as samples=3 or calls=1 of openai:MODEL; repeat it for more.",
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(help="Where openai:MODEL is served; default: OPENAI_BASE_URL. The key is read from OPENAI_API_KEY."),
+]
+TapeFile = Annotated[
+    Path | None, typer.Option(help="The file that keeps what servers answer. Default: tape.sqlite in the run folder.")
+]
+Mode = Annotated[
+    str,
+    typer.Option(
+        help="auto: the tape, and the server for the rest. replay: the tape alone. record: ask anew. off: no tape."
+    ),
+]
+Concurrency = Annotated[int, typer.Option(min=1, help="Most requests, and dialogues, under way at once.")]
+BudgetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--budget",
+        metavar="LIMIT",
+        help="Stop cleanly after calls=N, tokens=N or money=N of a server; repeat it for more.",
+    ),
+]
+PricesOption = Annotated[
+    str | None,
+    typer.Option("--prices", metavar="IN,OUT", help="What a million prompt and completion tokens cost, as 0.15,0.60."),
+]
+
+
+def chat_settings(
+    base_url: str | None = None,
+    tape: Path | None = None,
+    tape_mode: str = "auto",
+    concurrency: int = 64,
+    budget: list[str] | None = None,
+    prices: str | None = None,
+) -> ChatSettings:
+    """The settings that the options mean. CardError names what is wrong."""
+    if tape_mode not in get_args(TapeMode):
+        raise CardError(f"--tape-mode {tape_mode!r} is not one of: {', '.join(get_args(TapeMode))}.")
+    asked: dict[str, Any] = {
+        "base_url": base_url,
+        "tape": tape,
+        "tape_mode": tape_mode,
+        "concurrency": concurrency,
+        "budget": dict(_pair(one, "--budget") for one in budget or ()),
+        "prices": dict(zip(("prompt", "completion"), prices.split(","), strict=False)) if prices else None,
+    }
+    try:
+        return ChatSettings.model_validate(asked)
+    except ValidationError as error:
+        raise CardError(
+            "; ".join(_said(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
+        ) from None
+
+
+def user_options(words: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE words as options: numbers, true, false and null by their type, all else as text. CardError for a key, or a word without =."""
+    options = {name: _typed(value) for name, value in (_pair(word, "--user-option") for word in words or ())}
+    if "api_key" in options:
+        raise CardError("--user-option api_key would be written into the run. Set OPENAI_API_KEY instead.")
+    return options
+
+
+def costs_money(settings: ChatSettings) -> bool:
+    """Whether prices are given and the server is not on this machine or in a private network."""
+    host = urlsplit(public_url(settings)).hostname or ""
+    try:
+        near = ipaddress.ip_address(host).is_private
+    except ValueError:
+        near = "." not in host or host.endswith((".local", ".internal"))
+    return settings.prices is not None and not near
+
+
+def _pair(word: str, option: str) -> tuple[str, str]:
+    name, sign, value = word.partition("=")
+    if not name or not sign:
+        raise CardError(f"{option} {word!r} is not NAME=VALUE.")
+    return name.strip(), value.strip()
+
+
+def _typed(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _said(place: str, message: str) -> str:
+    return (f"{place}: " if place else "") + message.removeprefix("Value error, ")

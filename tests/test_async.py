@@ -1,0 +1,317 @@
+"""Users that wait: one dialogue, many at once, and each at its own pace, all with the results of one after the other."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import data_equivalence
+
+from rlver_gym.agents import make_agent
+from rlver_gym.agents.base import Agent
+from rlver_gym.cards import env_card
+from rlver_gym.dialogue import Appraisal, Dialogue, Message
+from rlver_gym.emotion import Outcome
+from rlver_gym.env import EmpathyEnv
+from rlver_gym.errors import DialogueError, ServerUnreachable, UnknownName, UserFailed, UtteranceError
+from rlver_gym.library import library
+from rlver_gym.rollout import arollout, hold, rollout
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser, Scene
+
+CARD = env_card("RLVER-Empathy-v0")
+IDS = library().ids("train")
+WORDS = ["What happened?", "That must hurt.", "", "You managed that well.", "Tell me more about it."]
+
+
+class Patient(EmbeddedUser):
+    """Feels as the embedded user does, after a while. Counts how many dialogues wait at once."""
+
+    def __init__(self, wait_s: float = 0.002) -> None:
+        super().__init__()
+        self.wait_s = wait_s
+        self.waiting = self.most = 0
+
+    async def _wait(self) -> None:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        try:
+            await asyncio.sleep(self.wait_s)
+        finally:
+            self.waiting -= 1
+
+    async def aopen(self, scene: Scene, emotion: int) -> str:
+        await self._wait()
+        return self.open(scene, emotion)
+
+    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        await self._wait()
+        return self.appraise(scene, emotion, dialogue)
+
+    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+        await self._wait()
+        return self.speak(scene, emotion, dialogue, appraisal)
+
+
+class Breaking(Patient):
+    """Raises `error` in the appraisal of one utterance, as often as there are errors."""
+
+    def __init__(self, at: str, *errors: Exception) -> None:
+        super().__init__()
+        self.at, self.errors = at, list(errors)
+
+    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        if dialogue.utterance == self.at and self.errors:
+            raise self.errors.pop(0)
+        return await super().aappraise(scene, emotion, dialogue)
+
+
+def session(user: EmbeddedUser, seed: int = 0) -> EmpathySession:
+    return EmpathySession(user, library().get(IDS[seed % len(IDS)]), CARD, seed)
+
+
+def pairs(user: EmbeddedUser, count: int, agent: str = "listener") -> Iterator[tuple[EmpathySession, Agent]]:
+    return ((session(user, seed), make_agent(agent, library().get(IDS[0]), seed)) for seed in range(count))
+
+
+ONE_BY_ONE = [hold(*pair).snapshot() for pair in pairs(EmbeddedUser(), 12)]
+
+
+def test_a_user_that_waits_gives_the_same_dialogue() -> None:
+    plain, patient = session(EmbeddedUser()), session(Patient())
+    assert plain.start() == patient.start()
+    for words in WORDS:
+        assert plain.reply(words) == patient.reply(words)
+    assert plain.snapshot() == patient.snapshot()
+
+
+def test_reply_works_inside_a_running_event_loop_and_from_threads() -> None:
+    async def notebook() -> str:
+        return session(Patient()).start()
+
+    found = [asyncio.run(notebook())]
+    thread = threading.Thread(target=lambda: found.append(session(Patient()).start()))
+    thread.start()
+    thread.join()
+    assert found == [session(EmbeddedUser()).start()] * 2
+
+
+def test_areply_never_needs_an_event_loop_for_a_user_that_does_not_wait() -> None:
+    one = session(EmbeddedUser())
+    with pytest.raises(StopIteration) as begun:
+        one.astart().send(None)
+    assert begun.value.value == one.dialogue.opening
+
+
+def test_two_replies_at_once_in_one_dialogue_are_refused() -> None:
+    async def both() -> list[object]:
+        one = session(Patient())
+        await one.astart()
+        said = await asyncio.gather(one.areply("What happened?"), one.areply("And then?"), return_exceptions=True)
+        assert len(one.dialogue.turns) == 1
+        return said
+
+    assert sum(isinstance(one, DialogueError) for one in asyncio.run(both())) == 1
+
+
+def test_a_lost_server_leaves_the_dialogue_where_it_was() -> None:
+    one, sound = session(Breaking("And then?", ServerUnreachable("gone"))), session(EmbeddedUser())
+    for each in (one, sound):
+        each.start()
+        each.reply("What happened?")
+    before = one.snapshot()
+    with pytest.raises(ServerUnreachable):
+        one.reply("And then?")
+    assert one.snapshot() == before
+    assert one.reply("And then?") == sound.reply("And then?")
+
+
+def test_a_failed_user_is_no_score() -> None:
+    env = EmpathyEnv(user=Breaking("And then?", UserFailed("no words")))
+    env.reset(seed=0)
+    _, reward, terminated, truncated, info = env.step("And then?")
+    assert (reward, terminated, truncated, info["outcome"], info["valid"]) == (0.0, False, True, "failed", False)
+
+
+def test_astep_and_areset_are_step_and_reset() -> None:
+    async def awaited() -> list[object]:
+        env = EmpathyEnv(user=Patient())
+        return [await env.areset(seed=4), *[await env.astep(words) for words in WORDS]]
+
+    env = EmpathyEnv()
+    assert data_equivalence(asyncio.run(awaited()), [env.reset(seed=4), *[env.step(words) for words in WORDS]])
+
+
+def test_the_spread_of_several_judgements_is_told() -> None:
+    class Unsure(EmbeddedUser):
+        def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+            return super().appraise(scene, emotion, dialogue)._replace(spread=1.5)
+
+    env = EmpathyEnv(user=Unsure())
+    assert "spread" not in env.reset(seed=0)[1]
+    assert env.step("What happened?")[4]["spread"] == 1.5
+    assert "spread" in EmpathyEnv.privileged_info
+
+
+def test_an_option_that_nobody_knows_is_named() -> None:
+    with pytest.raises(UnknownName, match="splitt"):
+        gym.make("RLVER-Empathy-v0", splitt="demo")
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+def test_many_that_wait_give_what_many_give_that_do_not(mode: str) -> None:
+    patient = Patient()
+    ours = gym.make_vec("RLVER-Empathy-v0", num_envs=6, autoreset_mode=mode, user=patient)
+    theirs = gym.make_vec("RLVER-Empathy-v0", num_envs=6, autoreset_mode=mode)
+    assert data_equivalence(ours.reset(seed=3), theirs.reset(seed=3))
+    for step in range(20):
+        said = tuple(WORDS[(step + number) % len(WORDS)] for number in range(6))
+        assert data_equivalence(ours.step(said), theirs.step(said)), step
+    assert patient.most == 6
+
+
+def test_a_vector_step_that_is_stopped_has_moved_nobody() -> None:
+    breaking = gym.make_vec("RLVER-Empathy-v0", num_envs=4, user=Breaking("Now?", ServerUnreachable("gone")))
+    sound = gym.make_vec("RLVER-Empathy-v0", num_envs=4)
+    said = ("What happened?", "That must hurt.", "Now?", "")
+    for env in (breaking, sound):
+        env.reset(seed=0)
+    with pytest.raises(ServerUnreachable):
+        breaking.step(said)
+    for step in range(10):
+        assert data_equivalence(breaking.step(said), sound.step(said)), step
+
+
+def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody() -> None:
+    breaking = gym.make_vec("RLVER-Empathy-v0", num_envs=4, user=Breaking("Now?", ServerUnreachable("gone")))
+    sound = gym.make_vec("RLVER-Empathy-v0", num_envs=4)
+    for env in (breaking, sound):
+        env.reset(seed=np.arange(4).tolist())
+        for _ in range(7):
+            env.step(("Tell me more.", "What happened?", "And then?", "How was that?"))
+    with pytest.raises(ServerUnreachable):
+        breaking.step(("Tell me more.", "What happened?", "Now?", "How was that?"))
+    said = ("Tell me more.", "What happened?", "And then?", "How was that?")
+    for step in range(4):
+        assert data_equivalence(breaking.step(said), sound.step(said)), step
+
+
+def test_rollouts_are_what_one_dialogue_after_the_other_gives() -> None:
+    for user in (EmbeddedUser(), Patient()):
+        assert [one.snapshot() for one in rollout(pairs(user, 12))] == ONE_BY_ONE
+
+
+def test_a_rollout_holds_no_more_at_once_than_it_may() -> None:
+    patient = Patient()
+    assert [one.snapshot() for one in rollout(pairs(patient, 12), concurrency=5)] == ONE_BY_ONE
+    assert patient.most == 5
+
+
+def test_a_slow_dialogue_holds_no_other_up() -> None:
+    class FirstIsSlow(Patient):
+        done = 0
+
+        async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+            if scene.seed == 0:
+                while self.done < 11 * 8:
+                    await asyncio.sleep(0.001)
+            self.done += 1
+            return await super().aappraise(scene, emotion, dialogue)
+
+    assert [one.scene.seed for one in rollout(pairs(FirstIsSlow(), 12), concurrency=2)] == list(range(12))
+
+
+def test_rollouts_work_inside_a_running_event_loop() -> None:
+    async def notebook() -> tuple[list[object], list[object]]:
+        blocking = [one.snapshot() for one in rollout(pairs(Patient(), 12))]
+        return blocking, [one.snapshot() async for one in arollout(pairs(Patient(), 12))]
+
+    assert asyncio.run(notebook()) == (ONE_BY_ONE, ONE_BY_ONE)
+
+
+def test_a_rollout_delivers_what_came_before_an_error() -> None:
+    user = Breaking("Stop.", ServerUnreachable("gone"))
+
+    class Stops:
+        def __init__(self, seed: int) -> None:
+            self.seed = seed
+
+        def reply(self, messages: Sequence[Message]) -> str:
+            return "Stop." if self.seed == 5 and len(messages) > 5 else "Tell me more."
+
+    finished = rollout((session(user, seed), Stops(seed)) for seed in range(12))
+    assert [next(finished).scene.seed for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(ServerUnreachable):
+        next(finished)
+
+
+def test_an_error_in_the_source_of_dialogues_comes_in_its_place() -> None:
+    def source() -> Iterator[tuple[EmpathySession, Agent]]:
+        yield from pairs(Patient(), 3)
+        raise UtteranceError("no more")
+
+    finished = rollout(source())
+    assert [next(finished).scene.seed for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(UtteranceError):
+        next(finished)
+
+
+@pytest.mark.parametrize("raised", [StopIteration(), SystemExit(3), KeyError("lost")])
+def test_whatever_an_agent_raises_ends_the_rollout_and_not_the_event_loop(raised: BaseException) -> None:
+    class Raises:
+        def reply(self, messages: Sequence[Message]) -> str:
+            raise raised
+
+    with pytest.raises((RuntimeError, KeyError)):
+        list(rollout([(session(Patient()), Raises())]))
+    assert len(list(rollout(pairs(Patient(), 2)))) == 2
+
+
+def test_an_abandoned_rollout_stops() -> None:
+    patient = Patient()
+    for _ in rollout(pairs(patient, 1000), concurrency=4):
+        break
+    deadline = threading.Event()
+    for _ in range(1000):
+        if patient.waiting == 0:
+            break
+        deadline.wait(0.01)
+    assert patient.waiting == 0
+
+
+def test_agents_that_block_are_asked_one_at_a_time_and_may_wait_for_the_loop() -> None:
+    """Code of one's own that is not made for threads, and that itself talks to a user that waits."""
+
+    class Blocks:
+        busy = 0
+
+        def reply(self, messages: Sequence[Message]) -> str:
+            Blocks.busy += 1
+            assert Blocks.busy == 1
+            other = session(Patient(0.0))
+            other.start()
+            Blocks.busy -= 1
+            return "Tell me more."
+
+    ended = list(rollout((session(Patient(), seed), Blocks()) for seed in range(6)))
+    assert all(one.outcome is not Outcome.FAILED for one in ended)
+
+
+def test_agents_that_wait_answer_at_once() -> None:
+    class Waits:
+        waiting = most = 0
+
+        def reply(self, messages: Sequence[Message]) -> str:
+            raise AssertionError
+
+        async def areply(self, messages: Sequence[Message]) -> str:
+            Waits.waiting += 1
+            Waits.most = max(Waits.most, Waits.waiting)
+            await asyncio.sleep(0.01)
+            Waits.waiting -= 1
+            return "Tell me more."
+
+    assert len(list(rollout((session(EmbeddedUser(), seed), Waits()) for seed in range(6)))) == 6
+    assert Waits.most == 6

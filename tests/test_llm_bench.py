@@ -1,0 +1,372 @@
+"""Benchmarks with chat models: recorded, replayed, stopped and resumed, verified without a server, and never a secret in a file."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import data_equivalence
+from typer.testing import CliRunner
+
+from rlver_gym.benchmark.estimate import estimate
+from rlver_gym.benchmark.folder import EPISODES, TAPE, read_episodes, read_manifest
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.report import write_report
+from rlver_gym.benchmark.run import begun, run
+from rlver_gym.benchmark.score import failures, plain, scores
+from rlver_gym.benchmark.verify import verify
+from rlver_gym.chat.settings import Budget, ChatSettings, Prices
+from rlver_gym.chat.tape import Tape
+from rlver_gym.cli.root import app
+from rlver_gym.cli.servers import chat_settings, costs_money, user_options
+from rlver_gym.emotion import Outcome
+from rlver_gym.env import EmpathyEnv
+from rlver_gym.errors import BudgetSpent, CardError, RunError, ServerUnreachable, TapeError
+from rlver_gym.library import library
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+
+PEOPLE = library().ids("demo")[:3]
+AGENTS = ("listener", "openai:agent")
+KEY = "sk-planted-7f3a"
+ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
+WORDS = ("What happened then?", "That must hurt.", "You managed that well.", "Tell me more about it.")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ChatServer]:
+    with ChatServer(ANSWERS) as server:
+        yield server
+
+
+def plan(server: ChatServer | None, **changed: Any) -> BenchPlan:
+    url = server.base_url if server else "http://127.0.0.1:9/v1"
+    chat = ChatSettings.model_validate({"base_url": url, "attempts": 1, **changed.pop("chat", {})})
+    return BenchPlan.model_validate(
+        {"agents": AGENTS, "user": "openai:user", "persona_ids": PEOPLE, "seeds": 1, "chat": chat, **changed}
+    )
+
+
+@pytest.fixture(scope="module")
+def recorded(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    assert len(list(run(plan(server), folder))) == len(AGENTS) * len(PEOPLE)
+    return folder
+
+
+@pytest.fixture
+def copied(recorded: Path, tmp_path: Path) -> Path:
+    for name in (EPISODES, "manifest.json"):
+        (tmp_path / name).write_bytes((recorded / name).read_bytes())
+    with sqlite3.connect(recorded / TAPE) as source, sqlite3.connect(tmp_path / TAPE) as target:
+        source.backup(target)
+    source.close()
+    target.close()
+    return tmp_path
+
+
+def replaying(tape: Path) -> dict[str, Any]:
+    return {"tape": tape, "tape_mode": "replay"}
+
+
+def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(recorded: Path, tmp_path: Path) -> None:
+    list(run(plan(None, chat=replaying(recorded / TAPE)), tmp_path))
+    assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
+    assert not (tmp_path / TAPE).exists()
+
+
+def test_dialogues_go_on_at_once_and_come_in_the_order_of_the_plan(recorded: Path, server: ChatServer) -> None:
+    assert [tuple(episode.key) for episode in read_episodes(recorded)] == [tuple(case) for case in plan(None).cases()]
+    assert server.busiest > 2
+    assert sum(len(episode.turns) for episode in read_episodes(recorded)) > 40
+
+
+def test_a_recorded_run_verifies_without_a_server_or_a_key(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert list(verify(recorded)) == [None] * (len(AGENTS) * len(PEOPLE))
+
+
+@pytest.mark.parametrize("field", ["utterance", "change", "thought", "reply"])
+def test_an_edited_turn_is_found_where_it_was_edited(copied: Path, field: str) -> None:
+    path = copied / EPISODES
+    lines = path.read_text(encoding="utf-8").split("\n")
+    record = json.loads(lines[4])
+    record["turns"][2][field] = 9 if field == "change" else "Something else altogether."
+    lines[4] = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = next(result for result in verify(copied) if result)
+    assert (found.line, found.turn) == (5, 3)
+    if field == "utterance":
+        assert "the tape holds no answer to this" in found.what
+
+
+def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
+    """Raise the change in one raw answer on the tape; forged: with the checksum of a new recording."""
+    from rlver_gym.chat.tape import _checksum
+
+    tape = Tape(folder / TAPE)
+    row = next(row for row in tape.rows() if row.answer and '"change"' in row.answer)
+    answer = json.loads(row.answer or "")
+    changed = row._replace(answer=json.dumps(answer | {"change": 9 if answer["change"] != 9 else 8}))
+    tape.close()
+    with sqlite3.connect(folder / TAPE) as db:
+        checksum = _checksum(changed) if forged else row.checksum
+        db.execute("UPDATE answers SET answer = ?, checksum = ? WHERE key = ?", (changed.answer, checksum, row.key))
+    db.close()
+
+
+def test_an_edited_answer_on_the_tape_is_found(copied: Path) -> None:
+    edit_an_appraisal(copied, forged=False)
+    found = next(result for result in verify(copied) if result)
+    assert found.turn >= 1
+    assert "was changed after it was recorded" in found.what
+
+
+def test_an_answer_forged_with_its_checksum_is_found_by_what_follows(copied: Path) -> None:
+    edit_an_appraisal(copied, forged=True)
+    found = next(result for result in verify(copied) if result)
+    assert found.turn >= 1
+    assert "change is recorded as" in found.what or "holds no answer" in found.what
+
+
+def test_a_missing_tape_is_named(copied: Path, recorded: Path) -> None:
+    (copied / TAPE).unlink()
+    with pytest.raises(RunError, match=r"tape\.sqlite: there is no tape.*--tape"):
+        list(verify(copied))
+    assert set(verify(copied, recorded / TAPE)) == {None}
+    with pytest.raises(TapeError, match="there is no tape"):
+        list(run(plan(None, chat={"tape_mode": "replay"}), copied / "other"))
+
+
+def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(
+    recorded: Path, server: ChatServer, tmp_path: Path
+) -> None:
+    before = len(server.requests)
+    for _ in range(2):
+        with pytest.raises(BudgetSpent, match="budget of 30 calls"):
+            list(run(plan(server, chat={"budget": Budget(calls=30)}), tmp_path))
+    assert len(server.requests) == before + 60
+    list(run(plan(server), tmp_path))
+    assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
+    with Tape(recorded / TAPE)._db() as db:
+        assert len(server.requests) - before == db.execute("SELECT count(*) FROM answers").fetchone()[0]
+
+
+def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(recorded: Path, tmp_path: Path) -> None:
+    calls = 0
+
+    def then_dies(body: dict[str, Any]) -> str:
+        nonlocal calls
+        calls += 1
+        return ANSWERS(body)
+
+    with ChatServer(then_dies) as dying:
+        list(run(plan(dying, agents=AGENTS[:1]), tmp_path / "part"))
+        tape = tmp_path / "part" / TAPE
+    with pytest.raises(ServerUnreachable, match=r"nothing answers at http://127\.0\.0\.1"):
+        list(run(plan(None, chat={"tape": tape}), tmp_path / "run"))
+    kept = (tmp_path / "run" / EPISODES).read_bytes()
+    assert kept
+    assert (recorded / EPISODES).read_bytes().startswith(kept)
+
+
+COMMAND = [sys.executable, "-m", "rlver_gym", "bench", "--user", "openai:user", "--seeds", "1"]
+COMMAND += [word for agent in AGENTS for word in ("--agent", agent)]
+COMMAND += [word for persona in PEOPLE for word in ("--persona", persona)]
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(recorded: Path, tmp_path: Path) -> None:
+    with ChatServer(ANSWERS, latency_s=0.05) as slow:
+        env = os.environ | {"OPENAI_BASE_URL": slow.base_url, "OPENAI_API_KEY": KEY}
+        command = [*COMMAND, "--out", str(tmp_path), "--concurrency", "4"]
+        for wanted in (30, 60):
+            process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            deadline = time.monotonic() + 60
+            while len(slow.requests) < wanted:
+                assert time.monotonic() < deadline
+                assert process.poll() is None
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        asked = len(slow.requests)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
+    different = sum(1 for _ in Tape(tmp_path / TAPE).rows())
+    assert different <= asked <= different + 2 * 4
+
+
+def test_no_secret_is_in_any_file_of_a_run(server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    address = server.base_url.replace("http://", f"http://me:{KEY}@")
+    words = ["bench", "--user", "openai:user", "--agent", "openai:agent", "--persona", PEOPLE[0], "--seeds", "1"]
+    words += ["--base-url", address, "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["rlver-gym", *words])
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 0, told.output
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {EPISODES, "manifest.json", "report.html", TAPE} <= set(written)
+    assert b"http://127.0.0.1" in written["manifest.json"]
+    assert KEY not in told.output
+    assert not [name for name, content in written.items() if KEY.encode() in content]
+    with pytest.raises(CardError, match="OPENAI_API_KEY"):
+        user_options([f"api_key={KEY}"])
+    with pytest.raises(ValueError, match="OPENAI_API_KEY"):
+        plan(server, user_options={"api_key": KEY})
+
+
+def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(server: ChatServer) -> None:
+    usual = plan(server).fingerprint
+    assert plan(server, chat={"tape": Path("x"), "timeout_s": 3.0, "concurrency": 2}).fingerprint == usual
+    assert plan(server, user_options={"timeout_s": 3.0}).fingerprint == usual
+    others = {plan(server, user_options={"samples": 3}).fingerprint, plan(None).fingerprint}
+    assert len(others | {usual}) == 3
+    assert plan(server, user_options={"samples": 3}).pinned["plan"]["user_options"] == {"samples": 3}
+    assert "user_options" not in plan(server).pinned["plan"]
+
+
+@pytest.fixture
+def half_mute() -> Iterator[ChatServer]:
+    """A server that answers nonsense about the second person."""
+    name = library().get(PEOPLE[1]).person.name
+    with ChatServer(lambda body: "?" if name in body["messages"][0]["content"] else ANSWERS(body)) as server:
+        yield server
+
+
+def test_failed_dialogues_count_apart_with_their_reasons(half_mute: ChatServer, tmp_path: Path) -> None:
+    people = {library().get(persona).person.name for persona in PEOPLE}
+    episodes = list(run(plan(half_mute, agents=("listener",)), tmp_path))
+    failed = [episode for episode in episodes if episode.outcome is Outcome.FAILED]
+    assert 0 < len(failed) < len(episodes) or len(people) == 1
+    (score,) = scores(episodes)
+    assert (score.failed, score.episodes) == (len(failed), len(episodes))
+    assert score.final.mean == sum(one.final for one in episodes if one not in failed) / (len(episodes) - len(failed))
+    assert sum(failures(episodes).values()) == len(failed)
+    assert all("no usable answer" in why for why in failures(episodes))
+    assert set(verify(tmp_path)) == {None}
+    again = tmp_path / "again"
+    list(run(plan(None, agents=("listener",), chat=replaying(tmp_path / TAPE)), again))
+    assert (again / EPISODES).read_bytes() == (tmp_path / EPISODES).read_bytes()
+
+
+def test_an_agent_whose_dialogues_all_failed_has_no_score_and_breaks_no_report(tmp_path: Path) -> None:
+    with ChatServer("?") as mute:
+        episodes = list(run(plan(mute, agents=("listener",)), tmp_path))
+    (score,) = scores(episodes)
+    assert score.failed == len(episodes)
+    assert json.loads(json.dumps(plain(score), allow_nan=False))["final"] == [None, None, None]
+    assert "nan" not in write_report([tmp_path]).read_text(encoding="utf-8").split("<script")[0]
+    told = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert told.exit_code == 0, told.output
+
+
+def test_the_estimate_counts_every_call() -> None:
+    one = plan(None, chat={"prices": Prices(prompt=1.0, completion=2.0)})
+    told = estimate(one, one.cases())
+    turns, dialogues = one.card.turns, len(one.cases())
+    assert told.calls == dialogues * turns * 2 + len(PEOPLE) * turns
+    assert told.money == pytest.approx((told.prompt_tokens + 2 * told.completion_tokens) / 1e6)
+    more = one.model_copy(update={"user_options": {"samples": 3}})
+    assert estimate(more, one.cases()).calls == dialogues * turns * 4 + len(PEOPLE) * turns
+    single = one.model_copy(update={"user_options": {"calls": 1}})
+    assert estimate(single, one.cases()).calls == dialogues * turns + len(PEOPLE) * turns
+    assert estimate(one, []).calls == 0
+
+
+def test_a_run_asks_for_no_more_than_the_estimate(recorded: Path, server: ChatServer) -> None:
+    assert sum(1 for _ in Tape(recorded / TAPE).rows()) <= estimate(plan(server), plan(server).cases()).calls
+
+
+@pytest.mark.parametrize(
+    ("url", "prices", "asks"),
+    [
+        ("https://api.example.com/v1", "1,2", True), ("https://api.example.com/v1", None, False), ("http://127.0.0.1:8000/v1", "1,2", False),
+        ("http://192.168.1.5/v1", "1,2", False), ("http://gpu/v1", "1,2", False), ("http://8.8.8.8/v1", "1,2", True),
+    ],
+)  # fmt: skip
+def test_only_a_public_server_with_prices_costs_money(url: str, prices: str | None, asks: bool) -> None:
+    assert costs_money(chat_settings(url, prices=prices)) is asks
+
+
+def test_options_of_the_user_are_read_by_their_type() -> None:
+    words = ["samples=3", "temperature=0.5", "structured=false", "speak_model=a=b", "language=null"]
+    expected = {"samples": 3, "temperature": 0.5, "structured": False, "speak_model": "a=b", "language": None}
+    assert user_options(words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--user-option", "samples"], "NAME=VALUE"), (["--user-option", "sampels=3"], "samples"), (["--budget", "euros=3"], "budget.euros"),
+        (["--budget", "money=3"], "prices"), (["--prices", "1"], "prices.completion"), (["--base-url", "localhost"], "http://"),
+        (["--tape-mode", "rewind"], "replay"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_named(words: list[str], says: str, tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["bench", "--user", "openai:m", *words, "--out", str(tmp_path / "run")])
+    assert says in str(told.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def test_talk_speaks_with_an_llm_user(server: ChatServer) -> None:
+    words = ["talk", "--user", "openai:m", "--base-url", server.base_url, "--persona", PEOPLE[0]]
+    told = CliRunner().invoke(app, words, input="What happened then?\n")
+    assert told.exit_code == 0, told.output
+    assert "You leave." in told.output
+
+
+def test_many_dialogues_with_a_server_are_what_single_ones_are(server: ChatServer) -> None:
+    options = {"user": "openai:m", "base_url": server.base_url}
+    many = gym.make_vec("RLVER-Empathy-v0", num_envs=4, **options)
+    single = [EmpathyEnv(**options) for _ in range(4)]
+    texts, _ = many.reset(seed=5)
+    assert list(texts) == [env.reset(seed=5 + number)[0] for number, env in enumerate(single)]
+    for turn in range(3):
+        said = tuple(WORDS[(turn + number) % 4] for number in range(4))
+        texts, rewards, *_ = many.step(said)
+        alone = [env.step(words) for env, words in zip(single, said, strict=True)]
+        assert (list(texts), rewards.tolist()) == ([one[0] for one in alone], [one[1] for one in alone])
+
+
+def test_a_spec_with_a_served_user_survives_json_and_holds_no_key(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    env = gym.make("RLVER-Empathy-v0", user="openai:m", base_url=server.base_url, samples=2)
+    assert env.spec
+    text = env.spec.to_json()
+    assert KEY not in text
+    again = gym.make(EnvSpec.from_json(text))
+    assert data_equivalence(env.reset(seed=1), again.reset(seed=1))
+    assert data_equivalence(env.step(WORDS[0]), again.step(WORDS[0]))
+    assert env.step(WORDS[1])[4]["spread"] == 0.0
+
+
+def test_an_unreachable_server_is_one_clear_error_and_the_dialogue_stays() -> None:
+    env = EmpathyEnv(user="openai:m", base_url="http://127.0.0.1:9/v1", timeout_s=5.0)
+    env.reset(seed=0)
+    with pytest.raises(ServerUnreachable) as error:
+        env.step("What happened?")
+    for part in ("http://127.0.0.1:9/v1", "base_url", 'user="embedded"'):
+        assert part in str(error.value)
+    assert env.session.dialogue.turns == ()
+    assert env.session.outcome is None
+
+
+def test_what_was_spent_is_counted_for_the_run(server: ChatServer, tmp_path: Path) -> None:
+    with begun(plan(server, agents=("listener",)), tmp_path) as under_way:
+        assert len(list(under_way.hold_rest())) == len(PEOPLE)
+        (spending,) = under_way.spending
+    assert spending.spent.calls == sum(1 for _ in Tape(tmp_path / TAPE).rows())
+    assert read_manifest(tmp_path)["server"] == server.base_url
