@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from sys import intern
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _WHOLE = {
@@ -38,11 +39,11 @@ _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
 def stem(word: str) -> str:
     """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") == stem("promise")`."""
     if len(word) <= 3:
-        return word
+        return intern(word)
     stemmed = _without_ending(word.replace("isation", "ization"))
     if len(stemmed) > 4 and stemmed[-1] == "e":
         stemmed = stemmed[:-1]
-    return stemmed[:-1] + "z" if len(stemmed) > 4 and stemmed.endswith("is") else stemmed
+    return intern(stemmed[:-1] + "z" if len(stemmed) > 4 and stemmed.endswith("is") else stemmed)
 
 
 def _without_ending(word: str) -> str:
@@ -78,7 +79,10 @@ def _written_out(word: str) -> tuple[str, ...]:
 @lru_cache(maxsize=8_192)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
-    found = _WORD.findall(text.lower().replace("’", "'").replace("‘", "'"))
+    plain = text.lower().replace("’", "'").replace("‘", "'")
+    found = _WORD.findall(plain)
+    if "'" not in plain and "cannot" not in plain:
+        return tuple(found)
     return tuple(
         part for word in found for part in (_written_out(word) if "'" in word or word == "cannot" else (word,))
     )
@@ -97,10 +101,7 @@ def content(text: str) -> frozenset[str]:
 
 def content_of(spoken: tuple[str, ...]) -> frozenset[str]:
     """The same of words."""
-    return frozenset(map(_content_stem, spoken)) - _NOTHING
-
-
-_NOTHING = frozenset({""})
+    return frozenset(filter(None, map(_content_stem, spoken)))
 
 
 @lru_cache(maxsize=50_000)

@@ -1,9 +1,10 @@
 """Touch: how much of an utterance reaches this person, sentence by sentence. What is copied, said before or about somebody else does not."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rlver_gym.dialogue import Dialogue
-from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, fourgrams, said_so_far
+from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, content_so_far, fourgrams
 from rlver_gym.users.embedded.quoting import torn
 from rlver_gym.users.embedded.world import World
 
@@ -41,12 +42,16 @@ class Gates(NamedTuple):
 
 def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> Gates:
     """Compare an utterance with everything said before, and with the person's world."""
-    known, theirs = said_so_far(dialogue.user_lines)
+    lines = dialogue.user_lines
+    theirs = content_so_far(lines)
+    known = frozenset().union(*_sharing(heard, map(fourgrams, lines)))
+    alike = [before for before in earlier if not heard.fourgrams.isdisjoint(before.fourgrams)]
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
-    common = (heard.content & world.story) | (heard.content & theirs)
-    spoken_of = world.weight(heard.content)
-    share = world.weight(common) / spoken_of if spoken_of else 0.0
+    alien = heard.content - theirs - world.story
+    common = world.weight(heard.content - alien)
+    spoken_of = common + world.weight(alien)
+    share = common / spoken_of if spoken_of else 0.0
     belonging = _ramp(share, w["belonging"])
     parroted = frozenset(
         number
@@ -56,9 +61,9 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     broken = frozenset(
         number
         for number, share in enumerate(copied)
-        if share > 0 and torn(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
+        if share > 0 and torn(heard.sentences[number].text, lines, w["torn"]["words"])
     )
-    strangeness = [world.strangeness(sentence.content, theirs, w["strange"]["own"]) for sentence in heard.sentences]
+    strangeness = [world.strangeness(sentence.content, alien, w["strange"]["own"]) for sentence in heard.sentences]
     copies = parroted | broken
     meant_for_them = (
         heard.content
@@ -77,13 +82,13 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
         meant=tuple(min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(reaches))),
         elsewhere=(1 - _ramp(share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
-        novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
+        novelty=1 - _ramp(_repeated(heard, alike, dialogue), w["reuse"]),
         quoted=quoted,
-        stale=_stale(heard, earlier),
+        stale=_stale(heard, earlier, alike),
         torn=broken,
         parroted=parroted,
         at_home=tuple(1 - _ramp(odd, w["at_home"]) for odd in strangeness),
-        attention=1 - _ramp(world.strangeness(meant_for_them, theirs, w["attention"]["own"]), w["attention"]),
+        attention=1 - _ramp(world.strangeness(meant_for_them, alien, w["attention"]["own"]), w["attention"]),
         belief=belief,
         strangers=frozenset().union(*(sentence.names for sentence in heard.sentences))
         - world.names
@@ -92,16 +97,20 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     )
 
 
+def _sharing(heard: Heard, grams: Iterable[frozenset[int]]) -> Iterator[frozenset[int]]:
+    """Those that have any 4-gram in common with the utterance: no other can matter."""
+    return (some for some in grams if not some.isdisjoint(heard.fourgrams))
+
+
 def _copied(heard: Heard, known: frozenset[int]) -> list[float]:
     """Of each sentence, the share of its 4-grams that the person said."""
-    if heard.fourgrams.isdisjoint(known):
+    if not known:
         return [0.0] * len(heard.sentences)
     return [_share(fourgrams(sentence.text), known) for sentence in heard.sentences]
 
 
-def _stale(heard: Heard, earlier: tuple[Remembered, ...]) -> frozenset[int]:
+def _stale(heard: Heard, earlier: tuple[Remembered, ...], alike: Sequence[Remembered]) -> frozenset[int]:
     """Numbers of the sentences said before."""
-    alike = tuple(before for before in earlier if not heard.fourgrams.isdisjoint(before.fourgrams))
     return frozenset(
         number
         for number, sentence in enumerate(heard.sentences)
@@ -109,7 +118,7 @@ def _stale(heard: Heard, earlier: tuple[Remembered, ...]) -> frozenset[int]:
     )
 
 
-def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bool:
+def _said_before(sentence: HeardSentence, earlier: Sequence[Remembered]) -> bool:
     if len(sentence.stems) < 6:
         return any(sentence.text.casefold() in before.sentences for before in earlier)
     return any(_share(fourgrams(sentence.text), before.fourgrams) >= 0.6 for before in earlier)
@@ -151,10 +160,10 @@ def _reaches(
     return found
 
 
-def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:
+def _repeated(heard: Heard, alike: list[Remembered], dialogue: Dialogue) -> float:
     if dialogue.utterance in dialogue.earlier_utterances:
         return 1.0
-    said_before = max((_share(heard.fourgrams, before.fourgrams) for before in earlier), default=0.0)
+    said_before = max((_share(heard.fourgrams, before.fourgrams) for before in alike), default=0.0)
     return max(said_before, 1 - heard.variety)
 
 

@@ -11,7 +11,7 @@ from rlver_gym.words import FUNCTION_WORDS, content, content_of, sentences, stem
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
-_NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
+_NAME = re.compile(r"[A-Z](?<=[a-z,;:] [A-Z])[a-z]{2,}\b")
 _MARK = re.compile(r"\d[.)]|\n[ \t]*[-*•–#]")
 _PAUSE = re.compile(r"[,;:–—()-]")
 _OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
@@ -200,6 +200,7 @@ def _function_words(spoken: tuple[str, ...]) -> int:
     return sum(map(FUNCTION_WORDS.__contains__, spoken))
 
 
+@lru_cache(maxsize=4_096)
 def fourgrams(text: str) -> frozenset[int]:
     """The word 4-grams of a text, pronouns folded, as hashes: only equality within one process is asked of them, and integers cost the garbage collector nothing."""
     return _fourgrams_of(words(text))
@@ -211,12 +212,9 @@ def _fourgrams_of(spoken: tuple[str, ...]) -> frozenset[int]:
 
 
 @lru_cache(maxsize=256)
-def said_so_far(lines: tuple[str, ...]) -> tuple[frozenset[int], frozenset[str]]:
-    """The folded 4-grams and the content of some lines together. Cached, and built on those of all lines but the last."""
-    if not lines:
-        return frozenset(), frozenset()
-    before, about = said_so_far(lines[:-1])
-    return before | fourgrams(lines[-1]), about | content(lines[-1])
+def content_so_far(lines: tuple[str, ...]) -> frozenset[str]:
+    """The content of some lines together. Cached, and built on that of all lines but the last."""
+    return content_so_far(lines[:-1]) | content(lines[-1]) if lines else frozenset()
 
 
 @lru_cache(maxsize=8_192)
