@@ -1,6 +1,7 @@
 """Text into words and stems. Frozen on purpose: a score must not move because a library's stemmer did. Knows no user."""
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from sys import intern
 
@@ -35,9 +36,36 @@ _ENDINGS = (
 _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
 
 
-@lru_cache(maxsize=50_000)
+class _Known(dict[str, str]):
+    """What a function makes of words, each worked out once. Looking up costs less than `lru_cache`, which keeps a queue."""
+
+    def __init__(self, of: Callable[[str], str]) -> None:
+        """Nothing known yet."""
+        super().__init__()
+        self._of = of
+
+    def __missing__(self, word: str) -> str:
+        """Work it out, and forget the others when they are too many."""
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        found = self[word] = self._of(word)
+        return found
+
+
+_MOST_WORDS = 50_000
+
+
 def stem(word: str) -> str:
     """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") == stem("promise")`."""
+    return _STEMS[word]
+
+
+def stems_of(spoken: tuple[str, ...]) -> tuple[str, ...]:
+    """The stems of words, in order."""
+    return tuple(map(_STEMS.__getitem__, spoken))
+
+
+def _stem(word: str) -> str:
     if len(word) <= 3:
         return intern(word)
     stemmed = _without_ending(word.replace("isation", "ization"))
@@ -76,7 +104,7 @@ def _written_out(word: str) -> tuple[str, ...]:
     return (front, _ENDS[end]) if end in _ENDS else (front, end)
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=512)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
     plain = text.lower().replace("’", "'").replace("‘", "'")
@@ -90,10 +118,10 @@ def words(text: str) -> tuple[str, ...]:
 
 def stems(text: str) -> tuple[str, ...]:
     """The stems of a text's words, in order."""
-    return tuple(map(stem, words(text)))
+    return stems_of(words(text))
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def content(text: str) -> frozenset[str]:
     """The stems that say what a text is about: everything but function words, single letters and numbers."""
     return content_of(words(text))
@@ -101,12 +129,14 @@ def content(text: str) -> frozenset[str]:
 
 def content_of(spoken: tuple[str, ...]) -> frozenset[str]:
     """The same of words."""
-    return frozenset(filter(None, map(_content_stem, spoken)))
+    return frozenset(filter(None, map(_CONTENT.__getitem__, spoken)))
 
 
-@lru_cache(maxsize=50_000)
 def _content_stem(word: str) -> str:
     return "" if word in FUNCTION_WORDS or len(word) <= 2 else stem(word)
+
+
+_STEMS, _CONTENT = _Known(_stem), _Known(_content_stem)
 
 
 @lru_cache(maxsize=8_192)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.lexicon import lexicon
-from rlver_gym.words import FUNCTION_WORDS, content, content_of, sentences, stem, words
+from rlver_gym.words import FUNCTION_WORDS, content, content_of, sentences, stems, stems_of, words
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
@@ -96,7 +96,7 @@ class Remembered(NamedTuple):
     """Its sentences, case-folded."""
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def remember(text: str, language: str = "en") -> Remembered:
     """What stays of an utterance. Cached, because every turn looks back at all earlier ones."""
     heard = hear(text, language)
@@ -130,17 +130,16 @@ def hear(text: str, language: str = "en") -> Heard:
 
 def done_by(heard: Heard, without: frozenset[int] = frozenset()) -> dict[str, Done]:
     """How surely an utterance does each act, some sentences left out: any of the others may do it."""
-    found: dict[str, Done] = {}
+    found: dict[str, tuple[float, float, str]] = {}
     for number, one in enumerate(heard.sentences):
         if number not in without:
-            for act, share in one.sure.items():
-                before = found.get(act)
-                if before is None:
-                    found[act] = Done(share, share, one.text)
+            for act, sure in one.sure.items():
+                if act in found:
+                    share, most, text = found[act]
+                    found[act] = 1 - (1 - share) * (1 - sure), max(sure, most), one.text if sure > most else text
                 else:
-                    text = one.text if share > before.most else before.text
-                    found[act] = Done(1 - (1 - before.share) * (1 - share), max(share, before.most), text)
-    return found
+                    found[act] = sure, sure, one.text
+    return {act: Done(*how) for act, how in found.items()}
 
 
 def _list_items(text: str) -> int:
@@ -153,7 +152,7 @@ def _list_items(text: str) -> int:
 def _sentence(text: str, language: str) -> _Sentence:
     """Cached, because whoever says a sentence once says it again, to others."""
     spoken = words(text)
-    stems = tuple(map(stem, spoken))
+    stems = stems_of(spoken)
     phrases = lexicon(language).acts(stems)
     ending = "?" if text.rstrip("\"'”’) ").endswith("?") else "."
     if ending == "?":
@@ -166,7 +165,7 @@ def _sentence(text: str, language: str) -> _Sentence:
         stems=stems,
         content=content_of(spoken),
         phrases=tuple(phrases.items()),
-        names=frozenset(name.lower() for name in _NAME.findall(text)),
+        names=frozenset(map(str.lower, _NAME.findall(text))),
         fluent=bool(spoken) and _is_fluent(text, spoken),
         evidence=ear(language).evidence(stems, ending),
     )
@@ -200,7 +199,7 @@ def _function_words(spoken: tuple[str, ...]) -> int:
     return sum(map(FUNCTION_WORDS.__contains__, spoken))
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=2_048)
 def fourgrams(text: str) -> frozenset[int]:
     """The word 4-grams of a text, pronouns folded, as hashes: only equality within one process is asked of them, and integers cost the garbage collector nothing."""
     return _fourgrams_of(words(text))
@@ -217,7 +216,7 @@ def content_so_far(lines: tuple[str, ...]) -> frozenset[str]:
     return content_so_far(lines[:-1]) | content(lines[-1]) if lines else frozenset()
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def folded_text(line: str) -> str:
     """The stems of a line as one text, with spaces around."""
-    return f" {' '.join(map(stem, words(line)))} "
+    return f" {' '.join(stems(line))} "

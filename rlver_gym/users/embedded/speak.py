@@ -7,6 +7,7 @@ from rlver_gym.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.emotion import Band, Outcome
 from rlver_gym.persona import Disclosure
 from rlver_gym.users.base import Scene
+from rlver_gym.users.embedded.hear import hear
 from rlver_gym.words import content, sentences
 
 _REACTION_TO = {
@@ -121,7 +122,7 @@ def _next_disclosure(
         item for item in scene.persona.situation.disclosures if item.depth <= depth and not _was_told(item, said)
     ]
     if open_to and "?" in (dialogue.utterance or ""):
-        asked = content(dialogue.utterance or "")
+        asked = hear(dialogue.utterance or "").content
         about = [len(asked & content(f"{item.high} {item.normal} {item.low}")) for item in open_to]
         if max(about) >= 2:
             return open_to[about.index(max(about))]

@@ -118,7 +118,7 @@ def touches(index: AnchorIndex, text: str, language: str) -> tuple[Touch, ...]:
     return index.touched(tuple(sentence.stems for sentence in hear(text, language).sentences))
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def touched_keys(index: AnchorIndex, text: str, language: str) -> frozenset[str]:
     """Their keys; kept longer, because every turn looks back at all earlier ones."""
     return frozenset(touch.key for touch in touches(index, text, language))
