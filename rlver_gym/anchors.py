@@ -80,12 +80,15 @@ class AnchorIndex:
         """The word groups hit of each anchor, the anchors in the order in which they come up."""
         found: list[tuple[int, _Phrase]] = []
         if not self._words.keys().isdisjoint(stems_):
-            found += [(at, phrase) for at, word in enumerate(stems_) for phrase in self._words.get(word, ())]
+            found += [
+                (at, phrase) for at, word in enumerate(stems_) if word in self._words for phrase in self._words[word]
+            ]
         if not self._pairs.keys().isdisjoint(pairwise(stems_)):
             found += [
                 (first + phrase.offset, phrase)
                 for first, pair in enumerate(pairwise(stems_))
-                for phrase in self._pairs.get(pair, ())
+                if pair in self._pairs
+                for phrase in self._pairs[pair]
                 if stems_[first : first + len(phrase.stems)] == phrase.stems
             ]
         hits: dict[int, set[int]] = {}

@@ -1,7 +1,6 @@
 """Text into words and stems. Frozen on purpose: a score must not move because a library's stemmer did. Knows no user."""
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from sys import intern
 
@@ -36,36 +35,9 @@ _ENDINGS = (
 _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
 
 
-class _Known(dict[str, str]):
-    """What a function makes of words, each worked out once. Looking up costs less than `lru_cache`, which keeps a queue."""
-
-    def __init__(self, of: Callable[[str], str]) -> None:
-        """Nothing known yet."""
-        super().__init__()
-        self._of = of
-
-    def __missing__(self, word: str) -> str:
-        """Work it out, and forget the others when they are too many."""
-        if len(self) >= _MOST_WORDS:
-            self.clear()
-        found = self[word] = self._of(word)
-        return found
-
-
-_MOST_WORDS = 50_000
-
-
+@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") == stem("promise")`."""
-    return _STEMS[word]
-
-
-def stems_of(spoken: tuple[str, ...]) -> tuple[str, ...]:
-    """The stems of words, in order."""
-    return tuple(map(_STEMS.__getitem__, spoken))
-
-
-def _stem(word: str) -> str:
     if len(word) <= 3:
         return intern(word)
     stemmed = _without_ending(word.replace("isation", "ization"))
@@ -104,7 +76,7 @@ def _written_out(word: str) -> tuple[str, ...]:
     return (front, _ENDS[end]) if end in _ENDS else (front, end)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
     plain = text.lower().replace("’", "'").replace("‘", "'")
@@ -118,25 +90,19 @@ def words(text: str) -> tuple[str, ...]:
 
 def stems(text: str) -> tuple[str, ...]:
     """The stems of a text's words, in order."""
-    return stems_of(words(text))
+    return tuple(map(stem, words(text)))
 
 
 @lru_cache(maxsize=2_048)
 def content(text: str) -> frozenset[str]:
     """The stems that say what a text is about: everything but function words, single letters and numbers."""
-    return content_of(words(text))
+    return frozenset(filter(None, map(content_stem, words(text))))
 
 
-def content_of(spoken: tuple[str, ...]) -> frozenset[str]:
-    """The same of words."""
-    return frozenset(filter(None, map(_CONTENT.__getitem__, spoken)))
-
-
-def _content_stem(word: str) -> str:
+@lru_cache(maxsize=50_000)
+def content_stem(word: str) -> str:
+    """The stem of a word that says what a text is about; empty for others."""
     return "" if word in FUNCTION_WORDS or len(word) <= 2 else stem(word)
-
-
-_STEMS, _CONTENT = _Known(_stem), _Known(_content_stem)
 
 
 @lru_cache(maxsize=8_192)

@@ -46,7 +46,9 @@ class Ear:
                 for feature in found.split(", "):
                     key = tuple(map(intern, feature.split(" "))) if " " in feature else intern(feature)
                     self._weights[key] = self._weights.get(key, 0) + (int(weight) << _LANE * lane)
-        same = {weight: weight for weight in self._weights.values()}  # equal ones once: they fit into a processor's cache
+        same = {
+            weight: weight for weight in self._weights.values()
+        }  # equal ones once: they fit into a processor's cache
         self._weights = {feature: same[weight] for feature, weight in self._weights.items()}
 
     def evidence(self, stems: Sequence[str], ending: str) -> int:

@@ -1,11 +1,12 @@
 """Touch: how much of an utterance reaches this person, sentence by sentence. What is copied, said before or about somebody else does not."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rlver_gym.dialogue import Dialogue
-from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, content_so_far, fourgrams
+from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered
 from rlver_gym.users.embedded.quoting import torn
+from rlver_gym.users.embedded.said import fourgrams, line
 from rlver_gym.users.embedded.world import World
 
 
@@ -42,9 +43,9 @@ class Gates(NamedTuple):
 
 def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> Gates:
     """Compare an utterance with everything said before, and with the person's world."""
-    lines = dialogue.user_lines
-    theirs = content_so_far(lines)
-    known = frozenset().union(*_sharing(heard, map(fourgrams, lines)))
+    lines = [line(text) for text in dialogue.user_lines]
+    theirs = frozenset().union(*[one.content for one in lines])
+    known = frozenset().union(*[one.fourgrams for one in lines if not heard.fourgrams.isdisjoint(one.fourgrams)])
     alike = [before for before in earlier if not heard.fourgrams.isdisjoint(before.fourgrams)]
     copied = _copied(heard, known)
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
@@ -61,7 +62,7 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     broken = frozenset(
         number
         for number, share in enumerate(copied)
-        if share > 0 and torn(heard.sentences[number].text, lines, w["torn"]["words"])
+        if share > 0 and torn(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
     )
     strangeness = [world.strangeness(sentence.content, alien, w["strange"]["own"]) for sentence in heard.sentences]
     copies = parroted | broken
@@ -95,11 +96,6 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
         - world.vocabulary
         - theirs,
     )
-
-
-def _sharing(heard: Heard, grams: Iterable[frozenset[int]]) -> Iterator[frozenset[int]]:
-    """Those that have any 4-gram in common with the utterance: no other can matter."""
-    return (some for some in grams if not some.isdisjoint(heard.fourgrams))
 
 
 def _copied(heard: Heard, known: frozenset[int]) -> list[float]:
