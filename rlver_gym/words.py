@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from itertools import chain
 from sys import intern
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
@@ -83,9 +84,8 @@ def words(text: str) -> tuple[str, ...]:
     found = _WORD.findall(plain)
     if "'" not in plain and "cannot" not in plain:
         return tuple(found)
-    return tuple(
-        part for word in found for part in (_written_out(word) if "'" in word or word == "cannot" else (word,))
-    )
+    parts = [_written_out(word) if "'" in word or word == "cannot" else (word,) for word in found]
+    return tuple(chain.from_iterable(parts))
 
 
 def stems(text: str) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def content_stem(word: str) -> str:
     return "" if word in FUNCTION_WORDS or len(word) <= 2 else stem(word)
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, split at . ! ? … and line ends, blanks left out."""
     return tuple(part for part in (found.strip() for found in _SENTENCE.findall(text)) if part)

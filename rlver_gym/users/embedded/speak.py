@@ -95,9 +95,10 @@ def _said(dialogue: Dialogue) -> frozenset[str]:
     return frozenset().union(*map(_folded, dialogue.user_lines))
 
 
-@lru_cache(maxsize=8_192)
-def _folded(line: str) -> frozenset[str]:
-    return frozenset(sentence.casefold() for sentence in sentences(line))
+@lru_cache(maxsize=2_048)
+def _folded(*lines: str) -> frozenset[str]:
+    """The sentences of some lines, case-folded."""
+    return frozenset(sentence.casefold() for line in lines for sentence in sentences(line))
 
 
 def _joined(parts: list[str | None], said: frozenset[str]) -> str:
@@ -130,11 +131,7 @@ def _next_disclosure(
 
 
 def _was_told(item: Disclosure, said: frozenset[str]) -> bool:
-    return not (
-        said.isdisjoint(_folded(item.high))
-        and said.isdisjoint(_folded(item.normal))
-        and said.isdisjoint(_folded(item.low))
-    )
+    return not said.isdisjoint(_folded(item.high, item.normal, item.low))
 
 
 def _depth(emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> int:
