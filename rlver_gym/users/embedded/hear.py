@@ -168,9 +168,10 @@ def _with_the_ear(parts: list[_Sentence], language: str) -> tuple[HeardSentence,
     for one in parts:
         sure = next(found, {}) if one.fluent else {}
         acts = dict(one.phrases)
-        clear = {act: "" for act, share in sure.items() if share >= _CLEAR and act not in acts}
-        sure.update((act, max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0) for act in acts)
-        acts.update(clear)
+        clear = [act for act, share in sure.items() if share >= _CLEAR and act not in acts]
+        for act in acts:
+            sure[act] = max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0
+        acts.update(dict.fromkeys(clear, ""))
         heard.append(HeardSentence(one.text, one.said.stems, one.said.content, acts, one.names, one.fluent, sure))
     return tuple(heard)
 
