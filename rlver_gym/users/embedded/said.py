@@ -24,7 +24,7 @@ class _Word(NamedTuple):
 
 
 class _Vocabulary(dict[str, _Word]):
-    """Words met so far. A plain look-up, because it costs a third of one in `lru_cache`, which keeps a queue."""
+    """Words met so far. A plain look-up, because it costs two thirds of one in `lru_cache`, which keeps a queue."""
 
     def __missing__(self, word: str) -> _Word:
         """Work it out; forget the others when they are too many."""
