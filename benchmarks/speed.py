@@ -46,18 +46,19 @@ class Parrot(gym.Env[str, str]):
 
 
 def utterances(count: int) -> list[str]:
-    """Distinct utterances of sixty words: sentences that good supporters of the train personas might say."""
+    """Utterances of sixty words: what good supporters might say, but one word in six is another's, so that hardly a sentence is ever said twice."""
     shelf, rng = library(), random.Random(0)
     said = [
-        anchor.text
-        for persona_id in shelf.ids("train")[:16]
+        anchor.text.split()
+        for persona_id in shelf.ids("train")
         for _, anchor in shelf.get(persona_id).situation.anchors.each()
     ]
+    others = [word for sentence in said for word in sentence if word.isalpha() and word.islower()]
     made = []
     while len(made) < count:
         words: list[str] = []
         while len(words) < 60:
-            words += rng.choice(said).split()
+            words += (rng.choice(others) if rng.random() < 1 / 6 else word for word in rng.choice(said))
         made.append(" ".join(words[:60]))
     return made
 

@@ -1,6 +1,7 @@
 """Which anchors of a situation an utterance touches. Matches words by stem; knows nothing of needs or points."""
 
 from collections.abc import Iterator
+from itertools import count, pairwise
 from typing import NamedTuple
 
 from rlver_gym.persona import Anchor, AnchorKind, Situation
@@ -23,20 +24,23 @@ class Touch(NamedTuple):
 
 
 class _Phrase(NamedTuple):
-    """An alternative of a word group. It is looked up by its longest word, which stands `offset` words after its first."""
+    """An alternative of a word group. It counts as said where its longest word stands, `offset` words after its first."""
 
+    number: int
     stems: tuple[str, ...]
     offset: int
     anchor: int
     group: int
 
 
-def _phrases(anchor: Anchor, number: int) -> Iterator[_Phrase]:
-    for group, alternatives in enumerate(anchor.words):
-        for alternative in alternatives.split("|"):
-            stems_ = tuple(map(stem, words(alternative)))
-            longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
-            yield _Phrase(stems_, longest, number, group)
+def _phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phrase]:
+    number = count()
+    for at_anchor, (_, anchor) in enumerate(anchors):
+        for group, alternatives in enumerate(anchor.words):
+            for alternative in alternatives.split("|"):
+                stems_ = tuple(map(stem, words(alternative)))
+                longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
+                yield _Phrase(next(number), stems_, longest, at_anchor, group)
 
 
 class AnchorIndex:
@@ -46,11 +50,16 @@ class AnchorIndex:
         """Compile the anchors' word groups."""
         self._anchors = list(situation.anchors.each())
         self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
-        self._by_word: dict[str, list[_Phrase]] = {}
-        for number, (_, anchor) in enumerate(self._anchors):
-            for phrase in _phrases(anchor, number):
-                self._by_word.setdefault(phrase.stems[phrase.offset], []).append(phrase)
-        self._words = frozenset(self._by_word)
+        self._words: dict[str, list[_Phrase]] = {}
+        """Phrases of one word."""
+        self._pairs: dict[tuple[str, str], list[_Phrase]] = {}
+        """Longer ones, by their first two."""
+        for phrase in _phrases(self._anchors):
+            first, *more = phrase.stems
+            if more:
+                self._pairs.setdefault((first, more[0]), []).append(phrase)
+            else:
+                self._words.setdefault(first, []).append(phrase)
 
     def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
@@ -68,17 +77,23 @@ class AnchorIndex:
         )
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
+        """The word groups hit of each anchor, the anchors in the order in which they come up."""
+        found: list[tuple[int, _Phrase]] = []
+        if not self._words.keys().isdisjoint(stems_):
+            found += [
+                (at, phrase) for at, word in enumerate(stems_) if word in self._words for phrase in self._words[word]
+            ]
+        if not self._pairs.keys().isdisjoint(pairwise(stems_)):
+            found += [
+                (first + phrase.offset, phrase)
+                for first, pair in enumerate(pairwise(stems_))
+                if pair in self._pairs
+                for phrase in self._pairs[pair]
+                if stems_[first : first + len(phrase.stems)] == phrase.stems
+            ]
         hits: dict[int, set[int]] = {}
-        if self._words.isdisjoint(stems_):
-            return hits
-        for at, word in enumerate(stems_):
-            for stems, offset, anchor, group in self._by_word.get(word, ()):
-                size, first = len(stems), at - offset
-                if size == 1 or (first >= 0 and stems_[first : first + size] == stems):
-                    if anchor in hits:
-                        hits[anchor].add(group)
-                    else:
-                        hits[anchor] = {group}
+        for _, phrase in sorted(found):
+            hits.setdefault(phrase.anchor, set()).add(phrase.group)
         return hits
 
 

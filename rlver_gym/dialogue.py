@@ -1,7 +1,7 @@
 """The values that flow through one conversation. All frozen; nothing here acts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rlver_gym.emotion import Outcome
@@ -58,7 +58,7 @@ class Dialogue:
 
     def said(self, utterance: str) -> "Dialogue":
         """The dialogue after the agent spoke."""
-        return replace(self, utterance=utterance)
+        return Dialogue(self.opening, self.turns, utterance)
 
     def answered(self, turn: Turn) -> "Dialogue":
         """The dialogue after the user answered."""
@@ -67,12 +67,12 @@ class Dialogue:
     @property
     def user_lines(self) -> tuple[str, ...]:
         """What the user said, the opening first."""
-        return (self.opening, *(turn.reply for turn in self.turns))
+        return (self.opening, *[turn.reply for turn in self.turns])
 
     @property
     def earlier_utterances(self) -> tuple[str, ...]:
         """What the agent said in the turns already answered."""
-        return tuple(turn.utterance for turn in self.turns)
+        return tuple([turn.utterance for turn in self.turns])
 
     def messages(self) -> Iterator[Message]:
         """Everything said, in order, from the user's opening on."""

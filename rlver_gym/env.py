@@ -6,7 +6,7 @@ import gymnasium as gym
 from rich.console import Console
 
 from rlver_gym.cards import EnvCard, env_card
-from rlver_gym.dialogue import Turn
+from rlver_gym.dialogue import Reason, Turn
 from rlver_gym.emotion import Band, Outcome
 from rlver_gym.errors import CardError, DialogueError, UnknownName
 from rlver_gym.library import library
@@ -206,12 +206,16 @@ class EmpathyEnv(gym.Env[str, str]):
             "outcome": session.outcome.value if session.outcome else None,
             "valid": session.outcome is not Outcome.FAILED,
             "thought": turn.appraisal.thought if turn else "",
-            "reasons": [reason._asdict() for reason in turn.appraisal.reasons] if turn else [],
+            "reasons": _plain(turn.appraisal.reasons) if turn else [],
             **({} if spread is None else {"spread": spread}),
             "persona": session.scene.persona.id,
             "hidden_need": session.scene.persona.need.value,
             "cut_chars": cut_chars,
         }
+
+
+def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
+    return [{"code": code, "points": points, "note": note} for code, points, note in reasons]
 
 
 def _known_split(split: str) -> Literal["train", "test", "demo", "all"]:

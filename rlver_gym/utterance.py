@@ -27,4 +27,4 @@ def cleaned(utterance: object, max_chars: int, overlong: Literal["truncate", "er
                 f"the utterance has {len(utterance):,} characters, the card allows {max_chars:,}. Shorten it, or use a card with overlong: truncate."
             )
         utterance = utterance[:max_chars]
-    return _CONTROL.sub("", utterance)
+    return utterance if utterance.isprintable() else _CONTROL.sub("", utterance)

@@ -2,6 +2,8 @@
 
 import re
 from functools import lru_cache
+from itertools import chain
+from sys import intern
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _WHOLE = {
@@ -38,11 +40,11 @@ _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
 def stem(word: str) -> str:
     """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") == stem("promise")`."""
     if len(word) <= 3:
-        return word
+        return intern(word)
     stemmed = _without_ending(word.replace("isation", "ization"))
     if len(stemmed) > 4 and stemmed[-1] == "e":
         stemmed = stemmed[:-1]
-    return stemmed[:-1] + "z" if len(stemmed) > 4 and stemmed.endswith("is") else stemmed
+    return intern(stemmed[:-1] + "z" if len(stemmed) > 4 and stemmed.endswith("is") else stemmed)
 
 
 def _without_ending(word: str) -> str:
@@ -75,13 +77,15 @@ def _written_out(word: str) -> tuple[str, ...]:
     return (front, _ENDS[end]) if end in _ENDS else (front, end)
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=256)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
-    found = _WORD.findall(text.lower().replace("’", "'").replace("‘", "'"))
-    return tuple(
-        part for word in found for part in (_written_out(word) if "'" in word or word == "cannot" else (word,))
-    )
+    plain = text.lower().replace("’", "'").replace("‘", "'")
+    found = _WORD.findall(plain)
+    if "'" not in plain and "cannot" not in plain:
+        return tuple(found)
+    parts = [_written_out(word) if "'" in word or word == "cannot" else (word,) for word in found]
+    return tuple(chain.from_iterable(parts))
 
 
 def stems(text: str) -> tuple[str, ...]:
@@ -89,26 +93,19 @@ def stems(text: str) -> tuple[str, ...]:
     return tuple(map(stem, words(text)))
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def content(text: str) -> frozenset[str]:
     """The stems that say what a text is about: everything but function words, single letters and numbers."""
-    return content_of(words(text))
-
-
-def content_of(spoken: tuple[str, ...]) -> frozenset[str]:
-    """The same of words."""
-    return frozenset(map(_content_stem, spoken)) - _NOTHING
-
-
-_NOTHING = frozenset({""})
+    return frozenset(filter(None, map(content_stem, words(text))))
 
 
 @lru_cache(maxsize=50_000)
-def _content_stem(word: str) -> str:
+def content_stem(word: str) -> str:
+    """The stem of a word that says what a text is about; empty for others."""
     return "" if word in FUNCTION_WORDS or len(word) <= 2 else stem(word)
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, split at . ! ? … and line ends, blanks left out."""
     return tuple(part for part in (found.strip() for found in _SENTENCE.findall(text)) if part)

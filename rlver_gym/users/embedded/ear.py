@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
+from sys import intern
 from typing import Any
 
 from rlver_gym.users.embedded.lexicon import load_data
@@ -43,8 +44,11 @@ class Ear:
         for lane, act in enumerate(self.acts):
             for weight, found in data["weights"][act].items():
                 for feature in found.split(", "):
-                    key = tuple(feature.split(" ")) if " " in feature else feature
+                    key = tuple(map(intern, feature.split(" "))) if " " in feature else intern(feature)
                     self._weights[key] = self._weights.get(key, 0) + (int(weight) << _LANE * lane)
+        # A third of the weights differ: equal ones are kept once, so that more of them stay in a processor's cache.
+        same = {weight: weight for weight in self._weights.values()}
+        self._weights = {feature: same[weight] for feature, weight in self._weights.items()}
 
     def evidence(self, stems: Sequence[str], ending: str) -> int:
         """The evidence of a sentence for all acts, packed."""

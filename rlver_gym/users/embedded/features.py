@@ -10,7 +10,8 @@ from rlver_gym import words as english
 from rlver_gym.dialogue import Dialogue
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded import chinese
-from rlver_gym.users.embedded.hear import fourgrams, hear
+from rlver_gym.users.embedded.hear import hear
+from rlver_gym.users.embedded.said import fourgrams
 from rlver_gym.users.embedded.weights import priors
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)、．]|#{1,6}|[一二三四五六七八九十]、)\s*\S")

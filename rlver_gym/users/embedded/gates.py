@@ -3,8 +3,9 @@
 from typing import Any, NamedTuple
 
 from rlver_gym.dialogue import Dialogue
-from rlver_gym.users.embedded.hear import Heard, HeardSentence, Remembered, fourgrams, said_so_far
+from rlver_gym.users.embedded.hear import Heard, Remembered
 from rlver_gym.users.embedded.quoting import torn
+from rlver_gym.users.embedded.said import fourgrams, line
 from rlver_gym.users.embedded.world import World
 
 
@@ -41,35 +42,28 @@ class Gates(NamedTuple):
 
 def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> Gates:
     """Compare an utterance with everything said before, and with the person's world."""
-    known, theirs = said_so_far(dialogue.user_lines)
-    copied = _copied(heard, known)
-    quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
-    common = (heard.content & world.story) | (heard.content & theirs)
-    spoken_of = world.weight(heard.content)
-    share = world.weight(common) / spoken_of if spoken_of else 0.0
+    lines = [line(text) for text in dialogue.user_lines]
+    theirs = frozenset().union(*[one.content for one in lines])
+    known = frozenset().union(*[one.fourgrams for one in lines if not heard.fourgrams.isdisjoint(one.fourgrams)])
+    alike = [before for before in earlier if not heard.fourgrams.isdisjoint(before.fourgrams)]
+    copies = _copies(w, heard, known, dialogue) if known else _NO_COPIES
+    alien = heard.content - theirs - world.story
+    common = world.weight(heard.content - alien)
+    spoken_of = common + world.weight(alien)
+    share = common / spoken_of if spoken_of else 0.0
     belonging = _ramp(share, w["belonging"])
-    parroted = frozenset(
-        number
-        for number in quoted
-        if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"]
-    )
-    broken = frozenset(
-        number
-        for number, share in enumerate(copied)
-        if share > 0 and torn(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
-    )
-    strangeness = [world.strangeness(sentence.content, theirs, w["strange"]["own"]) for sentence in heard.sentences]
-    copies = parroted | broken
+    strangeness = [world.strangeness(sentence.content, alien, w["strange"]["own"]) for sentence in heard.sentences]
+    empty = copies.parroted | copies.torn
     meant_for_them = (
         heard.content
-        if not copies
+        if not empty
         else frozenset().union(
-            *(sentence.content for number, sentence in enumerate(heard.sentences) if number not in copies)
+            *(sentence.content for number, sentence in enumerate(heard.sentences) if number not in empty)
         )
     )
     belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
     reaches, full = (
-        _reaches(w, world, heard, earlier, theirs, quoted, copies, strangeness),
+        _reaches(w, world, heard, earlier, theirs, copies.quoted, empty, strangeness),
         w["touch"]["full_at"],
     )
     return Gates(
@@ -77,13 +71,13 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
         meant=tuple(min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(reaches))),
         elsewhere=(1 - _ramp(share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
-        novelty=1 - _ramp(_repeated(heard, earlier, dialogue), w["reuse"]),
-        quoted=quoted,
-        stale=_stale(heard, earlier),
-        torn=broken,
-        parroted=parroted,
+        novelty=1 - _ramp(_repeated(heard, alike, dialogue), w["reuse"]),
+        quoted=copies.quoted,
+        stale=_stale(heard, earlier, alike),
+        torn=copies.torn,
+        parroted=copies.parroted,
         at_home=tuple(1 - _ramp(odd, w["at_home"]) for odd in strangeness),
-        attention=1 - _ramp(world.strangeness(meant_for_them, theirs, w["attention"]["own"]), w["attention"]),
+        attention=1 - _ramp(world.strangeness(meant_for_them, alien, w["attention"]["own"]), w["attention"]),
         belief=belief,
         strangers=frozenset().union(*(sentence.names for sentence in heard.sentences))
         - world.names
@@ -92,27 +86,47 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     )
 
 
-def _copied(heard: Heard, known: frozenset[int]) -> list[float]:
-    """Of each sentence, the share of its 4-grams that the person said."""
-    if heard.fourgrams.isdisjoint(known):
-        return [0.0] * len(heard.sentences)
-    return [_share(fourgrams(sentence.text), known) for sentence in heard.sentences]
+class _Copies(NamedTuple):
+    """Numbers of the sentences that use the person's words; see `Gates`."""
+
+    quoted: frozenset[int]
+    parroted: frozenset[int]
+    torn: frozenset[int]
 
 
-def _stale(heard: Heard, earlier: tuple[Remembered, ...]) -> frozenset[int]:
-    """Numbers of the sentences said before."""
-    alike = tuple(before for before in earlier if not heard.fourgrams.isdisjoint(before.fourgrams))
-    return frozenset(
-        number
-        for number, sentence in enumerate(heard.sentences)
-        if _said_before(sentence, earlier if len(sentence.stems) < 6 else alike)
+_NO_COPIES = _Copies(frozenset(), frozenset(), frozenset())
+
+
+def _copies(w: dict[str, Any], heard: Heard, known: frozenset[int], dialogue: Dialogue) -> _Copies:
+    """By the share of each sentence's 4-grams that the person said."""
+    copied = [_share(fourgrams(sentence.text), known) for sentence in heard.sentences]
+    quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
+    return _Copies(
+        quoted,
+        frozenset(
+            number
+            for number in quoted
+            if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"]
+        ),
+        frozenset(
+            number
+            for number, share in enumerate(copied)
+            if share > 0 and torn(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
+        ),
     )
 
 
-def _said_before(sentence: HeardSentence, earlier: tuple[Remembered, ...]) -> bool:
-    if len(sentence.stems) < 6:
-        return any(sentence.text.casefold() in before.sentences for before in earlier)
-    return any(_share(fourgrams(sentence.text), before.fourgrams) >= 0.6 for before in earlier)
+def _stale(heard: Heard, earlier: tuple[Remembered, ...], alike: list[Remembered]) -> frozenset[int]:
+    """Numbers of the sentences said before."""
+    return frozenset(
+        number
+        for number, one in enumerate(heard.sentences)
+        if (
+            any(one.text.casefold() in before.sentences for before in earlier)
+            if len(one.stems) < 6
+            else alike and any(_share(fourgrams(one.text), before.fourgrams) >= 0.6 for before in alike)
+        )
+    )
 
 
 def _reaches(
@@ -151,10 +165,10 @@ def _reaches(
     return found
 
 
-def _repeated(heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> float:
+def _repeated(heard: Heard, alike: list[Remembered], dialogue: Dialogue) -> float:
     if dialogue.utterance in dialogue.earlier_utterances:
         return 1.0
-    said_before = max((_share(heard.fourgrams, before.fourgrams) for before in earlier), default=0.0)
+    said_before = max((_share(heard.fourgrams, before.fourgrams) for before in alike), default=0.0)
     return max(said_before, 1 - heard.variety)
 
 

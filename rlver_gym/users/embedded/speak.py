@@ -7,6 +7,7 @@ from rlver_gym.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.emotion import Band, Outcome
 from rlver_gym.persona import Disclosure
 from rlver_gym.users.base import Scene
+from rlver_gym.users.embedded.hear import hear
 from rlver_gym.words import content, sentences
 
 _REACTION_TO = {
@@ -19,7 +20,8 @@ _REACTION_TO = {
 }  # fmt: skip
 _WELCOME = 1.5
 """What earned this many points is answered, even in a turn that brings them no further."""
-_GLAD = ("heard", "warmed", "thinking", "helped", "asked")
+_UNWANTED = {**dict.fromkeys(("heard", "warmed", "thinking", "asked"), "cold"), "helped": "pushed"}
+"""The answers to what is welcome in itself, but not what they want."""
 _THOUGHT_OF = {
     "heard": "touched", "warmed": "touched", "thinking": "touched", "helped": "touched", "asked": "eased",
     "hurt": "hurt", "pushed": "missed", "repeated": "missed", "puzzled": "puzzled", "cold": "cold",
@@ -38,25 +40,20 @@ def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
 
     The agent's doing decides; temper, momentum and the like are nobody's doing.
     """
-    felt = [(reason.points, _manner(reason)) for reason in reasons]
-    felt = [(points, manner) for points, manner in felt if manner]
-    ups = [pair for pair in felt if pair[0] > 0]
-    downs = [pair for pair in felt if pair[0] < 0]
+    ups: list[tuple[float, str]] = []
+    downs: list[tuple[float, str]] = []
+    for code, points, _ in reasons:
+        manner = _REACTION_TO.get(code.partition("/")[0])
+        if manner and points > 0:
+            ups.append((points, "helped" if manner == "pushed" else manner))  # advice to somebody who wants it
+        elif manner and points < 0:
+            downs.append((points, _UNWANTED.get(manner, manner)))
     if downs and (change < 0 or not ups):
         return min(downs)[1]
     if ups and change > 0:
         return max(ups)[1]
     welcome = bool(ups) and max(ups)[0] >= _WELCOME
     return "asked" if welcome or any(manner == "asked" for _, manner in ups) else "cold"
-
-
-def _manner(reason: Reason) -> str | None:
-    manner = _REACTION_TO.get(reason.code.partition("/")[0])
-    if reason.points < 0 and manner in _GLAD:  # welcome in itself, but not what they want
-        return "pushed" if manner == "helped" else "cold"
-    if reason.points > 0 and manner == "pushed":  # advice to somebody who wants it
-        return "helped"
-    return manner
 
 
 def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
@@ -94,9 +91,10 @@ def _said(dialogue: Dialogue) -> frozenset[str]:
     return frozenset().union(*map(_folded, dialogue.user_lines))
 
 
-@lru_cache(maxsize=8_192)
-def _folded(line: str) -> frozenset[str]:
-    return frozenset(sentence.casefold() for sentence in sentences(line))
+@lru_cache(maxsize=2_048)
+def _folded(*lines: str) -> frozenset[str]:
+    """The sentences of some lines, case-folded."""
+    return frozenset(sentence.casefold() for line in lines for sentence in sentences(line))
 
 
 def _joined(parts: list[str | None], said: frozenset[str]) -> str:
@@ -117,23 +115,24 @@ def _next_disclosure(
     if kind in ("hurt", "puzzled", "repeated") and emotion < 25:
         return None
     depth = _depth(emotion, dialogue, appraisal)
-    open_to = [
-        item for item in scene.persona.situation.disclosures if item.depth <= depth and not _was_told(item, said)
-    ]
-    if open_to and "?" in (dialogue.utterance or ""):
-        asked = content(dialogue.utterance or "")
-        about = [len(asked & content(f"{item.high} {item.normal} {item.low}")) for item in open_to]
-        if max(about) >= 2:
-            return open_to[about.index(max(about))]
-    return open_to[0] if open_to else None
-
-
-def _was_told(item: Disclosure, said: frozenset[str]) -> bool:
-    return not (
-        said.isdisjoint(_folded(item.high))
-        and said.isdisjoint(_folded(item.normal))
-        and said.isdisjoint(_folded(item.low))
+    open_to = (
+        item
+        for item in scene.persona.situation.disclosures
+        if item.depth <= depth and said.isdisjoint(_folded(item.high, item.normal, item.low))
     )
+    first = next(open_to, None)
+    if first and "?" in (dialogue.utterance or ""):
+        asked = hear(dialogue.utterance or "").content
+        items = [first, *open_to]
+        about = [len(asked & _about(item.high, item.normal, item.low)) for item in items]
+        if max(about) >= 2:
+            return items[about.index(max(about))]
+    return first
+
+
+@lru_cache(maxsize=2_048)
+def _about(*lines: str) -> frozenset[str]:
+    return frozenset().union(*map(content, lines))
 
 
 def _depth(emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import repeat
+from sys import intern
 from typing import Any, NamedTuple
 
 from rlver_gym.anchors import AnchorIndex, Touch
@@ -30,7 +31,8 @@ def rarity(language: str) -> Rarity:
     """The shipped counts of a language."""
     data = load_data(f"stories_{language}.json")
     return Rarity(
-        {stem: int(weight) for weight, stems in data["weights"].items() for stem in stems.split()}, data["unknown"]
+        {intern(stem): int(weight) for weight, stems in data["weights"].items() for stem in stems.split()},
+        data["unknown"],
     )
 
 
@@ -52,11 +54,11 @@ class World:
         rarity_of, unknown = self._rarity
         return sum(map(rarity_of.get, stems, repeat(unknown)))
 
-    def strangeness(self, about: frozenset[str], told: frozenset[str], own: float) -> float:
-        """How far words are from this story: rare ones of other lives add, rare ones of this life or of what was told take away `own` times as much. In nats."""
-        alien = about - told - self.story
-        found = sum(map(self._familiar.get, alien, repeat(_UNHEARD))) / 100
-        return found if len(alien) == len(about) else found - own * self.particularity(about - alien)
+    def strangeness(self, about: frozenset[str], alien: frozenset[str], own: float) -> float:
+        """How far words are from this story: rare ones that are `alien` to it add, the other rare ones take away `own` times as much. In nats."""
+        odd = about & alien
+        found = sum(map(self._familiar.get, odd, repeat(_UNHEARD))) / 100
+        return found if len(odd) == len(about) else found - own * self.particularity(about - odd)
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
@@ -86,7 +88,7 @@ _CALENDAR = frozenset(
 @lru_cache(maxsize=4)
 def everyday(language: str) -> frozenset[str]:
     """Stems that are at home in any story."""
-    return frozenset(load_data(f"everyday_{language}.json")["stems"])
+    return frozenset(map(intern, load_data(f"everyday_{language}.json")["stems"]))
 
 
 @lru_cache(maxsize=4)
@@ -116,7 +118,7 @@ def touches(index: AnchorIndex, text: str, language: str) -> tuple[Touch, ...]:
     return index.touched(tuple(sentence.stems for sentence in hear(text, language).sentences))
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def touched_keys(index: AnchorIndex, text: str, language: str) -> frozenset[str]:
     """Their keys; kept longer, because every turn looks back at all earlier ones."""
     return frozenset(touch.key for touch in touches(index, text, language))
