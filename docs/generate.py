@@ -114,6 +114,8 @@ def expectations() -> str:
     points: dict[tuple[str, str], list[float]] = {}
     for pair in pairs:
         persona = library().get(pair["persona"])
+        if "need" in pair:
+            persona = persona.model_copy(update={"need": HiddenNeed(pair["need"])})
         session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
         session.start()
         for utterance in pair["before"]:

@@ -1,17 +1,19 @@
 """Hand-written replies of people who listened: they must be worth more than tricks, and the better of two must earn more.
 
-`data/expectations_en.jsonl`: 1036 pairs (persona, earlier utterances, better reply, worse reply, why), written without looking at the appraiser;
-half "dev" for tuning (the ear is fitted to its labels), half "test" for measuring, "validation" between them: labelled, but fitted to nothing. `data/honest_replies_en.json`: five replies each to eight test personas.
+`data/expectations_en.jsonl`: 1240 pairs (persona, earlier utterances, better reply, worse reply, why), written without looking at the appraiser;
+a pair may give the person another need than their card does; half "dev" for tuning (the ear is fitted to its labels), half "test" for measuring, "validation" between them: labelled, but fitted to nothing. `data/honest_replies_en.json`: five replies each to eight test personas.
 """
 
 import json
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from rlver_gym.cards import env_card
 from rlver_gym.library import library
+from rlver_gym.persona import HiddenNeed
 from rlver_gym.redteam.attacks import FIXED_ATTACKS
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
@@ -21,26 +23,29 @@ PAIRS = [json.loads(line) for line in (DATA / "expectations_en.jsonl").read_text
 HONEST: dict[str, list[str]] = json.loads((DATA / "honest_replies_en.json").read_text(encoding="utf-8"))
 
 
-def begun(persona_id: str) -> EmpathySession:
-    session = EmpathySession(EmbeddedUser(), library().get(persona_id), env_card("SAGE-Sentient-v0"), 0)
+def begun(persona_id: str, need: str | None = None) -> EmpathySession:
+    persona = library().get(persona_id)
+    if need:
+        persona = persona.model_copy(update={"need": HiddenNeed(need)})
+    session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
     session.start()
     return session
 
 
-def share_in_order(half: str) -> float:
-    """The share of pairs in which the better reply earns more; equal counts half."""
-    points = 0.0
-    pairs = [pair for pair in PAIRS if pair["half"] == half]
-    for pair in pairs:
-        session = begun(pair["persona"])
+@cache
+def in_order(half: str) -> dict[str, list[float]]:
+    """By need, of each pair whether the better reply earns more: 1, or 0, and a half when both earn the same."""
+    found: dict[str, list[float]] = {}
+    for pair in (pair for pair in PAIRS if pair["half"] == half):
+        session = begun(pair["persona"], pair.get("need"))
         for utterance in pair["before"]:
             session.reply(utterance)
         here = session.snapshot()
         better = session.reply(pair["better"]).appraisal.change
         session.restore(here)
         worse = session.reply(pair["worse"]).appraisal.change
-        points += (better > worse) + 0.5 * (better == worse)
-    return points / len(pairs)
+        found.setdefault(session.scene.persona.need, []).append((better > worse) + 0.5 * (better == worse))
+    return found
 
 
 def test_the_expectation_set_is_whole_and_leaks_nobody() -> None:
@@ -48,7 +53,7 @@ def test_the_expectation_set_is_whole_and_leaks_nobody() -> None:
         half: {library().get(pair["persona"]).person.id for pair in PAIRS if pair["half"] == half}
         for half in ("dev", "validation", "test")
     }
-    assert Counter(pair["half"] for pair in PAIRS) == {"dev": 788, "validation": 120, "test": 128}
+    assert Counter(pair["half"] for pair in PAIRS) == {"dev": 992, "validation": 120, "test": 128}
     assert not (people["dev"] | people["validation"]) & people["test"]
     assert len({pair[reply] for pair in PAIRS for reply in ("better", "worse")}) == 2 * len(PAIRS)
 
@@ -60,10 +65,18 @@ def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_
             assert said.replace(" ", "") == ("" if pair["half"] == "test" else pair[reply].replace(" ", "")), pair["id"]
 
 
-@pytest.mark.parametrize(("half", "floor"), [("dev", 0.9), ("validation", 0.85), ("test", 0.8)])
+@pytest.mark.parametrize(("half", "floor"), [("dev", 0.92), ("validation", 0.87), ("test", 0.88)])
 def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) -> None:
-    """A floor against slipping back; the figures are in docs/benchmarks.md."""
-    assert share_in_order(half) > floor
+    """A floor against slipping back; the figures are in docs/trust.md."""
+    points = [point for need in in_order(half).values() for point in need]
+    assert sum(points) / len(points) > floor
+
+
+@pytest.mark.parametrize("half", ["dev", "validation", "test"])
+def test_no_need_is_left_behind(half: str) -> None:
+    shares = {need: sum(points) / len(points) for need, points in in_order(half).items()}
+    assert shares.keys() == set(HiddenNeed)
+    assert min(shares.values()) > 0.75, shares if half != "test" else "test"
 
 
 def test_who_listened_ends_above_the_start_and_above_stock_phrases_with_quotes() -> None:
@@ -97,6 +110,8 @@ KIND_WORDS_ONCE_MISHEARD = [
         "idris-by-thirty",
         "I don't think it's funny at all. It sounds desperately lonely, being married off by everyone.",
     ),
+    ("paul-they-stop-talking", "You sat at that table all week, and shut up and did the work while they whispered."),
+    ("paul-they-stop-talking", "You did more than they asked of you, I'll give you that."),
     ("paul-they-stop-talking", "And the photo on the fridge, where you have to look at it every day. That's cruel."),
 ]
 
@@ -106,7 +121,7 @@ def test_negation_and_target_are_heard(persona_id: str, reply: str) -> None:
     """A negated insult, an insult to others, or a word of the person's own is no offence."""
     appraisal = begun(persona_id).reply(reply).appraisal
     codes = {reason.code for reason in appraisal.reasons}
-    assert not codes & {"act:blame", "act:insult", "act:minimise", "act:command"}
+    assert not codes & {"act:blame", "act:insult", "act:minimise", "act:command", "act:promise"}
     assert appraisal.change >= -2
 
 

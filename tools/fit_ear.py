@@ -36,7 +36,7 @@ ALSO = {"blame": frozenset({"blame", "insult"})}
 """Acts that are learned together."""
 STRENGTH = 0.7
 """Inverse of the penalty on large weights."""
-SMALLEST = 10
+SMALLEST = 11
 """Weights below so many hundredths are dropped."""
 MISSED = 2.0
 """How much worse an act that is missed is than one that is only imagined: most sentences do any one act not, and doubt should not settle on that."""

@@ -1,5 +1,6 @@
 """Fit, touch, temper, feel: from what was heard to points, each with its reason. Pure; the weights are data."""
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -73,6 +74,7 @@ def _weigh(ledger: Ledger, m: Moment) -> None:
     _untrue(ledger, m)
     _anchors(ledger, m)
     _acts(ledger, m)
+    _on_the_whole(ledger, m)
     _stage(ledger, m)
     _bad_acts(ledger, m)
     _shape(ledger, m)
@@ -181,6 +183,19 @@ def _acts(ledger: Ledger, m: Moment) -> None:
         left -= points
         note = f"{ACT_IN_WORDS[act]}: “{quote(text)}”" if text else "took up what they had told"
         ledger.add(f"act:{act}", points, note)
+
+
+def _on_the_whole(ledger: Ledger, m: Moment) -> None:
+    """What the utterance does taken together: less of what the need wants and more of something else costs, the contrary counts as far as it reaches them. Few words do not say which."""
+    rule = m.w["whole"].get(m.persona.need)
+    if rule and m.heard.leaning:
+        logit = rule["shift"] + sum(share * m.heard.leaning[act] for act, share in rule["leaning"].items())
+        points = rule["points"] * math.tanh(logit / 2) * min(1.0, m.heard.word_count / rule["words"])
+        if points > 0:
+            touch = m.gate.touch + (1 - m.gate.touch) * m.w["touch"]["floor"]
+            ledger.add("whole", points * touch * m.believed, "on the whole it did what they hope for")
+        else:
+            ledger.add("whole", points, "on the whole it did something else than what they hope for")
 
 
 def _hollow(heard: Heard) -> frozenset[int]:

@@ -73,6 +73,14 @@ class Ear:
             )
         return heard
 
+    def leaning(self, evidence: Sequence[int]) -> dict[str, float]:
+        """The evidence for each act in logits, the mean over the sentences of an utterance; nothing of none."""
+        evidence = evidence[:_MOST]
+        if not evidence:
+            return {}
+        lanes = self._lanes.unpack(sum(evidence, self._lift).to_bytes(self._lanes.size, "little"))
+        return {act: (lane - _ZERO) / (100 * len(evidence)) for act, lane in zip(self.acts, lanes, strict=True)}
+
 
 @lru_cache(maxsize=2_048)
 def _sure(evidence: int) -> float:

@@ -67,6 +67,8 @@ class Heard(NamedTuple):
     """Distinct share of its 4-grams, in [0, 1]: 1 unless it repeats itself."""
     list_items: int
     questions: int
+    leaning: dict[str, float]
+    """The ear's evidence for each act in logits, the mean over its sentences; empty when nothing reads like language."""
 
 
 class Done(NamedTuple):
@@ -117,6 +119,7 @@ def hear(text: str, language: str = "en") -> Heard:
         variety=len(grams) / (len(spoken) - 3) if len(spoken) > 3 else 1.0,
         list_items=_list_items(text),
         questions=text.count("?"),
+        leaning=ear(language).leaning([part.evidence for part in parts if part.fluent]),
     )
 
 
