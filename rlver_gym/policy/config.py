@@ -22,8 +22,8 @@ class TrainConfig(BaseModel):
     """The Gymnasium id of a text environment."""
     env_options: dict[str, Any] = Field(default_factory=dict)
     """Passed on to gym.make, such as user=openai:MODEL."""
-    algo: Literal["ppo", "grpo"] = "grpo"
-    """ppo learns a critic; grpo compares dialogues of a group, which share persona and seed."""
+    algo: Literal["ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"] = "grpo"
+    """ppo learns a critic; the others compare the dialogues of a group, which share persona and seed."""
     style: Literal["direct", "think"] = "direct"
     """think: the policy thinks in <think>…</think> before it replies; nobody hears that."""
     seed: int = Field(default=0, ge=0)
@@ -34,7 +34,7 @@ class TrainConfig(BaseModel):
     dialogues: int = Field(default=32, ge=1)
     """Dialogues an iteration."""
     group_size: int = Field(default=4, ge=1)
-    """Dialogues of one group (grpo). PPO takes 1 unless told otherwise."""
+    """Dialogues of one group; ppo needs none and always takes 1."""
     max_reply_tokens: int = Field(default=256, ge=1)
     """The longest reply; a longer one is cut."""
     max_tokens: int = Field(default=4096, ge=16)
@@ -44,10 +44,8 @@ class TrainConfig(BaseModel):
     workers: int = Field(default=1, ge=1)
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 
-    variant: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"] = "grpo"
-    """Which of grpo's losses."""
     credit: Literal["episode", "turn", "centred"] = "episode"
-    """grpo: what a turn is credited with: the whole return, the return from this turn on, or its reward against the group's at this turn."""
+    """With groups: what a turn is credited with. The whole return, the return from this turn on, or its own reward."""
     rewards: Literal["turn", "episode"] = "turn"
     """ppo: rewards at the end of each turn, or their sum at the end of the dialogue."""
     discount_per: Literal["turn", "token"] = "turn"
@@ -73,10 +71,10 @@ class TrainConfig(BaseModel):
     """Passes over the dialogues of an iteration."""
     minibatches: int = Field(default=1, ge=1)
     """Steps of the optimizer a pass."""
-    clip: float = Field(default=0.2, gt=0)
-    """The probability ratio counts up to 1 ± this."""
+    clip: float | None = Field(default=None, gt=0)
+    """The probability ratio counts down to 1 - this; none takes the algorithm's own, mostly 0.2."""
     clip_high: float | None = Field(default=None, gt=0)
-    """Another bound above, as in DAPO; None takes clip."""
+    """The ratio counts up to 1 + this; none takes clip, or the algorithm's own."""
     value_clip: float | None = Field(default=0.5, gt=0)
     """How far a value may move from its old one (ppo); None for no bound."""
     entropy: float = Field(default=0.0, ge=0)
@@ -84,7 +82,9 @@ class TrainConfig(BaseModel):
     kl: float = Field(default=0.0, ge=0)
     """Weight of the divergence from the model at the start; 0 keeps no reference."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k3"
-    """Which estimator of it."""
+    """Which estimator of it; k1 goes into the reward, the others into the loss."""
+    importance: float | None = Field(default=None, gt=0)
+    """The most that a token may count for because the sampler thought it less likely than the learner; none for no correction."""
     target_kl: float | None = Field(default=None, gt=0)
     """No further passes in an iteration once the policy has moved this far; None never stops."""
     grad_clip: float = Field(default=1.0, gt=0)
@@ -116,18 +116,18 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="after")
     def _groups_fit(self) -> Self:
-        if self.algo == "grpo" and self.dialogues % self.group_size:
+        if self.group_size < 2 and self.algo != "ppo":
+            raise ValueError(f"{self.algo} compares dialogues of a group: group_size must be 2 or more.")
+        if self.dialogues % self.group:
             raise ValueError(
-                f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group_size}). Change one of them."
+                f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group}). Change one of them."
             )
-        if self.algo == "grpo" and self.group_size < 2:
-            raise ValueError("grpo compares dialogues of a group: group_size must be 2 or more.")
         return self
 
     @property
     def group(self) -> int:
         """Dialogues that share persona and seed."""
-        return self.group_size if self.algo == "grpo" else 1
+        return 1 if self.algo == "ppo" else self.group_size
 
     @classmethod
     def made(cls, values: dict[str, Any], source: str) -> Self:
