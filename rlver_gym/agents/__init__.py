@@ -1,5 +1,7 @@
 """Who can sit opposite the user. `agent_maker` turns a name into a maker of agents; each dialogue gets a fresh one."""
 
+from importlib import import_module
+from types import ModuleType
 from typing import cast
 
 from rlver_gym.agents.adaptive import Adaptive
@@ -8,7 +10,7 @@ from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.agents.human import Human
 from rlver_gym.agents.oracle import Oracle
 from rlver_gym.agents.own import is_own, own_maker, source_hash
-from rlver_gym.errors import UnknownName
+from rlver_gym.errors import AgentError, UnknownName
 from rlver_gym.persona import Persona
 
 __all__ = [
@@ -26,15 +28,15 @@ SHIPPED_AGENTS = (*BASELINES, "adaptive", "oracle")
 """The agents that need nothing: the default field of a benchmark."""
 PRIVILEGED_AGENTS = ("oracle",)
 """Those that were told what no agent can know. What they reach is the theoretical top, and never suspicious."""
-AGENT_NAMES = (*SHIPPED_AGENTS, "human", "openai:MODEL", "MODULE:NAME")
+AGENT_NAMES = (*SHIPPED_AGENTS, "human", "openai:MODEL", "hf:PATH", "MODULE:NAME")
 """All that `agent_maker` takes."""
 
 
 def agent_maker(name: str) -> AgentMaker:
     """The maker of an agent by name.
 
-    One of `SHIPPED_AGENTS`, "human", "openai:MODEL" for a chat model, or "package.module:Name" for a class (or function) of your
-    own that takes no arguments and gives an `Agent`. Raises UnknownName, or AgentError when it cannot be made.
+    One of `SHIPPED_AGENTS`, "human", "openai:MODEL" for a chat model behind a server, "hf:PATH" for one on this machine (a folder or a Hugging Face
+    name), or "package.module:Name" for a class (or function) of your own that takes no arguments and gives an `Agent`. Raises UnknownName, or AgentError when it cannot be made.
     """
     if name in BASELINES:
         return lambda persona, seed: cast(Agent, BASELINES[name](seed))
@@ -50,6 +52,9 @@ def agent_maker(name: str) -> AgentMaker:
 
         model = OpenAIChat(rest)
         return lambda persona, seed: model
+    if kind == "hf" and rest:
+        local = _learner().HFAgent(rest)
+        return lambda persona, seed: local
     if is_own(name):
         return own_maker(name)
     raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))
@@ -67,4 +72,16 @@ def agent_pin(name: str) -> dict[str, str | None]:
         from rlver_gym.agents import openai_chat  # noqa: PLC0415 (as above)
 
         return openai_chat.pin()
+    if kind == "hf" and model:
+        return _learner().pin(model)
     return {"source": source_hash(name)} if is_own(name) else {}
+
+
+def _learner() -> ModuleType:
+    """The learner's agent, by name: it stands above the agents, and needs torch."""
+    try:
+        return import_module("rlver_gym.policy.agent")
+    except ModuleNotFoundError as error:
+        raise AgentError(
+            f"agents of the form hf:PATH need torch and transformers ({error}). Install them: pip install 'rlver-gym[train]'"
+        ) from error

@@ -34,7 +34,9 @@ def _option(name: str) -> inspect.Parameter:
     help_text = f"{field.description} [default: {'none' if default in (None, {}) else default}]"
     names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
     option = typer.Option(*names, help=help_text, metavar=shown, show_default=False, rich_help_panel="The run's config")
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
 
 
 def _typed(annotation: Any) -> tuple[Any, str | None]:
@@ -76,7 +78,11 @@ def _plain(text: str) -> Any:
 def train(
     fields: dict[str, Any],
     preset: Annotated[
-        str | None, typer.Option("--config", help="A preset (paper-ppo, paper-grpo, laptop, single-gpu) or a YAML file; the options below go on top.")
+        str | None,
+        typer.Option(
+            "--config",
+            help="A preset (paper-ppo, paper-grpo, laptop, single-gpu) or a YAML file; the options below go on top.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/train-ALGO-MODEL-SEED.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of the run folder.")] = False,
@@ -89,6 +95,6 @@ def train(
 
     Example: rlver-gym train --config laptop --algo ppo --seed 1
     """
-    from rlver_gym.policy.main import run  # noqa: PLC0415 (torch takes seconds to import)
+    from rlver_gym.policy.runs import run  # noqa: PLC0415 (torch takes seconds to import)
 
     run(gathered(preset, fields), out=out, resume=resume, track=track)

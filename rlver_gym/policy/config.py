@@ -26,6 +26,8 @@ class TrainConfig(BaseModel):
     """ppo learns a critic; the others compare the dialogues of a group, which share persona and seed."""
     style: Literal["direct", "think"] = "direct"
     """think: the policy thinks in <think>…</think> before it replies; nobody hears that."""
+    language: Literal["en", "zh"] = "en"
+    """Of the prompt that the policy is given."""
     seed: int = Field(default=0, ge=0)
     """Decides the personas, what is sampled, and the order of learning."""
 
@@ -61,6 +63,8 @@ class TrainConfig(BaseModel):
 
     lr: float = Field(default=1e-6, gt=0)
     """Learning rate of the policy."""
+    critic: Literal["own", "shared"] = "own"
+    """ppo: a model of its own, begun from the policy's weights, or one more output of the policy."""
     critic_lr: float = Field(default=5e-6, gt=0)
     """Learning rate of the critic (ppo)."""
     warmup: int = Field(default=0, ge=0)
@@ -94,6 +98,8 @@ class TrainConfig(BaseModel):
 
     lora: int = Field(default=0, ge=0)
     """Rank of LoRA adapters; 0 trains all weights."""
+    engine: Literal["ddp", "fsdp"] = "ddp"
+    """With torchrun: the whole model on each process, or a part on each (FSDP2)."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """What the forward passes compute in; auto is bfloat16 on a GPU and float32 elsewhere."""
     gradient_checkpointing: bool = False
@@ -109,6 +115,8 @@ class TrainConfig(BaseModel):
     """What differs for the environment when evaluating."""
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
+    eval_temperature: float = Field(default=0.0, ge=0)
+    """Of sampling when evaluating; 0 takes the likeliest token every time."""
     keep: int = Field(default=2, ge=1)
     """How many of the last checkpoints to keep, beside the best."""
     show_every: int = Field(default=10, ge=0)

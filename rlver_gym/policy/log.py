@@ -36,7 +36,9 @@ class RunLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._board.close()
         if self._tracker is not None:
             self._tracker.finish()
@@ -59,7 +61,9 @@ class RunLog:
         """Append dialogues for people to read."""
         with (self._folder / DIALOGUES).open("a", encoding="utf-8") as file:
             for dialogue in dialogues:
-                file.write(f"## Iteration {iteration}: {dialogue.info.get('persona', '')} · {_end(dialogue)}\n\n{as_text(dialogue)}\n\n")
+                file.write(
+                    f"## Iteration {iteration}: {dialogue.info.get('persona', '')} · {_end(dialogue)}\n\n{as_text(dialogue)}\n\n"
+                )
 
 
 def as_text(dialogue: Played) -> str:
@@ -67,13 +71,22 @@ def as_text(dialogue: Played) -> str:
     lines = []
     for line in dialogue.lines:
         thought = f"*({_inline(line.thought)})* " if line.thought else ""
-        lines.append(f"> {thought}{_inline(line.text)}" if line.speaker == "agent" else f"**Person:** {_inline(line.text)}")
+        lines.append(
+            f"> {thought}{_inline(line.text)}" if line.speaker == "agent" else f"**Person:** {_inline(line.text)}"
+        )
     return "\n\n".join(lines)
 
 
 def _inline(text: str) -> str:
     """One line that Markdown and HTML leave alone: a model's words are shown, never rendered."""
-    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("*", r"\*").replace("[", r"\[").replace("`", r"\`")
+    return (
+        " ".join(text.split())
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace("*", r"\*")
+        .replace("[", r"\[")
+        .replace("`", r"\`")
+    )
 
 
 def _end(dialogue: Played) -> str:
@@ -109,7 +122,9 @@ def _tracker(name: str | None, folder: Path, config: Mapping[str, Any]) -> Any:
     if name is None:
         return None
     if name not in TRACKERS or find_spec(name) is None:
-        raise TrainingError(f"the tracker {name!r} is not there. One of: {', '.join(TRACKERS)}; install it with: pip install {name}")
+        raise TrainingError(
+            f"the tracker {name!r} is not there. One of: {', '.join(TRACKERS)}; install it with: pip install {name}"
+        )
     module = import_module(name)
     module.init(project="rlver-gym", name=folder.name, config=dict(config))
     return module
