@@ -1,6 +1,7 @@
 """Causal language models of Hugging Face: loaded, with adapters where wanted, and saved. Knows no dialogues and no templates."""
 
 import copy
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +38,8 @@ def load_model(
     if lora:
         lm = _with_adapters(lm, lora)
     if gradient_checkpointing:
-        lm.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        with _old_names():
+            lm.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return lm.eval()
 
 
@@ -74,7 +76,8 @@ def _with_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
     config = peft.LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=peft.TaskType.CAUSAL_LM
     )
-    return cast(PreTrainedModel, peft.get_peft_model(lm, config))
+    with _old_names():
+        return cast(PreTrainedModel, peft.get_peft_model(lm, config))
 
 
 def _loaded(load: Any, name: str, **options: Any) -> Any:
@@ -132,3 +135,11 @@ def _quiet() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def _old_names() -> Iterator[None]:
+    """No warnings of names that transformers 6 will drop: peft uses them, and the new ones are not in every transformers 5."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
