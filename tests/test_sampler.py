@@ -1,5 +1,6 @@
 """Replies drawn in batch with a cache kept from turn to turn are those of the model alone, re-reading everything each time."""
 
+import copy
 import json
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
 
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.model import load_model
+from rlver_gym.policy.model import half_copy, load_model
 from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling, pick
 from rlver_gym.policy.server_sampler import ServerSampler
 
@@ -151,6 +152,20 @@ def test_layers_that_do_not_look_at_everything_are_refused() -> None:
     small = Gemma3TextConfig(vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=1, num_key_value_heads=1, head_dim=8, sliding_window=4)  # fmt: skip
     with pytest.raises(TrainingError, match="sliding_attention"):
         ModelSampler(Gemma3ForCausalLM(small))
+
+
+def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) -> None:
+    learning = copy.deepcopy(model)
+    sampler, sampling = ModelSampler(learning, half=True, copied=True), Sampling(6, frozenset(), temperature=0.0)
+    prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
+    before = sampler.sample(prompts, sampling)
+    assert before == ModelSampler(half_copy(learning)).sample(prompts, sampling)
+    with torch.no_grad():
+        learning.get_output_embeddings().weight.copy_(learning.get_output_embeddings().weight.flip(0))
+    sampler.forget()
+    after = sampler.sample(prompts, sampling)
+    assert after != before
+    assert after == ModelSampler(half_copy(learning)).sample(prompts, sampling)
 
 
 def test_sampling_leaves_the_model_in_the_mode_it_was_in(model: PreTrainedModel) -> None:

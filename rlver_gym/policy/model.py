@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 import torch
 from huggingface_hub import HfApi, snapshot_download
+from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
@@ -51,6 +52,21 @@ def computes_half(dtype: Literal["auto", "float32", "bfloat16"]) -> bool:
 def frozen_copy(lm: PreTrainedModel) -> PreTrainedModel:
     """The model as it is now, for a reference. Adapters need none: their base is the reference."""
     return copy.deepcopy(lm).requires_grad_(False).eval()
+
+
+def half_copy(lm: PreTrainedModel) -> PreTrainedModel:
+    """A copy with all weights in bfloat16, which samples about twice as fast as float32 weights that are cast at every step."""
+    halves: dict[int, Any] = {
+        id(one): nn.Parameter(one.detach().to(torch.bfloat16), requires_grad=False) for one in lm.parameters()
+    }
+    return copy.deepcopy(lm, halves).eval()
+
+
+@torch.no_grad()
+def bring_up_to_date(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
+    """Give a copy the weights that the model has now."""
+    for old, new in zip(copied.parameters(), lm.parameters(), strict=True):
+        old.copy_(new)
 
 
 def export(lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

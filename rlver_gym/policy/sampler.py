@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.cache import RaggedCache
 from rlver_gym.policy.forward import causal_lm
+from rlver_gym.policy.model import bring_up_to_date, half_copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +67,19 @@ class Sampler(Protocol):
 class ModelSampler:
     """Samples with a model in this process."""
 
-    def __init__(self, model: nn.Module, half: bool = False, prefill_tokens: int = 16_384) -> None:
+    def __init__(
+        self, model: nn.Module, half: bool = False, copied: bool = False, prefill_tokens: int = 16_384
+    ) -> None:
         """`model`: a causal LM of full attention, whatever wraps it; `half`: compute in bfloat16, whatever the weights are kept in.
 
-        `prefill_tokens`: how many prompt tokens, padding included, pass through the model at once. TrainingError for other kinds of attention.
+        `copied`: keep a copy in bfloat16 to sample with, brought up to date after every `forget`: for float32 weights on one device that are trained
+        whole. `prefill_tokens`: how many prompt tokens, padding included, pass through the model at once. TrainingError for other kinds of attention.
         """
         self.model = model
         self.half = half
+        self.copied = copied
         self.prefill_tokens = prefill_tokens
-        self._lm = causal_lm(model)
+        self._lm = half_copy(causal_lm(model)) if copied else causal_lm(model)
         self._head = cast(nn.Module, self._lm.get_output_embeddings())
         _refuse_other_attention(self._lm)
         self.forget()
@@ -82,6 +87,7 @@ class ModelSampler:
     def forget(self) -> None:
         """Drop every cache."""
         self._cache = RaggedCache(self._lm.config.get_text_config().num_hidden_layers)
+        self._stale = self.copied
         self._owner: list[int] = []
         """Whose dialogue is in each row."""
         self._held: list[list[int]] = []
@@ -90,10 +96,13 @@ class ModelSampler:
     @torch.inference_mode()
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
         """One reply for each prompt, at most one prompt a dialogue. Rows of dialogues that are not asked for stay as they are."""
+        if self._stale:
+            bring_up_to_date(self._lm, causal_lm(self.model))
+            self._stale = False
         training = self.model.training
         self.model.eval()
         try:
-            with torch.autocast(self._lm.device.type, torch.bfloat16, enabled=self.half):
+            with torch.autocast(self._lm.device.type, torch.bfloat16, enabled=self.half and not self.copied):
                 drawn_of = self._draw(self._seated(prompts), sampling)
         except BaseException:  # what is in the cache is no longer known
             self.forget()
@@ -198,7 +207,9 @@ class ModelSampler:
         return self._head(self._hidden(token_B[:, None], position_B[:, None], reach)[:, 0])
 
     def _hidden(self, id_BT: Tensor, position_BT: Tensor, reach: int, first_row: int = 0) -> Tensor:
-        mask = self._cache.aim(first_row, position_BT, reach, torch.bfloat16 if self.half else self._lm.dtype)
+        mask = self._cache.aim(
+            first_row, position_BT, reach, torch.bfloat16 if self.half or self.copied else self._lm.dtype
+        )
         trunk = self._lm.base_model
         return trunk(
             input_ids=id_BT, attention_mask=mask, position_ids=position_BT, past_key_values=self._cache, use_cache=True
