@@ -73,7 +73,8 @@ def summed(value: Tensor) -> Tensor:
 
 
 def spread_out(module: Actor | Critic, engine: Literal["ddp", "fsdp"]) -> nn.Module:
-    """The module with its gradients averaged over the processes: a copy on each (ddp), or a part of the weights on each (fsdp, FSDP2)."""
+    """The module with its gradients averaged over the processes: a copy on each (ddp), or a part of the weights on each (fsdp, FSDP2).
+    With one process, the module itself."""
     if ranks() == 1:
         return module
     if engine == "ddp":
@@ -83,7 +84,8 @@ def spread_out(module: Actor | Critic, engine: Literal["ddp", "fsdp"]) -> nn.Mod
         fully_shard(layer)
     if module.value_head is not None:
         fully_shard(module.value_head)
-    fully_shard(module)
+    # By itself the root would stay whole after a pass without gradients, and its parameters would not be those that the optimizer changes.
+    fully_shard(module, reshard_after_forward=True)
     _settle_root(module)
     return module
 
@@ -105,7 +107,7 @@ def whole(module: nn.Module) -> Iterator[nn.Module]:
     finally:
         for part in parts:
             part.reshard()
-            part.set_reshard_after_forward(part is not module, recurse=False)
+            part.set_reshard_after_forward(True, recurse=False)
 
 
 def quiet(module: nn.Module, last: bool) -> AbstractContextManager[None]:

@@ -36,7 +36,8 @@ class Actor(nn.Module):
     """A causal LM of Hugging Face, with LoRA adapters or without, that scores what was said."""
 
     def __init__(self, model: nn.Module, value_head: bool = False, half: bool = False) -> None:
-        """`value_head`: guess values from the policy's own hidden state too. `half`: compute in bfloat16, whatever the weights are kept in.
+        """`value_head`: guess values too, from the policy's own hidden state; for credit by gae without a critic. `half`: compute in bfloat16, whatever
+        the weights are kept in.
 
         TrainingError for a model whose logits are not simply its head applied to its last hidden state.
         """

@@ -76,6 +76,10 @@ def judge(
     metrics = statistics.of_rewards(batch, signal_D)
     if credit.drop_flat:
         batch = batch.only(signal_D)
+    if trust_sampler and temperature != 1:
+        raise TrainingError(
+            "samplers name log-probabilities at temperature 1. Take that temperature, or trust_sampler=False."
+        )
     if kl_in_reward and reference is None:
         raise TrainingError("a divergence in the reward needs a reference. Give one, or a weight of 0.")
     if not batch.dialogues:

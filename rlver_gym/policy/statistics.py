@@ -33,8 +33,8 @@ def of_critic(value_S: Floats, return_S: Floats) -> dict[str, float]:
 
 
 def of_sampler(sampled_S: Floats, old_S: Floats) -> dict[str, float]:
-    """How far the learner's log-probabilities lie from those that the sampler named, in nats: 0 would be the same program. `sampler_kl` estimates
-    KL(sampler || learner) by k3."""
+    """How far the learner's log-probabilities lie from those that the sampler named, in nats. 0 would be the same program, at temperature 1.
+    `sampler_kl` estimates KL(sampler || learner) by k3."""
     gap_S = old_S - sampled_S
     return {
         "sampler_kl": _mean(np.exp(gap_S) - 1 - gap_S),

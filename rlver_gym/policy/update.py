@@ -48,6 +48,10 @@ def update(
         raise TrainingError(
             "this batch was judged without its critic, who now has nothing to learn from. Credit it by gae."
         )
+    if objective.importance is not None and temperature != 1:
+        raise TrainingError(
+            "samplers name log-probabilities at temperature 1. Take that temperature, or importance=None."
+        )
     learners = {"actor": None if critic_only else actor, "critic": critic}
     learners = {name: module.train() for name, module in learners.items() if module is not None}
     steps: list[Metrics] = []
@@ -63,6 +67,8 @@ def update(
         _refuse_infinite(steps[-1], part, save_to)
         optimizer.step()
     optimizer.zero_grad()
+    for module in learners.values():
+        module.eval()
     return _means(steps) | {"steps": float(len(steps)), "stopped": float(stopped)}
 
 
