@@ -3,11 +3,13 @@
 import inspect
 import types
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
+from rlver_gym.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig, read_values
 
 OwnOptions = dict[str, Any]
@@ -95,6 +97,17 @@ def train(
 
     Example: rlver-gym train --config laptop --algo ppo --seed 1
     """
-    from rlver_gym.policy.runs import run  # noqa: PLC0415 (torch takes seconds to import)
+    config = gathered(preset, fields)
+    with_torch("rlver_gym.policy.runs").run(config, out=out, resume=resume, track=track)
 
-    run(gathered(preset, fields), out=out, resume=resume, track=track)
+
+def with_torch(module: str) -> Any:
+    """A module that needs torch, imported when it is needed, since that takes seconds. TrainingError when the extra is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("rlver_gym"):
+            raise
+        raise TrainingError(
+            f"training needs {error.name}, which is not installed: pip install 'rlver-gym[train]' (for a CPU alone, first: pip install torch==2.13.0)."
+        ) from error

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 
 import gymnasium as gym
+import torch
 from torch import nn
 from torch.optim import AdamW
 
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.credit import Credit
-from rlver_gym.policy.distributed import plain, spread_out
+from rlver_gym.policy.distributed import plain, ranks, spread_out
 from rlver_gym.policy.forward import Actor, Critic, Scorer, without_adapters
 from rlver_gym.policy.model import computes_half, frozen_copy, load_model, load_tokenizer, max_context
 from rlver_gym.policy.objective import Objective
@@ -82,7 +83,7 @@ def make_learner(config: TrainConfig) -> Learner:
         optimizer=make_optimizer(
             spread, spread_critic, lr=config.lr, critic_lr=config.critic_lr, weight_decay=config.weight_decay
         ),
-        sampler=ModelSampler(model, half),
+        sampler=ModelSampler(model, half, copied=_samples_with_a_copy(config, half)),  # pyright: ignore[reportArgumentType]
         envs=[gym.make(config.env, **config.env_options) for _ in range(config.dialogues)],
         held_out=[
             gym.make(config.env, **{**config.env_options, **config.eval_options})
@@ -92,6 +93,11 @@ def make_learner(config: TrainConfig) -> Learner:
         objective=objective,
         max_tokens=min(config.max_tokens, max_context(model)),  # pyright: ignore[reportArgumentType]
     )
+
+
+def _samples_with_a_copy(config: TrainConfig, half: bool) -> bool:
+    """On a CPU, weights in bfloat16 speak twice as fast as float32 ones under autocast."""
+    return half and not config.lora and ranks() == 1 and not torch.cuda.is_available()
 
 
 def algorithm(config: TrainConfig) -> tuple[Credit, Objective]:

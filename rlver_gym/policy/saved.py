@@ -11,9 +11,12 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_
 
 from rlver_gym._version import __version__
 from rlver_gym.errors import TrainingError
+from rlver_gym.policy.agent import Manner
+from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.distributed import plain, rank, whole
 from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.model import export
+from rlver_gym.policy.prompts import agent_prompt
 
 WEIGHTS, OPTIMIZER, STATE, MODEL = "learner.safetensors", "optimizer.pt", "state.json", "model"
 
@@ -30,6 +33,7 @@ def save(learner: Learner, folder: Path) -> None:
         save_file(_unshared(weights, _learning(learner)), folder / WEIGHTS)
         torch.save(optimizer, folder / OPTIMIZER)
         export(learner.language_model, learner.renderer.tokenizer, folder / MODEL)  # pyright: ignore[reportArgumentType]
+        manner(learner.config).write(folder / MODEL)
     state = {"iteration": learner.iteration, "version": __version__, "config": learner.config.model_dump(mode="json")}
     (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
 
@@ -60,6 +64,12 @@ _MAY_CHANGE = frozenset(
     {"iterations", "eval_every", "save_every", "keep", "show_every", "workers", "micro_tokens", "engine"}
 )
 """Settings that decide nothing of what was learned so far."""
+
+
+def manner(config: TrainConfig) -> Manner:
+    """How the model was told to reply, for `hf:PATH`."""
+    system = agent_prompt(config.language, config.style)
+    return Manner(system=system, style=config.style, max_reply_tokens=config.max_reply_tokens)
 
 
 def read_state(folder: Path) -> dict[str, Any]:

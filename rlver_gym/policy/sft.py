@@ -1,7 +1,8 @@
 """The warm start: plain supervised learning on dialogues of the benchmark's agents, for models that cannot yet speak."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -10,14 +11,21 @@ from torch import nn
 from rlver_gym.agents import make_agent
 from rlver_gym.cards import env_card
 from rlver_gym.dialogue import Message
+from rlver_gym.errors import TrainingError
 from rlver_gym.library import library
+from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.batch import Batch, pack
 from rlver_gym.policy.forward import Actor
 from rlver_gym.policy.microbatch import shares
+from rlver_gym.policy.model import export, load_model, load_tokenizer
+from rlver_gym.policy.prompts import Style, agent_prompt
 from rlver_gym.policy.renderer import CLOSE, OPEN, Renderer
 from rlver_gym.policy.trajectory import Played, TokenSequence
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
+
+DIALOGUES = 16
+"""Dialogues that one step learns from."""
 
 
 class Lesson(NamedTuple):
@@ -87,7 +95,7 @@ def learn(
     played: Sequence[Played],
     *,
     epochs: int = 3,
-    dialogues: int = 16,
+    dialogues: int = DIALOGUES,
     lr: float = 1e-3,
     tokens: int = 16_384,
     seed: int = 0,
@@ -109,6 +117,39 @@ def learn(
         nn.utils.clip_grad_norm_(actor.parameters(), 1.0)
         optimizer.step()
         yield loss
+
+
+def warm_start(
+    model: str,
+    out: Path,
+    *,
+    agents: Sequence[str],
+    dialogues: int,
+    style: Style = "direct",
+    language: Literal["en", "zh"] = "en",
+    epochs: int = 3,
+    lr: float = 1e-3,
+    seed: int = 0,
+    max_reply_tokens: int = 64,
+) -> Iterator[float]:
+    """Teach a model what the agents say, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
+
+    TrainingError for a model that cannot be used, or a folder that is taken; UnknownName for an agent that does not exist.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
+    tokenizer = load_tokenizer(model)
+    renderer = Renderer(tokenizer, agent_prompt(language, style), style)
+    actor = Actor(load_model(model))
+    played = [taught(lesson, renderer) for lesson in lessons(agents, dialogues, seed)]
+    yield from learn(actor, played, epochs=epochs, lr=lr, seed=seed)
+    export(actor.model, tokenizer, out)  # pyright: ignore[reportArgumentType]
+    Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=max_reply_tokens).write(out)
+
+
+def steps_of(dialogues: int, epochs: int) -> int:
+    """How many losses a warm start yields."""
+    return epochs * max(1, dialogues // DIALOGUES)
 
 
 def _backward(actor: Actor, batch: Batch, tokens: int) -> float:
