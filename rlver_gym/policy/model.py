@@ -40,7 +40,7 @@ def load_model(
         lm = _with_adapters(lm, lora)
     if gradient_checkpointing:
         with _old_names():
-            lm.activation_checkpointing_enable()
+            lm.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return lm.eval()
 
 
