@@ -24,7 +24,7 @@ from rlver_gym.policy.trajectory import Played, TokenSequence
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
-DIALOGUES = 16
+DIALOGUES = 4
 """Dialogues that one step learns from."""
 
 
