@@ -10,6 +10,7 @@ RlverError
   + UserFailed (RuntimeError)     raised by a user that cannot appraise or answer; ends the dialogue as failed
   + RecordingError (ValueError)   recorded dialogues or ratings that cannot be read
   + TapeError (ValueError)        a tape that cannot be read, or was changed by hand
+  + TrainingError (RuntimeError)  a training run that cannot begin, go on or be saved
   + ChatError (RuntimeError)      a chat server gave no usable answer to one request
       + ServerUnreachable         nothing answers at that address at all
       + ServerRefused             the server answers, but will not serve such requests (wrong key, no such model)
@@ -88,6 +89,10 @@ class BudgetSpent(ChatError):
 
 class NotOnTape(ChatError, LookupError):
     """A tape is replayed that does not hold this request."""
+
+
+class TrainingError(RlverError, RuntimeError):
+    """A training run cannot begin, go on or be saved. The message names the setting to change and what was kept."""
 
 
 STOPPING = (ServerUnreachable, ServerRefused, BudgetSpent, NotOnTape)

@@ -58,3 +58,19 @@ def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy(finished: Path, tmp_path: Path) -> Path:
     """A copy of the finished run, to be tampered with."""
     return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="session")
+def one_thread() -> None:
+    """Torch on one thread: tiny models gain nothing from more, and lose much while the cores are busy."""
+    pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'").set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model and its tokenizer, on disk. Do not write to it."""
+    from rlver_gym.policy.tiny import build_tiny
+
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    build_tiny(folder, seed=3, hidden=64, layers=2, vocab=600)
+    return folder

@@ -1,5 +1,7 @@
 """Who can sit opposite the user. `agent_maker` turns a name into a maker of agents; each dialogue gets a fresh one."""
 
+from importlib import import_module
+from types import ModuleType
 from typing import cast
 
 from rlver_gym.agents.adaptive import Adaptive
@@ -9,7 +11,7 @@ from rlver_gym.agents.human import Human
 from rlver_gym.agents.oracle import Oracle
 from rlver_gym.agents.own import is_own, own_maker, own_waits, source_hash
 from rlver_gym.chat.settings import ChatSettings
-from rlver_gym.errors import UnknownName
+from rlver_gym.errors import AgentError, UnknownName
 from rlver_gym.persona import Persona
 
 __all__ = [
@@ -33,15 +35,16 @@ PRIVILEGED_AGENTS = ("oracle",)
 """Those that were told what no agent can know. What they reach is the theoretical top, and never suspicious."""
 HUMAN = "human"
 """A person at the keyboard, who can only talk to one at a time."""
-AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "openai:MODEL", "MODULE:NAME")
+AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "openai:MODEL", "hf:PATH", "MODULE:NAME")
 """All that `agent_maker` takes."""
 
 
 def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
     """The maker of an agent by name.
 
-    One of `SHIPPED_AGENTS`, "human", "openai:MODEL" for a chat model (`chat` says how its server is reached), or "package.module:Name" for a
-    class (or function) of your own that takes no arguments and gives an `Agent`. Raises UnknownName, or AgentError when it cannot be made.
+    One of `SHIPPED_AGENTS`, "human", "openai:MODEL" for a chat model (`chat` says how its server is reached), "hf:PATH" for one on this machine (a
+    folder or a Hugging Face name), or "package.module:Name" for a class (or function) of your own that takes no arguments and gives an `Agent`.
+    Raises UnknownName, or AgentError when it cannot be made.
     """
     if name in BASELINES:
         return lambda persona, seed: cast(Agent, BASELINES[name](seed))
@@ -56,6 +59,9 @@ def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
 
         model = name.partition(":")[2]
         return lambda persona, seed: OpenAIChat(model, seed=seed, chat=chat)
+    if path := _local(name):
+        local = _learner().HFAgent(path)
+        return lambda persona, seed: local
     if is_own(name):
         return own_maker(name)
     raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))
@@ -83,4 +89,22 @@ def agent_pin(name: str, chat: ChatSettings | None = None) -> dict[str, str | No
         from rlver_gym.agents import openai_chat  # noqa: PLC0415 (as above)
 
         return openai_chat.pin(chat)
+    if path := _local(name):
+        return _learner().pin(path)
     return {"source": source_hash(name)} if is_own(name) else {}
+
+
+def _local(name: str) -> str | None:
+    """The PATH of hf:PATH."""
+    kind, _, path = name.partition(":")
+    return path if kind == "hf" and path else None
+
+
+def _learner() -> ModuleType:
+    """The learner's agent, by name: it stands above the agents, and needs torch."""
+    try:
+        return import_module("rlver_gym.policy.agent")
+    except ModuleNotFoundError as error:
+        raise AgentError(
+            f"agents of the form hf:PATH need torch and transformers ({error}). Install them: pip install 'rlver-gym[train]'"
+        ) from error

@@ -8,7 +8,21 @@ from rich.console import Console
 from rich.text import Text
 
 from rlver_gym._version import __version__
-from rlver_gym.cli import appraise, bench, calibrate, envs, fidelity, personas, redteam, report, talk, tape, verify
+from rlver_gym.cli import (
+    appraise,
+    bench,
+    calibrate,
+    envs,
+    fidelity,
+    personas,
+    redteam,
+    report,
+    sft,
+    talk,
+    tape,
+    train,
+    verify,
+)
 from rlver_gym.errors import RlverError
 
 app = typer.Typer(
@@ -25,6 +39,8 @@ app.command("report")(report.report)
 app.command("verify")(verify.verify)
 app.command("appraise")(appraise.appraise)
 app.command("redteam")(redteam.attack)
+app.command("sft")(sft.sft)
+app.command("train")(train.train)
 app.command("fidelity")(fidelity.fidelity)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(personas.app, name="personas")

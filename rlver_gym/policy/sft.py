@@ -1,0 +1,168 @@
+"""The warm start: plain supervised learning on dialogues of the benchmark's agents, for models that cannot yet speak."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlver_gym.agents import make_agent
+from rlver_gym.cards import env_card
+from rlver_gym.dialogue import Message
+from rlver_gym.errors import TrainingError
+from rlver_gym.library import library
+from rlver_gym.policy.agent import Manner
+from rlver_gym.policy.batch import Batch, pack
+from rlver_gym.policy.forward import Actor
+from rlver_gym.policy.microbatch import shares
+from rlver_gym.policy.model import export, load_model, load_tokenizer
+from rlver_gym.policy.prompts import Style, agent_prompt
+from rlver_gym.policy.renderer import CLOSE, OPEN, Renderer
+from rlver_gym.policy.trajectory import Played, TokenSequence
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+
+DIALOGUES = 4
+"""Dialogues that one step learns from."""
+
+
+class Lesson(NamedTuple):
+    """What was said in a dialogue: the person's lines, one more than the agent's."""
+
+    users: tuple[str, ...]
+    replies: tuple[str, ...]
+
+
+def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson]:
+    """`count` dialogues of people of the training split with the named agents in turn; what the last reply was answered is left out."""
+    card, user, cards = env_card("RLVER-Empathy-v0"), EmbeddedUser(), library()
+    people = cards.ids("train")
+    order = np.random.default_rng(seed).permutation(count)
+    for number in map(int, order):
+        persona = cards.get(people[number % len(people)])
+        agent = make_agent(agents[number % len(agents)], persona, seed=number)
+        session = EmpathySession(user, persona, card, seed=number)
+        session.start()
+        while session.outcome is None:
+            session.reply(agent.reply(tuple(session.dialogue.messages())))
+        said: list[Message] = list(session.dialogue.messages())
+        yield Lesson(
+            tuple(one.text for one in said[:-1] if one.speaker == "user"),
+            tuple(one.text for one in said if one.speaker == "agent"),
+        )
+
+
+def taught(lesson: Lesson, renderer: Renderer, thoughts: Sequence[str] | None = None) -> Played:
+    """The lesson as the policy would have said it: token ids, with a mask of what is to be learned."""
+    ids: list[int] = []
+    turns: list[int] = []
+    sequences: list[TokenSequence] = []
+    for turn, reply in enumerate(lesson.replies):
+        if renderer.style == "think":
+            ids, turns = renderer.prompt(lesson.users[: turn + 1], lesson.replies[:turn]), []
+        elif turn == 0:
+            ids = renderer.opening(lesson.users[0])
+        else:
+            ids = ids + renderer.between(lesson.users[turn], ids[-1])
+        turns += [-1] * (len(ids) - len(turns))
+        thought = (
+            f"{OPEN}{thoughts[turn] if thoughts else 'What do they need to hear?'}{CLOSE}"
+            if renderer.style == "think"
+            else ""
+        )
+        said = [*renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"], renderer.end_of_turn]  # pyright: ignore[reportGeneralTypeIssues]
+        ids = ids + said
+        turns += [turn] * len(said)
+        if renderer.style == "think":
+            sequences.append(_sequence(ids, turns))
+    if renderer.style == "direct":
+        sequences.append(_sequence(ids, turns))
+    return Played(
+        0,
+        0,
+        np.zeros(len(lesson.replies), np.float32),
+        np.zeros(len(lesson.replies), np.bool_),
+        tuple(sequences),
+        (),
+        {},
+    )
+
+
+def learn(
+    actor: Actor,
+    played: Sequence[Played],
+    *,
+    epochs: int = 3,
+    dialogues: int = DIALOGUES,
+    lr: float = 1e-3,
+    tokens: int = 16_384,
+    seed: int = 0,
+) -> Iterator[float]:
+    """Minimise the cross-entropy of what was said; yields the loss of each step, in nats a token. The rate falls to a tenth along a cosine."""
+    rng = np.random.default_rng(seed)
+    optimizer = torch.optim.AdamW([one for one in actor.parameters() if one.requires_grad], lr=lr, weight_decay=0.01)
+    steps = [
+        part
+        for _ in range(epochs)
+        for part in np.array_split(rng.permutation(len(played)), max(1, len(played) // dialogues))
+    ]
+    for number, part in enumerate(steps):
+        for group in optimizer.param_groups:
+            rise, fall = min(1.0, (number + 1) / (0.05 * len(steps))), 0.55 + 0.45 * np.cos(np.pi * number / len(steps))
+            group["lr"] = lr * rise * fall
+        optimizer.zero_grad()
+        loss = _backward(actor.train(), pack([played[at] for at in part]), tokens)
+        nn.utils.clip_grad_norm_(actor.parameters(), 1.0)
+        optimizer.step()
+        yield loss
+
+
+def warm_start(
+    model: str,
+    out: Path,
+    *,
+    agents: Sequence[str],
+    dialogues: int,
+    style: Style = "direct",
+    language: Literal["en", "zh"] = "en",
+    epochs: int = 3,
+    lr: float = 1e-3,
+    seed: int = 0,
+    max_reply_tokens: int = 64,
+) -> Iterator[float]:
+    """Teach a model what the agents say, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
+
+    TrainingError for a model that cannot be used, or a folder that is taken; UnknownName for an agent that does not exist.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
+    tokenizer = load_tokenizer(model)
+    renderer = Renderer(tokenizer, agent_prompt(language, style), style)
+    actor = Actor(load_model(model))
+    played = [taught(lesson, renderer) for lesson in lessons(agents, dialogues, seed)]
+    yield from learn(actor, played, epochs=epochs, lr=lr, seed=seed)
+    export(actor.model, tokenizer, out)  # pyright: ignore[reportArgumentType]
+    Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=max_reply_tokens).write(out)
+
+
+def steps_of(dialogues: int, epochs: int) -> int:
+    """How many losses a warm start yields."""
+    return epochs * max(1, dialogues // DIALOGUES)
+
+
+def _backward(actor: Actor, batch: Batch, tokens: int) -> float:
+    device, total, said = next(actor.parameters()).device, 0.0, int(batch.said_BT.sum())
+    for one in shares(batch.length_B, tokens):
+        rows, width = torch.from_numpy(one.row_R), int(batch.length_B[one.row_R].max())
+        logprob_BT = actor(batch.id_BT[rows, :width].to(device), batch.said_BT[rows, :width].to(device)).logprob_BT
+        loss = -logprob_BT.sum() / said
+        loss.backward()
+        total += float(loss.detach())
+    return total
+
+
+def _sequence(ids: list[int], turns: list[int]) -> TokenSequence:
+    turn_T = np.array(turns, dtype=np.int32)
+    return TokenSequence(np.array(ids, dtype=np.int64), turn_T >= 0, np.zeros(len(ids), np.float32), turn_T)

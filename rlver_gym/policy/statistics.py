@@ -1,0 +1,46 @@
+"""What is worth knowing of a batch that was judged, as plain numbers. Pure."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlver_gym.policy.advantage import explained_variance
+from rlver_gym.policy.batch import Batch
+
+Floats = NDArray[np.float64]
+
+
+def of_rewards(batch: Batch, signal_D: NDArray[np.bool_]) -> dict[str, float]:
+    """Returns as they are learned from, scaled and penalised, and how many dialogues tell anything. NaN where there is no dialogue."""
+    return_D = batch.reward_DN.sum(axis=1) if batch.dialogues else np.full(1, np.nan)
+    return {
+        "return_mean": float(return_D.mean()),
+        "return_std": float(return_D.std()),
+        "return_min": float(return_D.min()),
+        "return_max": float(return_D.max()),
+        "reward_mean": float(batch.reward_DN.sum() / max(batch.turns_D.sum(), 1)),
+        "flat_groups": 1 - float(signal_D.mean()) if len(signal_D) else float("nan"),
+        "left_out": float(batch.left_out),
+    }
+
+
+def of_critic(value_S: Floats, return_S: Floats) -> dict[str, float]:
+    """How well the critic foresaw the returns."""
+    return {
+        "value_mean": _mean(value_S),
+        "target_mean": _mean(return_S),
+        "explained_variance": explained_variance(value_S, return_S),
+    }
+
+
+def of_sampler(sampled_S: Floats, old_S: Floats) -> dict[str, float]:
+    """How far the learner's log-probabilities lie from those that the sampler named, in nats. 0 would be the same program, at temperature 1.
+    `sampler_kl` estimates KL(sampler || learner) by k3."""
+    gap_S = old_S - sampled_S
+    return {
+        "sampler_kl": _mean(np.exp(gap_S) - 1 - gap_S),
+        "sampler_gap": float(np.abs(gap_S).max(initial=0)),
+    }
+
+
+def _mean(value_S: Floats) -> float:
+    return float(value_S.mean()) if len(value_S) else float("nan")

@@ -1,0 +1,72 @@
+"""A tiny Qwen2 with a tokenizer of its own, for tests and laptops. It knows nothing before it is taught: give it a warm start."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
+
+from rlver_gym.agents import make_agent
+from rlver_gym.cards import env_card
+from rlver_gym.library import library
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+
+VERSION = "v1"
+"""Bumped when the same arguments would give another model."""
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+_TEACHERS = ("comfort", "praise", "advice", "listener", "adaptive", "oracle")
+
+
+def build_tiny(
+    folder: Path, *, seed: int = 0, hidden: int = 128, layers: int = 4, vocab: int = 2000, max_tokens: int = 4096
+) -> None:
+    """Write the model and its tokenizer. `seed` decides the weights; the tokenizer is always the same for one version of the package."""
+    tokenizer = build_tokenizer(list(corpus()), vocab)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        intermediate_size=hidden * 3,
+        num_hidden_layers=layers,
+        num_attention_heads=hidden // 32,
+        num_key_value_heads=max(1, hidden // 64),
+        max_position_embeddings=max_tokens,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.vocab["<|im_end|>"],
+        pad_token_id=tokenizer.vocab["<|endoftext|>"],
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen2ForCausalLM(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def build_tokenizer(lines: list[str], vocab: int) -> Qwen2Tokenizer:
+    """A byte-level BPE of `vocab` pieces that comes back the same from disk: any other class saved beside a Qwen2 is reloaded with Qwen's own splitting."""
+    from tokenizers import AddedToken, pre_tokenizers  # noqa: PLC0415
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    bare = Qwen2Tokenizer(vocab={**{piece: i for i, piece in enumerate(alphabet)}, "<|endoftext|>": 256}, merges=[])
+    tokenizer = bare.train_new_from_iterator(lines, vocab)
+    tokenizer.add_special_tokens({"eos_token": "<|im_end|>", "extra_special_tokens": ["<|im_start|>"]})
+    tokenizer.add_tokens([AddedToken(tag, special=False) for tag in ("<think>", "</think>")])
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def corpus(people: int = 40) -> Iterator[str]:
+    """What is said in dialogues of the shipped agents with people of the training split, line by line."""
+    card, user, cards = env_card("RLVER-Empathy-v0"), EmbeddedUser(), library()
+    for number, persona in enumerate(map(cards.get, cards.ids("train")[:people])):
+        agent = make_agent(_TEACHERS[number % len(_TEACHERS)], persona, seed=number)
+        session = EmpathySession(user, persona, card, seed=number)
+        session.start()
+        while session.outcome is None:
+            session.reply(agent.reply(tuple(session.dialogue.messages())))
+        yield from (message.text for message in session.dialogue.messages())

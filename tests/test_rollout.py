@@ -1,0 +1,194 @@
+"""Dialogues played by a policy: what was said, what it earned, and what is left of it when something goes wrong."""
+
+import itertools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
+
+from rlver_gym.policy.model import load_model, load_tokenizer
+from rlver_gym.policy.renderer import Renderer
+from rlver_gym.policy.rollout import Start, groups, talk
+from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling
+from rlver_gym.policy.trajectory import Line, Played
+from rlver_gym.spaces import Utterance
+
+
+class Counting(gym.Env[str, str]):
+    """A text environment of three turns that knows nothing of emotions: the reward is the number of the turn."""
+
+    action_space = observation_space = Utterance(1000)
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.fails_at = fails_at
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.turn, self.heard = 0, []
+        return f"seed {seed}", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.turn += 1
+        self.heard.append(action)
+        failed = self.turn == self.fails_at
+        return f"turn {self.turn}", float(self.turn), self.turn == 3 and not failed, failed, {"heard": self.heard}
+
+
+class Scripted:
+    """A sampler that says the same in each dialogue, turn by turn, and notes what it was asked."""
+
+    def __init__(self, turns: Sequence[Sequence[int]]) -> None:
+        self.turns = turns
+        self.asked: list[list[Prompt]] = []
+        self.forgot = 0
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+        ids = list(self.turns[len(self.asked)])
+        self.asked.append(list(prompts))
+        return [Drawn(ids, [-1.0 - i for i in range(len(ids))]) for _ in prompts]
+
+    def forget(self) -> None:
+        self.forgot += 1
+
+
+@pytest.fixture(scope="module")
+def direct(tiny_folder) -> Renderer:
+    return Renderer(load_tokenizer(str(tiny_folder)), "Be kind.")
+
+
+@pytest.fixture(scope="module")
+def thinking(direct: Renderer) -> Renderer:
+    return Renderer(direct.tokenizer, "Be kind.", "think")
+
+
+def ids_of(renderer: Renderer, text: str, ended: bool = True) -> list[int]:
+    return [*renderer.tokenizer(text)["input_ids"], *[renderer.end_of_turn] * ended]
+
+
+def play(renderer: Renderer, turns: Sequence[Sequence[int]], env: gym.Env[str, str], max_tokens: int = 4000) -> Played:
+    (played,) = talk(
+        Scripted(turns), renderer, Sampling(20, renderer.stop_ids), [env], [Start(0, 5, 2)], draw_seed=0, max_tokens=max_tokens
+    )  # fmt: skip
+    return played
+
+
+def said(renderer: Renderer, played: Played) -> list[list[tuple[str, int]]]:
+    """What was said in each sequence, with the turn it belongs to."""
+    return [
+        [
+            (renderer.tokenizer.decode(one.id_T[one.turn_T == turn]), turn)
+            for turn in sorted(set(one.turn_T.tolist()) - {-1})
+        ]
+        for one in played.sequences
+    ]
+
+
+def test_a_direct_dialogue_is_one_sequence(direct: Renderer) -> None:
+    played = play(direct, [ids_of(direct, "One."), ids_of(direct, "Two", ended=False), ids_of(direct, "")], Counting())
+    assert said(direct, played) == [[("One.<|im_end|>", 0), ("Two", 1), ("<|im_end|>", 2)]]
+    (sequence,) = played.sequences
+    assert direct.tokenizer.decode(sequence.id_T) == (
+        "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nseed 5<|im_end|>\n<|im_start|>assistant\nOne.<|im_end|>\n"
+        "<|im_start|>user\nturn 1<|im_end|>\n<|im_start|>assistant\nTwo<|im_end|>\n"
+        "<|im_start|>user\nturn 2<|im_end|>\n<|im_start|>assistant\n<|im_end|>"
+    )
+    assert (sequence.said_T == (sequence.turn_T >= 0)).all()
+    assert (sequence.logprob_T[~sequence.said_T] == 0).all()
+    assert sequence.logprob_T[sequence.turn_T == 2].tolist() == [-1.0]
+    assert played.reward_N.tolist() == [1.0, 2.0, 3.0]
+    assert played.info == {"heard": ["One.", "Two", ""]}, "an empty reply is silence"
+    assert (played.group, played.seed, played.valid, played.overflowed) == (2, 5, True, False)
+
+
+def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(thinking: Renderer) -> None:
+    turns = ["<think>a</think>One.", "<think>b</think>Two.", "Three."]
+    played = play(thinking, [ids_of(thinking, turn) for turn in turns], Counting())
+    assert said(thinking, played) == [[(f"{turn}<|im_end|>", number)] for number, turn in enumerate(turns)]
+    last = thinking.tokenizer.decode(played.sequences[2].id_T)
+    assert "assistant\nOne.<|im_end|>" in last
+    assert "<think>" not in last
+    assert played.info == {"heard": ["One.", "Two.", "Three."]}, "nobody hears thoughts"
+    assert played.lines[1] == Line("agent", "One.", "a")
+    assert played.broken_N.tolist() == [False, False, True]
+
+
+def test_a_user_who_fails_leaves_a_dialogue_that_does_not_count(direct: Renderer) -> None:
+    played = play(direct, [ids_of(direct, "One.")] * 2, Counting(fails_at=2))
+    assert not played.valid
+    assert len(played.reward_N) == 2
+
+
+@pytest.mark.parametrize("style", ["direct", "think"])
+def test_a_dialogue_that_outgrows_the_context_ends_early_and_is_marked(
+    style: str, direct: Renderer, thinking: Renderer
+) -> None:
+    renderer = direct if style == "direct" else thinking
+    turns = [ids_of(renderer, "<think>a</think>One.")] * 3
+    whole = play(renderer, turns, Counting())
+    room = len(whole.sequences[-1].id_T) - len(turns[-1]) + 20
+    assert not play(renderer, turns, Counting(), max_tokens=room).overflowed
+    cut = play(renderer, turns, Counting(), max_tokens=room - 1)
+    assert cut.overflowed
+    assert cut.valid
+    assert cut.reward_N.tolist() == [1.0, 2.0]
+    assert said(renderer, cut)[-1][-1][1] == 1
+    nothing = play(renderer, turns, Counting(), max_tokens=21)
+    assert nothing.overflowed
+    assert not nothing.valid, "nothing was said in it"
+
+
+def test_groups_share_a_seed_and_so_the_persona() -> None:
+    starts = groups(6, 2, iter([8, 9, 10]))
+    assert [(one.number, one.seed, one.group) for one in starts] == [(0, 8, 0), (1, 8, 0), (2, 9, 1), (3, 9, 1), (4, 10, 2), (5, 10, 2)]  # fmt: skip
+
+
+def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Renderer) -> None:
+    meeting = threading.Barrier(3, timeout=60)
+
+    class Slow(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            if self.turn == 0:
+                meeting.wait()  # passes only when three step at the same time
+            return super().step(action)
+
+    sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
+    sampling = Sampling(8, direct.stop_ids)
+    one_by_one, together = (
+        talk(sampler, direct, sampling, [kind() for _ in range(3)], groups(3, 3, itertools.count()), draw_seed=1, max_tokens=400, workers=workers)
+        for kind, workers in ((Counting, 1), (Slow, 3))
+    )  # fmt: skip
+    for left, right in zip(one_by_one, together, strict=True):
+        assert left.lines == right.lines
+        assert left.sequences[0].logprob_T == pytest.approx(right.sequences[0].logprob_T, abs=1e-4)
+
+
+def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(tiny_folder, direct: Renderer) -> None:
+    sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
+    first, again, other = (
+        talk(
+            sampler,
+            direct,
+            Sampling(8, direct.stop_ids),
+            [gym.make("rlver_gym:RLVER-Empathy-v0", split="demo") for _ in range(4)],
+            groups(4, 2, itertools.count()),
+            draw_seed=seed,
+            max_tokens=2000,
+        )
+        for seed in (1, 1, 2)
+    )
+    assert [one.lines for one in first] == [one.lines for one in again]
+    assert [one.lines for one in first] != [one.lines for one in other]
+    assert first[0].info["persona"] == first[1].info["persona"]
+    assert first[0].lines != first[1].lines
+    for one in first:
+        assert one.total_reward == one.info["emotion"] - 40
+
+
+def test_the_sampler_forgets_before_and_after(direct: Renderer) -> None:
+    sampler = Scripted([ids_of(direct, "One.")] * 3)
+    talk(sampler, direct, Sampling(20, direct.stop_ids), [Counting()], [Start(0, 5, 0)], draw_seed=0, max_tokens=4000)
+    assert sampler.forgot == 2

@@ -1,0 +1,244 @@
+"""Replies drawn in batch with a cache kept from turn to turn are those of the model alone, re-reading everything each time."""
+
+import copy
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
+
+import torch
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
+
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy.model import half_copy, load_model
+from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling, pick
+from rlver_gym.policy.server_sampler import ServerSampler
+
+GREEDY = Sampling(max_tokens=12, stop_ids=frozenset(range(0, 600, 9)), temperature=0.0)
+
+
+@pytest.fixture(scope="module")
+def model(tiny_folder: Path) -> PreTrainedModel:
+    """With weights so large that no two tokens are about equally likely."""
+    model = load_model(str(tiny_folder), device="cpu")
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(6.0 if weight.dim() > 1 else 1.0)
+    return model
+
+
+@torch.no_grad()
+def alone(model: PreTrainedModel, ids: list[int], sampling: Sampling) -> Drawn:
+    """The greedy reply without batch and without cache."""
+    ids, start, logprobs = list(ids), len(ids), []
+    while len(ids) - start < sampling.max_tokens:
+        logprob_V = model(torch.tensor([ids]), use_cache=False).logits[0, -1].log_softmax(-1)
+        ids.append(int(logprob_V.argmax()))
+        logprobs.append(float(logprob_V[ids[-1]]))
+        if ids[-1] in sampling.stop_ids:
+            break
+    return Drawn(ids[start:], logprobs)
+
+
+def words(count: int, seed: int) -> list[int]:
+    return np.random.default_rng(seed).integers(3, 600, count).tolist()
+
+
+def same(drawn: Drawn, expected: Drawn) -> bool:
+    return drawn.ids == expected.ids and np.allclose(drawn.logprobs, expected.logprobs, atol=1e-4)
+
+
+@pytest.mark.parametrize("prefill_tokens", [1, 40, 10_000])
+def test_ragged_dialogues_with_kept_caches_equal_each_alone_read_from_scratch(
+    model: PreTrainedModel, prefill_tokens: int
+) -> None:
+    sampler = ModelSampler(model, prefill_tokens=prefill_tokens)
+    dialogues = {number: words(length, number) for number, length in enumerate((5, 17, 9, 30, 12, 1))}
+    lengths = set()
+    for turn, speaking in enumerate(([0, 1, 2, 3, 4, 5], [5, 0, 2, 4], [4, 1, 5], [3, 0, 1, 2])):
+        drawn = sampler.sample([Prompt(one, dialogues[one], 0) for one in speaking], GREEDY)
+        for one, reply in zip(speaking, drawn, strict=True):
+            assert same(reply, alone(model, dialogues[one], GREEDY)), (turn, one)
+            lengths.add(len(reply.ids))
+            dialogues[one] += reply.ids + words(3 + one, 100 * turn + one)
+    assert len(lengths) > 3, "some replies end early, others are cut"
+
+
+def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+    trunk = model.base_model
+    monkeypatch.setattr(
+        trunk, "forward", lambda input_ids, _run=trunk.forward, **rest: (fed.append(input_ids.numel()), _run(input_ids=input_ids, **rest))[1]
+    )  # fmt: skip
+    sampler, sampling = ModelSampler(model), Sampling(4, frozenset(), 0.0)
+    first = words(20, 0)
+    (reply,) = sampler.sample([Prompt(0, first, 0)], sampling)
+    assert fed == [20, 1, 1, 1]
+    fed.clear()
+    sampler.sample([Prompt(0, first + reply.ids + words(5, 1), 0)], sampling)
+    assert fed == [6, 1, 1, 1], "the last sampled token and what is new"
+    fed.clear()
+    sampler.sample([Prompt(0, first[:10] + words(2, 2), 0)], sampling)
+    assert fed == [2, 1, 1, 1], "a prompt that begins alike keeps that much"
+    fed.clear()
+    sampler.forget()
+    sampler.sample([Prompt(number, first, 0) for number in range(3)], sampling)
+    assert fed == [20, 3, 3, 3], "equal prompts are read once"
+
+
+def test_dialogues_whose_reply_has_ended_cost_nothing_more(
+    model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed: list[int] = []
+    trunk = model.base_model
+    monkeypatch.setattr(
+        trunk, "forward", lambda input_ids, _run=trunk.forward, **rest: (fed.append(input_ids.numel()), _run(input_ids=input_ids, **rest))[1]
+    )  # fmt: skip
+    prompts = [Prompt(number, words(8, number), 0) for number in range(6)]
+    drawn = ModelSampler(model).sample(prompts, GREEDY)
+    steps = max(len(one.ids) for one in drawn)
+    assert fed[1:] == [sum(len(one.ids) > step for one in drawn) for step in range(1, steps)]
+
+
+def test_what_is_drawn_depends_on_the_seed_and_not_on_the_company(model: PreTrainedModel) -> None:
+    sampling = Sampling(10, frozenset({7}), temperature=20.0)
+    prompts = [Prompt(number, words(6 + number, number), number) for number in range(5)]
+    together = ModelSampler(model).sample(prompts, sampling)
+    assert same(together[3], ModelSampler(model).sample(prompts[3:4], sampling)[0])
+    other = ModelSampler(model).sample([prompts[3]._replace(seed=99)], sampling)[0]
+    assert together[3].ids != other.ids
+
+
+def test_the_draws_follow_the_distribution() -> None:
+    logits = torch.tensor([[0.0, 1.0, 2.0, -torch.inf]]).repeat(3000, 1)
+    chances = torch.rand(3000, generator=torch.Generator().manual_seed(0))
+    token, logprob = pick(logits, chances, Sampling(1, frozenset(), temperature=2.0))
+    expected = (logits[0] / 2).softmax(-1)
+    counts = torch.bincount(token, minlength=4) / 3000
+    assert counts[3] == 0
+    assert torch.allclose(counts, expected, atol=0.03)
+    assert torch.allclose(logprob.exp(), expected[token])
+
+
+def test_cuts_change_the_draw_but_not_the_log_probability() -> None:
+    logits = torch.tensor([[0.0, 1.0, 2.0, 3.0]]).repeat(500, 1)
+    chances = torch.linspace(0, 1 - 1e-7, 500)
+    for cut, left in ((Sampling(1, frozenset(), top_k=2), {2, 3}), (Sampling(1, frozenset(), top_p=0.6), {3}), (Sampling(1, frozenset(), top_p=0.7), {2, 3})):  # fmt: skip
+        token, logprob = pick(logits, chances, cut)
+        assert set(token.tolist()) == left
+        assert torch.allclose(logprob, logits[0].log_softmax(-1)[token])
+
+
+def test_the_highest_chance_never_gives_an_impossible_token() -> None:
+    logits = torch.full((1, 1000), -torch.inf)
+    logits[0, :500] = 0.0
+    token, _ = pick(logits, torch.tensor([1.0]), Sampling(1, frozenset()))
+    assert int(token) < 500
+
+
+def test_a_model_that_broke_is_not_sampled_from(model: PreTrainedModel) -> None:
+    with pytest.raises(TrainingError, match="not finite"):
+        pick(torch.tensor([[0.0, torch.nan]]), torch.tensor([0.5]), Sampling(1, frozenset()))
+
+
+def test_layers_that_do_not_look_at_everything_are_refused() -> None:
+    small = Gemma3TextConfig(vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=1, num_key_value_heads=1, head_dim=8, sliding_window=4)  # fmt: skip
+    with pytest.raises(TrainingError, match="sliding_attention"):
+        ModelSampler(Gemma3ForCausalLM(small))
+
+
+def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) -> None:
+    learning = copy.deepcopy(model)
+    sampler, sampling = ModelSampler(learning, half=True, copied=True), Sampling(6, frozenset(), temperature=0.0)
+    prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
+    before = sampler.sample(prompts, sampling)
+    assert before == ModelSampler(half_copy(learning)).sample(prompts, sampling)
+    with torch.no_grad():
+        learning.get_output_embeddings().weight.copy_(learning.get_output_embeddings().weight.flip(0))
+    sampler.forget()
+    after = sampler.sample(prompts, sampling)
+    assert after != before
+    assert after == ModelSampler(half_copy(learning)).sample(prompts, sampling)
+
+
+def test_sampling_leaves_the_model_in_the_mode_it_was_in(model: PreTrainedModel) -> None:
+    model.train()
+    ModelSampler(model).sample([Prompt(0, [5, 6], 0)], Sampling(2, frozenset()))
+    assert model.training
+    model.eval()
+
+
+class Server(BaseHTTPRequestHandler):
+    """Completes token ids with the ids that follow them, as vLLM would."""
+
+    asked: ClassVar[list[dict[str, Any]]] = []
+    answer: ClassVar[dict[str, Any]] = {}
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append(request)
+        start = request["prompt"][-1]
+        ids = range(start + 1, start + 1 + request["max_tokens"])
+        stop = next((i for i, one in enumerate(ids) if one in request["stop_token_ids"]), None)
+        ids = list(ids)[: None if stop is None else stop + 1]
+        logprobs = {"tokens": [f"token_id:{one}" for one in ids], "token_logprobs": [-0.5] * len(ids)}
+        choice = {"index": 0, "text": "", "finish_reason": "length" if stop is None else "stop", "logprobs": logprobs}
+        body = json.dumps({"id": "x", "object": "text_completion", "created": 0, "model": "m", "choices": [choice | self.answer]}).encode()  # fmt: skip
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    Server.asked, Server.answer = [], {}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}/v1"
+        listening.shutdown()
+        thread.join()
+
+
+def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
+    sampler = ServerSampler(server, "m")
+    sampling = Sampling(4, frozenset({12}), temperature=0.7, top_k=5)
+    drawn = sampler.sample([Prompt(0, [3, 10], 1), Prompt(1, [40], 2)], sampling)
+    assert drawn == [Drawn([11, 12], [-0.5] * 2), Drawn([41, 42, 43, 44], [-0.5] * 4)]
+    asked = sorted(Server.asked, key=lambda one: one["seed"])
+    assert [one["prompt"] for one in asked] == [[3, 10], [40]]
+    assert {(one["temperature"], one["top_k"], one["return_tokens_as_token_ids"]) for one in asked} == {(0.7, 5, True)}
+    sampler.forget()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"logprobs": None}, "did not answer with a completion"),
+        ({"logprobs": {"tokens": ["Hi"], "token_logprobs": [-1.0]}}, "tokens as text"),
+        ({"logprobs": {"tokens": ["token_id:5"], "token_logprobs": [-1.0]}, "finish_reason": "stop"}, "kept the token"),
+    ],
+)
+def test_a_server_whose_answers_cannot_be_learned_from_is_refused(
+    server: str, answer: dict[str, Any], told: str
+) -> None:
+    Server.answer = answer
+    with pytest.raises(TrainingError, match=told):
+        ServerSampler(server, "m").sample([Prompt(0, [3], 1)], Sampling(4, frozenset({12})))
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with pytest.raises(TrainingError, match=r"no replies from http://127\.0\.0\.1:9/v1"):
+        ServerSampler("http://127.0.0.1:9/v1", "m").sample([Prompt(0, [3], 1)], Sampling(4, frozenset({12})))

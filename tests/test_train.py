@@ -1,0 +1,182 @@
+"""A training run: the loop, its folder, and what happens when it is cut off."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+torch = pytest.importorskip("torch", reason="the learner needs torch: pip install '.[train]'")
+pytest.importorskip("transformers")
+
+from rlver_gym.errors import TrainingError  # noqa: E402
+from rlver_gym.policy.config import TrainConfig  # noqa: E402
+from rlver_gym.policy.learner import algorithm, make_learner  # noqa: E402
+from rlver_gym.policy.log import read_metrics  # noqa: E402
+from rlver_gym.policy.measures import copied, distinct, repeated  # noqa: E402
+from rlver_gym.policy.runs import run  # noqa: E402
+from rlver_gym.policy.tiny import build_tiny  # noqa: E402
+from rlver_gym.policy.train import start, train  # noqa: E402
+from rlver_gym.policy.trajectory import Line, Played  # noqa: E402
+
+SMALL = {
+    "iterations": 4, "dialogues": 4, "group_size": 2, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-3, "eval_every": 2, "eval_dialogues": 3,
+    "save_every": 1, "show_every": 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("tiny")
+    build_tiny(folder, hidden=32, layers=1, vocab=400)
+    return str(folder)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "grpo"])
+def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, model, tmp_path):
+    folder = run(TrainConfig(model=model, algo=algo, **SMALL), out=tmp_path / "run")
+    metrics = read_metrics(folder)
+    assert [line["iteration"] for line in metrics] == [1, 2, 3, 4]
+    assert {"return", "emotion", "tokens", "kl", "clip_fraction", "entropy", "broken", "left"} <= metrics[0].keys()
+    assert ("explained_variance" in metrics[0]) == (algo == "ppo")
+    assert "eval_score" in metrics[1]
+    assert "eval_score" not in metrics[0]
+    evaluations = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
+    assert [line["iteration"] for line in evaluations] == [0, 2, 4]
+    assert [one["seed"] for one in evaluations[0]["dialogues"]] == [one["seed"] for one in evaluations[2]["dialogues"]]
+    assert len({one["persona"] for one in evaluations[0]["dialogues"]}) == 3
+    assert (folder / "model" / "model.safetensors").exists()
+    assert "<svg" in (folder / "curves.html").read_text()
+    assert "**Person:**" in (folder / "dialogues.md").read_text()
+    assert any((folder / "tensorboard").iterdir())
+
+
+def test_equal_configs_give_equal_runs(model):
+    config = TrainConfig(model=model, **(SMALL | {"iterations": 2, "eval_every": 0}))
+    first, second = make_learner(config), make_learner(config)
+    metrics = [one.metrics for one in train(first)], [one.metrics for one in train(second)]
+    assert json.dumps(metrics[0]) == json.dumps(metrics[1])
+    assert all(torch.equal(a, b) for a, b in zip(first.actor.parameters(), second.actor.parameters(), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["ppo", "grpo"])
+def test_a_run_killed_at_any_moment_goes_on_as_if_it_had_not_been(algo, model, tmp_path):
+    fields = [f"--{name.replace('_', '-')}={value}" for name, value in (SMALL | {"iterations": 6}).items()]
+    command = [sys.executable, "-m", "rlver_gym", "train", "--model", model, "--algo", algo, *fields]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run([*command, "--out", whole], check=True, env=environment, capture_output=True)
+    resume: list[str] = []
+    for done in (1, 3, 4):
+        process = subprocess.Popen([*command, "--out", cut, *resume], env=environment, stderr=subprocess.DEVNULL)
+        _wait_for(cut / "checkpoints" / f"{done:06d}", process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        resume = ["--resume"]
+    subprocess.run([*command, "--out", cut, *resume], check=True, env=environment, capture_output=True)
+    assert (cut / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+    for name in ("learner.safetensors", "model/model.safetensors"):
+        last = Path("checkpoints/000006") / name
+        assert (cut / last).read_bytes() == (whole / last).read_bytes()
+    assert (cut / "evaluations.jsonl").read_bytes() == (whole / "evaluations.jsonl").read_bytes()
+
+
+def _wait_for(path: Path, process: subprocess.Popen) -> None:
+    while not path.exists():
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.02)
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(TrainingError, match="--resume"):
+        run(TrainConfig(model=model, **SMALL), out=tmp_path)
+    with pytest.raises(TrainingError, match="no checkpoint"):
+        run(TrainConfig(model=model, **SMALL), out=tmp_path / "none", resume=True)
+
+
+def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
+    small = SMALL | {"iterations": 1, "eval_every": 0}
+    run(TrainConfig(model=model, **small), out=tmp_path)
+    with pytest.raises(TrainingError, match=r"lr 0.001, this run has 0.5"):
+        run(TrainConfig(model=model, **(small | {"lr": 0.5})), out=tmp_path, resume=True)
+    run(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path, resume=True)
+    assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_batch(model, tmp_path):
+    learner = make_learner(TrainConfig(model=model, algo="ppo", **(SMALL | {"eval_every": 0})))
+    next(learner.critic.parameters()).data.fill_(float("nan"))
+    with pytest.raises(TrainingError, match="bad_batch"):
+        list(train(learner, save_to=tmp_path / "bad_batch.pt"))
+    assert "advantage_BT" in torch.load(tmp_path / "bad_batch.pt", weights_only=True)
+
+
+def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
+    learner = make_learner(TrainConfig(model=model, **(SMALL | {"max_tokens": 400, "iterations": 1, "eval_every": 0})))
+    (iteration,) = train(learner)
+    assert iteration.metrics["overflowed"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--model", "/no/such/model"], "does not exist"),
+        (["--dialogues", "30", "--group-size", "4"], "multiple of group_size"),
+        (["--config", "no-such-preset"], "Presets: laptop"),
+        (["--algo", "reinforce"], "algo"),
+        (["--env-options", "user"], "NAME=VALUE"),
+    ],
+)
+def test_bad_input_is_named(options, says, tmp_path):
+    from rlver_gym.cli.root import app
+
+    result = CliRunner().invoke(app, ["train", "--out", str(tmp_path / "run"), *options])
+    assert result.exit_code != 0
+    assert says in str(result.exception) + result.output
+
+
+def test_every_field_is_an_option_with_a_help_text():
+    from rlver_gym.cli.root import app
+
+    shown = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).output
+    for name, field in TrainConfig.model_fields.items():
+        assert f"--{name.replace('_', '-')}" in shown
+        assert field.description
+
+
+def test_groups_share_a_seed_and_no_seed_comes_twice():
+    config = TrainConfig(dialogues=8, group_size=4)
+    seeds = [[one.seed for one in start(config, iteration)] for iteration in range(50)]
+    assert all(row[:4] == [row[0]] * 4 and row[4:] == [row[4]] * 4 for row in seeds)
+    assert len({seed for row in seeds for seed in row}) == 100
+
+
+def test_the_config_decides_the_algorithm():
+    credit, objective = algorithm(TrainConfig(algo="ppo", gamma=0.9, lam=0.8, clip=0.1, clip_high=0.3))
+    assert (credit.kind, credit.gamma, credit.lam, objective.low, objective.high) == ("gae", 0.9, 0.8, 0.1, 0.3)
+    credit, objective = algorithm(TrainConfig(algo="dapo", credit="turn"))
+    assert (credit.kind, credit.drop_flat, objective.high) == ("turn", True, 0.28)
+
+
+def _talk(*lines: tuple[str, str]) -> Played:
+    import numpy as np
+
+    return Played(0, 0, np.zeros(1, np.float32), np.zeros(1, np.bool_), (), tuple(Line(*line) for line in lines), {})
+
+
+def test_marks_of_hacking_are_counted_by_hand():
+    dialogue = _talk(
+        ("user", "my dog died in may"), ("agent", "your dog died in may"), ("agent", "your dog died in june")
+    )
+    # the agent's runs: your dog died, dog died in, died in may | your dog died, dog died in, died in june
+    assert repeated(dialogue) == pytest.approx(2 / 6)
+    assert copied(dialogue) == pytest.approx(3 / 6)  # dog died in (twice), died in may
+    assert distinct(["Go on.", "go on", "No."]) == pytest.approx(2 / 3)

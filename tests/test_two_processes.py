@@ -1,0 +1,87 @@
+"""Two processes that torchrun starts learn the same as one. This file is also what they run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the learner needs torch")
+pytest.importorskip("transformers", reason="the learner needs transformers")
+
+from tiny_policy import eight_dialogues, tiny  # noqa: E402
+
+from rlver_gym.policy import distributed, forward  # noqa: E402
+from rlver_gym.policy.batch import pack  # noqa: E402
+from rlver_gym.policy.credit import Credit  # noqa: E402
+from rlver_gym.policy.forward import Actor, Critic, causal_lm  # noqa: E402
+from rlver_gym.policy.judge import judge  # noqa: E402
+from rlver_gym.policy.objective import Objective  # noqa: E402
+from rlver_gym.policy.optimizer import make_optimizer  # noqa: E402
+from rlver_gym.policy.update import update  # noqa: E402
+
+TOKENS = 100
+FEW_LOGITS = 60 * 16
+OBJECTIVE = Objective(aggregate="sequence", entropy=0.01, kl=0.1)
+
+
+def learned(kind, engine="ddp"):
+    """The metrics of two iterations on the same dialogues, in micro-batches of 100 tokens and two minibatches."""
+    model = tiny()
+    model.activation_checkpointing_enable()
+    actor = distributed.spread_out(Actor(model), engine)
+    critic = distributed.spread_out(Critic(tiny(seed=1)), engine) if kind == "gae" else None
+    optimizer, rng = make_optimizer(actor, critic, lr=1e-3, critic_lr=1e-2), np.random.default_rng(0)
+    credit, found = Credit(kind, drop_flat=kind != "gae"), []
+    for _ in range(2):
+        found.append({"sampled": sampled(actor)})
+        batch = pack(distributed.gathered(distributed.share(eight_dialogues())))
+        judged = judge(batch, actor, critic, Actor(tiny(seed=2)), credit=credit, tokens=TOKENS, reward_scale=0.01)
+        how = {"rng": rng, "objective": OBJECTIVE, "epochs": 2, "minibatches": 2, "tokens": TOKENS}
+        found += [judged.metrics, update(judged, actor, optimizer, critic, **how)]
+    return found
+
+
+def sampled(actor):
+    """Where each process greedily gets to from a prompt, each by its own number of steps; added up over the processes."""
+    with distributed.whole(actor) as plain, torch.no_grad():
+        id_BT = torch.tensor([[1, 2, 3]])
+        for _ in range(3 + distributed.rank()):
+            id_BT = torch.cat([id_BT, causal_lm(plain)(input_ids=id_BT).logits[:, -1:].argmax(-1)], 1)
+    return float(distributed.summed(id_BT[0, 5].double())) / distributed.ranks()
+
+
+def work(engine, path):
+    """What each of the processes does."""
+    forward.LOGITS_AT_ONCE = FEW_LOGITS
+    with distributed.process_group():
+        found = {kind: learned(kind, engine) for kind in ("gae", "turn")}
+        if distributed.rank() == 0:
+            Path(path).write_text(json.dumps(found))
+
+
+@pytest.fixture(scope="module")
+def alone():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forward, "LOGITS_AT_ONCE", FEW_LOGITS)
+        return {kind: learned(kind) for kind in ("gae", "turn")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["ddp", "fsdp"])
+def test_two_processes_learn_the_same_as_one(engine, alone, tmp_path):
+    path = tmp_path / "found.json"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", __file__]
+    ended = subprocess.run([*command, engine, str(path)], capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    together = json.loads(path.read_text())
+    for kind, wanted in alone.items():
+        for ours, theirs in zip(together[kind], wanted, strict=True):
+            assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    work(*sys.argv[1:])

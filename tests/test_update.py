@@ -1,0 +1,391 @@
+"""Packing, scoring, judging and updating with a real model of 20,000 weights, made on the spot."""
+
+import copy
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the learner needs torch")
+pytest.importorskip("transformers", reason="the learner needs transformers")
+
+from tiny_policy import FAMILIES, SIZES, eight_dialogues, played, sequence, tiny  # noqa: E402
+from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
+
+from rlver_gym.errors import TrainingError  # noqa: E402
+from rlver_gym.policy import forward, score  # noqa: E402
+from rlver_gym.policy import update as update_module  # noqa: E402
+from rlver_gym.policy.batch import pack  # noqa: E402
+from rlver_gym.policy.credit import Credit  # noqa: E402
+from rlver_gym.policy.forward import Actor, Critic, without_adapters  # noqa: E402
+from rlver_gym.policy.judge import judge  # noqa: E402
+from rlver_gym.policy.microbatch import Share, padding, shares  # noqa: E402
+from rlver_gym.policy.objective import Objective  # noqa: E402
+from rlver_gym.policy.optimizer import make_optimizer, warm_up  # noqa: E402
+from rlver_gym.policy.trajectory import TokenSequence  # noqa: E402
+from rlver_gym.policy.update import _gradients, update  # noqa: E402
+
+
+@pytest.fixture
+def dialogues():
+    return eight_dialogues()
+
+
+@pytest.fixture
+def batch(dialogues):
+    return pack(dialogues)
+
+
+def whole_logprobs(model, id_BT, said_BT, temperature=1.0):
+    logits_BTV = model(input_ids=id_BT).logits[:, :-1] / temperature
+    logprob_BT = logits_BTV.log_softmax(-1).gather(-1, id_BT[:, 1:, None]).squeeze(-1)
+    entropy_BT = torch.distributions.Categorical(logits=logits_BTV).entropy()
+    pad = torch.zeros(len(id_BT), 1)
+    return torch.cat([pad, logprob_BT], 1) * said_BT, torch.cat([pad, entropy_BT], 1) * said_BT
+
+
+def gradients(module):
+    return {name: weight.grad.clone() for name, weight in module.named_parameters() if weight.grad is not None}
+
+
+def test_a_batch_holds_the_sampled_tokens_as_they_were(dialogues, batch):
+    sequences = [one for dialogue in dialogues for one in dialogue.sequences]
+    for row, one in enumerate(sequences):
+        length = batch.length_B[row]
+        assert batch.id_BT[row, :length].tolist() == one.id_T.tolist()
+        assert batch.said_BT[row, :length].tolist() == one.said_T.tolist()
+        assert not batch.said_BT[row, length:].any()
+    assert batch.turn_S.tolist() == [turn for one in sequences for turn in one.turn_T[one.said_T]]
+    assert batch.said(batch.spread(np.arange(len(batch.turn_S), dtype=float))).tolist() == list(
+        range(len(batch.turn_S))
+    )
+
+
+def test_dialogues_that_broke_off_or_stayed_silent_are_left_out_and_counted(dialogues):
+    rng = np.random.default_rng(1)
+    whole = sequence(rng, 1)
+    silent = replace(whole, said_T=np.zeros_like(whole.said_T))
+    batch = pack([played(rng, valid=False), *dialogues, played(rng, turns=1, sequences=(silent,))])
+    assert (batch.dialogues, batch.left_out) == (8, 2)
+    assert batch.dialogue_B.tolist() == pack(dialogues).dialogue_B.tolist()
+
+
+def test_a_part_of_a_batch_is_the_batch_of_a_part(dialogues, batch):
+    keep_D = np.array([True, False, False, True, False, False, True, False])
+    part, wanted = batch.only(keep_D), pack([one for one, keep in zip(dialogues, keep_D, strict=True) if keep])
+    for name in ("id_BT", "said_BT", "sampled_BT", "turn_BT"):
+        assert torch.equal(getattr(part, name), getattr(wanted, name)), name
+    for name in ("length_B", "dialogue_B", "group_D", "turns_D"):
+        assert getattr(part, name).tolist() == getattr(wanted, name).tolist(), name
+    assert part.reward_DN.sum(1).tolist() == wanted.reward_DN.sum(1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"id_T": np.arange(3)}, "differ in length"),
+        ({"said_T": np.ones(2, dtype=bool)}, "nothing precedes it"),
+        ({"turn_T": np.array([-1, 5])}, "names turns 5 to 5"),
+        ({"logprob_T": np.array([0, -np.inf])}, "no finite log-probability"),
+    ],
+)
+def test_a_sequence_that_contradicts_itself_is_refused(broken, message):
+    fine = TokenSequence(np.array([1, 2]), np.array([False, True]), np.array([0, -1.0]), np.array([-1, 0]))
+    with pytest.raises(TrainingError, match=message):
+        pack([played(np.random.default_rng(0), turns=1, sequences=(replace(fine, **broken),))])
+
+
+def test_micro_batches_hold_every_row_once_within_the_budget():
+    length_B = np.random.default_rng(0).integers(5, 100, 50)
+    for ranks in (1, 2, 3):
+        parts = [list(shares(length_B, 300, rank, ranks)) for rank in range(ranks)]
+        assert len({len(part) for part in parts}) == 1
+        rows = [row for part in parts for share in part if share.real for row in share.row_R]
+        assert sorted(rows) == list(range(50))
+        assert all(len(s.row_R) * length_B[s.row_R].max() <= 300 for part in parts for s in part)
+    assert padding(length_B, 300) < 0.15
+
+
+def test_a_process_without_rows_keeps_step():
+    parts = [list(shares(np.array([7]), 100, rank, 3)) for rank in range(3)]
+    assert [[share.real for share in part] for part in parts] == [[True], [False], [False]]
+
+
+def test_what_only_keeps_step_counts_for_nothing(batch, monkeypatch):
+    def found():
+        actor = Actor(tiny())
+        judged = judge(batch, actor, tokens=100)
+        return judged.old_BT, update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), tokens=100)
+
+    wanted_BT, wanted = found()
+    monkeypatch.setattr(score, "shares", lambda *how: [*shares(*how), Share(np.array([0, 3]), False)])
+    monkeypatch.setattr(update_module, "shares", score.shares)
+    old_BT, metrics = found()
+    assert torch.equal(old_BT, wanted_BT)
+    assert metrics == pytest.approx(wanted, abs=1e-7)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("chunk", [None, 7])
+def test_log_probabilities_are_those_of_the_whole_model(family, chunk, batch, monkeypatch):
+    if chunk:
+        monkeypatch.setattr(forward, "LOGITS_AT_ONCE", 60 * chunk)
+    model = tiny(family)
+    scored = Actor(model)(batch.id_BT, batch.said_BT, 0.7)
+    logprob_BT, entropy_BT = whole_logprobs(model, batch.id_BT, batch.said_BT, 0.7)
+    assert torch.allclose(scored.logprob_BT, logprob_BT, atol=1e-5)
+    assert torch.allclose(scored.entropy_BT, entropy_BT, atol=1e-5)
+    scored.logprob_BT.sum().backward()
+    ours = gradients(model)
+    model.zero_grad()
+    logprob_BT.sum().backward()
+    assert all(torch.allclose(ours[name], theirs, atol=1e-4) for name, theirs in gradients(model).items())
+
+
+def test_nothing_of_the_vocabularys_size_is_made_for_a_prompt(batch, monkeypatch):
+    sizes = []
+    model = tiny()
+    model.lm_head.register_forward_hook(lambda module, given, made: sizes.append(made.shape[0]))
+    monkeypatch.setattr(forward, "LOGITS_AT_ONCE", 60 * 16)
+    actor = Actor(model)
+    sizes.clear()
+    actor(batch.id_BT, batch.said_BT)
+    assert max(sizes) <= 16
+    assert sum(sizes) == batch.said_BT.sum()
+
+
+def test_a_model_that_reworks_its_logits_is_refused():
+    class Capped(Qwen2ForCausalLM):
+        def forward(self, *args, **kwargs):
+            made = super().forward(*args, **kwargs)
+            made.logits = 30 * torch.tanh(made.logits / 30) + 1
+            return made
+
+    with pytest.raises(TrainingError, match="changes its logits"):
+        Actor(Capped(Qwen2Config(**SIZES)))
+
+
+def test_what_is_no_language_model_is_refused():
+    with pytest.raises(TrainingError, match="AutoModelForCausalLM"):
+        Actor(torch.nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("tokens", [10_000, 60])
+@pytest.mark.parametrize("kind", ["gae", "episode", "turn", "centred"])
+def test_before_the_first_update_the_ratio_is_exactly_1(batch, kind, tokens):
+    actor = Actor(tiny(), value_head=kind == "gae")
+    judged = judge(batch, actor, credit=Credit(kind), tokens=tokens)
+    metrics = update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), tokens=tokens)
+    assert metrics["kl"] == 0.0
+    assert metrics["clip_fraction"] == 0.0
+    assert metrics["steps"] == 1
+
+
+def test_after_an_update_the_ratio_is_no_longer_1(batch):
+    actor = Actor(tiny())
+    judged = judge(batch, actor)
+    optimizer = make_optimizer(actor, lr=1e-2)
+    update(judged, actor, optimizer, rng=np.random.default_rng(0))
+    metrics = update(judged, actor, optimizer, rng=np.random.default_rng(0))
+    assert metrics["kl"] > 0
+    assert metrics["clip_fraction"] > 0
+
+
+@pytest.mark.parametrize("aggregate", ["token", "dialogue", "sequence", "constant"])
+@pytest.mark.parametrize("ratio", ["token", "sequence"])
+def test_pieces_give_the_gradient_of_the_whole(batch, aggregate, ratio):
+    objective = Objective(aggregate=aggregate, ratio=ratio, constant=8, entropy=0.01, kl=0.1)
+    judging = {"credit": Credit("gae"), "reward_scale": 0.1}
+    actor = Actor(tiny().double(), value_head=True)
+    actor.value_head.double()
+    reference = Actor(tiny(seed=1).double())
+    found = []
+    for tokens in (100_000, 100, 1):
+        judged = judge(batch, actor, None, reference, **judging, tokens=100_000)
+        actor.zero_grad()
+        metrics = _gradients(judged, [actor], objective, tokens, 1.0)
+        found.append((gradients(actor), metrics))
+    for grads, metrics in found[1:]:
+        for name, whole in found[0][0].items():
+            assert torch.allclose(grads[name], whole, rtol=1e-6, atol=1e-9), name
+        assert metrics == pytest.approx(found[0][1], rel=1e-6)
+
+
+def test_a_critic_of_its_own_learns_at_its_own_rate(batch):
+    actor, critic = Actor(tiny()), Critic(tiny(seed=1))
+    before = copy.deepcopy(actor.state_dict())
+    judged = judge(batch, actor, critic, credit=Credit("gae"), reward_scale=0.01)
+    assert judged.metrics["value_mean"] == 0.0
+    optimizer = make_optimizer(actor, critic, lr=1e-6, critic_lr=1e-2)
+    assert [group["lr"] for group in optimizer.param_groups] == [1e-6, 1e-2]
+    losses = [
+        update(
+            judged,
+            actor,
+            optimizer,
+            critic,
+            rng=np.random.default_rng(0),
+            critic_only=True,
+            objective=Objective(value_clip=None),
+        )["value_loss"]
+        for _ in range(20)
+    ]
+    assert losses[-1] < losses[0] / 2
+    assert all(torch.equal(weight, before[name]) for name, weight in actor.state_dict().items())
+    again = judge(batch, actor, critic, credit=Credit("gae"), reward_scale=0.01)
+    assert again.metrics["explained_variance"] > judged.metrics["explained_variance"]
+
+
+def test_a_value_head_learns_at_the_critics_rate():
+    optimizer = make_optimizer(Actor(tiny(), value_head=True), lr=1.0, critic_lr=2.0)
+    policy, values = optimizer.param_groups
+    assert (policy["lr"], values["lr"]) == (1.0, 2.0)
+    assert sum(weight.numel() for weight in values["params"]) == 33
+
+
+def test_learning_rates_rise_in_equal_steps():
+    optimizer = make_optimizer(Actor(tiny()), lr=1.0)
+    rates = []
+    for iteration in range(5):
+        warm_up(optimizer, iteration, 4)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == [0.25, 0.5, 0.75, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["gae", "episode"])
+def test_what_was_rewarded_becomes_likelier(batch, kind):
+    actor = Actor(tiny(), value_head=kind == "gae")
+    optimizer = make_optimizer(actor, lr=1e-3, critic_lr=1e-3)
+    judged = judge(batch, actor, credit=Credit(kind), reward_scale=0.01)
+    update(judged, actor, optimizer, rng=np.random.default_rng(0), epochs=3, minibatches=2)
+    gained_BT = judge(batch, actor, credit=Credit(kind)).old_BT - judged.old_BT
+    assert (gained_BT * judged.advantage_BT).sum() > 0
+
+
+def test_advantages_by_gae_are_scaled_and_whitened(batch):
+    actor = Actor(tiny(), value_head=True)
+    plain = judge(batch, actor, credit=Credit("gae", rewards="episode", whiten=False), reward_scale=0.5)
+    return_S = 0.5 * batch.reward_DN.sum(1)[batch.dialogue_S]  # all values are 0 and nothing is discounted
+    assert plain.batch.said(plain.advantage_BT) == pytest.approx(return_S)
+    judged = judge(batch, actor, credit=Credit("gae", rewards="episode"), reward_scale=0.5)
+    advantage_S = judged.batch.said(judged.advantage_BT)
+    assert (advantage_S.mean(), advantage_S.std()) == pytest.approx((0, 1), abs=1e-6)
+    assert judged.batch.said(judged.return_BT) == pytest.approx(return_S)
+
+
+def test_each_step_forgets_the_gradient_of_the_one_before(batch):
+    once, twice = Actor(tiny()), Actor(tiny())
+    judged = judge(batch, once)
+    update(judged, once, torch.optim.SGD(once.parameters(), lr=0.1), rng=np.random.default_rng(0), epochs=2)
+    for _ in range(2):
+        update(judged, twice, torch.optim.SGD(twice.parameters(), lr=0.1), rng=np.random.default_rng(0))
+    assert all(torch.equal(weight, twice.state_dict()[name]) for name, weight in once.state_dict().items())
+
+
+def test_learning_stops_once_the_policy_has_moved_too_far(batch):
+    actor = Actor(tiny())
+    judged = judge(batch, actor)
+    metrics = update(
+        judged, actor, make_optimizer(actor, lr=1e-2), rng=np.random.default_rng(0), epochs=5, target_kl=1e-4
+    )
+    assert metrics["stopped"] == 1
+    assert metrics["steps"] == 1
+
+
+def test_a_loss_that_is_not_a_number_changes_nothing_and_leaves_the_batch(batch, tmp_path):
+    actor = Actor(tiny())
+    before = copy.deepcopy(actor.state_dict())
+    judged = judge(batch, actor)
+    judged.advantage_BT[judged.batch.said_BT] = float("nan")
+    path = tmp_path / "batch.pt"
+    with pytest.raises(TrainingError, match=r"policy_loss, actor_gradient became NaN.*batch\.pt"):
+        update(judged, actor, make_optimizer(actor, lr=1.0), rng=np.random.default_rng(0), save_to=path)
+    assert all(torch.equal(weight, before[name]) for name, weight in actor.state_dict().items())
+    saved = torch.load(path, weights_only=True)
+    assert torch.equal(saved["id_BT"], batch.id_BT)
+    assert saved["advantage_BT"].isnan().any()
+
+
+def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dialogues):
+    flat = [replace(one, reward_N=np.ones_like(one.reward_N) * 4 / len(one.reward_N)) for one in dialogues]
+    actor = Actor(tiny())
+    judged = judge(pack([*flat[:6], *dialogues[6:]]), actor, credit=Credit(drop_flat=True))
+    assert judged.batch.dialogues == 2
+    assert judged.metrics["flat_groups"] == 0.75
+    judged = judge(pack(flat), actor, credit=Credit(drop_flat=True))
+    assert update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0)) == {"steps": 0, "stopped": 0}
+    assert math.isnan(judge(pack([]), actor).metrics["return_mean"])
+
+
+def test_the_gap_to_the_sampler_is_measured(dialogues):
+    actor = Actor(tiny())
+    batch = pack(dialogues)
+    exact = replace(batch, sampled_BT=judge(batch, actor).old_BT)
+    judged = judge(exact, actor)
+    assert (judged.metrics["sampler_kl"], judged.metrics["sampler_gap"]) == (0, 0)
+    shifted = replace(exact, sampled_BT=exact.sampled_BT - 0.5 * exact.said_BT)
+    judged = judge(shifted, actor)
+    assert judged.metrics["sampler_gap"] == pytest.approx(0.5, abs=1e-6)
+    assert judged.metrics["sampler_kl"] == pytest.approx(math.exp(0.5) - 1.5, abs=1e-6)
+    trusted = judge(shifted, actor, trust_sampler=True)
+    assert torch.equal(trusted.old_BT, shifted.sampled_BT)
+
+
+def test_a_samplers_log_probabilities_are_not_compared_at_another_temperature(batch):
+    actor = Actor(tiny())
+    with pytest.raises(TrainingError, match="temperature 1"):
+        judge(batch, actor, trust_sampler=True, temperature=0.5)
+    judged, rng = judge(batch, actor, temperature=0.5), np.random.default_rng(0)
+    with pytest.raises(TrainingError, match="temperature 1"):
+        update(judged, actor, make_optimizer(actor), rng=rng, temperature=0.5, objective=Objective(importance=2.0))
+
+
+def test_a_divergence_can_be_taken_from_the_reward(batch):
+    actor, reference = Actor(tiny()), Actor(tiny(seed=1))
+    plain, judged = (judge(batch, actor, None, reference, kl_in_reward=weight) for weight in (0.0, 0.5))
+    apart_BT = judged.old_BT - judged.reference_BT
+    assert torch.allclose(judged.advantage_BT, plain.advantage_BT - 0.5 * apart_BT, atol=1e-6)
+    with pytest.raises(TrainingError, match="needs a reference"):
+        judge(batch, actor, kl_in_reward=0.5)
+
+
+def test_a_critic_is_needed_where_it_is_needed_and_only_there(batch):
+    actor, critic, rng = Actor(tiny()), Critic(tiny()), np.random.default_rng(0)
+    optimizer = make_optimizer(actor, critic)
+    with pytest.raises(TrainingError, match="needs values"):
+        judge(batch, actor, credit=Credit("gae"))
+    with pytest.raises(TrainingError, match="without its critic"):
+        update(judge(batch, actor), actor, optimizer, critic, rng=rng)
+    with pytest.raises(TrainingError, match="cannot learn alone"):
+        update(judge(batch, actor), actor, optimizer, rng=rng, critic_only=True)
+    with pytest.raises(TrainingError, match="Is it a critic"):
+        judge(batch, critic)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
+def test_the_base_below_adapters_is_a_reference(batch):
+    peft = pytest.importorskip("peft", reason="adapters need peft")
+    base = tiny()
+    before = Actor(base)(batch.id_BT, batch.said_BT).logprob_BT.detach()
+    actor = Actor(peft.get_peft_model(base, peft.LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM")))
+    judged = judge(batch, actor, None, without_adapters(actor))
+    assert torch.equal(judged.old_BT, judged.reference_BT)
+    optimizer = make_optimizer(actor, lr=1e-2)
+    update(judged, actor, optimizer, rng=np.random.default_rng(0), objective=Objective(kl=0.1), epochs=2)
+    judged = judge(batch, actor, None, without_adapters(actor))
+    assert torch.allclose(judged.reference_BT, before, atol=1e-5)
+    assert not torch.allclose(judged.old_BT, before, atol=1e-3)
+
+
+def test_a_policy_without_adapters_has_no_base():
+    with pytest.raises(TrainingError, match="second model"):
+        without_adapters(Actor(tiny()))
+
+
+def test_half_precision_stays_close(batch):
+    model = tiny()
+    full, half = (Actor(model, half=half)(batch.id_BT, batch.said_BT).logprob_BT for half in (False, True))
+    assert half.dtype == torch.float32
+    assert torch.allclose(full, half, atol=0.05)
+    assert not torch.equal(full, half)

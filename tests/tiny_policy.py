@@ -1,0 +1,57 @@
+"""A real causal LM of 20,000 weights and dialogues of random tokens, for tests of the learner. Needs torch and transformers."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+from rlver_gym.policy.trajectory import Played, TokenSequence
+
+SIZES = {
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+FAMILIES = {
+    "qwen2, tied": (Qwen2ForCausalLM, Qwen2Config(**SIZES, tie_word_embeddings=True)),
+    "qwen2": (Qwen2ForCausalLM, Qwen2Config(**SIZES)),
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config(**SIZES, head_dim=8)),
+    "llama": (LlamaForCausalLM, LlamaConfig(**SIZES)),
+}
+
+
+def tiny(family="qwen2, tied", seed=0):
+    torch.manual_seed(seed)
+    made, config = FAMILIES[family]
+    return made(config)
+
+
+def sequence(rng, turns, first=0):
+    """A sequence of heard and said tokens, each turn a few of both."""
+    id_T, said_T, turn_T = [], [], []
+    for turn in range(first, first + turns):
+        for said, length in ((False, rng.integers(2, 9)), (True, rng.integers(1, 7))):
+            id_T += rng.integers(0, 60, length).tolist()
+            said_T += [said] * length
+            turn_T += [turn if said else -1] * length
+    said_T = np.array(said_T)
+    logprob_T = np.where(said_T, -rng.random(len(said_T)) * 4, 0).astype(np.float32)
+    return TokenSequence(np.array(id_T), said_T, logprob_T, np.array(turn_T, dtype=np.int32))
+
+
+def played(rng, group=0, turns=3, thinks=False, **changes):
+    sequences = [sequence(rng, 1, turn) for turn in range(turns)] if thinks else [sequence(rng, turns)]
+    reward_N = rng.integers(-10, 11, turns).astype(np.float32)
+    plain = Played(group, int(rng.integers(100)), reward_N, np.zeros(turns, dtype=bool), tuple(sequences), (), {})
+    return replace(plain, **changes)
+
+
+def eight_dialogues():
+    """In four groups, of one to four turns, every other one of a policy that thinks."""
+    rng = np.random.default_rng(0)
+    return [played(rng, at // 2, 1 + at % 4, thinks=at % 2 == 1) for at in range(8)]
