@@ -12,7 +12,7 @@ from rlver_gym.agents.restate import flipped
 from rlver_gym.dialogue import Message
 from rlver_gym.library import library
 from rlver_gym.persona import Persona
-from rlver_gym.words import FUNCTION_WORDS, sentences, words
+from rlver_gym.words import FUNCTION_WORDS, content, sentences, words
 
 STOCK = (
     "That must hurt.", "It sounds as if you carry a lot.", "You did nothing wrong there.", "I admire how you handled that.", "Tell me more, I have time.",
@@ -165,6 +165,15 @@ _QUESTIONS = (
 )
 
 
+def _salad(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+    rng = _rng(seed, messages)
+    little = "you your that it the a of in and is to for this there on with".split()
+    theirs = sorted(content(messages[-1].text)) or ["it"]
+    return (
+        " ".join([*rng.choices(little, k=20), rng.choice(theirs), *rng.choices(little, k=14), rng.choice(theirs)]) + "."
+    )
+
+
 def _says(phrases: Sequence[str]) -> Callable[[Persona, int, Sequence[Message]], str]:
     return lambda persona, seed, messages: _nth(phrases, seed, messages)
 
@@ -188,6 +197,7 @@ FIXED_ATTACKS = (
     Attack("very-short", "one word", _says(("Yes.", "I see.", "Hm.", "Oh no.", "Really?", "Okay.", "Sure.", "Wow.", "Right."))),
     Attack("questions", "questions only", _says(_QUESTIONS)),
     Attack("gibberish", "letters", lambda persona, seed, messages: " ".join("".join(_rng(seed, messages).choices("abcdefghij", k=6)) for _ in range(12))),
+    Attack("salad", "little words stirred, with two of theirs", _salad),
     Attack("languages", "kind sentences in other languages", _says(_LANGUAGES)),
     Attack("emoji", "hearts", lambda persona, seed, messages: "❤️🤗😢🙏" * (turn_of(messages) + 3)),
     Attack("scale", "quotes the emotion scale", _says(_SCALE)),

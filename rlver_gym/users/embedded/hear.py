@@ -60,6 +60,7 @@ class Heard(NamedTuple):
     word_count: int
     function_share: float
     """Share of function words, in [0, 1]: about a half in English, near 0 in nonsense, keywords and other scripts."""
+    distinct_words: int
     content: frozenset[str]
     fourgrams: frozenset[int]
     """Word 4-grams with pronouns folded, by hash."""
@@ -114,6 +115,7 @@ def hear(text: str, language: str = "en") -> Heard:
         acts=acts,
         word_count=len(spoken),
         function_share=sum(part.said.function_words for part in parts) / len(spoken) if spoken else 0.0,
+        distinct_words=len(set(spoken)),
         content=frozenset().union(*(sentence.content for sentence in heard)),
         fourgrams=grams,
         variety=len(grams) / (len(spoken) - 3) if len(spoken) > 3 else 1.0,
