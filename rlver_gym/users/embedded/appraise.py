@@ -92,7 +92,7 @@ def _is_salad(heard: Heard) -> bool:
     """Little words stirred: nothing but them, or the same few again and again. Distinct words grow with about the 0.8th power of a text's length
     (Heaps' law); of 2,000 replies by people, one in a hundred has fewer than 1.38 times that, one in a thousand fewer than 1.07."""
     count = heard.word_count
-    return count >= 20 and (heard.function_share > 0.95 or heard.distinct_words < 1.05 * count**0.8)
+    return count >= 20 and (heard.function_share > 0.97 or heard.distinct_words < 1.05 * count**0.8)
 
 
 def _not_language(ledger: Ledger, w: dict[str, Any], heard: Heard) -> None:
