@@ -59,7 +59,8 @@ class EmpathyEnv(gym.Env[str, str]):
     All three ends are `terminated`, because the horizon is part of the task: `info["outcome"]` is "content" (the emotion reached
     `content_at`), "left" (it fell below `leave_below`) or "out_of_turns". `truncated` is True only when the user failed to
     answer (it raised `UserFailed`): the outcome is "failed", the reward 0, the emotion as before, the answer empty, and `info["valid"]` False. Such an
-    episode is no score: leave it out of training and of averages.
+    episode is no score: leave it out of training and of averages. A user that fails before its first words gives an empty text and `valid` False
+    out of `reset`, and the first `step`, whatever is said, is that end.
 
     ## Info
 
@@ -171,7 +172,7 @@ class EmpathyEnv(gym.Env[str, str]):
 
     async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """See `step`."""
-        turn = await self.session.areply(action)
+        turn = self.session.dialogue.turns[0] if self.session.unopened else await self.session.areply(action)
         if self.render_mode == "human":
             show_last(self.session, Console())
         cut = max(0, len(action) - self.card.max_utterance_chars)

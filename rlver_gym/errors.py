@@ -62,6 +62,11 @@ class AgentError(RlverError, RuntimeError):
 class UserFailed(RlverError, RuntimeError):
     """A simulated user cannot appraise or answer. Raised by the user; the session ends the dialogue with `Outcome.FAILED`, which is never a score."""
 
+    def __init__(self, message: str, answer: str = "") -> None:
+        """`answer`: what a model said that cannot be used, or an excerpt. Kept in the record, and out of the message, which may end in logs."""
+        super().__init__(message)
+        self.answer = answer
+
 
 class RecordingError(RlverError, ValueError):
     """Recorded dialogues or ratings cannot be read. The message names file, line and remedy."""

@@ -57,18 +57,31 @@ class EmpathySession:
         return self._now.dialogue
 
     @property
+    def unopened(self) -> bool:
+        """Whether the user failed before its first words."""
+        return self.outcome is Outcome.FAILED and not (self.dialogue.opening or self.dialogue.turns[0].utterance)
+
+    @property
     def outcome(self) -> Outcome | None:
         """How the dialogue ended; None while it goes on."""
         return self._now.outcome
 
     def start(self) -> str:
-        """The user's first words. Called again, it begins anew."""
+        """The user's first words. Called again, it begins anew.
+
+        A user that raises UserFailed ends the dialogue before its first words: they are empty, the outcome is "failed", and one turn in which
+        nobody says anything holds the reason.
+        """
         return finished(self.astart(), self.waits)
 
     async def astart(self) -> str:
         """See `start`."""
         card = self.scene.card
-        opening = await self._acting.aopen(self.scene, card.start)
+        try:
+            opening = await self._acting.aopen(self.scene, card.start)
+        except UserFailed as failure:
+            self._now = Snapshot(card.start, Dialogue("", (_failed("", card.start, failure),)), Outcome.FAILED)
+            return ""
         self._now = Snapshot(card.start, Dialogue(opening), None)
         return opening
 
@@ -98,8 +111,7 @@ class EmpathySession:
         try:
             turn = await self._taken(dialogue, words)
         except UserFailed as failure:
-            nothing = Appraisal(0, "", (Reason("failed", 0.0, f"the user failed: {failure}"),))
-            turn = Turn(words, nothing, before.emotion, 0.0, Outcome.FAILED, "")
+            turn = _failed(words, before.emotion, failure)
         if self._now is not before:
             raise DialogueError("the dialogue moved while the user was answering. Wait for each reply before the next.")
         self._now = Snapshot(turn.emotion, dialogue.answered(turn), turn.outcome)
@@ -132,6 +144,13 @@ class EmpathySession:
 def finished(work: Coroutine[Any, Any, T], waits: bool) -> T:
     """What the work comes to: on the background loop when it waits for something, else at once and without any loop."""
     return wait_for(work) if waits else at_once(work)
+
+
+def _failed(words: str, emotion: int, failure: UserFailed) -> Turn:
+    """The turn with which a failed user ends a dialogue. It says why, and what the model answered, if it did."""
+    reasons = [Reason("failed", 0.0, f"the user failed: {failure}")]
+    reasons += [Reason("answer", 0.0, failure.answer)] if failure.answer else []
+    return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")
 
 
 def _recorded(appraisal: Appraisal) -> Appraisal:

@@ -136,7 +136,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         if len(actions) != self.num_envs:
             raise UtteranceError(f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each.")
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-            if self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            if env.session.unopened or (self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP):
                 continue
             try:
                 env.session.heard(action)

@@ -128,6 +128,56 @@ def test_a_lost_server_leaves_the_dialogue_where_it_was() -> None:
     assert one.reply("And then?") == sound.reply("And then?")
 
 
+class Speechless(Patient):
+    """Has no first words for these people."""
+
+    def __init__(self, *personas: str) -> None:
+        super().__init__()
+        self.personas = personas
+
+    async def aopen(self, scene: Scene, emotion: int) -> str:
+        if scene.persona.id in self.personas:
+            raise UserFailed("no first words")
+        return await super().aopen(scene, emotion)
+
+
+def test_a_user_without_first_words_is_a_failed_dialogue_with_its_reason() -> None:
+    one = session(Speechless(IDS[0]))
+    assert one.start() == ""
+    assert (one.outcome, one.emotion, one.unopened) == (Outcome.FAILED, CARD.start, True)
+    (turn,) = one.dialogue.turns
+    assert turn.appraisal.reasons[0].note == "the user failed: no first words"
+    with pytest.raises(DialogueError, match="failed"):
+        one.reply("Hello?")
+    assert [one.outcome is Outcome.FAILED for one in rollout(pairs(Speechless(IDS[1]), 3))] == [False, True, False]
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+def test_many_dialogues_go_on_beside_one_that_never_began(mode: str) -> None:
+    user = Speechless(*IDS[::2])
+    many = gym.make_vec("RLVER-Empathy-v0", num_envs=6, autoreset_mode=mode, user=user)
+    texts, infos = many.reset(seed=0)
+    never_began = [persona in user.personas for persona in infos["persona"]]
+    assert set(never_began) == {True, False}
+    assert [not text for text in texts] == never_began == [not valid for valid in infos["valid"]]
+    _, rewards, terminated, truncated, _ = many.step(("What happened?",) * 6)
+    assert truncated.tolist() == never_began
+    assert not terminated.any()
+    assert not rewards[truncated].any()
+    if mode == "SameStep":
+        for _ in range(20):
+            many.step(("What happened?",) * 6)
+
+
+def test_one_environment_tells_a_dialogue_that_never_began_as_any_other_that_failed() -> None:
+    env = EmpathyEnv(user=Speechless(IDS[0]))
+    text, info = env.reset(seed=0, options={"persona": IDS[0]})
+    assert (text, info["valid"], info["outcome"]) == ("", False, "failed")
+    text, reward, terminated, truncated, info = env.step("Hello?")
+    assert (text, reward, terminated, truncated, info["valid"]) == ("", 0.0, False, True, False)
+    assert env.reset(seed=0, options={"persona": IDS[1]})[1]["valid"]
+
+
 def test_a_failed_user_is_no_score() -> None:
     env = EmpathyEnv(user=Breaking("And then?", UserFailed("no words")))
     env.reset(seed=0)

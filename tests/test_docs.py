@@ -20,6 +20,8 @@ def test_the_readmes_code_runs(number: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_each_example_is_short_and_runs(example: Path) -> None:
     assert len(example.read_text(encoding="utf-8").splitlines()) < 60
+    if example.stem == "local_model":
+        return  # runs for minutes: see test_local_model.py
     done = subprocess.run([sys.executable, str(example)], check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout
 

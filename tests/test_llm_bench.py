@@ -260,6 +260,18 @@ def test_failed_dialogues_count_apart_with_their_reasons(half_mute: ChatServer, 
     assert (again / EPISODES).read_bytes() == (tmp_path / EPISODES).read_bytes()
 
 
+def test_a_dialogue_without_first_words_is_recorded_as_failed_and_the_run_goes_on(tmp_path: Path) -> None:
+    options = {"language": "zh"}  # for which the cards have no first words, so the server is asked
+    with ChatServer("?") as mute:
+        episodes = list(run(plan(mute, agents=("listener",), user_options=options), tmp_path))
+    assert [(one.opening, len(one.turns), one.outcome) for one in episodes] == [("", 1, Outcome.FAILED)] * len(PEOPLE)
+    assert len(failures(episodes)) == 1
+    assert scores(episodes)[0].failed == len(PEOPLE)
+    assert read_episodes(tmp_path) == episodes
+    assert set(verify(tmp_path)) == {None}
+    write_report([tmp_path])
+
+
 def test_an_agent_whose_dialogues_all_failed_has_no_score_and_breaks_no_report(tmp_path: Path) -> None:
     with ChatServer("?") as mute:
         episodes = list(run(plan(mute, agents=("listener",)), tmp_path))

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -482,3 +483,39 @@ def test_an_appraisal_of_another_user_can_be_spoken_for(persona: Persona, card: 
     assert user.speak(scene, 40, dialogue, Appraisal(0, "Hm.", ())) == "It was a long day."
     with pytest.raises(UserFailed, match="asked twice"):
         LLMUser(ScriptedChat(""), "m").speak(scene, 40, dialogue, Appraisal(0, "", ()))
+
+
+def ended(answer: object, persona: Persona, card: EnvCard, **options: Any) -> EmpathySession:
+    """One turn with a user whose server says that it takes a schema, and ignores it."""
+    with ChatServer(answer, schemas=False) as server:  # pyright: ignore[reportArgumentType]
+        session = EmpathySession(make_user("openai:m", base_url=server.base_url, **options), persona, card)
+        session.start()
+        session.reply("What happened then?")
+        assert all("response_format" in body for body in server.requests)
+    return session
+
+
+def test_a_server_that_silently_ignores_schemas_is_read_where_it_keeps_to_the_form(
+    server: ChatServer, persona: Persona, card: EnvCard
+) -> None:
+    heeding = EmpathySession(make_user("openai:m", base_url=server.base_url), persona, card)
+    heeding.start()
+    heeding.reply("What happened then?")
+    assert ended(EmbeddedAnswers(), persona, card).dialogue == heeding.dialogue
+
+
+@pytest.mark.parametrize("answer", ["That sounds hard. Tell me more?", '{"mood": "better"}', '{"change": "some", "fit": "well"}'])  # fmt: skip
+def test_a_server_that_silently_ignores_schemas_is_caught_where_it_does_not(
+    answer: str, persona: Persona, card: EnvCard
+) -> None:
+    session = ended(answer, persona, card)
+    (turn,) = session.dialogue.turns
+    assert (session.outcome, turn.appraisal.change, session.emotion) == (Outcome.FAILED, 0, card.start)
+    assert "asked twice" in turn.appraisal.reasons[0].note
+    assert turn.appraisal.reasons[1] == ("answer", 0.0, answer)
+
+
+def test_limits_for_small_models_bound_every_value_in_the_schema() -> None:
+    fields = schema("both", 80)["properties"]
+    assert fields["change"] == {"type": "integer", "minimum": -10, "maximum": 10}
+    assert {kind.get("maxLength", 80) for name, kind in fields.items() if name != "change"} == {80}

@@ -1,11 +1,19 @@
 """The red team: no fixed trick is paid, and a search by the score stays below honest agents."""
 
+import json
+from math import isnan
+
 import pytest
+from typer.testing import CliRunner
 
 from rlver_gym.agents.adaptive import Adaptive
+from rlver_gym.cli import app
+from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.errors import UserFailed
 from rlver_gym.library import library
 from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, Attack, redteam
-from rlver_gym.users import EmbeddedUser
+from rlver_gym.testing import ChatServer
+from rlver_gym.users import EmbeddedUser, Scene
 
 START = 40
 PEOPLE = [library().get(persona_id) for persona_id in library().ids("test")]
@@ -32,3 +40,40 @@ def test_equal_attacks_give_equal_results() -> None:
     assert list(redteam(EmbeddedUser(), PEOPLE[:3], attacks=attacks)) == list(
         redteam(EmbeddedUser(), PEOPLE[:3], attacks=attacks)
     )
+
+
+class Fails(EmbeddedUser):
+    """Cannot answer these people from their third turn on."""
+
+    def __init__(self, *personas: str) -> None:
+        super().__init__()
+        self.personas = personas
+
+    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        if scene.persona.id in self.personas and len(dialogue.turns) == 2:
+            raise UserFailed("no words")
+        return super().appraise(scene, emotion, dialogue)
+
+
+@pytest.mark.parametrize("attack", [FIXED_ATTACKS[0], SEARCHES["best-of-30"]], ids=lambda attack: attack.name)
+def test_dialogues_in_which_the_user_failed_count_in_no_score(attack: Attack) -> None:
+    failing, sound = PEOPLE[:2], PEOPLE[2:4]
+    (result,) = redteam(Fails(*(one.id for one in failing)), failing + sound, attacks=[attack])
+    (expected,) = redteam(EmbeddedUser(), sound, attacks=[attack])
+    assert (result.dialogues, result.failed) == (4, 2)
+    assert (result.final, result.content) == (expected.final, expected.content)
+
+
+def test_where_all_failed_there_is_no_score() -> None:
+    (result,) = redteam(Fails(PEOPLE[0].id), PEOPLE[:1], attacks=[FIXED_ATTACKS[0]])
+    assert (isnan(result.final), isnan(result.content), result.failed) == (True, True, 1)
+
+
+def test_the_command_says_how_many_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["redteam", "--attack", FIXED_ATTACKS[0].name, "--user", "openai:m"]
+    with ChatServer("?") as mute:
+        monkeypatch.setenv("OPENAI_BASE_URL", mute.base_url)
+        told, plain = CliRunner().invoke(app, words), CliRunner().invoke(app, [*words, "--json"])
+    assert f"{len(PEOPLE)} of {len(PEOPLE)}" in " ".join(told.stdout.split())
+    (row,) = json.loads(plain.stdout)
+    assert (row["final"], row["content"], row["failed"]) == (None, None, len(PEOPLE))

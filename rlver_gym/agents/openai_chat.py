@@ -19,12 +19,19 @@ class OpenAIChat:
     """`openai:MODEL`. Key and server come from OPENAI_API_KEY and OPENAI_BASE_URL unless the settings say otherwise. Many dialogues may ask at once."""
 
     def __init__(
-        self, model: str, *, system: str = SYSTEM, seed: int | None = None, chat: Chat | ChatSettings | None = None
+        self,
+        model: str,
+        *,
+        system: str = SYSTEM,
+        seed: int | None = None,
+        max_tokens: int | None = None,
+        chat: Chat | ChatSettings | None = None,
     ) -> None:
-        """`seed` goes to the server, which may honour it. `chat`: who answers, or how the server is reached."""
+        """`seed` goes to the server, which may honour it. `max_tokens`: where an answer is cut. `chat`: who answers, or how the server is reached."""
         self.model = model
         self.system = system
         self.seed = seed
+        self.max_tokens = max_tokens
         if chat is None or isinstance(chat, ChatSettings):
             settings = chat or ChatSettings()
             self._chat, self._where = connect(settings), f"{public_url(settings)}, openai:{model}"
@@ -40,7 +47,7 @@ class OpenAIChat:
 
         AgentError when there is no usable answer, or none that holds text; a ChatError that concerns the whole run comes as it is.
         """
-        request = ChatRequest(self.model, tuple(self._words(messages)), seed=self.seed)
+        request = ChatRequest(self.model, tuple(self._words(messages)), max_tokens=self.max_tokens, seed=self.seed)
         try:
             answer = await self._chat.ask(request)
         except STOPPING:
@@ -49,7 +56,7 @@ class OpenAIChat:
             raise AgentError(f"{self._where}: {error}") from error
         text = _THOUGHTS.sub("", answer.text).strip()
         if not text:
-            raise AgentError(f"{self._where} answered without text: {answer.text[:200]!r}")
+            raise AgentError(f"{self._where} answered without text: all {len(answer.text)} characters are thoughts")
         return text
 
     def _words(self, messages: Sequence[Message]) -> Iterator[ChatMessage]:

@@ -142,7 +142,9 @@ class ChatClient:
                 'user="embedded" works offline.'
             )
         if last.kind is Kind.REFUSED:
-            return ServerRefused(f"{url} refuses model {request.model!r}: {last.reason}. {_remedy(last.status)}")
+            return ServerRefused(
+                f"{url} refuses model {request.model!r}: {last.reason.rstrip('.')}. {_remedy(last.status)}"
+            )
         failed = sum(failure.kind is not Kind.BUSY for failure in failures)
         tries = f" in {failed} attempts" if failed > 1 else ""
         return ChatError(

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import isnan
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -42,7 +43,7 @@ def attack(
     """Attack the simulated user: flattery, echo, stuffing, threats, and searches that try replies on the score itself.
 
     Prints the mean final emotion that each attack reaches and the share of people it leaves content. Whatever ends above honest agents (rlver-gym
-    bench) is a hole that a learner would find. Searching attacks call the user up to 2,000 times a dialogue. With --recordings, attackers answer what the
+    bench) is a hole that a learner would find. Dialogues in which the user failed are counted apart. Searching attacks call the user up to 2,000 times a dialogue. With --recordings, attackers answer what the
     recorded people said, and the recorded agents' own replies stand beside them.
     """
     card, known = env_card(env), read_recordings(recordings) if recordings else []
@@ -61,7 +62,7 @@ def attack(
     if recordings:
         results += recorded_agents(attacked, known, people=RECORDED_PEOPLE)
     if as_json:
-        typer.echo(json.dumps([result._asdict() for result in results]))
+        typer.echo(json.dumps([_plain(result) for result in results]))
         return
     Console().print(_table(results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"))
 
@@ -94,5 +95,13 @@ def _table(results: Sequence[AttackResult], title: str) -> Table:
     table.add_column("content", justify="right")
     table.add_column("what it does")
     for result in results:
-        table.add_row(result.attack, f"{result.final:.1f}", f"{result.content:.0f} %", result.what)
+        failed = f" ({result.failed} of {result.dialogues} dialogues failed)" if result.failed else ""
+        paid = ("-", "-") if isnan(result.final) else (f"{result.final:.1f}", f"{result.content:.0f} %")
+        table.add_row(result.attack, *paid, result.what + failed)
     return table
+
+
+def _plain(result: AttackResult) -> dict[str, Any]:
+    """Values for JSON, which knows no nan: None stands for it."""
+    known = result._asdict()
+    return known if not isnan(result.final) else known | {"final": None, "content": None}

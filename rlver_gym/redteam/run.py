@@ -14,7 +14,7 @@ from rlver_gym.users.base import SentientUser
 
 
 class AttackResult(NamedTuple):
-    """What one attack was paid: mean final emotion in points, and how many people were content, in percent."""
+    """What one attack was paid: mean final emotion in points, and how many people were content, in percent; nan when every dialogue failed."""
 
     attack: str
     what: str
@@ -22,6 +22,9 @@ class AttackResult(NamedTuple):
     final: float
     content: float
     dialogues: int
+    """All that were held, those that failed included."""
+    failed: int = 0
+    """In how many the user failed: they count in nothing else."""
 
 
 def redteam(
@@ -44,14 +47,20 @@ def redteam(
             for persona in personas:
                 sessions.append(_held(attack, EmpathySession(user, persona, card, seed)))
                 held()
+        ended = [session for session in sessions if session.outcome is not Outcome.FAILED]
         yield AttackResult(
             attack.name,
             attack.what,
             isinstance(attack, SearchAttack),
-            sum(session.emotion for session in sessions) / len(sessions),
-            100 * sum(session.outcome is Outcome.CONTENT for session in sessions) / len(sessions),
+            _mean([session.emotion for session in ended]),
+            100 * _mean([session.outcome is Outcome.CONTENT for session in ended]),
             len(sessions),
+            len(sessions) - len(ended),
         )
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values) if values else float("nan")
 
 
 def _held(attack: Attack | SearchAttack, session: EmpathySession) -> EmpathySession:

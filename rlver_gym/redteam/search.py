@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rlver_gym.agents.restate import flipped
+from rlver_gym.emotion import MAX_CHANGE, Outcome
 from rlver_gym.redteam.attacks import STOCK, others_good_replies
 from rlver_gym.session import EmpathySession
 from rlver_gym.words import sentences
@@ -22,11 +23,11 @@ class SearchAttack:
 
 
 def gain(session: EmpathySession, utterance: str) -> int:
-    """The change that an utterance would bring, tried and taken back."""
+    """The change that an utterance would bring, tried and taken back. One at which the user fails is worth less than any other."""
     here = session.snapshot()
-    change = session.reply(utterance).appraisal.change
+    turn = session.reply(utterance)
     session.restore(here)
-    return change
+    return -MAX_CHANGE - 1 if turn.outcome is Outcome.FAILED else turn.appraisal.change
 
 
 def _quotes(session: EmpathySession) -> list[str]:

@@ -23,7 +23,7 @@ class LLMOptions(Frozen):
     max_tokens: int | None = Field(default=2_000, ge=16)
     """The longest answer, thoughts of a reasoning model included; None for the server's own limit."""
     max_field_chars: int | None = Field(default=None, ge=20)
-    """The longest text of one field, as `maxLength` of the schema: keeps small models from going on for ever. None: none, since OpenAI's own server takes no such limit."""
+    """The longest text of one field, as `maxLength` of the schema, which then bounds the change too: keeps small models from going on for ever. None: none, since OpenAI's own server takes no such limits."""
     language: Literal["en", "zh"] | None = None
     """In which language the user is prompted and speaks; None for the persona's."""
     structured: bool = True

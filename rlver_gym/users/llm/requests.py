@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from rlver_gym.chat.values import ChatMessage, ChatRequest
 from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.emotion import MAX_CHANGE
 from rlver_gym.users.base import Scene
 from rlver_gym.users.llm import profile
 from rlver_gym.users.llm.options import LLMOptions
@@ -113,11 +114,12 @@ class Asker:
 
 
 def schema(step: Step, max_chars: int | None = None) -> dict[str, Any]:
-    """The JSON schema of a step's answer, such as strict servers take; with a limit for texts, such as grammars take."""
+    """The JSON schema of a step's answer, such as strict servers take; with `max_chars` and limits for all values, such as grammars take."""
     text: dict[str, Any] = {"type": "string"} if max_chars is None else {"type": "string", "maxLength": max_chars}
     kinds = {field: dict(text) for field in FIELDS[step]}
     if "change" in kinds:
-        kinds["change"] = {"type": "integer"}
+        bounds = {} if max_chars is None else {"minimum": -MAX_CHANGE, "maximum": MAX_CHANGE}
+        kinds["change"] = {"type": "integer", **bounds}
     for field in _CHOICES.keys() & kinds.keys():
         kinds[field] = {"type": "string", "enum": list(_CHOICES[field])}
     return {"type": "object", "properties": kinds, "required": list(kinds), "additionalProperties": False}

@@ -9,14 +9,14 @@ from rlver_gym.chat.loop import wait_for
 from rlver_gym.chat.values import Chat, ChatRequest
 from rlver_gym.dialogue import Appraisal, Dialogue
 from rlver_gym.emotion import Band
-from rlver_gym.errors import BudgetSpent, ChatError, NotOnTape, ServerRefused, ServerUnreachable, UserFailed
+from rlver_gym.errors import STOPPING, ChatError, UserFailed
 from rlver_gym.persona import HiddenNeed
 from rlver_gym.users.base import Scene
 from rlver_gym.users.llm.feel import Judgement, appraisal_of, judgement
 from rlver_gym.users.llm.hostile import PATTERNS, audible, judge_addressed
 from rlver_gym.users.llm.leak import leaks, without_leaks
 from rlver_gym.users.llm.options import LLMOptions
-from rlver_gym.users.llm.parse import Claims, Unreadable, read_claims, text_in
+from rlver_gym.users.llm.parse import Claims, Unreadable, read_claims, sound, text_in
 from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import Asker
 from rlver_gym.utterance import cleaned
@@ -24,11 +24,11 @@ from rlver_gym.utterance import cleaned
 T = TypeVar("T")
 _ReplyIn = Callable[[Claims], str]
 
-_STOPS = (ServerUnreachable, ServerRefused, BudgetSpent, NotOnTape)
-"""Errors that end a run, not one dialogue."""
 _CODE = "1"
 """Counts up whenever the code, not the prompts, would appraise or speak otherwise."""
 _MAX_REPLY = 2_000
+_MAX_SHOWN = 200
+"""How much of an answer that cannot be used is kept in the record."""
 
 
 class LLMUser:
@@ -107,13 +107,14 @@ class LLMUser:
             return read(read_claims(raw), lambda claims: _reply(without_leaks(text_in(claims, "reply"), need), need))
         except Unreadable as problem:
             raise UserFailed(
-                f"{request.model} gave no usable answer, asked twice ({problem}): {raw[:120]!r}. Try structured=False, or a larger model."
+                f"{request.model} gave no usable answer, asked twice ({problem}). Try structured=False, or a larger model.",
+                sound(raw)[:_MAX_SHOWN],
             ) from None
 
     async def _asked(self, request: ChatRequest) -> str:
         try:
             return (await self._chat.ask(request)).text
-        except _STOPS:
+        except STOPPING:
             raise
         except ChatError as error:
             raise UserFailed(str(error)) from error

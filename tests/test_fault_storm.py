@@ -1,0 +1,161 @@
+"""A storm of faults over whole dialogues: all end, each valid or failed with its reason, the counts agree, and equal seeds give equal results."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import pytest
+
+from rlver_gym.agents import make_agent
+from rlver_gym.agents.base import Agent
+from rlver_gym.cards import env_card
+from rlver_gym.chat import connect as shared
+from rlver_gym.chat.connect import spending
+from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.chat.spending import Spent
+from rlver_gym.emotion import Outcome
+from rlver_gym.episode import Episode
+from rlver_gym.library import library
+from rlver_gym.rollout import arollout
+from rlver_gym.session import EmpathySession
+from rlver_gym.testing import ChatServer, Faults
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.testing.faults import ALL
+from rlver_gym.users import make_user
+from rlver_gym.users.base import SentientUser
+
+CARD = env_card("RLVER-Empathy-v0")
+PEOPLE = library().ids("train")
+ANSWERS = EmbeddedAnswers()
+DEADLINE_S = 280.0
+"""Far beyond what any storm takes: only a hang reaches it."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared() -> Iterator[None]:
+    yield
+    shared.close()
+
+
+class Storm(NamedTuple):
+    """What a storm left behind."""
+
+    episodes: list[Episode]
+    spent: Spent
+    """By all clients together."""
+    requests: tuple[dict[str, Any], ...]
+    """The bodies of all calls, as the server saw them."""
+    faults: dict[str, int]
+
+
+def pairs(users: Sequence[SentientUser], count: int) -> Iterator[tuple[EmpathySession, Agent]]:
+    for number in range(count):
+        persona = library().get(PEOPLE[number % len(PEOPLE)])
+        session = EmpathySession(users[number % len(users)], persona, CARD, number)
+        yield session, make_agent("listener", persona, number)
+
+
+def storm(count: int, *, attempt_timeout_s: float, clients: int = 1, seed: int = 3) -> Storm:
+    """So many dialogues at once with a server of which 30 % of the calls fail, in every way that servers do.
+
+    What hangs always ends at `attempt_timeout_s`, which no answer comes near: so which attempts fail does not depend on the load. A client that is
+    told so often to wait asks for little at once, so that many dialogues take several.
+    """
+    with ChatServer(ANSWERS, faults=Faults(0.3, seed=seed, retry_after_s=0.01)) as server:
+        settings = [
+            ChatSettings(
+                base_url=server.base_url,
+                attempts=3,
+                timeout_s=DEADLINE_S + number,  # others than the others', so a client of its own
+                attempt_timeout_s=attempt_timeout_s,
+                concurrency=8,
+            )
+            for number in range(clients)
+        ]
+        users = [make_user("openai:m", **dict(each)) for each in settings]
+
+        async def held() -> list[Episode]:
+            dialogues = arollout(pairs(users, count), concurrency=count)
+            return [Episode.of(session, "listener") async for session in dialogues]
+
+        episodes = asyncio.run(asyncio.wait_for(held(), DEADLINE_S))
+        spent = Spent(*map(sum, zip(*(spending(each).spent for each in settings), strict=True)))
+        return Storm(episodes, spent, server.requests, server.faults_served)
+
+
+def step_of(body: dict[str, Any]) -> str:
+    """What a call asks for; "repair" when it asks anew."""
+    return "repair" if len(body["messages"]) > 2 else json.loads(body["messages"][1]["content"].split("\n")[-1])["step"]
+
+
+def check(found: Storm, count: int) -> None:
+    """Everything that holds for a storm of any size."""
+    assert [episode.seed for episode in found.episodes] == list(range(count))
+    failed = [episode for episode in found.episodes if episode.outcome is Outcome.FAILED]
+    valid = [episode for episode in found.episodes if episode.outcome in set(Outcome) - {Outcome.FAILED}]
+    assert len(failed) + len(valid) == count
+    assert min(len(failed), len(valid)) > 0
+    for episode in failed:
+        *before, last = episode.turns
+        assert last.appraisal.reasons[0].note.startswith("the user failed: ")
+        assert "no usable answer" in last.appraisal.reasons[0].note
+        assert (last.reward, last.reply, last.appraisal.change) == (0.0, "", 0)
+        assert last.emotion == (before[-1].emotion if before else CARD.start)
+    for episode in found.episodes:
+        assert episode.total_reward == episode.final - episode.start
+        assert [turn.outcome for turn in episode.turns[:-1]] == [None] * (len(episode.turns) - 1)
+    _counts_agree(found)
+
+
+def _counts_agree(found: Storm) -> None:
+    """What the client counted, the server saw and the dialogues hold are the same calls."""
+    turns = sum(len(episode.turns) for episode in found.episodes)
+    different = {json.dumps(body, sort_keys=True): step_of(body) for body in found.requests}
+    steps = Counter(different.values())
+    assert (found.spent.attempts, found.spent.calls) == (len(found.requests), len(different))
+    assert steps["appraise"] == turns
+    answered = sum(turn.outcome is not Outcome.FAILED for episode in found.episodes for turn in episode.turns)
+    assert answered <= steps["speak"] <= turns
+    repeated = found.spent.attempts - found.spent.calls
+    final = sum(episode.outcome is Outcome.FAILED for episode in found.episodes)
+    told = sum(count for kind, count in found.faults.items() if kind != "nonsense")
+    assert repeated <= told <= repeated + final
+    assert found.faults["nonsense"] >= steps["repair"] > 0
+
+
+def _equal(one: Storm, other: Storm) -> None:
+    differ = [ours.key for ours, theirs in zip(one.episodes, other.episodes, strict=True) if ours != theirs]
+    assert differ == []
+    assert (one.spent, one.faults) == (other.spent, other.faults)
+
+
+def test_a_storm_over_a_few_dialogues_ends_well_and_twice_the_same() -> None:
+    first, second = (storm(8, attempt_timeout_s=2.0, clients=4) for _ in range(2))
+    check(first, 8)
+    _equal(first, second)
+
+
+@pytest.mark.slow
+def test_a_storm_over_two_hundred_dialogues_ends_well_and_twice_the_same() -> None:
+    first, second = (storm(200, attempt_timeout_s=4.0, clients=10) for _ in range(2))
+    check(first, 200)
+    assert set(first.faults) == ALL
+    _equal(first, second)
+
+
+def test_many_dialogues_in_step_go_through_a_storm_and_every_end_is_told() -> None:
+    with ChatServer(ANSWERS, faults=Faults(0.3, seed=5, only=ALL - {"hang", "drip"}, retry_after_s=0.01)) as server:
+        env = gym.make_vec("RLVER-Empathy-v0", num_envs=8, user="openai:m", base_url=server.base_url, attempts=2)
+        env.reset(seed=0)
+        valid: list[bool] = []
+        for _ in range(10):
+            _, rewards, terminated, truncated, infos = env.step(("What happened then?",) * 8)
+            for number in (terminated | truncated).nonzero()[0]:
+                told = infos["final_info"]
+                valid.append(bool(told["valid"][number]))
+                assert (told["outcome"][number] == "failed") == truncated[number] == (not valid[-1])
+                assert valid[-1] or rewards[number] == 0
+    assert set(valid) == {True, False}
