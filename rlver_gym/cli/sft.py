@@ -19,9 +19,9 @@ def sft(
         list[str] | None, typer.Option(help=f"Whom to learn from; repeat it for more. Default: {', '.join(_AGENTS)}.")
     ] = None,
     style: Annotated[str, typer.Option(help="direct, or think: a thought before each reply.")] = "direct",
-    dialogues: Annotated[int, typer.Option(min=1, help="How many dialogues to learn from.")] = 512,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 3,
-    lr: Annotated[float, typer.Option(help="Learning rate at its highest.")] = 2e-3,
+    dialogues: Annotated[int, typer.Option(min=1, help="How many dialogues to learn from.")] = 768,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 4,
+    lr: Annotated[float, typer.Option(help="Learning rate at its highest.")] = 5e-3,
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
 ) -> None:
     """Teach a model to speak, by plain supervised learning on what the benchmark's agents say to the train personas.

@@ -12,7 +12,7 @@ from rlver_gym.library import library
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
-VERSION = "v1"
+VERSION = "v2"
 """Bumped when the same arguments would give another model."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -22,7 +22,7 @@ _TEACHERS = ("comfort", "praise", "advice", "listener", "adaptive", "oracle")
 
 
 def build_tiny(
-    folder: Path, *, seed: int = 0, hidden: int = 128, layers: int = 4, vocab: int = 2000, max_tokens: int = 4096
+    folder: Path, *, seed: int = 0, hidden: int = 64, layers: int = 2, vocab: int = 3000, max_tokens: int = 4096
 ) -> None:
     """Write the model and its tokenizer. `seed` decides the weights; the tokenizer is always the same for one version of the package."""
     tokenizer = build_tokenizer(list(corpus()), vocab)
