@@ -1,4 +1,4 @@
-.PHONY: help install check test slow bench ceilings speed fidelity
+.PHONY: help install check test learner slow bench ceilings speed fidelity
 
 PYTHON ?= .venv/bin/python
 
@@ -7,7 +7,8 @@ help:            ## this list
 
 install:         ## a virtual environment with everything for development
 	python3 -m venv .venv
-	$(PYTHON) -m pip install --quiet --editable ".[test,check]"
+	$(PYTHON) -m pip install --quiet torch==2.13.0
+	$(PYTHON) -m pip install --quiet --editable ".[train,sb3,test,check]"
 
 check:           ## format, lint, types, import contracts
 	$(PYTHON) -m ruff format --check .
@@ -17,6 +18,11 @@ check:           ## format, lint, types, import contracts
 
 test:            ## the fast tests
 	$(PYTHON) -m pytest
+
+LEARNER = $(shell grep -lE "importorskip.*(torch|stable_baselines3)" tests/test_*.py)
+
+learner:         ## the fast tests that need torch
+	OMP_WAIT_POLICY=passive $(PYTHON) -m pytest $(LEARNER)
 
 slow:            ## the slow tests: kill -9, other Python versions
 	$(PYTHON) -m pytest -m slow

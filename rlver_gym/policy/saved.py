@@ -1,6 +1,7 @@
 """A learner to disk and back, exactly. What is sampled and in which order it is learned follow from seed and iteration, so there is no random state to save."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def load(learner: Learner, folder: Path) -> None:
                 f"{folder} was made with {name} {state['config'].get(name)!r}, this run has {ours.get(name)!r}. Go on with the same, or choose another --out."
             )
     try:
-        weights = load_file(folder / WEIGHTS)
+        weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
         optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu")
         set_state_dict(
             _all(learner), learner.optimizer, model_state_dict=weights, optim_state_dict=optimizer, options=_whole()
@@ -90,7 +91,7 @@ def _learning(learner: Learner) -> set[str]:
     return {name for name, weight in _all(learner).named_parameters() if weight.requires_grad}
 
 
-def _unshared(weights: dict[str, Tensor], learning: set[str]) -> dict[str, Tensor]:
+def _unshared(weights: Mapping[str, Any], learning: set[str]) -> dict[str, Tensor]:
     """The weights that learn, each once: tied ones have two names."""
     return {name: value.contiguous() for name, value in weights.items() if name in learning}
 
