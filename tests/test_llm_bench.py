@@ -86,7 +86,7 @@ def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(record
 
 def test_dialogues_go_on_at_once_and_come_in_the_order_of_the_plan(recorded: Path, server: ChatServer) -> None:
     assert [tuple(episode.key) for episode in read_episodes(recorded)] == [tuple(case) for case in plan(None).cases()]
-    assert server.busiest > 2
+    assert server.busiest > 1
     assert sum(len(episode.turns) for episode in read_episodes(recorded)) > 40
 
 
