@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Any:
 
 
 def register_envs() -> None:
-    """Register every shipped env card with Gymnasium. Done once, when the package is imported."""
+    """Register every shipped env card with Gymnasium, and the strategy view. Done once, when the package is imported."""
     for path in files("rlver_gym.envs").iterdir():
         env_id = path.name.removesuffix(".yaml")
         if path.name.endswith(".yaml") and env_id not in gym.registry:
@@ -80,6 +80,8 @@ def register_envs() -> None:
                 vector_entry_point="rlver_gym.vector_env:EmpathyVectorEnv",
                 kwargs={"card": env_id},
             )
+    if "RLVER-Strategy-v0" not in gym.registry:
+        gym.register("RLVER-Strategy-v0", entry_point="rlver_gym.wrappers:strategy_env")
 
 
 register_envs()
