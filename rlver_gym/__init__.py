@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import WrapperSpec
 
 from rlver_gym._version import __version__
 
@@ -81,7 +82,15 @@ def register_envs() -> None:
                 kwargs={"card": env_id},
             )
     if "RLVER-Strategy-v0" not in gym.registry:
-        gym.register("RLVER-Strategy-v0", entry_point="rlver_gym.wrappers:strategy_env")
+        gym.register(
+            "RLVER-Strategy-v0",
+            entry_point="rlver_gym.env:EmpathyEnv",
+            additional_wrappers=(
+                WrapperSpec("StrategyAction", "rlver_gym.wrappers:StrategyAction", {}),
+                WrapperSpec("TalkFeatures", "rlver_gym.wrappers:TalkFeatures", {"turns": None, "emotion": None}),
+            ),
+            kwargs={"card": "RLVER-Empathy-v0"},
+        )
 
 
 register_envs()

@@ -1,35 +1,68 @@
-"""Classic reinforcement learning on text: what to do as a number, and what can be seen as a vector. Each wrapper also works alone."""
+"""The strategy view, `RLVER-Strategy-v0`: what to do as a number, what can be seen as a vector. For reinforcement learning that knows no text.
 
+## Description
+
+The dialogues of `RLVER-Empathy-v0` (or of another card) through two wrappers, which also work alone and on any environment of text in, text out:
+`StrategyAction` says in words what a number chooses, `TalkFeatures` makes a vector of what the person said and what was tried.
+
+## Action Space
+
+`Discrete(12)`: action i does `STRATEGIES[i]`, in words about what this person told so far.
+
+## Observation Space
+
+`Box(0, 1, (n,), float32)`: `TalkFeatures.names` says what stands where. It holds nothing that a supporter could not see: the emotion is in it only when
+the card says `shows_emotion`. Hints of the hidden need are those of the *latest* words; to remember the earlier ones is left to the learner.
+
+## Rewards, Starting State, Episode End, Info
+
+As the card has them, see `rlver_gym.EmpathyEnv`; `info` also has `strategy` (what was done, None at reset) and `utterance` (in which words), so that a
+dialogue can be replayed as text.
+
+## Arguments
+
+`gym.make("RLVER-Strategy-v0", card="RLVER-Empathy-v0", user="embedded", split=None, ...)`: those of `EmpathyEnv`.
+
+## Version History
+
+- v0: first release
+"""
+
+from functools import lru_cache
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from rlver_gym.agents.adaptive import reader
-from rlver_gym.agents.strategies import Strategy, said
-from rlver_gym.cards import env_card
+from rlver_gym.agents.strategies import STRATEGIES, said
 from rlver_gym.dialogue import Message
-from rlver_gym.env import EmpathyEnv
 from rlver_gym.errors import DialogueError
 from rlver_gym.persona import HiddenNeed
 from rlver_gym.words import words
 
-STRATEGIES = tuple(Strategy)
 NEEDS = tuple(HiddenNeed)
+LONG_TURN = 60
+"""Words of the person from which a turn counts as long, and the length feature is 1."""
+CLEAR_HINT = 100.0
+"""Evidence of one clear sentence, in nats squared: a hint of 0.5."""
 
 
-class StrategyAction(gym.ActionWrapper[str, int, str]):
+class StrategyAction(gym.Wrapper[str, np.int64, str, str], RecordConstructorArgs):
     """Says in words what a number chooses: action i does `STRATEGIES[i]` about what the person told.
 
-    `info["strategy"]` is what was done (None at reset), `info["utterance"]` the words. The wording varies with the seed of `reset` and the turn;
-    it needs nothing but what was said, so it works on any environment of text in, text out.
+    `info["strategy"]` is what was done (None at reset), `info["utterance"]` the words. The wording varies with the turn and the seed of `reset`.
     """
+
+    env: gym.Env[str, str]
 
     def __init__(self, env: gym.Env[str, str]) -> None:
         """`env` takes and gives text."""
-        super().__init__(env)
+        RecordConstructorArgs.__init__(self)
+        gym.Wrapper.__init__(self, env)
         self.action_space = spaces.Discrete(len(STRATEGIES))
         self._messages: list[Message] = []
         self._wording = np.random.default_rng()
@@ -44,47 +77,45 @@ class StrategyAction(gym.ActionWrapper[str, int, str]):
         self._messages = [Message("user", text)]
         return text, {**info, "strategy": None, "utterance": ""}
 
-    def action(self, action: int) -> str:
-        """The words for a choice, here and now. DialogueError before reset."""
+    def step(self, action: int | np.int64) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+        """Do what the number chooses. DialogueError before reset."""
         if not self._messages:
             raise DialogueError("the dialogue has not begun. Call reset() first.")
-        number = self._offset + len(self._messages) // 2
-        return said(STRATEGIES[int(action)], self._messages, number)
-
-    def step(self, action: int) -> tuple[str, Any, bool, bool, dict[str, Any]]:
-        """Do what the number chooses."""
-        utterance = self.action(action)
+        strategy = STRATEGIES[int(action)]
+        utterance = said(strategy, self._messages, self._offset + len(self._messages) // 2)
         text, reward, terminated, truncated, info = self.env.step(utterance)
         self._messages += [Message("agent", utterance), Message("user", text)]
-        info = {**info, "strategy": STRATEGIES[int(action)].name.lower(), "utterance": utterance}
+        info = {**info, "strategy": strategy.name.lower(), "utterance": utterance}
         return text, reward, terminated, truncated, info
 
 
-class TalkFeatures(gym.ObservationWrapper[NDArray[np.float32], Any, str]):
+class TalkFeatures(gym.Wrapper[NDArray[np.float32], Any, str, Any], RecordConstructorArgs):
     """A vector of what an agent can see, in [0, 1], shape (n,): see `names` for what stands where.
 
-    The turn as a share of the horizon; how much the person's *latest* words hint at each hidden need (read by a naive Bayes reader that was taught on the
-    train personas; hints of earlier turns are for the learner to remember); how long those words were, and whether they asked something; how often each strategy was
-    used, as a share of the horizon, and the last one, when the environment has a `StrategyAction` below. With `emotion=True` the emotion score / 100 too, which no
-    real supporter can see.
+    The turn as a share of the horizon; how much the person's latest words hint at each hidden need (see `hints`); how long they were, and whether they
+    asked something; how often each strategy was used, as a share of the horizon, and which was the last, when a `StrategyAction` lies below.
+    With `emotion=True` the emotion score / 100 too, which no real supporter can see.
     """
 
-    def __init__(self, env: gym.Env[str, Any], *, turns: int = 8, emotion: bool = False) -> None:
-        """`turns` is the horizon; beyond it the turn stays at 1."""
-        super().__init__(env)
-        self.turns = turns
-        self.emotion = emotion
+    env: gym.Env[str, Any]
+
+    def __init__(self, env: gym.Env[str, Any], *, turns: int | None = None, emotion: bool | None = None) -> None:
+        """`turns` is the horizon; beyond it the turn stays at 1. None takes horizon and emotion from the environment's card."""
+        RecordConstructorArgs.__init__(self, turns=turns, emotion=emotion)
+        gym.Wrapper.__init__(self, env)
+        self.turns: int = env.get_wrapper_attr("card").turns if turns is None else turns
+        self.emotion: bool = env.get_wrapper_attr("card").shows_emotion if emotion is None else emotion
         self.names = (
             "turn",
             *(f"hint:{need.value}" for need in NEEDS),
             "length",
             "question",
-            *(f"tried:{strategy.name.lower()}" for strategy in STRATEGIES),
-            *(f"last:{strategy.name.lower()}" for strategy in STRATEGIES),
-            *(["emotion"] if emotion else []),
+            *(f"tried:{name}" for name in _NAMES),
+            *(f"last:{name}" for name in _NAMES),
+            *(["emotion"] if self.emotion else []),
         )
         self.observation_space = spaces.Box(0.0, 1.0, (len(self.names),), np.float32)
-        self._done: list[str] = []
+        self._done: list[str | None] = []
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -97,36 +128,31 @@ class TalkFeatures(gym.ObservationWrapper[NDArray[np.float32], Any, str]):
     def step(self, action: Any) -> tuple[NDArray[np.float32], Any, bool, bool, dict[str, Any]]:
         """One turn; see the environment."""
         text, reward, terminated, truncated, info = self.env.step(action)
-        self._done.append(info.get("strategy") or "")
+        self._done.append(info.get("strategy"))
         return self._seen(text, info), reward, terminated, truncated, info
 
-    def observation(self, observation: str) -> NDArray[np.float32]:
-        """The vector for these words in this dialogue, without the emotion."""
-        return self._seen(observation, {})
-
     def _seen(self, text: str, info: dict[str, Any]) -> NDArray[np.float32]:
-        names = [strategy.name.lower() for strategy in STRATEGIES]
         last = self._done[-1] if self._done else None
         values = [
             len(self._done) / self.turns,
             *hints(text),
-            len(words(text)) / 60,
+            len(words(text)) / LONG_TURN,
             float("?" in text),
-            *(self._done.count(name) / self.turns for name in names),
-            *(float(name == last) for name in names),
-            *([info.get("emotion", 0) / 100] if self.emotion else []),
+            *(self._done.count(name) / self.turns for name in _NAMES),
+            *(float(name == last) for name in _NAMES),
+            *([info["emotion"] / 100] if self.emotion else []),
         ]
         return np.clip(np.array(values, dtype=np.float32), 0.0, 1.0)
 
 
-def hints(text: str) -> list[float]:
-    """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as one clear sentence gives: 100 nats squared."""
+_NAMES = tuple(strategy.name.lower() for strategy in STRATEGIES)
+
+
+@lru_cache(maxsize=8_192)
+def hints(text: str) -> tuple[float, ...]:
+    """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as one clear sentence gives.
+
+    Read by a naive Bayes reader that was taught what hints at each need sound like among the train personas.
+    """
     weighed = reader().weighed([text])
-    return [weighed[need] / (weighed[need] + 100.0) for need in NEEDS]
-
-
-def strategy_env(card: str = "RLVER-Empathy-v0", **kwargs: Any) -> gym.Env[Any, Any]:
-    """`RLVER-Strategy-v0`: the dialogues of a card, with a strategy to choose and a vector to see. Other arguments are those of `EmpathyEnv`."""
-    protocol = env_card(card)
-    env = StrategyAction(EmpathyEnv(protocol, **kwargs))
-    return TalkFeatures(env, turns=protocol.turns, emotion=protocol.shows_emotion)
+    return tuple(weighed[need] / (weighed[need] + CLEAR_HINT) for need in NEEDS)

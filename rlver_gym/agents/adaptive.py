@@ -39,8 +39,9 @@ class NeedReader:
             }
             mean = sum(logs.values()) / len(logs)
             self._evidence[term] = {need: log - mean for need, log in logs.items()}
+        self.evidence = lru_cache(maxsize=8_192)(self._weighed_words)
 
-    def evidence(self, sentence: str) -> dict[HiddenNeed, float]:
+    def _weighed_words(self, sentence: str) -> dict[HiddenNeed, float]:
         """How much a sentence speaks for each need: log-likelihood against the mean of the needs, in nats; words it never met say nothing."""
         known = [self._evidence[term] for term in _terms(sentence) if term in self._evidence]
         return {need: sum(term[need] for term in known) for need in HiddenNeed}

@@ -31,6 +31,8 @@ class Strategy(Enum):
     LISTEN = "just listen, and let them go on"
 
 
+STRATEGIES = tuple(Strategy)
+"""In the order in which they are numbered as actions."""
 _A_LITTLE = 7
 """Words that a fact is about, below which another one goes with it."""
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rlver_gym._version import __version__
-from rlver_gym.cli import appraise, bench, calibrate, envs, fidelity, personas, redteam, report, talk, verify
+from rlver_gym.cli import appraise, bench, calibrate, envs, fidelity, personas, redteam, report, sb3, talk, verify
 from rlver_gym.errors import RlverError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command("appraise")(appraise.appraise)
 app.command("redteam")(redteam.attack)
 app.command("fidelity")(fidelity.fidelity)
 app.command("calibrate")(calibrate.calibrate)
+app.command("sb3")(sb3.sb3)
 app.add_typer(personas.app, name="personas")
 app.add_typer(envs.app, name="envs")
 
