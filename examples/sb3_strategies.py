@@ -4,6 +4,7 @@ python examples/sb3_strategies.py     (needs: pip install 'rlver-gym[sb3]')
 A training to the end, tested against random and fixed choice: rlver-gym sb3
 """
 
+# pyright: reportMissingImports=false
 import gymnasium as gym
 import torch
 from stable_baselines3 import PPO

@@ -51,13 +51,11 @@ CLEAR_HINT = 100.0
 """Evidence of one clear sentence, in nats squared: a hint of 0.5."""
 
 
-class StrategyAction(gym.Wrapper[str, np.int64, str, str], RecordConstructorArgs):
+class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
     """Says in words what a number chooses: action i does `STRATEGIES[i]` about what the person told.
 
     `info["strategy"]` is what was done (None at reset), `info["utterance"]` the words. The wording varies with the turn and the seed of `reset`.
     """
-
-    env: gym.Env[str, str]
 
     def __init__(self, env: gym.Env[str, str]) -> None:
         """`env` takes and gives text."""
@@ -89,15 +87,13 @@ class StrategyAction(gym.Wrapper[str, np.int64, str, str], RecordConstructorArgs
         return text, reward, terminated, truncated, info
 
 
-class TalkFeatures(gym.Wrapper[NDArray[np.float32], Any, str, Any], RecordConstructorArgs):
+class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """A vector of what an agent can see, in [0, 1], shape (n,): see `names` for what stands where.
 
     The turn as a share of the horizon; how much the person's latest words hint at each hidden need (see `hints`); how long they were, and whether they
     asked something; how often each strategy was used, as a share of the horizon, and which was the last, when a `StrategyAction` lies below.
     With `emotion=True` the emotion score / 100 too, which no real supporter can see.
     """
-
-    env: gym.Env[str, Any]
 
     def __init__(self, env: gym.Env[str, Any], *, turns: int | None = None, emotion: bool | None = None) -> None:
         """`turns` is the horizon; beyond it the turn stays at 1. None takes horizon and emotion from the environment's card."""

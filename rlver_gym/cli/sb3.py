@@ -10,19 +10,21 @@ from typing import Annotated, Any, cast, get_args
 import typer
 from rich.console import Console
 
+from rlver_gym.benchmark.choosers import fixed_choosers
 from rlver_gym.benchmark.folder import EPISODES, write_whole
 from rlver_gym.benchmark.table import bounds, leaderboard
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.errors import RlverError, UnknownName
 from rlver_gym.integrations.figure import draw
-from rlver_gym.integrations.trial import RANDOM, Algo, Trial, dialogues_of_a_trial, tried
+from rlver_gym.integrations.trial import RANDOM, Algo, Trial, tried
+from rlver_gym.library import library
 
 PACKAGES = ("rlver-gym", "stable-baselines3", "sb3-contrib", "torch", "gymnasium", "numpy")
 
 
 def sb3(
     algo: Annotated[str, typer.Option(help=f"Who learns: {' or '.join(get_args(Algo))}.")] = "ppo",
-    steps: Annotated[int, typer.Option(min=1, help="Turns of training, rounded up to whole rounds of 1,024.")] = 40_960,
+    steps: Annotated[int, typer.Option(min=1, help="Turns of training, rounded up to whole rounds of 1,024.")] = 61_440,
     seed: Annotated[int, typer.Option(min=0, help="Of the network, the order of people, and the choices tried.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Test dialogues of everybody with each persona.")] = 3,
     out: Annotated[Path | None, typer.Option(help="Where everything goes. Default: runs/sb3-ALGO-SEED.")] = None,
@@ -35,18 +37,19 @@ def sb3(
 
     Writes model.zip and vecnormalize.pkl (for SB3's own load), episodes.jsonl, results.json and curve.svg. Needs: pip install 'rlver-gym[sb3]'.
 
-    Example: rlver-gym sb3 --algo recurrent-ppo --steps 61440
+    Example: rlver-gym sb3 --algo recurrent-ppo
     """
     if algo not in get_args(Algo):
         raise UnknownName.of("algorithm", algo, get_args(Algo), ", ".join(get_args(Algo)))
     learning = _learning()
+    people = library().ids("test")
     folder, began = out or Path("runs") / f"sb3-{algo}-{seed}", time.monotonic()
     with progress_bar() as bar:
         task = bar.add_task(f"training {algo}", total=steps)
         learned = learning.train(cast(Algo, algo), steps, seed, lambda done: bar.update(task, completed=done))
         seconds = time.monotonic() - began
-        task = bar.add_task("testing", total=dialogues_of_a_trial(seeds))
-        trial = tried(algo, learned.chooser, seeds, lambda: bar.advance(task))
+        task = bar.add_task("testing", total=(1 + len(fixed_choosers())) * len(people) * seeds)
+        trial = tried(algo, learned.chooser, people, seeds, lambda done: bar.update(task, completed=done))
     known = {"algo": algo, "steps": learned.model.num_timesteps, "seed": seed, "seeds": seeds}
     results = {
         **known,

@@ -1,5 +1,8 @@
 """Stable-Baselines3 and sb3-contrib on the strategy view. Their own classes, as they come; the only file that imports them."""
 
+# pyright: reportMissingImports=false
+# (it is an extra, and the types are checked without it, too)
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast

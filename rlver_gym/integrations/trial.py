@@ -1,12 +1,11 @@
 """What came of training on the strategy view: the learner beside those that do not learn, on people it has never met. Knows no learning library."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from rlver_gym.benchmark.choosers import Chooser, fixed_choosers, held
 from rlver_gym.benchmark.score import Interval, Score, paired, persona_finals, scores
 from rlver_gym.episode import Episode
-from rlver_gym.library import library
 
 Algo = Literal["ppo", "recurrent-ppo"]
 RANDOM = "random"
@@ -44,17 +43,17 @@ class Trial(NamedTuple):
         }
 
 
-def tried(learner: str, chooser: Chooser, seeds: int, held_one: Callable[[], object] = lambda: None) -> Trial:
-    """Hold dialogues of the learner, random choice and every fixed strategy with each test persona; `held_one` is called after each."""
-    personas = library().ids("test")
+def tried(
+    learner: str,
+    chooser: Chooser,
+    personas: Sequence[str],
+    seeds: int,
+    finished: Callable[[int], object] = lambda dialogues: None,
+) -> Trial:
+    """Hold dialogues of the learner, random choice and every fixed strategy with each persona; `finished` is told how many are done."""
     episodes: list[Episode] = []
     for name, one in {learner: chooser, **fixed_choosers()}.items():
         for episode in held(name, one, personas, seeds):
             episodes.append(episode)
-            held_one()
+            finished(len(episodes))
     return Trial(learner, tuple(episodes), tuple(scores(episodes)))
-
-
-def dialogues_of_a_trial(seeds: int) -> int:
-    """How many dialogues `tried` holds."""
-    return (1 + len(fixed_choosers())) * len(library().ids("test")) * seeds
