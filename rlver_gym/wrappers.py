@@ -37,7 +37,7 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from rlver_gym.agents.adaptive import reader
+from rlver_gym.agents.needs import strangers_reader
 from rlver_gym.agents.strategies import STRATEGIES, said
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import DialogueError
@@ -148,7 +148,8 @@ _NAMES = tuple(strategy.name.lower() for strategy in STRATEGIES)
 def hints(text: str) -> tuple[float, ...]:
     """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as one clear sentence gives.
 
-    Read by a naive Bayes reader that was taught what hints at each need sound like among the train personas.
+    Read by a naive Bayes reader that was taught with the train personas, and reads them, too, as if it met them for the first time: what is learned
+    from its hints in training holds with people never met.
     """
-    weighed = reader().weighed([text])
+    weighed = strangers_reader().weighed([text])
     return tuple(weighed[need] / (weighed[need] + CLEAR_HINT) for need in NEEDS)

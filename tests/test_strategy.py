@@ -10,6 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym.agents.needs import NeedReader, reader, strangers_reader
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
 from rlver_gym.cards import env_card
 from rlver_gym.dialogue import Message
@@ -192,13 +193,22 @@ def test_words_and_vector_come_from_what_was_said_alone() -> None:
     assert [step[2] for step in blind[1:]] == [step[2] for step in known[1:]], "the words needed more than the words"
 
 
-def test_a_hint_at_a_need_is_read_in_people_never_met() -> None:
-    shelf, right, count = library(), 0, 0
-    for persona_id in shelf.ids("test"):
-        persona = shelf.get(persona_id)
-        for line in persona.situation.hints.of(persona.need):
-            right += NEEDS[int(np.argmax(hints(line)))] is persona.need
-            count += 1
-    assert right / count > 3 / len(NEEDS)
+def read_right(read: NeedReader, split: str) -> float:
+    """The share of hints that a reader takes for the need that they hint at."""
+    shelf = library()
+    personas = [shelf.get(persona) for persona in shelf.ids(split)]  # pyright: ignore[reportArgumentType]
+    lines = {(line, one.need) for one in personas for line in one.situation.hints.of(one.need)}
+    return sum(read.need([line])[0] is need for line, need in lines) / len(lines)
+
+
+def test_hints_are_read_in_people_never_met() -> None:
+    assert read_right(strangers_reader(), "test") > 3 / len(NEEDS)
     assert all(0 <= value < 1 for value in hints("Nobody says thank you. I did all of it."))
     assert set(hints("")) == {0.0}
+
+
+def test_people_it_was_taught_with_are_read_no_better_than_strangers() -> None:
+    strangers = read_right(reader(), "test")
+    assert read_right(strangers_reader(), "test") == strangers, "nothing changes for those it was not taught with"
+    assert read_right(reader(), "train") > strangers + 0.2, "else there is nothing to mend"
+    assert abs(read_right(strangers_reader(), "train") - strangers) < 0.1
