@@ -28,6 +28,7 @@ dialogue can be replayed as text.
 - v0: first release
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -139,6 +140,28 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             *([info["emotion"] / 100] if self.emotion else []),
         ]
         return np.clip(np.array(values, dtype=np.float32), 0.0, 1.0)
+
+
+class EveryNeed(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Draws a persona and any of the eight hidden needs at each reset, so that a learner cannot know the need by the story and has to listen.
+
+    For training: each shipped persona has one need, and a learner that meets 64 people often enough knows them by heart.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], *, personas: Sequence[str]) -> None:
+        """`personas` are the ids to draw from; `env` takes `options={"persona": id}` at reset."""
+        RecordConstructorArgs.__init__(self, personas=personas)
+        gym.Wrapper.__init__(self, env)
+        self.personas = tuple(personas)
+        self._drawing = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a dialogue with somebody drawn, unless the options say with whom."""
+        if seed is not None:
+            self._drawing = np.random.default_rng(seed)
+        persona, need = self._drawing.integers(len(self.personas)), self._drawing.integers(len(NEEDS))
+        drawn = {"persona": f"{self.personas[persona]}/{NEEDS[need].value}"}
+        return self.env.reset(seed=seed, options=drawn | (options or {}))
 
 
 _NAMES = tuple(strategy.name.lower() for strategy in STRATEGIES)

@@ -15,11 +15,12 @@ from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
 from rlver_gym.cards import env_card
 from rlver_gym.dialogue import Message
 from rlver_gym.env import EmpathyEnv
-from rlver_gym.errors import DialogueError
+from rlver_gym.errors import DialogueError, UnknownName
 from rlver_gym.library import library
+from rlver_gym.persona import HiddenNeed
 from rlver_gym.spaces import Utterance
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.wrappers import NEEDS, StrategyAction, TalkFeatures, hints
+from rlver_gym.wrappers import NEEDS, EveryNeed, StrategyAction, TalkFeatures, hints
 
 ACTS = {
     Strategy.ASK: "invite", Strategy.REFLECT_FEELING: "reflect_feeling", Strategy.PRAISE: "praise", Strategy.MOTIVES: "motives", Strategy.OTHER_SIDE: "other_side",
@@ -212,3 +213,23 @@ def test_people_it_was_taught_with_are_read_no_better_than_strangers() -> None:
     assert read_right(strangers_reader(), "test") == strangers, "nothing changes for those it was not taught with"
     assert read_right(reader(), "train") > strangers + 0.2, "else there is nothing to mend"
     assert abs(read_right(strangers_reader(), "train") - strangers) < 0.1
+
+
+def test_everybody_may_have_any_need_in_training_and_the_draw_follows_the_seed() -> None:
+    env = EveryNeed(gym.make("RLVER-Strategy-v0"), personas=library().ids("train"))
+    env.reset(seed=0)
+    met = [env.reset()[1] for _ in range(60)]
+    assert {info["hidden_need"] for info in met} == {need.value for need in NEEDS}
+    assert {info["persona"].partition("/")[0] for info in met} <= set(library().ids("train"))
+    env.reset(seed=0)
+    assert [env.reset()[1]["persona"] for _ in range(3)] == [info["persona"] for info in met[:3]]
+    assert env.reset(options={"persona": "noor-the-old-dog"})[1]["hidden_need"] == "deep_empathy"
+
+
+def test_a_persona_with_another_need_is_the_same_person_who_hints_at_something_else() -> None:
+    own, other = library().get("noor-the-old-dog"), library().get("noor-the-old-dog/praise")
+    assert (other.person, other.situation, other.need) == (own.person, own.situation, HiddenNeed.PRAISE)
+    assert other.id != own.id
+    assert other.hash != own.hash
+    with pytest.raises(UnknownName, match="deep_empathy"):
+        library().get("noor-the-old-dog/depe_empathy")

@@ -17,9 +17,10 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
-import rlver_gym  # noqa: F401 (registers the environment)
 from rlver_gym.benchmark.choosers import Choose
 from rlver_gym.integrations.trial import Algo
+from rlver_gym.library import library
+from rlver_gym.wrappers import EveryNeed
 
 GAMMA = 0.95
 DIALOGUES = 16
@@ -74,7 +75,7 @@ class Learned(NamedTuple):
 
 
 def train(algo: Algo, steps: int, seed: int = 0, stepped: Callable[[int], object] = lambda steps: None) -> Learned:
-    """Train on the train personas for at least `steps` turns; `stepped` is told how many are done. On one thread: networks this small gain nothing from more."""
+    """Train on the train personas, each with any need, for at least `steps` turns; `stepped` is told how many are done. On one thread: networks this small gain nothing from more."""
     torch.set_num_threads(1)
     dialogues = make_vec_env(_env, n_envs=DIALOGUES, seed=seed, monitor_kwargs={"info_keywords": ("emotion",)})
     env = VecNormalize(dialogues, gamma=GAMMA, clip_obs=5.0)
@@ -88,7 +89,7 @@ def train(algo: Algo, steps: int, seed: int = 0, stepped: Callable[[int], object
 
 
 def _env() -> gym.Env[Any, Any]:
-    return gym.make("RLVER-Strategy-v0")
+    return EveryNeed(gym.make("RLVER-Strategy-v0"), personas=library().ids("train"))
 
 
 class _Watch(BaseCallback):
