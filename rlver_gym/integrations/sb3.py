@@ -22,19 +22,20 @@ from rlver_gym.integrations.trial import Algo
 from rlver_gym.library import library
 from rlver_gym.wrappers import EveryNeed
 
-GAMMA = 0.95
+GAMMA = 0.6
+"""What a strategy does is felt at once; only what it makes the person tell pays later."""
 DIALOGUES = 16
 """Dialogues at once."""
 RECIPE: dict[str, Any] = {
     "n_steps": 64,
     "batch_size": 256,
     "n_epochs": 6,
-    "learning_rate": 1e-3,
+    "learning_rate": 2e-3,
     "gamma": GAMMA,
     "gae_lambda": 0.9,
-    "ent_coef": 0.01,
+    "ent_coef": 0.003,
 }
-"""What both are given beyond their defaults."""
+"""What both are given beyond their defaults. Chosen on train personas of situations that were left out, never on test personas."""
 MEMORY: dict[str, Any] = {"lstm_hidden_size": 64}
 """The recurrent policy's network."""
 
