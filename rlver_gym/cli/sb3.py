@@ -32,10 +32,9 @@ def sb3(
 ) -> None:
     """Train PPO or recurrent PPO on RLVER-Strategy-v0, and test it on people it has never met.
 
-    With the train personas it learns which of twelve strategies to choose, turn by turn. Then it, random choice and each strategy alone talk to the same
-    test personas with the same seeds. The table shows mean final emotions and paired differences to the best, with 95 % intervals over personas.
+    With the train personas, each with any hidden need, it learns which of twelve strategies to choose. Then it, random choice and each strategy alone talk to the same test personas with the same seeds. The table shows mean final emotions and paired differences to the best, with 95 % intervals over personas.
 
-    Writes model.zip and vecnormalize.pkl (for SB3's own load), episodes.jsonl, results.json and curve.svg. Needs: pip install 'rlver-gym[sb3]'.
+    Writes model.zip and vecnormalize.pkl (for SB3's own load), episodes.jsonl, results.json and curve.svg. Needs Stable-Baselines3, which the package's extra "sb3" installs.
 
     Example: rlver-gym sb3 --algo recurrent-ppo
     """
