@@ -12,7 +12,7 @@ The dialogues of `RLVER-Empathy-v0` (or of another card) through two wrappers, w
 ## Observation Space
 
 `Box(0, 1, (n,), float32)`: `TalkFeatures.names` says what stands where. It holds nothing that a supporter could not see: the emotion is in it only when
-the card says `shows_emotion`. Hints of the hidden need are those of the latest words, earlier ones fade; to remember them longer is left to the learner.
+the card says `shows_emotion`. Hints of the hidden need are those of the *latest* words; to remember the earlier ones is left to the learner.
 
 ## Rewards, Starting State, Episode End, Info
 
@@ -50,8 +50,6 @@ LONG_TURN = 60
 """Words of the person from which a turn counts as long, and the length feature is 1."""
 CLEAR_HINT = 100.0
 """Evidence of one clear sentence, in nats squared: a hint of 0.5."""
-FADE = 0.1
-"""What is left of a hint with each further turn."""
 
 
 class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
@@ -93,8 +91,7 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
 class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """A vector of what an agent can see, in [0, 1], shape (n,): see `names` for what stands where.
 
-    The turn as a share of the horizon; how much the person's words hint at each hidden need, the earlier ones faded (0.5 for one clear sentence); how long
-    the latest words were, and whether they asked something; how often each strategy was used, as a share of the horizon, and which was the last, when a `StrategyAction` lies below.
+    The turn as a share of the horizon; how much the person's latest words hint at each hidden need (see `hints`); how long they were, and whether they asked something; how often each strategy was used, as a share of the horizon, and which was the last, when a `StrategyAction` lies below.
     With `emotion=True` the emotion score / 100 too, which no real supporter can see.
     """
 
@@ -115,14 +112,13 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         )
         self.observation_space = spaces.Box(0.0, 1.0, (len(self.names),), np.float32)
         self._done: list[str | None] = []
-        self._heard = np.zeros(len(NEEDS))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Begin a dialogue; see the environment."""
         text, info = self.env.reset(seed=seed, options=options)
-        self._done, self._heard = [], np.zeros(len(NEEDS))
+        self._done = []
         return self._seen(text, info), info
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], Any, bool, bool, dict[str, Any]]:
@@ -133,10 +129,9 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _seen(self, text: str, info: dict[str, Any]) -> NDArray[np.float32]:
         last = self._done[-1] if self._done else None
-        self._heard = FADE * self._heard + weighed(text)
         values = [
             len(self._done) / self.turns,
-            *(self._heard / (self._heard + CLEAR_HINT)),
+            *hints(text),
             len(words(text)) / LONG_TURN,
             float("?" in text),
             *(self._done.count(name) / self.turns for name in _NAMES),
@@ -172,11 +167,11 @@ _NAMES = tuple(strategy.name.lower() for strategy in STRATEGIES)
 
 
 @lru_cache(maxsize=8_192)
-def weighed(text: str) -> tuple[float, ...]:
-    """How much the words speak for each of `NEEDS`, in nats squared, 0 for not at all.
+def hints(text: str) -> tuple[float, ...]:
+    """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as one clear sentence gives.
 
     Read by a naive Bayes reader that was taught with the train personas, and reads them, too, as if it met them for the first time: what is learned
     from its hints in training holds with people never met.
     """
-    found = strangers_reader().weighed([text])
-    return tuple(found[need] for need in NEEDS)
+    weighed = strangers_reader().weighed([text])
+    return tuple(weighed[need] / (weighed[need] + CLEAR_HINT) for need in NEEDS)
