@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 import rlver_gym  # noqa: F401 (registers the environments)
 
-STEPS = 6_144
+STEPS = 4_096
 
 
 def main() -> None:
