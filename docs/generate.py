@@ -39,6 +39,7 @@ COMMANDS = (
     "redteam",
     "fidelity",
     "calibrate",
+    "sb3",
     "personas list",
     "personas show",
     "personas check",

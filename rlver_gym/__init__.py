@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import WrapperSpec
 
 from rlver_gym._version import __version__
 
@@ -70,7 +71,7 @@ def __getattr__(name: str) -> Any:
 
 
 def register_envs() -> None:
-    """Register every shipped env card with Gymnasium. Done once, when the package is imported."""
+    """Register every shipped env card with Gymnasium, and the strategy view. Done once, when the package is imported."""
     for path in files("rlver_gym.envs").iterdir():
         env_id = path.name.removesuffix(".yaml")
         if path.name.endswith(".yaml") and env_id not in gym.registry:
@@ -80,6 +81,16 @@ def register_envs() -> None:
                 vector_entry_point="rlver_gym.vector_env:EmpathyVectorEnv",
                 kwargs={"card": env_id},
             )
+    if "RLVER-Strategy-v0" not in gym.registry:
+        gym.register(
+            "RLVER-Strategy-v0",
+            entry_point="rlver_gym.env:EmpathyEnv",
+            additional_wrappers=(
+                WrapperSpec("StrategyAction", "rlver_gym.wrappers:StrategyAction", {}),
+                WrapperSpec("TalkFeatures", "rlver_gym.wrappers:TalkFeatures", {"turns": None, "emotion": None}),
+            ),
+            kwargs={"card": "RLVER-Empathy-v0"},
+        )
 
 
 register_envs()

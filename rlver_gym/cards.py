@@ -20,7 +20,7 @@ MAX_TURNS = 20
 class EnvCard(HashedCard):
     """The protocol of one environment. Unknown fields are an error."""
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"summary", "notes"})
+    unhashed: ClassVar[frozenset[str]] = frozenset({"summary", "notes", "shows_emotion"})
 
     id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$")]
     """The Gymnasium id."""
@@ -43,6 +43,8 @@ class EnvCard(HashedCard):
     language: Literal["en", "zh"] = "en"
     difficulty: Literal["moderate", "challenging"] = "moderate"
     """How readily the user warms: moderate as in RLVER's main results, challenging as in its section 3.6."""
+    shows_emotion: bool = False
+    """Whether the strategy view may see the emotion score, which no real supporter can."""
     max_utterance_chars: int = Field(default=4000, ge=1, le=1_000_000)
     """The longest utterance that is heard whole."""
     overlong: Literal["truncate", "error"] = "truncate"

@@ -92,16 +92,20 @@ class PersonaLibrary:
         )
 
     def get(self, persona_id: str) -> Persona:
-        """The persona of that id; UnknownName lists near matches, CardError says what is wrong with its cards."""
+        """The persona of that id; UnknownName lists near matches, CardError says what is wrong with its cards.
+
+        "ID/NEED" is the same person in the same situation with another hidden need.
+        """
         if persona_id not in self._personas:
-            pairing = self.pairings.get(persona_id)
+            paired_id, _, need = persona_id.partition("/")
+            pairing = self.pairings.get(paired_id)
             if pairing is None:
                 raise UnknownName.of("persona", persona_id, self.pairings, "rlver-gym personas list")
             self._personas[persona_id] = Persona(
-                id=pairing.id,
+                id=persona_id,
                 person=self._card(self._people, Person, "people", pairing.person),
                 situation=self._card(self._situations, Situation, "situations", pairing.situation),
-                need=pairing.need,
+                need=_need(need) if need else pairing.need,
                 split=pairing.split,
                 language=self._index.language,
             )
@@ -112,6 +116,12 @@ class PersonaLibrary:
             path = self.folder / folder / f"{card_id}.yaml"
             known[card_id] = load_card(kind, path)
         return known[card_id]
+
+
+def _need(name: str) -> HiddenNeed:
+    if name not in list(HiddenNeed):
+        raise UnknownName.of("hidden need", name, list(HiddenNeed), ", ".join(HiddenNeed))
+    return HiddenNeed(name)
 
 
 def load_card(kind: type[Card], path: Path) -> Card:

@@ -290,7 +290,8 @@ class Persona(HashedCard):
     `need` and `situation.anchors` are privileged: an agent that reads them is told the answer.
     """
 
-    id: Slug
+    id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*(/[a-z_]+)?$", max_length=80)]
+    """Of its pairing; with "/NEED" behind it when it was given another need."""
     person: Person
     situation: Situation
     need: HiddenNeed

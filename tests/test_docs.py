@@ -1,5 +1,6 @@
 """Documentation that cannot lie: code blocks run, printed parts are current, examples work."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NEEDS = {"sb3_strategies": "stable_baselines3"}
+"""What an example needs beyond the package; it is skipped where that is absent."""
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
@@ -22,6 +25,8 @@ def test_each_example_is_short_and_runs(example: Path) -> None:
     assert len(example.read_text(encoding="utf-8").splitlines()) < 60
     if example.stem == "local_model":
         return  # runs for minutes: see test_local_model.py
+    if (package := NEEDS.get(example.stem)) and not importlib.util.find_spec(package):
+        pytest.skip(f"needs {package}")
     done = subprocess.run([sys.executable, str(example)], check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from rlver_gym.words import FUNCTION_WORDS, content, sentences, words
 
@@ -81,6 +82,7 @@ def of_others(told_sentences: Sequence[str], who: Sequence[str]) -> list[str]:
     return [sentence for sentence in told_sentences if others & set(words(sentence))]
 
 
+@lru_cache(maxsize=8_192)
 def clause(sentence: str, most: int = 18) -> str:
     """The sentence flipped and, when long, cut at a comma or a word."""
     turned = flipped(sentence)

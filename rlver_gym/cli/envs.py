@@ -29,6 +29,9 @@ def list_(as_json: AsJson = False) -> None:
             f"[bold]{card.id}[/]", str(card.start), str(card.turns), card.reward, card.split, Text(card.summary)
         )
     Console().print(table)
+    Console().print(
+        "[bold]RLVER-Strategy-v0[/]  the dialogues of any of these (card=ID) for reinforcement learning without text: twelve strategies to choose from, and a vector to see"
+    )
 
 
 @app.command()

@@ -17,6 +17,7 @@ from rlver_gym.cli import (
     personas,
     redteam,
     report,
+    sb3,
     sft,
     talk,
     tape,
@@ -43,6 +44,7 @@ app.command("sft")(sft.sft)
 app.command("train")(train.train)
 app.command("fidelity")(fidelity.fidelity)
 app.command("calibrate")(calibrate.calibrate)
+app.command("sb3")(sb3.sb3)
 app.add_typer(personas.app, name="personas")
 app.add_typer(envs.app, name="envs")
 app.add_typer(tape.app, name="tape")

@@ -1,0 +1,61 @@
+"""A learning curve as a picture (SVG)."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 560, 300, 44, 150, 44, 14
+_INKS = ("#2b6cb0", "#267960", "#b24a3a", "#8a5fb0")
+
+
+def draw(curves: Mapping[str, Sequence[tuple[int, float]]], levels: Mapping[str, float]) -> str:
+    """Final emotion (0 to 100, upwards) over turns of training: a line a curve of (turns, emotion), a dashed one for each level that does not learn."""
+    most = max(steps for curve in curves.values() for steps, _ in curve)
+
+    def x(steps: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * steps / most
+
+    def y(emotion: float) -> float:
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * emotion / 100
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="11">',
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
+    ]
+    for tick in range(0, 101, 20):
+        parts += [
+            f'<line x1="{_LEFT}" y1="{y(tick):.0f}" x2="{x(most):.0f}" y2="{y(tick):.0f}" stroke="#eee"/>',
+            f'<text x="{_LEFT - 8}" y="{y(tick) + 4:.0f}" text-anchor="end" fill="#555">{tick}</text>',
+        ]
+    parts += [
+        f'<text x="{x(share * most):.0f}" y="{y(0) + 16:.0f}" text-anchor="middle" fill="#555">{share * most:,.0f}</text>'
+        for share in (0, 0.25, 0.5, 0.75, 1)
+    ]
+    parts.append(
+        f'<text x="{x(most / 2):.0f}" y="{_HEIGHT - 8}" text-anchor="middle" fill="#333">turns of training</text>'
+    )
+    ends = {name: curve[-1][1] for name, curve in curves.items()} | dict(levels)
+    places = _apart({name: y(emotion) + 4 for name, emotion in ends.items()})
+    for name, emotion in levels.items():
+        parts += [
+            f'<line x1="{_LEFT}" y1="{y(emotion):.1f}" x2="{x(most):.0f}" y2="{y(emotion):.1f}" stroke="#999" stroke-dasharray="4 4"/>',
+            _label(x(most), places[name], "#555", name, emotion),
+        ]
+    for (name, curve), ink in zip(curves.items(), _INKS * len(curves), strict=False):
+        points = " ".join(f"{x(steps):.1f},{y(emotion):.1f}" for steps, emotion in curve)
+        parts += [
+            f'<polyline points="{points}" fill="none" stroke="{ink}" stroke-width="2"/>',
+            _label(x(most), places[name], ink, name, curve[-1][1]),
+        ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _label(x: float, y: float, ink: str, name: str, emotion: float) -> str:
+    return f'<text x="{x + 6:.0f}" y="{y:.1f}" fill="{ink}">{escape(name)} {emotion:.0f}</text>'
+
+
+def _apart(places: Mapping[str, float], gap: float = 13) -> dict[str, float]:
+    """The places moved downwards until no two labels touch."""
+    moved: dict[str, float] = {}
+    for name, place in sorted(places.items(), key=lambda one: one[1]):
+        moved[name] = max(place, max(moved.values(), default=-gap) + gap)
+    return moved

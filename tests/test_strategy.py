@@ -1,0 +1,243 @@
+"""The strategy view: numbers for words, and what can be seen as a vector."""
+
+import pickle
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym.agents.needs import NeedReader, reader, strangers_reader
+from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
+from rlver_gym.cards import env_card
+from rlver_gym.dialogue import Message
+from rlver_gym.env import EmpathyEnv
+from rlver_gym.errors import DialogueError, UnknownName
+from rlver_gym.library import library
+from rlver_gym.persona import HiddenNeed
+from rlver_gym.spaces import Utterance
+from rlver_gym.users.embedded.hear import hear
+from rlver_gym.wrappers import NEEDS, EveryNeed, StrategyAction, TalkFeatures, hints
+
+ACTS = {
+    Strategy.ASK: "invite", Strategy.REFLECT_FEELING: "reflect_feeling", Strategy.PRAISE: "praise", Strategy.MOTIVES: "motives", Strategy.OTHER_SIDE: "other_side",
+    Strategy.INVITE_REFLECTION: "reflect_prompt", Strategy.TAKE_SIDE: "side", Strategy.SUGGEST: "advice", Strategy.LISTEN: "open_question",
+}  # fmt: skip
+"""What the user hears most of when a strategy is chosen. Restating, sharing and encouraging have no act of their own."""
+
+
+class Recorded(gym.Env[str, str]):
+    """Plays somebody's recorded words, whatever it hears, and gives nothing else away: no card, no info."""
+
+    action_space, observation_space = Utterance(4000), Utterance(4000)
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.heard: list[str] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.heard = []
+        return self.lines[0], {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.heard.append(action)
+        return self.lines[len(self.heard)], 0.0, len(self.heard) == len(self.lines) - 1, False, {}
+
+
+LINES = [
+    "I carried him down the stairs, and Martin only watched. Was that wrong?",
+    "He went to bed. I wrote to the lawyer on Monday.",
+]
+
+
+def dialogue(env: gym.Env[Any, Any], seed: int, actions: list[int]) -> list[Any]:
+    seen, info = env.reset(seed=seed)
+    steps: list[Any] = [(seen.tolist(), info.get("persona"))]
+    for action in actions:
+        seen, reward, over, _, info = env.step(action)
+        steps.append((seen.tolist(), reward, info["utterance"]))
+        if over:
+            break
+    return steps
+
+
+def openings() -> list[list[Message]]:
+    """What the train personas say first."""
+    env = gym.make("RLVER-Empathy-v0")
+    return [[Message("user", env.reset(seed=0, options={"persona": persona})[0])] for persona in library().ids("train")]
+
+
+@pytest.mark.parametrize("card", ["RLVER-Empathy-v0", "RLVER-Sparse-v0", "SAGE-Sentient-v0"])
+def test_it_passes_gymnasiums_checker(card: str) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message=".*different from the unwrapped version"
+        )  # the wrappers are what is checked
+        check_env(gym.make("RLVER-Strategy-v0", card=card), skip_render_check=True)
+
+
+def test_it_passes_stable_baselines3s_checker() -> None:
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checker.check_env(gym.make("RLVER-Strategy-v0"))
+        checker.check_env(gym.make_vec("RLVER-Strategy-v0", num_envs=1).envs[0])  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_the_same_seed_and_choices_give_the_same_dialogue() -> None:
+    actions = [11, 2, 5, 0, 3, 8, 9, 1]
+    first, second = (dialogue(gym.make("RLVER-Strategy-v0"), 7, actions) for _ in range(2))
+    assert first == second
+    assert first != dialogue(gym.make("RLVER-Strategy-v0"), 8, actions)
+
+
+def test_a_second_episode_is_as_determined_as_the_first() -> None:
+    runs = []
+    for _ in range(2):
+        env = gym.make("RLVER-Strategy-v0")
+        env.reset(seed=3)
+        _, info = env.reset()
+        runs.append((info["persona"], env.step(4)[4]["utterance"]))
+    assert runs[0] == runs[1]
+
+
+def test_its_spec_makes_it_again_and_it_can_be_pickled() -> None:
+    env = gym.make("RLVER-Strategy-v0", split="test")
+    assert env.spec is not None
+    again = gym.make(env.spec)
+    assert dialogue(env, 1, [3, 4, 5]) == dialogue(again, 1, [3, 4, 5])
+    copy = pickle.loads(pickle.dumps(env))
+    mine, theirs = env.step(6), copy.step(6)
+    assert mine[0].tolist() == theirs[0].tolist()
+    assert mine[1:] == theirs[1:]
+
+
+def test_its_arguments_are_those_of_the_text_environment() -> None:
+    env = gym.make("RLVER-Strategy-v0", card="SAGE-Sentient-v0", split="demo", user="embedded")
+    assert env.reset(seed=0)[1]["persona"] in library().ids("demo")
+    assert env.step(0)[0][0] == pytest.approx(1 / 9), "the turn is a share of this card's horizon"
+
+
+def test_both_wrappers_work_alone_on_any_text_environment() -> None:
+    speaking = StrategyAction(Recorded(LINES))
+    speaking.reset(seed=0)
+    *_, info = speaking.step(STRATEGIES.index(Strategy.PRAISE))
+    assert info["strategy"] == "praise"
+    assert speaking.unwrapped.heard == [info["utterance"]]  # pyright: ignore[reportAttributeAccessIssue]
+    seeing = TalkFeatures(Recorded(LINES), turns=4, emotion=False)
+    seen, _ = seeing.reset(seed=0)
+    assert seeing.observation_space.contains(seen)
+    assert seen[seeing.names.index("question")] == 1
+    seen, *_ = seeing.step("Go on.")
+    assert seen[seeing.names.index("turn")] == 0.25
+    assert not any(value for name, value in zip(seeing.names, seen, strict=True) if name.startswith(("tried", "last")))
+
+
+def test_what_was_tried_is_seen() -> None:
+    env = gym.make("RLVER-Strategy-v0")
+    names = env.get_wrapper_attr("names")
+    env.reset(seed=0)
+    env.step(3)
+    seen = dict(zip(names, env.step(11)[0].tolist(), strict=True))
+    assert {name for name, value in seen.items() if value and name.startswith("tried")} == {
+        "tried:praise",
+        "tried:listen",
+    }
+    assert [name for name, value in seen.items() if value and name.startswith("last")] == ["last:listen"]
+
+
+def test_the_emotion_is_seen_only_when_the_card_says_so() -> None:
+    assert "emotion" not in gym.make("RLVER-Strategy-v0").get_wrapper_attr("names")
+    card = env_card("RLVER-Empathy-v0").model_copy(update={"shows_emotion": True})
+    env = gym.make("RLVER-Strategy-v0", card=card)
+    assert env.get_wrapper_attr("names")[-1] == "emotion"
+    assert env.reset(seed=0)[0][-1] == pytest.approx(0.4)
+
+
+def test_a_choice_before_reset_says_what_to_do() -> None:
+    with pytest.raises(DialogueError, match="reset"):
+        StrategyAction(EmpathyEnv()).step(0)
+
+
+@pytest.mark.parametrize("strategy", ACTS)
+def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
+    heard = [
+        ACTS[strategy] in hear(said(strategy, messages, number)).acts for number, messages in enumerate(openings())
+    ]
+    assert np.mean(heard) > 0.5
+    for other in ACTS.keys() - {strategy, Strategy.ASK, Strategy.LISTEN, Strategy.INVITE_REFLECTION}:
+        if strategy not in (Strategy.LISTEN, Strategy.ASK):
+            beside = [
+                ACTS[strategy] in hear(said(other, messages, number)).acts for number, messages in enumerate(openings())
+            ]
+            assert np.mean(beside) < np.mean(heard) / 2, other
+
+
+def test_no_two_strategies_say_the_same_and_the_wording_varies() -> None:
+    for number, messages in enumerate(openings()[:20]):
+        assert len({said(strategy, messages, number) for strategy in STRATEGIES}) == len(STRATEGIES)
+        for strategy in STRATEGIES:
+            assert len({said(strategy, messages, wording) for wording in range(8)}) >= 7, strategy
+
+
+def test_words_and_vector_come_from_what_was_said_alone() -> None:
+    actions = list(range(8))
+    env = gym.make("RLVER-Strategy-v0")
+    known = dialogue(env, 5, actions)
+    recorded = Recorded(list(env.get_wrapper_attr("session").dialogue.user_lines))
+    blind = dialogue(TalkFeatures(StrategyAction(recorded), turns=8, emotion=False), 5, actions)
+    assert [step[0] for step in blind] == [step[0] for step in known], "the vector needed more than the words"
+    assert [step[2] for step in blind[1:]] == [step[2] for step in known[1:]], "the words needed more than the words"
+
+
+def read_right(read: NeedReader, split: str) -> float:
+    """The share of hints that a reader takes for the need that they hint at."""
+    shelf = library()
+    personas = [shelf.get(persona) for persona in shelf.ids(split)]  # pyright: ignore[reportArgumentType]
+    lines = {(line, one.need) for one in personas for line in one.situation.hints.of(one.need)}
+    return sum(read.need([line])[0] is need for line, need in lines) / len(lines)
+
+
+def test_hints_are_read_in_people_never_met() -> None:
+    assert read_right(strangers_reader(), "test") > 3 / len(NEEDS)
+    assert all(0 <= value < 1 for value in hints("Nobody says thank you. I did all of it."))
+    assert set(hints("")) == {0.0}
+
+
+def test_a_hint_is_seen_when_it_is_said_and_not_after() -> None:
+    hint = library().get("noor-the-old-dog").situation.hints.of(HiddenNeed.PRAISE)[0]
+    env = TalkFeatures(Recorded([hint, "Hm."]), turns=8, emotion=False)
+    place = env.names.index("hint:praise")
+    assert env.reset()[0][place] > 0
+    assert env.step("Go on.")[0][place] == 0
+
+
+def test_people_it_was_taught_with_are_read_no_better_than_strangers() -> None:
+    strangers = read_right(reader(), "test")
+    assert read_right(strangers_reader(), "test") == strangers, "nothing changes for those it was not taught with"
+    assert read_right(reader(), "train") > strangers + 0.2, "else there is nothing to mend"
+    assert abs(read_right(strangers_reader(), "train") - strangers) < 0.1
+
+
+def test_everybody_may_have_any_need_in_training_and_the_draw_follows_the_seed() -> None:
+    env = EveryNeed(gym.make("RLVER-Strategy-v0"), personas=library().ids("train"))
+    env.reset(seed=0)
+    met = [env.reset()[1] for _ in range(60)]
+    assert {info["hidden_need"] for info in met} == {need.value for need in NEEDS}
+    assert {info["persona"].partition("/")[0] for info in met} <= set(library().ids("train"))
+    env.reset(seed=0)
+    assert [env.reset()[1]["persona"] for _ in range(3)] == [info["persona"] for info in met[:3]]
+    assert env.reset(options={"persona": "noor-the-old-dog"})[1]["hidden_need"] == "deep_empathy"
+
+
+def test_a_persona_with_another_need_is_the_same_person_who_hints_at_something_else() -> None:
+    own, other = library().get("noor-the-old-dog"), library().get("noor-the-old-dog/praise")
+    assert (other.person, other.situation, other.need) == (own.person, own.situation, HiddenNeed.PRAISE)
+    assert other.id != own.id
+    assert other.hash != own.hash
+    with pytest.raises(UnknownName, match="deep_empathy"):
+        library().get("noor-the-old-dog/depe_empathy")
