@@ -7,6 +7,8 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
+from rlver_gym.cli import interrupt
+
 
 def __getattr__(name: str) -> Any:
     if name == "app":
@@ -16,11 +18,11 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Run the command line. Ctrl-C ends it with 130, also while the commands are imported."""
-    handler = signal.signal(
+    before = signal.signal(
         signal.SIGINT, _stop
     )  # some libraries make another error of a KeyboardInterrupt in their import
     root = import_module("rlver_gym.cli.root")
-    signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGINT, interrupt.heard if before is signal.default_int_handler else before)
     try:
         root.main()
     except KeyboardInterrupt:

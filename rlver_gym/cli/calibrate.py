@@ -31,7 +31,7 @@ def calibrate(
     was rated. In place of an ID, {"need": …, "disposition": …, "story": …, "language": "en" or "zh"}. "rater", "agent" and "emotion" (before) help if known.
 
     Use the weights with --user embedded:weights.json (fidelity, appraise, bench) or EmbeddedUser("weights.json"). Data and recipe determine the file,
-    byte for byte. Needs: pip install 'rlver-gym[calibrate]'.
+    byte for byte. Needs: pip install 'rlver-gym\\[calibrate]'.
     """
     judged = read_judged(data)
     with progress_bar() as bar:

@@ -48,7 +48,7 @@ def fidelity(
     """Replay recorded dialogues through a simulated user, and compare what it feels with what was recorded.
 
     It hears the recorded words and keeps its own emotion. Every figure has a 95 % interval (over people). The embedded user is also refitted without
-    the agents or people that it is measured on (needs: pip install 'rlver-gym[calibrate]'; --no-left-out goes without).
+    the agents or people that it is measured on (needs: pip install 'rlver-gym\\[calibrate]'; --no-left-out goes without).
     """
     everything = read_recordings(folder)
     recordings = [one for one in everything if one.simulator.startswith(simulator)]

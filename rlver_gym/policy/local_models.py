@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rlver_gym.errors import TrainingError
+from rlver_gym.policy.quiet import quiet
 from rlver_gym.policy.tiny import VERSION, build_tiny
 
 
@@ -37,7 +38,8 @@ def convert_smollm2(folder: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(
         file.parent, gguf_file=file.name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
     )
-    model.save_pretrained(folder)
+    with quiet():
+        model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

@@ -11,10 +11,10 @@ import torch
 from huggingface_hub import HfApi, snapshot_download
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.local_models import local_model
+from rlver_gym.policy.quiet import quiet
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
@@ -72,7 +72,7 @@ def bring_up_to_date(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
 def export(lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged in."""
     plain = cast(Any, copy.deepcopy(lm)).merge_and_unload() if hasattr(lm, "merge_and_unload") else lm
-    with _quiet():
+    with quiet():
         plain.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -99,7 +99,7 @@ def _with_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
 def _loaded(load: Any, name: str, **options: Any) -> Any:
     folder = _folder(name)
     try:
-        with _quiet():
+        with quiet():
             return load(folder, **options)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise TrainingError(
@@ -139,18 +139,6 @@ def _fetched(name: str) -> Path:
             f"the model {name!r} is not on this machine and cannot be fetched from Hugging Face ({reason}). Check the name and the network, "
             "or give the folder of a model that is here, 'tiny' or 'smollm2'."
         ) from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars from transformers: the caller has its own."""
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 @contextmanager

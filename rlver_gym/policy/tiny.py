@@ -9,6 +9,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 from rlver_gym.agents import make_agent
 from rlver_gym.cards import env_card
 from rlver_gym.library import library
+from rlver_gym.policy.quiet import quiet
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
@@ -43,7 +44,8 @@ def build_tiny(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen2ForCausalLM(config)
-    model.save_pretrained(folder)
+    with quiet():
+        model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
