@@ -55,6 +55,10 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
     assert "<svg" in (folder / "curves.html").read_text()
     assert "**Person:**" in (folder / "dialogues.md").read_text()
     assert any((folder / "tensorboard").iterdir())
+    (folder / "curves.html").unlink()
+    from rlver_gym.cli.root import app
+
+    assert "curves.html" in CliRunner().invoke(app, ["report", str(folder)]).output
 
 
 def test_equal_configs_give_equal_runs(model):

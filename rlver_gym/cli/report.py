@@ -13,6 +13,8 @@ from rlver_gym.benchmark.report import load_runs, write_report
 from rlver_gym.benchmark.score import plain, scores
 from rlver_gym.benchmark.suspects import alarm_lines
 from rlver_gym.benchmark.table import leaderboard, needs_table
+from rlver_gym.policy.curves import write_curves
+from rlver_gym.policy.log import METRICS
 
 
 def report(
@@ -28,7 +30,13 @@ def report(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")] = False,
 ) -> None:
-    """Write report.html anew, and print the tables. The page is one file that needs no network."""
+    """Write report.html anew, and print the tables. The page is one file that needs no network.
+
+    Folders of training runs give learning curves instead, several on the same axes.
+    """
+    if all((folder / METRICS).exists() for folder in runs):
+        typer.echo(f"curves  {write_curves(runs, out)}")
+        return
     episodes = load_runs(runs)
     ranked, watched = scores(episodes), watch(episodes)
     page = write_report(runs, out)
