@@ -7,8 +7,6 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
-from rlver_gym.cli import interrupt
-
 
 def __getattr__(name: str) -> Any:
     if name == "app":
@@ -22,7 +20,7 @@ def main() -> None:
         signal.SIGINT, _stop
     )  # some libraries make another error of a KeyboardInterrupt in their import
     root = import_module("rlver_gym.cli.root")
-    signal.signal(signal.SIGINT, interrupt.heard if before is signal.default_int_handler else before)
+    signal.signal(signal.SIGINT, before)
     try:
         root.main()
     except KeyboardInterrupt:

@@ -22,7 +22,6 @@ from rlver_gym.benchmark.score import Score, failures, plain, scores
 from rlver_gym.benchmark.suspects import alarm_lines, clean
 from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.chat.spending import Spending
-from rlver_gym.cli import interrupt
 from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
@@ -153,7 +152,6 @@ def _hold(under_way: Run) -> int:
         with bar:
             task = bar.add_task("starting", total=total, completed=under_way.already, spent="")
             for episode in under_way.hold_rest():
-                interrupt.check()
                 held += 1
                 failed += episode.outcome is Outcome.FAILED
                 name = f"{episode.agent} · {episode.persona}"[:48].ljust(48)
