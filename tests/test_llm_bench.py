@@ -44,7 +44,7 @@ WORDS = ("What happened then?", "That must hurt.", "You managed that well.", "Te
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ChatServer]:
-    with ChatServer(ANSWERS) as server:
+    with ChatServer(ANSWERS, latency_s=0.02) as server:
         yield server
 
 
