@@ -25,7 +25,7 @@ class Batch:
     said_BT: Tensor
     """The policy chose this token. Never true of a sequence's first token, which nothing precedes."""
     sampled_BT: Tensor
-    """The sampler's log-probability of each said token at temperature 1, in nats; 0 elsewhere."""
+    """The sampler's log-probability of each said token, at the temperature it was sampled with, in nats; 0 elsewhere."""
     turn_BT: Tensor
     """The turn, from 0, that a said token belongs to; -1 elsewhere."""
     length_B: NDArray[np.int64]

@@ -19,7 +19,7 @@ class TokenSequence:
     said_T: NDArray[np.bool_]
     """The policy chose this token; the end-of-turn token counts when it was sampled."""
     logprob_T: NDArray[np.float32]
-    """The sampler's log-probability of each said token at temperature 1, in nats; 0 elsewhere."""
+    """The sampler's log-probability of each said token, at the temperature it was sampled with, in nats; 0 elsewhere."""
     turn_T: NDArray[np.int32]
     """To which turn of the dialogue a said token belongs, from 0; -1 elsewhere."""
 
