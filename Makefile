@@ -8,7 +8,7 @@ help:            ## this list
 install:         ## a virtual environment with everything for development
 	python3 -m venv .venv
 	$(PYTHON) -m pip install --quiet torch==2.13.0
-	$(PYTHON) -m pip install --quiet --editable ".[train,sb3,test,check]"
+	$(PYTHON) -m pip install --quiet --editable ".[train,lora,sb3,test,check]"
 
 check:           ## format, lint, types, import contracts
 	$(PYTHON) -m ruff format --check .

@@ -101,7 +101,7 @@ def test_a_model_that_is_not_there_is_named_with_the_remedy(
 
 
 def test_what_is_exported_is_what_was_trained(tiny_folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("peft", reason="needs peft: pip install peft")
+    pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
     model, tokenizer = load_model(str(tiny_folder), lora=4, device="cpu"), load_tokenizer(str(tiny_folder))
     ids = torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():
@@ -127,7 +127,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(tiny_folder: Path) -> N
 
 
 def test_adapters_learn_and_nothing_below_them(tiny_folder: Path) -> None:
-    pytest.importorskip("peft", reason="needs peft: pip install peft")
+    pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
     model = load_model(str(tiny_folder), lora=4, half=True, device="cpu")
     learning = {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert learning

@@ -365,7 +365,7 @@ def test_a_critic_is_needed_where_it_is_needed_and_only_there(batch):
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
 def test_the_base_below_adapters_is_a_reference(batch):
-    peft = pytest.importorskip("peft", reason="adapters need peft")
+    peft = pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
     base = tiny()
     before = Actor(base)(batch.id_BT, batch.said_BT).logprob_BT.detach()
     actor = Actor(peft.get_peft_model(base, peft.LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM")))
