@@ -21,7 +21,16 @@ def sft(
     style: Annotated[str, typer.Option(help="direct, or think: a thought before each reply.")] = "direct",
     dialogues: Annotated[int, typer.Option(min=1, help="How many dialogues to learn from.")] = 768,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 4,
-    lr: Annotated[float, typer.Option(help="Learning rate at its highest.")] = 5e-3,
+    lr: Annotated[float, typer.Option(help="Learning rate at its highest.")] = 3e-3,
+    exchange: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of dialogues in which the person's words are exchanged for others, so that a small model learns to repeat "
+            "what it hears. 0 for models that can read.",
+        ),
+    ] = 0.8,
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
 ) -> None:
     """Teach a model to speak, by plain supervised learning on what the benchmark's agents say to the train personas.
@@ -41,6 +50,7 @@ def sft(
         style=cast(Literal["direct", "think"], style),
         epochs=epochs,
         lr=lr,
+        exchange=exchange,
         seed=seed,
     )
     with progress_bar() as bar:

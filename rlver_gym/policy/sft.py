@@ -2,56 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from rlver_gym.agents import make_agent
-from rlver_gym.cards import env_card
-from rlver_gym.dialogue import Message
 from rlver_gym.errors import TrainingError
-from rlver_gym.library import library
 from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.batch import Batch, pack
 from rlver_gym.policy.forward import Actor
+from rlver_gym.policy.lessons import Lesson, exchanged, lessons
 from rlver_gym.policy.microbatch import shares
 from rlver_gym.policy.model import export, load_model, load_tokenizer
 from rlver_gym.policy.prompts import Style, agent_prompt
 from rlver_gym.policy.renderer import CLOSE, OPEN, Renderer
 from rlver_gym.policy.trajectory import Played, TokenSequence
-from rlver_gym.session import EmpathySession
-from rlver_gym.users import EmbeddedUser
 
 DIALOGUES = 4
 """Dialogues that one step learns from."""
-
-
-class Lesson(NamedTuple):
-    """What was said in a dialogue: the person's lines, one more than the agent's."""
-
-    users: tuple[str, ...]
-    replies: tuple[str, ...]
-
-
-def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson]:
-    """`count` dialogues of people of the training split with the named agents in turn; what the last reply was answered is left out."""
-    card, user, cards = env_card("RLVER-Empathy-v0"), EmbeddedUser(), library()
-    people = cards.ids("train")
-    order = np.random.default_rng(seed).permutation(count)
-    for number in map(int, order):
-        persona = cards.get(people[number % len(people)])
-        agent = make_agent(agents[number % len(agents)], persona, seed=number)
-        session = EmpathySession(user, persona, card, seed=number)
-        session.start()
-        while session.outcome is None:
-            session.reply(agent.reply(tuple(session.dialogue.messages())))
-        said: list[Message] = list(session.dialogue.messages())
-        yield Lesson(
-            tuple(one.text for one in said[:-1] if one.speaker == "user"),
-            tuple(one.text for one in said if one.speaker == "agent"),
-        )
 
 
 def taught(lesson: Lesson, renderer: Renderer, thoughts: Sequence[str] | None = None) -> Played:
@@ -130,10 +99,12 @@ def warm_start(
     epochs: int = 3,
     lr: float = 1e-3,
     seed: int = 0,
+    exchange: float = 0.0,
     max_reply_tokens: int = 64,
 ) -> Iterator[float]:
     """Teach a model what the agents say, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
 
+    `exchange`: the share of dialogues whose words are exchanged for others, so that the model learns to repeat and not to recite.
     TrainingError for a model that cannot be used, or a folder that is taken; UnknownName for an agent that does not exist.
     """
     if out.exists() and any(out.iterdir()):
@@ -141,7 +112,7 @@ def warm_start(
     tokenizer = load_tokenizer(model)
     renderer = Renderer(tokenizer, agent_prompt(language, style), style)
     actor = Actor(load_model(model))
-    played = [taught(lesson, renderer) for lesson in lessons(agents, dialogues, seed)]
+    played = [taught(lesson, renderer) for lesson in exchanged(lessons(agents, dialogues, seed), exchange, seed)]
     yield from learn(actor, played, epochs=epochs, lr=lr, seed=seed)
     export(actor.model, tokenizer, out)  # pyright: ignore[reportArgumentType]
     Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=max_reply_tokens).write(out)

@@ -1,4 +1,4 @@
-"""A tiny Qwen2 with a tokenizer of its own, for tests and laptops. It knows nothing before it is taught: give it a warm start."""
+"""A tiny Qwen2 with a tokenizer of its own, for tests and laptops. All it can do is repeat what it read: give it a warm start."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +9,12 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 from rlver_gym.agents import make_agent
 from rlver_gym.cards import env_card
 from rlver_gym.library import library
+from rlver_gym.policy.copying import THETA, teach_copying
 from rlver_gym.policy.quiet import quiet
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
-VERSION = "v2"
+VERSION = "v3"
 """Bumped when the same arguments would give another model."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -25,7 +26,10 @@ _TEACHERS = ("comfort", "praise", "advice", "listener", "adaptive", "oracle")
 def build_tiny(
     folder: Path, *, seed: int = 0, hidden: int = 64, layers: int = 2, vocab: int = 3000, max_tokens: int = 4096
 ) -> None:
-    """Write the model and its tokenizer. `seed` decides the weights; the tokenizer is always the same for one version of the package."""
+    """Write the model and its tokenizer. `seed` decides the weights; the tokenizer is always the same for one version of the package.
+
+    With two layers or more it is born with a circuit that copies.
+    """
     tokenizer = build_tokenizer(list(corpus()), vocab)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -33,9 +37,9 @@ def build_tiny(
         intermediate_size=hidden * 3,
         num_hidden_layers=layers,
         num_attention_heads=hidden // 32,
-        num_key_value_heads=max(1, hidden // 64),
+        num_key_value_heads=hidden // 32,
         max_position_embeddings=max_tokens,
-        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        rope_parameters={"rope_type": "default", "rope_theta": THETA},
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.vocab["<|im_end|>"],
@@ -44,6 +48,8 @@ def build_tiny(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen2ForCausalLM(config)
+        if layers > 1:
+            teach_copying(model)
     with quiet():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -1,0 +1,69 @@
+"""A circuit that repeats what was read, put into the weights of a fresh model.
+
+Models that were trained on much text all have one: a head looks at the token before, a later head looks for where the token before was the one at hand, and
+says what came next there (induction heads, arXiv:2209.11895). A tiny model on a laptop would need hours to find it, so it is born with it.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from transformers import Qwen2ForCausalLM
+
+THETA = 1e6
+"""Of the rotary positions: wide enough that half of a head's directions hardly turn within a dialogue."""
+EMBEDDING = 0.1
+"""Standard deviation of the embeddings, per direction."""
+_FAST, _SLOW = 0.05, 0.008
+"""Radians a token: directions that turn faster tell positions apart, those that turn slower tell contents apart."""
+_SHARPNESS = 12.0
+"""How much the logit of the best position stands out, in nats, roughly."""
+_LOUDNESS = 3.0
+"""The weight of the copied token beside the one at hand."""
+
+
+@torch.no_grad()
+def teach_copying(model: Qwen2ForCausalLM) -> None:
+    """Write the circuit into the first and the last layer. The model needs tied embeddings, as many key as query heads, two layers and `THETA`."""
+    model.model.embed_tokens.weight.normal_(0, EMBEDDING)
+    first, last = (model.model.layers[at].self_attn for at in (0, -1))
+    hidden, heads = model.config.hidden_size, model.config.num_attention_heads
+    width = hidden // heads
+    turn_H = THETA ** (-torch.arange(width // 2) / (width // 2))
+    before_q_W, before_k_W = _one_back(turn_H)
+    seen_DD, kept_DD, copied_DD = (_rotation(hidden) for _ in range(3))
+    for head in range(heads):
+        rows = slice(head * width, (head + 1) * width)
+        seen_WD, kept_DW, copied_WD = seen_DD[rows], kept_DD[:, rows], copied_DD[rows]
+        first.q_proj.bias[rows], first.k_proj.bias[rows] = before_q_W, before_k_W
+        first.v_proj.weight[rows] = seen_WD
+        first.o_proj.weight[:, rows] = EMBEDDING * kept_DW
+        match_WW = _slow_directions(turn_H)
+        last.q_proj.weight[rows] = match_WW @ seen_WD
+        last.k_proj.weight[rows] = match_WW @ kept_DW.T
+        last.v_proj.weight[rows] = copied_WD
+        last.o_proj.weight[:, rows] = _LOUDNESS * EMBEDDING * copied_WD.T
+
+
+def _one_back(turn_H: Tensor) -> tuple[Tensor, Tensor]:
+    """Biases of query and key, which agree best when the key stands one token before the query, whatever the tokens are."""
+    width = 2 * len(turn_H)
+    strength = math.sqrt(_SHARPNESS * math.sqrt(width))
+    fast_H = strength * (turn_H > _FAST)
+    query_W = torch.cat([fast_H * torch.cos(turn_H), -fast_H * torch.sin(turn_H)])
+    return query_W, torch.cat([fast_H, torch.zeros_like(fast_H)])
+
+
+def _slow_directions(turn_H: Tensor) -> Tensor:
+    """A map of a head's directions onto those that hardly turn, sized so that a token's match with itself stands out."""
+    width = 2 * len(turn_H)
+    slow_W = (turn_H < _SLOW).repeat(2)
+    count = int(slow_W.sum())
+    match_WW = torch.zeros(width, width)
+    match_WW[slow_W] = _rotation(width)[:count]
+    return math.sqrt(4 * _SHARPNESS * math.sqrt(width) / count) * match_WW
+
+
+def _rotation(size: int) -> Tensor:
+    """A random orthogonal matrix."""
+    return torch.linalg.qr(torch.randn(size, size))[0]

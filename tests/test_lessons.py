@@ -1,0 +1,55 @@
+"""What a warm start learns from, and what a tiny model brings along."""
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
+
+import torch
+
+from rlver_gym.policy.lessons import Lesson, exchanged, lessons
+from rlver_gym.policy.model import load_model
+
+HEARD = Lesson(
+    ("My brother sold the piano.", "Nobody asked me."),
+    ("So your brother sold the piano. Tell me everything.", "Everything?"),
+)
+
+
+def test_lessons_end_with_what_the_agent_said() -> None:
+    told = list(lessons(["comfort", "listener"], 4))
+    assert len(told) == 4
+    assert all(len(one.users) == len(one.replies) > 0 for one in told)
+    assert told == list(lessons(["comfort", "listener"], 4))
+
+
+def test_an_exchanged_word_is_exchanged_wherever_it_is_said() -> None:
+    more = list(lessons(["listener"], 3))
+    (changed, *_) = exchanged([HEARD, *more], 1.0)
+    was, now = HEARD.users[0].strip(".").split(), changed.users[0].strip(".").split()
+    assert now[1] != was[1]
+    assert now[4] != was[4]
+    assert changed.replies[0] == f"So your {now[1]} {now[2]} the {now[4]}. Tell me everything."
+
+
+def test_what_the_agent_says_of_its_own_accord_stays() -> None:
+    first = Lesson(("I paid everything back.",), ("Everything?",))
+    assert next(exchanged([first, HEARD], 1.0)).replies == first.replies
+
+
+def test_the_share_decides_how_many_are_exchanged() -> None:
+    told = list(lessons(["listener"], 20))
+    assert list(exchanged(told, 0.0)) == told
+    changed = sum(now != was for now, was in zip(exchanged(told, 0.5), told, strict=True))
+    assert 4 <= changed <= 16
+    assert (
+        list(exchanged(told, 0.5, seed=1)) == list(exchanged(told, 0.5, seed=1)) != list(exchanged(told, 0.5, seed=2))
+    )
+
+
+def test_a_fresh_tiny_model_repeats_what_it_read(tiny_folder) -> None:
+    model = load_model(str(tiny_folder)).eval()
+    generator = torch.Generator().manual_seed(0)
+    noise_BT = torch.randint(260, 590, (8, 30), generator=generator)
+    with torch.no_grad():
+        logits_BTV = model(torch.cat([noise_BT, noise_BT], dim=1)).logits[:, 30:-1]
+    assert (logits_BTV.argmax(-1) == noise_BT[:, 1:]).float().mean() > 0.2  # by chance: 0.002
