@@ -1,7 +1,7 @@
 """A circuit that repeats what was read, put into the weights of a fresh model.
 
-Models that were trained on much text all have one: a head looks at the token before, a later head looks for where the token before was the one at hand, and
-says what came next there (induction heads, arXiv:2209.11895). A tiny model on a laptop would need hours to find it, so it is born with it.
+Models that were trained on much text all have one: heads look at the tokens before, later heads look for where the tokens before were the ones at hand, and
+say what came next there (induction heads, arXiv:2209.11895). A tiny model on a laptop would need hours to find it, so it is born with it.
 """
 
 import math
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from transformers import Qwen2ForCausalLM
 
-THETA = 1e6
-"""Of the rotary positions: wide enough that half of a head's directions hardly turn within a dialogue."""
+THETA = 1e8
+"""Of the rotary positions: so wide that most of a head's directions hardly turn within a dialogue."""
 EMBEDDING = 0.1
 """Standard deviation of the embeddings, per direction."""
 _FAST, _SLOW = 0.05, 0.008
@@ -24,33 +24,34 @@ _LOUDNESS = 3.0
 
 @torch.no_grad()
 def teach_copying(model: Qwen2ForCausalLM) -> None:
-    """Write the circuit into the first and the last layer. The model needs tied embeddings, as many key as query heads, two layers and `THETA`."""
+    """Write the circuit into the first and the last layer. The model needs tied embeddings, two layers and heads or more, as many of
+    keys as of queries, and `THETA`."""
     model.model.embed_tokens.weight.normal_(0, EMBEDDING)
     first, last = (model.model.layers[at].self_attn for at in (0, -1))
-    hidden, heads = model.config.hidden_size, model.config.num_attention_heads
-    width = hidden // heads
+    heads = model.config.num_attention_heads
+    width = model.config.hidden_size // heads
     turn_H = THETA ** (-torch.arange(width // 2) / (width // 2))
-    before_q_W, before_k_W = _one_back(turn_H)
-    seen_DD, kept_DD, copied_DD = (_rotation(hidden) for _ in range(3))
+    seen_WD, kept_DD, copied_DD = (_rotation(model.config.hidden_size) for _ in range(3))
+    seen_WD = seen_WD[:width]
+    one_before_DW, two_before_DW = kept_DD[:, :width], kept_DD[:, width : 2 * width]
     for head in range(heads):
         rows = slice(head * width, (head + 1) * width)
-        seen_WD, kept_DW, copied_WD = seen_DD[rows], kept_DD[:, rows], copied_DD[rows]
-        first.q_proj.bias[rows], first.k_proj.bias[rows] = before_q_W, before_k_W
+        first.q_proj.bias[rows], first.k_proj.bias[rows] = _looks_back(1 + head % 2, turn_H)
         first.v_proj.weight[rows] = seen_WD
-        first.o_proj.weight[:, rows] = EMBEDDING * kept_DW
-        match_WW = _slow_directions(turn_H)
-        last.q_proj.weight[rows] = match_WW @ seen_WD
-        last.k_proj.weight[rows] = match_WW @ kept_DW.T
-        last.v_proj.weight[rows] = copied_WD
-        last.o_proj.weight[:, rows] = _LOUDNESS * EMBEDDING * copied_WD.T
+        first.o_proj.weight[:, rows] = EMBEDDING * (two_before_DW if head % 2 else one_before_DW)
+        here_WW, before_WW = _slow_directions(turn_H), _slow_directions(turn_H)
+        last.q_proj.weight[rows] = here_WW @ seen_WD + before_WW @ one_before_DW.T
+        last.k_proj.weight[rows] = here_WW @ one_before_DW.T + before_WW @ two_before_DW.T
+        last.v_proj.weight[rows] = copied_DD[rows]
+        last.o_proj.weight[:, rows] = _LOUDNESS * EMBEDDING * copied_DD[rows].T
 
 
-def _one_back(turn_H: Tensor) -> tuple[Tensor, Tensor]:
-    """Biases of query and key, which agree best when the key stands one token before the query, whatever the tokens are."""
+def _looks_back(tokens: int, turn_H: Tensor) -> tuple[Tensor, Tensor]:
+    """Biases of query and key, which agree best when the key stands so many tokens before the query, whatever is said there."""
     width = 2 * len(turn_H)
     strength = math.sqrt(_SHARPNESS * math.sqrt(width))
     fast_H = strength * (turn_H > _FAST)
-    query_W = torch.cat([fast_H * torch.cos(turn_H), -fast_H * torch.sin(turn_H)])
+    query_W = torch.cat([fast_H * torch.cos(tokens * turn_H), -fast_H * torch.sin(tokens * turn_H)])
     return query_W, torch.cat([fast_H, torch.zeros_like(fast_H)])
 
 

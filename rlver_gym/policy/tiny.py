@@ -24,7 +24,7 @@ _TEACHERS = ("comfort", "praise", "advice", "listener", "adaptive", "oracle")
 
 
 def build_tiny(
-    folder: Path, *, seed: int = 0, hidden: int = 64, layers: int = 2, vocab: int = 3000, max_tokens: int = 4096
+    folder: Path, *, seed: int = 0, hidden: int = 128, layers: int = 2, vocab: int = 3000, max_tokens: int = 4096
 ) -> None:
     """Write the model and its tokenizer. `seed` decides the weights; the tokenizer is always the same for one version of the package.
 
@@ -36,8 +36,8 @@ def build_tiny(
         hidden_size=hidden,
         intermediate_size=hidden * 3,
         num_hidden_layers=layers,
-        num_attention_heads=hidden // 32,
-        num_key_value_heads=hidden // 32,
+        num_attention_heads=2,
+        num_key_value_heads=2,
         max_position_embeddings=max_tokens,
         rope_parameters={"rope_type": "default", "rope_theta": THETA},
         tie_word_embeddings=True,
