@@ -53,9 +53,15 @@ def export(
 ) -> None:
     """Write the dialogues of a benchmark run as data to train on.
 
-    openai: {"messages"}, a row a dialogue. sharegpt: {"conversations"}, likewise. sft: {"prompt", "completion"}, a row a reply. dpo: {"prompt",
-    "chosen", "rejected"}, two replies to the same words of the same person with the same seed, chosen the one that raised the emotion more in
-    that turn. hf: a folder with dialogues, replies and pairs for load_dataset, and a card. Beside the words, "metadata" holds all else.
+    openai: "messages", a row a dialogue. sharegpt: "conversations", likewise.
+
+    sft: "prompt" and "completion", a row a reply.
+
+    dpo: "prompt", "chosen" and "rejected": two replies to the same words of the same person; the chosen one was felt to be better.
+
+    hf: a folder for datasets.load_dataset with all of these, and a card.
+
+    Beside the words, "metadata" tells agent, persona, need, seed, split, rewards, emotions and reasons.
 
     Example: rlver-gym export RUN --to sft --min-emotion 70
     """
@@ -99,7 +105,7 @@ def _by_turn(done: Exported) -> dict[int, int]:
 def _lines(done: Exported) -> list[tuple[str, str]]:
     records = done.chosen.records
     rows = ", ".join(f"{count:,} {name}" for name, count in done.rows.items())
-    source = "" if list(done.rows) == ["dialogues"] else f", from {len(records):,} dialogues"
+    source = "" if "dialogues" in done.rows else f", from {len(records):,} dialogues"
     lines = [("written", f"{done.path}: {rows}{source}")]
     if done.chosen.left_out:
         lines.append(("left out", ", ".join(f"{count:,} {why}" for why, count in done.chosen.left_out.items())))

@@ -20,7 +20,10 @@ _WHAT = {
 
 
 def hub_files(views: Mapping[str, Sequence[Row]], records: Sequence[Record], bare: bool = False) -> dict[str, str]:
-    """The files of the folder by their paths: one for each view and split of personas, and the card. Each view is a configuration, the first the default."""
+    """The files of the folder by their paths: one for each view and split of personas, and the card. Each view is a configuration, the first the default.
+
+    Rows of personas whose split is not known go to "train", as `datasets` does with files that name none.
+    """
     files: dict[str, str] = {}
     configs: list[dict[str, Any]] = []
     for view, rows in views.items():
