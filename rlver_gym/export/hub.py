@@ -17,6 +17,9 @@ _WHAT = {
     "replies": "a row a reply: `prompt` and `completion`",
     "pairs": "a row for two replies at the same point: `prompt`, `chosen` (after which the person felt better) and `rejected`",
 }
+_METADATA = """\
+`metadata` beside them tells agent, persona, hidden need, seed and split, and of each reply the change of emotion, the reward, the thought and the reasons.
+"""
 
 
 def hub_files(views: Mapping[str, Sequence[Row]], records: Sequence[Record], bare: bool = False) -> dict[str, str]:
@@ -34,10 +37,12 @@ def hub_files(views: Mapping[str, Sequence[Row]], records: Sequence[Record], bar
         files |= {path: jsonl(by_split[split], bare) for split, path in paths.items()}
         data_files = [{"split": split, "path": path} for split, path in paths.items()]
         configs.append({"config_name": view, **({} if configs else {"default": True}), "data_files": data_files})
-    return files | {CARD: _card(views, records, configs)}
+    return files | {CARD: _card(views, records, configs, "" if bare else _METADATA)}
 
 
-def _card(views: Mapping[str, Sequence[Row]], records: Sequence[Record], configs: list[dict[str, Any]]) -> str:
+def _card(
+    views: Mapping[str, Sequence[Row]], records: Sequence[Record], configs: list[dict[str, Any]], metadata: str
+) -> str:
     head = {
         "pretty_name": f"Dialogues with a sentient user ({', '.join(dict.fromkeys(one.run for one in records))})",
         "language": ["en"],
@@ -61,14 +66,13 @@ the environment {", ".join(dict.fromkeys(one.episode.env for one in records))}.
 
 {views_listed}
 
-`metadata` beside them holds what can be known of each: agent, persona, hidden need, seed, split, and of each reply the change of emotion, the reward, the
-thought and the reasons. Splits are those of the personas: who trains on `train` may test on `test`.
+{metadata}Splits are those of the personas: who trains on `train` may test on `test`.
 
 | agent | dialogues | mean final emotion |
 |---|---|---|
 {_agents(records)}
 
-The people are invented, and what is said to them was said by programs. {_told(records)}The emotion is what a simulated user felt, not a measure of clinical care.
+The people are invented. {_told(records)}The emotion is what a simulated user felt, not a measure of clinical care.
 """
 
 
@@ -76,7 +80,8 @@ def _agents(records: Sequence[Record]) -> str:
     counts = Counter(record.episode.agent for record in records)
     finals = {name: fmean(one.episode.final for one in records if one.episode.agent == name) for name in counts}
     return "\n".join(
-        f"| {name} | {counts[name]} | {finals[name]:.1f} |" for name in sorted(counts, key=lambda name: -finals[name])
+        f"| {name.replace('|', ' ')} | {counts[name]} | {finals[name]:.1f} |"
+        for name in sorted(counts, key=lambda name: -finals[name])
     )
 
 
