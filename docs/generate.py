@@ -34,6 +34,7 @@ COMMANDS = (
     "talk",
     "bench",
     "report",
+    "export",
     "verify",
     "appraise",
     "redteam",

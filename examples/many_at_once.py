@@ -20,6 +20,7 @@ def main() -> None:
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=16, group_size=4, autoreset_mode="Disabled")
     _, infos = env.reset(seed=0)
     _, rewards, _, _, _ = env.step(tuple(SAY[number % 4] for number in range(16)))
+    print("In each group:", *SAY, sep="\n  ")
     for group, persona in enumerate(infos["persona"][::4]):
         of_group = rewards[4 * group : 4 * group + 4]
         advantages = (of_group - of_group.mean()) / (of_group.std() + 1e-6)

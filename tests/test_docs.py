@@ -11,8 +11,17 @@ import pytest
 ROOT = Path(__file__).parent.parent
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {"sb3_strategies": "stable_baselines3"}
+NEEDS = {"sb3_strategies": "stable_baselines3", "train_tiny_qwen": "transformers"}
 """What an example needs beyond the package; it is skipped where that is absent."""
+SHOWS = {
+    "first_conversation": r"spoke of their feelings",
+    "many_at_once": r"advantages \[",
+    "your_own_persona": r"wrong with the cards: nothing(.|\n)*Mika   I need the right key",
+    "your_own_user": r"34 words, and a train to catch",
+    "your_own_agent": r"your_own_agent:Heartfelt",
+    "sb3_strategies": r"Theo ends at \d+",
+}
+"""What must be seen in an example's output, as a regular expression."""
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
@@ -27,8 +36,16 @@ def test_each_example_is_short_and_runs(example: Path) -> None:
         return  # runs for minutes: see test_local_model.py
     if (package := NEEDS.get(example.stem)) and not importlib.util.find_spec(package):
         pytest.skip(f"needs {package}")
-    done = subprocess.run([sys.executable, str(example)], check=True, capture_output=True, text=True, timeout=60)
-    assert done.stdout
+    done = subprocess.run([sys.executable, str(example)], check=True, capture_output=True, text=True, timeout=240)
+    assert re.search(SHOWS.get(example.stem, "."), done.stdout), done.stdout
+    if example.stem == "train_tiny_qwen":
+        before, after = map(float, re.findall(r"strangers end at ([\d.]+)", done.stdout))
+        assert after > before + 4
+
+
+def test_the_index_of_the_examples_names_them_all() -> None:
+    index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"\]\((\w+\.py)\)", index)) == [example.name for example in EXAMPLES]
 
 
 def test_what_the_program_prints_in_the_docs_is_what_it_prints_now() -> None:
@@ -39,6 +56,11 @@ def test_what_the_program_prints_in_the_docs_is_what_it_prints_now() -> None:
 
 
 def test_links_in_the_docs_lead_somewhere() -> None:
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"):
+    for page in (
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "examples" / "README.md",
+    ):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), (page.name, target)

@@ -13,6 +13,7 @@ from rlver_gym.cli import (
     bench,
     calibrate,
     envs,
+    export,
     fidelity,
     personas,
     redteam,
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command("talk")(talk.talk)
 app.command("bench")(bench.bench)
 app.command("report")(report.report)
+app.command("export")(export.export)
 app.command("verify")(verify.verify)
 app.command("appraise")(appraise.appraise)
 app.command("redteam")(redteam.attack)

@@ -1,0 +1,57 @@
+"""Your own persona: begin with shipped cards, change what you like, let the checker look at them, and talk.
+
+python examples/your_own_persona.py
+A folder of cards works everywhere: rlver-gym talk --personas FOLDER, rlver-gym bench --personas FOLDER, gym.make(…, personas=FOLDER)
+"""
+
+import tempfile
+from pathlib import Path
+
+import gymnasium as gym
+import yaml
+
+import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym.check import check
+from rlver_gym.library import library
+
+MIKA = {"id": "mika", "name": "Mika", "age": 34, "work": "Repairs accordions in a shop by the harbour"}
+ASKED = [
+    "I need the right key for that.",
+    "That one goes slowly.",
+    "Take a chair, it's got verses.",
+    "In tune, or true?",
+]
+SAY = ("What was he like?", "You carried him down those stairs. I admire that you stayed with him to the end.")
+INDEX = """
+language: en
+personas:
+  - {id: mika-the-old-dog, person: mika, situation: the-old-dog, need: praise, split: demo}
+"""
+
+
+def write_cards(folder: Path) -> None:
+    shipped = library().get("noor-the-old-dog")
+    person = shipped.person.model_dump(mode="json") | MIKA
+    person["manner"]["asked"] = ASKED  # what Mika says when asked something
+    situation = shipped.situation.model_dump(mode="json")
+    for kind, card in (("people", person), ("situations", situation)):
+        (folder / kind).mkdir()
+        (folder / kind / f"{card['id']}.yaml").write_text(yaml.safe_dump(card, sort_keys=False))
+    (folder / "index.yaml").write_text(INDEX)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        write_cards(Path(name))
+        print("wrong with the cards:", *(check(Path(name)) or ["nothing"]))
+        env = gym.make("RLVER-Empathy-v0", personas=name, split="demo")
+        text, info = env.reset(seed=0)  # reads the cards
+    print(f"\nMika   {text}\n       emotion {info['emotion']}")
+    for utterance in SAY:
+        text, reward, _, _, info = env.step(utterance)
+        print(f"\nyou    {utterance}\n       {reward:+.0f}, emotion {info['emotion']}: “{info['thought']}”")
+        print(f"Mika   {text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""`rlver-gym export`: the dialogues of a run as data to train on."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rlver_gym.emotion import Outcome
+from rlver_gym.export.choose import VALID, Wanted
+from rlver_gym.export.export import MORE_PAIRS, Exported, Format
+from rlver_gym.export.export import export as write
+from rlver_gym.persona import Split
+
+_OUTCOMES = (*Outcome, "all")
+_MANY_POINTS = 1000
+_LEAK = "What learns from them cannot be tested on them; to hold dialogues to learn from: rlver-gym bench --split train"
+
+
+def export(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders. Several are taken together.")],
+    to: Annotated[str, typer.Option(help=f"The format: {', '.join(get_args(Format))}.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write; for hf a folder. Default: in the first run's folder, named after the format."
+        ),
+    ] = None,
+    agent: Annotated[list[str] | None, typer.Option(help="Only this agent; repeat it for more.")] = None,
+    outcome: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Only dialogues that ended so: {', '.join(_OUTCOMES)}; repeat it for more. Default: all but failed."
+        ),
+    ] = None,
+    min_emotion: Annotated[
+        int, typer.Option(min=0, max=100, help="Only dialogues that ended at this emotion or above.")
+    ] = 0,
+    split: Annotated[
+        str | None, typer.Option(help=f"Only personas of this split: {', '.join(get_args(Split))}.")
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="A system message to put before each dialogue.")] = None,
+    min_margin: Annotated[
+        float, typer.Option(min=0.01, help="dpo, hf: how many points the changes of a pair are apart at least.")
+    ] = 1,
+    bare: Annotated[
+        bool, typer.Option("--bare", help="Without metadata, for readers that refuse fields which they do not know.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write the dialogues of a benchmark run as data to train on.
+
+    openai: "messages", a row a dialogue. sharegpt: "conversations", likewise.
+
+    sft: "prompt" and "completion", a row a reply.
+
+    dpo: "prompt", "chosen" and "rejected": two replies to the same words of the same person; the chosen one was felt to be better.
+
+    hf: a folder for datasets.load_dataset with all of these, and a card.
+
+    Beside the words, "metadata" tells agent, persona, need, seed, split, rewards, emotions and reasons.
+
+    Example: rlver-gym export RUN --to sft --min-emotion 70
+    """
+    if to not in get_args(Format):
+        raise typer.BadParameter(f"{to!r} is not one of: {', '.join(get_args(Format))}", param_hint="--to")
+    if split not in (None, *get_args(Split)):
+        raise typer.BadParameter(f"{split!r} is not one of: {', '.join(get_args(Split))}", param_hint="--split")
+    wanted = Wanted(tuple(agent or ()), _outcomes(outcome), min_emotion, split)
+    done = write(runs, cast(Format, to), out, wanted, system=system, min_margin=min_margin, bare=bare)
+    if as_json:
+        typer.echo(json.dumps(_plain(done), ensure_ascii=False))
+        return
+    console = Console()
+    for name, text in _lines(done):
+        console.print(Text.assemble((f"{name:9s}", "bold"), " ", text), soft_wrap=True)
+
+
+def _outcomes(names: list[str] | None) -> tuple[Outcome, ...]:
+    for name in names or ():
+        if name not in _OUTCOMES:
+            raise typer.BadParameter(f"{name!r} is not one of: {', '.join(_OUTCOMES)}", param_hint="--outcome")
+    if not names:
+        return VALID
+    return tuple(Outcome) if "all" in names else tuple(map(Outcome, names))
+
+
+def _plain(done: Exported) -> dict[str, object]:
+    return {
+        "path": str(done.path),
+        "rows": done.rows,
+        "dialogues": len(done.chosen.records),
+        "left_out": done.chosen.left_out,
+        "points_by_turn": _by_turn(done),
+    }
+
+
+def _by_turn(done: Exported) -> dict[int, int]:
+    return dict(sorted(Counter(point.turn + 1 for point in done.points or ()).items()))
+
+
+def _lines(done: Exported) -> list[tuple[str, str]]:
+    records = done.chosen.records
+    rows = ", ".join(f"{count:,} {name}" for name, count in done.rows.items())
+    source = "" if "dialogues" in done.rows else f", from {len(records):,} dialogues"
+    lines = [("written", f"{done.path}: {rows}{source}")]
+    if done.chosen.left_out:
+        lines.append(("left out", ", ".join(f"{count:,} {why}" for why, count in done.chosen.left_out.items())))
+    if done.points is not None:
+        where = ", ".join(f"{count:,} at turn {turn}" for turn, count in _by_turn(done).items()) or "none"
+        few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
+        lines.append(("pairs", f"points that agents have in common: {where}{few}"))
+    if tested := sum(record.split == "test" for record in records):
+        people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"
+        lines.append(("mind", f"{people} dialogues are with test personas. {_LEAK}"))
+    return lines

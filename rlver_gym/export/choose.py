@@ -1,0 +1,95 @@
+"""Which dialogues of which runs: read, then sifted, with a count of what was left out and why."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rlver_gym.benchmark.folder import MANIFEST, read_episodes, read_manifest
+from rlver_gym.emotion import Outcome
+from rlver_gym.episode import Episode
+from rlver_gym.errors import CardError, RunError, UnknownName
+from rlver_gym.library import library
+
+VALID = tuple(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
+
+
+class Record(NamedTuple):
+    """A dialogue, and where it comes from."""
+
+    run: str
+    """The name of the run's folder."""
+    split: str | None
+    """The split of its persona; None when the run's persona cards are not there any more."""
+    episode: Episode
+
+
+class Wanted(NamedTuple):
+    """What is asked of a dialogue. Empty and None ask nothing, but that it did not fail."""
+
+    agents: tuple[str, ...] = ()
+    outcomes: tuple[Outcome, ...] = VALID
+    min_emotion: int = 0
+    """The least final emotion."""
+    split: str | None = None
+
+
+class Chosen(NamedTuple):
+    """The dialogues that are wanted, and how many others there were, by the first thing that was missing."""
+
+    records: list[Record]
+    left_out: dict[str, int]
+
+
+def read(folders: Sequence[Path]) -> list[Record]:
+    """All dialogues of all runs, in order. RunError when a folder holds no run, or none of them a dialogue."""
+    records = []
+    for folder in folders:
+        split_of = _splits(folder)
+        for episode in read_episodes(folder):
+            split = split_of.get(episode.persona.partition("/")[0])
+            records.append(Record(folder.resolve().name, split, episode))
+    if not records:
+        raise RunError(f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench")
+    return records
+
+
+def choose(records: Sequence[Record], wanted: Wanted) -> Chosen:
+    """The records that are wanted. UnknownName for an agent that is in none of them; RunError when nothing is left."""
+    known = list(dict.fromkeys(record.episode.agent for record in records))
+    for agent in wanted.agents:
+        if agent not in known:
+            raise UnknownName.of("agent", agent, known, f"{', '.join(known)} (the agents of the run)")
+    missing = [_missing(record, wanted) for record in records]
+    left_out = dict(Counter(why for why in missing if why))
+    if None not in missing:
+        why = ", ".join(f"{count} {why}" for why, count in left_out.items())
+        raise RunError(f"nothing is left of {len(records)} dialogues: {why}. Ask for less.")
+    return Chosen([record for record, why in zip(records, missing, strict=True) if why is None], left_out)
+
+
+def _missing(record: Record, wanted: Wanted) -> str | None:
+    """What keeps a dialogue out; None when it is wanted."""
+    episode = record.episode
+    if wanted.agents and episode.agent not in wanted.agents:
+        return "by other agents"
+    if wanted.split and record.split != wanted.split:
+        return f"not with {wanted.split} personas"
+    if not episode.opening or not episode.turns:
+        return "in which nobody said a word"
+    if episode.outcome not in wanted.outcomes:
+        return "failed (--outcome all takes them too)" if episode.outcome is Outcome.FAILED else f"{episode.outcome}"
+    if episode.final < wanted.min_emotion:
+        return f"below {wanted.min_emotion} at the end"
+    return None
+
+
+def _splits(folder: Path) -> Mapping[str, str]:
+    """The split of each persona that the run could talk to; empty when its cards cannot be read."""
+    manifest = read_manifest(folder) if (folder / MANIFEST).exists() else {}
+    cards = manifest.get("persona_folder")
+    try:
+        shelf = library(str(cards) if cards else None)
+    except CardError:
+        return {}
+    return {persona_id: pairing.split for persona_id, pairing in shelf.pairings.items()}

@@ -1,0 +1,89 @@
+"""From run folders to a file, or a folder, of one format. Reads once from top to bottom: read, choose, arrange, write."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from rlver_gym.benchmark.folder import write_whole
+from rlver_gym.errors import RunError
+from rlver_gym.export.choose import Chosen, Record, Wanted, choose, read
+from rlver_gym.export.files import jsonl, write_folder
+from rlver_gym.export.hub import hub_files
+from rlver_gym.export.pairs import Point, dpo_rows, points
+from rlver_gym.export.rows import Row, openai_rows, sft_rows, sharegpt_rows
+
+Format = Literal["openai", "sharegpt", "sft", "dpo", "hf"]
+
+
+class Exported(NamedTuple):
+    """What was written."""
+
+    path: Path
+    rows: dict[str, int]
+    """How many dialogues, replies or pairs."""
+    chosen: Chosen
+    points: tuple[Point, ...] | None
+    """Where two different replies were given to the same words; None where no pairs were asked for."""
+
+
+def export(
+    folders: Sequence[Path],
+    to: Format,
+    out: Path | None = None,
+    wanted: Wanted = Wanted(),  # noqa: B008 (a frozen value)
+    *,
+    system: str | None = None,
+    min_margin: float = 1,
+    bare: bool = False,
+) -> Exported:
+    """Write the wanted dialogues of the runs; `out` is a file (for "hf" a folder), None for one in the first run's folder, named after the format.
+
+    `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair are apart at least, in points of change.
+    `bare`: without metadata, for readers that refuse what they do not know. Raises RunError when a run cannot be read, nothing is left or
+    nothing can be written, and UnknownName for an agent that is in none of the runs.
+    """
+    chosen = choose(read(folders), wanted)
+    forks = tuple(points(chosen.records)) if to in ("dpo", "hf") else None
+    views = {name: rows for name, rows in _views(to, chosen.records, forks, system, min_margin).items() if rows}
+    if not views:
+        raise RunError(_nothing(len(chosen.records), forks, min_margin))
+    path = out or folders[0] / ("hf" if to == "hf" else f"{to}.jsonl")
+    if to == "hf":
+        write_folder(path, hub_files(views, chosen.records, bare))
+    else:
+        (rows,) = views.values()
+        write_whole(path, jsonl(rows, bare))
+    return Exported(path, {name: len(rows) for name, rows in views.items()}, chosen, forks)
+
+
+MORE_PAIRS = (
+    "A pair needs two agents that answered the same words of the same person with the same seed. For more of them: bench more agents or seeds, "
+    "or give several runs with the same people (rlver-gym export RUN OTHER_RUN --to dpo)."
+)
+
+
+def _nothing(dialogues: int, forks: Sequence[Point] | None, min_margin: float) -> str:
+    """Why there is not one row."""
+    if forks is None:
+        return (
+            f"not one reply of {dialogues} dialogues was felt: the user failed at once. See why: rlver-gym report RUN"
+        )
+    if forks:
+        return f"at {len(forks)} points agents gave different replies, but no two that are {min_margin:g} points apart. Ask for less with --min-margin."
+    return f"there are no pairs in {dialogues} dialogues. {MORE_PAIRS}"
+
+
+def _views(
+    to: Format, records: Sequence[Record], forks: Sequence[Point] | None, system: str | None, min_margin: float
+) -> dict[str, list[Row]]:
+    """The rows by what one is."""
+    if to == "sharegpt":
+        return {"dialogues": list(sharegpt_rows(records, system))}
+    views: dict[str, list[Row]] = {}
+    if to in ("openai", "hf"):
+        views["dialogues"] = list(openai_rows(records, system))
+    if to in ("sft", "hf"):
+        views["replies"] = list(sft_rows(records, system))
+    if forks is not None:
+        views["pairs"] = list(dpo_rows(forks, system, min_margin))
+    return views

@@ -1,0 +1,112 @@
+"""Preference pairs: two replies to the same person, with the same seed, at the same point of the same talk.
+
+The better one is the one that changed the emotion more, in that very turn. How a dialogue ended is told beside it and decides nothing: the turns
+after a reply are not its doing. A point is common to several agents when all that was said before is equal, letter by letter; nearly always that is
+the opening.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from statistics import fmean
+from typing import NamedTuple
+
+from rlver_gym.emotion import Outcome
+from rlver_gym.episode import Episode
+from rlver_gym.export.choose import Record
+from rlver_gym.export.rows import Row, about, said_before
+
+
+class Reply(NamedTuple):
+    """One of the replies given at a point, by one agent or several."""
+
+    record: Record
+    text: str
+    agents: tuple[str, ...]
+    change: float
+    """Of the emotion, in points; the mean when it was said in more than one dialogue."""
+    final: float
+    """The emotion at the end of the dialogue, likewise."""
+
+    def facts(self) -> Row:
+        """What is told of it."""
+        return {"agents": list(self.agents), "change": self.change, "final": self.final}
+
+
+class Point(NamedTuple):
+    """A place in a dialogue at which more than one thing was said."""
+
+    turn: int
+    """Counted from 0."""
+    replies: tuple[Reply, ...]
+
+
+def points(records: Sequence[Record]) -> list[Point]:
+    """The points at which at least two different replies were given, in the order of the records."""
+    found: dict[tuple[object, ...], list[tuple[Record, int]]] = {}
+    for record in records:
+        for number, turn in enumerate(record.episode.turns):
+            if turn.outcome is not Outcome.FAILED:
+                found.setdefault(_place(record.episode, number), []).append((record, number))
+    replies = [(said[0][1], _replies(said)) for said in found.values()]
+    return [Point(number, given) for number, given in replies if len(given) > 1]
+
+
+def dpo_rows(points: Sequence[Point], system: str | None, min_margin: float = 1) -> Iterator[Row]:
+    """A row for every two replies of a point whose changes are at least `min_margin` points apart: `prompt`, `chosen`, `rejected`."""
+    for point in points:
+        for pair in combinations(point.replies, 2):
+            better, worse = sorted(pair, key=lambda reply: -reply.change)
+            if better.change - worse.change >= min_margin:
+                yield _row(point, better, worse, system)
+
+
+def _row(point: Point, better: Reply, worse: Reply, system: str | None) -> Row:
+    scene = about(better.record)
+    shared = (
+        "split",
+        "env",
+        "env_hash",
+        "persona",
+        "persona_hash",
+        "need",
+        "disposition",
+        "user",
+        "user_version",
+        "seed",
+    )
+    return {
+        "prompt": said_before(better.record, point.turn, system),
+        "chosen": [{"role": "assistant", "content": better.text}],
+        "rejected": [{"role": "assistant", "content": worse.text}],
+        "metadata": {
+            **{name: scene[name] for name in shared if name in scene},
+            "turn": point.turn + 1,
+            "margin": better.change - worse.change,
+            "chosen": better.facts(),
+            "rejected": worse.facts(),
+        },
+    }
+
+
+def _place(episode: Episode, turn: int) -> tuple[object, ...]:
+    """What has to be equal for two replies to be comparable."""
+    before = tuple((one.utterance, one.reply) for one in episode.turns[:turn])
+    who = (episode.env_hash, episode.persona, episode.persona_hash, episode.user, episode.user_version, episode.seed)
+    return *who, episode.opening, before
+
+
+def _replies(said: Sequence[tuple[Record, int]]) -> tuple[Reply, ...]:
+    """The different things that were said at one place."""
+    same: dict[str, list[tuple[Record, int]]] = {}
+    for record, number in said:
+        same.setdefault(record.episode.turns[number].utterance, []).append((record, number))
+    return tuple(
+        Reply(
+            record=by[0][0],
+            text=text,
+            agents=tuple(dict.fromkeys(record.episode.agent for record, _ in by)),
+            change=fmean(record.episode.turns[number].appraisal.change for record, number in by),
+            final=fmean(record.episode.final for record, _ in by),
+        )
+        for text, by in same.items()
+    )

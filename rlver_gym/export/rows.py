@@ -1,0 +1,89 @@
+"""Dialogues as rows: what was said in the shape that a trainer reads, and beside it, under "metadata", what it did.
+
+A dialogue ends with the person's last words, to which nobody answers; chat formats end with the assistant. So they stand in the metadata, as `last_reply`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rlver_gym.dialogue import Dialogue, Turn
+from rlver_gym.emotion import Outcome
+from rlver_gym.export.choose import Record
+
+Row = dict[str, Any]
+ChatRow = dict[str, str]
+"""One message: role and content."""
+_ROLES = {"agent": "assistant", "user": "user"}
+_FROM = {"assistant": "gpt", "user": "human", "system": "system"}
+
+
+def openai_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
+    """A row a dialogue: `messages`, as OpenAI's fine-tuning and most trainers take them."""
+    for record in records:
+        yield {"messages": _whole(record, system), "metadata": about(record)}
+
+
+def sharegpt_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
+    """A row a dialogue: `conversations` of `from` (human, gpt) and `value`."""
+    for record in records:
+        said = [{"from": _FROM[one["role"]], "value": one["content"]} for one in _whole(record, system)]
+        yield {"conversations": said, "metadata": about(record)}
+
+
+def sft_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
+    """A row a reply: `prompt` is what was said before, `completion` the reply. A reply that the user failed to answer makes none."""
+    for record in records:
+        episode = record.episode
+        whole = about(record)
+        del whole["turns"], whole["last_reply"]
+        for number, turn in enumerate(episode.turns):
+            if turn.outcome is not Outcome.FAILED:
+                yield {
+                    "prompt": said_before(record, number, system),
+                    "completion": [{"role": "assistant", "content": turn.utterance}],
+                    "metadata": {**whole, "turn": number + 1, **_felt(turn), "reply": turn.reply},
+                }
+
+
+def said_before(record: Record, turn: int, system: str | None) -> list[ChatRow]:
+    """The messages before the agent's utterance number `turn`, counted from 0."""
+    episode = record.episode
+    dialogue = Dialogue(episode.opening, episode.turns[:turn])
+    first = [{"role": "system", "content": system}] if system else []
+    return first + [{"role": _ROLES[one.speaker], "content": one.text} for one in dialogue.messages()]
+
+
+def about(record: Record) -> Row:
+    """Everything of an episode's record but what was said up to the agent's last words; the split is left out where it is not known."""
+    episode = record.episode
+    facts = episode._asdict()
+    del facts["opening"], facts["turns"]
+    return {
+        "run": record.run,
+        **({"split": record.split} if record.split else {}),
+        **facts,
+        "valid": episode.outcome is not Outcome.FAILED,
+        "outcome": episode.outcome,
+        "final": episode.final,
+        "return": float(episode.total_reward),
+        "turns": [_felt(turn) for turn in episode.turns],
+        "last_reply": episode.turns[-1].reply,
+    }
+
+
+def _whole(record: Record, system: str | None) -> list[ChatRow]:
+    last = record.episode.turns[-1].utterance
+    return [*said_before(record, len(record.episode.turns) - 1, system), {"role": "assistant", "content": last}]
+
+
+def _felt(turn: Turn) -> Row:
+    """What an utterance did."""
+    felt = turn.appraisal
+    return {
+        "change": felt.change,
+        "emotion": turn.emotion,
+        "reward": turn.reward,
+        "thought": felt.thought,
+        "reasons": [reason._asdict() for reason in felt.reasons],
+        **({} if felt.spread is None else {"spread": float(felt.spread)}),
+    }
