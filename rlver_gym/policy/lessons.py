@@ -29,17 +29,21 @@ class Lesson(NamedTuple):
 
 
 def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson]:
-    """`count` dialogues with the named agents in turn; what the last reply was answered is left out."""
+    """`count` dialogues, each reply by one of the named agents, drawn by lot; what the last reply was answered is left out.
+
+    Whoever learns from them says now this, now that to the same person, and can find out which does them good.
+    """
     card, user, cards = env_card("RLVER-Empathy-v0"), EmbeddedUser(), library()
     people = cards.ids("train")
-    order = np.random.default_rng(seed).permutation(count)
-    for number in map(int, order):
+    rng = np.random.default_rng(seed)
+    for number in map(int, rng.permutation(count)):
         persona = cards.get(people[number % len(people)])
-        agent = make_agent(agents[number % len(agents)], persona, seed=number)
+        speakers = [make_agent(name, persona, seed=number) for name in agents]
         session = EmpathySession(user, persona, card, seed=number)
         session.start()
         while session.outcome is None:
-            session.reply(agent.reply(tuple(session.dialogue.messages())))
+            speaker = speakers[rng.integers(len(speakers))]
+            session.reply(speaker.reply(tuple(session.dialogue.messages())))
         said: list[Message] = list(session.dialogue.messages())
         yield Lesson(
             tuple(one.text for one in said[:-1] if one.speaker == "user"),
