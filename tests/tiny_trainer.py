@@ -1,6 +1,7 @@
 """TRL's own trainer around a tiny model, for tests. Needs trl."""
 
 import tempfile
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.model import load_model, load_tokenizer
+from rlver_gym.policy.sampler import Drawn, Prompt, Sampling
 from rlver_gym.policy.tiny import build_tiny
 
 PEOPLE = ("noor-the-old-dog", "clara-silent-kitchen")
@@ -56,3 +58,23 @@ def make_trainer(folder: str | Path, rows=None, rewards=final_emotion, chat_temp
         rollout_func=None if factory else rollout or Rollout(max_reply_tokens=8),
         environment_factory=factory,
     )
+
+
+class Reciting:
+    """A sampler that says what it was given, turn by turn, in every dialogue."""
+
+    def __init__(self, utterances: Sequence[str]) -> None:
+        tokenizer = load_tokenizer(tiny_model())
+        self.turns = [tokenizer(f"{one}{tokenizer.eos_token}")["input_ids"] for one in utterances]
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+        ids = self.turns.pop(0)
+        return [Drawn(ids, [-1.0] * len(ids)) for _ in prompts]
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
+
+
+def reciting_trainer(utterances: Sequence[str]) -> GRPOTrainer:
+    """Every dialogue of its rollout_func says these utterances."""
+    return make_trainer(Path(tiny_model()) / "runs", rollout=Rollout(sampler=Reciting(utterances)))
