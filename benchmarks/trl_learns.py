@@ -4,7 +4,7 @@ python benchmarks/trl_learns.py MODEL [--steps 80] [--out runs/trl] [--figure do
 MODEL: such as what `rlver-gym sft --model tiny --out MODEL` writes. Leaves `curve.json` and the trained model in the folder.
 """
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportPrivateImportUsage=false
 import argparse
 import json
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.library import library
 from rlver_gym.policy.model import load_model, load_tokenizer
 
-GROUP, MICRO, AT_ONCE = 8, 16, 8
+GROUP, MICRO, AT_ONCE = 8, 8, 8
 """Dialogues of a group; that pass through the model at once; neighbouring steps that make a point of the figure."""
 
 
@@ -54,12 +54,12 @@ def trainer_of(asked: argparse.Namespace) -> GRPOTrainer:
     )
 
 
-def strangers(trainer: GRPOTrainer) -> Interval:
+def strangers(trainer: Any) -> Interval:
     """Final emotion of test personas, eight sampled dialogues each; the interval is over personas."""
     personas = library().ids("test")
     trainer.model.eval()
     torch.manual_seed(0)
-    prompts = [row["prompt"] for row in prompt_rows(personas) for _ in range(GROUP)]
+    prompts = [prompt for prompt in prompt_rows(personas)["prompt"] for _ in range(GROUP)]
     emotion = trainer.rollout_func(prompts, trainer)["emotion"]
     return bootstrap(np.array(emotion, dtype=float).reshape(len(personas), GROUP).mean(1))
 
@@ -69,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--steps", type=int, default=80)
-    parser.add_argument("--dialogues", type=int, default=64, help="of a step")
+    parser.add_argument("--dialogues", type=int, default=32, help="of a step")
     parser.add_argument("--lr", type=float, default=5e-4, help="at the start; TRL lowers it to 0, in a straight line")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/trl"))
@@ -92,7 +92,7 @@ def main() -> None:
     }
     (asked.out / "curve.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     points = [
-        (part[-1][0], float(np.mean([one[1] for one in part])))
+        (int(part[-1][0]), float(np.mean([one[1] for one in part])))
         for part in (curve[first : first + AT_ONCE] for first in range(0, len(curve), AT_ONCE))
     ]
     if asked.figure:

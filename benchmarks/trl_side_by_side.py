@@ -5,7 +5,7 @@ python benchmarks/trl_side_by_side.py MODEL [--steps 3] [--dialogues 32] [--repl
 Every reply has the same length and no dialogue ends early, so nobody is spared work by what the policy happens to say.
 """
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportPrivateImportUsage=false
 import argparse
 import json
 import os

@@ -4,7 +4,7 @@ python examples/trl_grpo.py [MODEL] [STEPS]     (needs: pip install 'rlver-gym[t
 Without a MODEL a tiny one that was never taught to speak. For one that was: rlver-gym sft --model tiny --out runs/warm
 """
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportPrivateImportUsage=false
 import sys
 from typing import Any
 
@@ -19,7 +19,7 @@ MODEL, STEPS = (*sys.argv[1:], *("tiny", "3")[len(sys.argv) - 1 :])
 last: list[dict[str, str]] = []
 
 
-def talkative(dialogue: list[list[dict[str, str]]], turn_rewards: list[list[float]], **columns: Any) -> list[float]:
+def talkative(dialogue: list[list[dict[str, str]]], turn_rewards: list[list[float]], **columns: Any) -> list[Any]:
     """A reward of your own, from the columns of a dialogue: here, half a point for each turn that was had."""
     last[:] = dialogue[0]
     return [0.005 * len(rewards) for rewards in turn_rewards]

@@ -11,9 +11,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-trl = pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
+pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
 
 import torch
+import trl
 from tiny_trainer import PEOPLE, make_trainer
 
 from rlver_gym.errors import DialogueError, TrainingError, UserFailed
@@ -180,10 +181,10 @@ def test_the_tool_is_one_function_and_ends_with_the_dialogue() -> None:
     assert tool.get_reward() == 0.4
     heard = [tool.say(f"Number {turn}?") for turn in range(3)]
     assert len({opening, *heard}) == 4
+    while tool.get_reward() >= 0.1:  # pyright: ignore[reportOptionalOperand]
+        tool.say("")
     with pytest.raises(DialogueError, match="over"):
-        for _ in range(9):
-            tool.say("")
-    assert 0 <= (tool.get_reward() or 0) < 0.1
+        tool.say("")
     failed = EmpathyTool(user=Fails())
     failed.reset(**prompt_rows(PEOPLE[1:])[0])
     failed.say("Hello.")
@@ -237,9 +238,10 @@ def _calls(trainer: Any) -> list[Any]:
 
     def noted(*arguments: Any, **named: Any) -> Any:
         given.append((arguments, named))
-        return rollout(*arguments, **named)
+        told = {"prompt_ids": [5], "completion_ids": [6, 7], "logprobs": [0, 0], "emotion": 50, "overflowed": False}
+        return {name: [one] * 4 for name, one in told.items()}
 
-    rollout, trainer.rollout_func = trainer.rollout_func, noted
+    trainer.rollout_func = noted
     trainer.train()
     return given
 
@@ -296,7 +298,7 @@ def test_what_this_needs_of_trl_is_as_it_was(what: str, tmp_path: Path) -> None:
     holds, where = PINS[what]
     remedy = REMEDY.format(version=trl.__version__, what=what, where=where)
     try:
-        trainer = make_trainer(tmp_path)
-    except TypeError as error:
-        pytest.fail(f"{remedy} ({error})")
-    assert holds(trainer), remedy
+        held = holds(make_trainer(tmp_path))
+    except Exception as error:
+        raise AssertionError(remedy) from error
+    assert held, remedy

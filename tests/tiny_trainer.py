@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
 
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage] (loaded lazily)
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.model import load_model, load_tokenizer

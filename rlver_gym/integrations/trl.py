@@ -7,6 +7,7 @@ of a group. The dialogues are the learner's own (`policy.rollout`); nothing that
 # pyright: reportMissingImports=false
 # (it is an extra, and the types are checked without it, too)
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +15,6 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import torch
 from datasets import Dataset
-from trl import GRPOTrainer
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.evaluate import score_of
@@ -98,7 +98,7 @@ class Rollout:
         self._make: Callable[[], TextEnv] = lambda: gym.make(env, **env_options)
         self._envs: list[TextEnv] = []
 
-    def __call__(self, prompts: Sequence[Prompt], trainer: GRPOTrainer) -> Columns:
+    def __call__(self, prompts: Sequence[Any], trainer: Any) -> Columns:
         """What TRL asks for. TrainingError for settings of the trainer that this cannot follow."""
         met = [meeting(prompt) for prompt in prompts]
         _refuse_settings(trainer)
@@ -113,7 +113,7 @@ class Rollout:
             self._envs[: len(prompts)],
             [Start(number, one.seed, group_of[one], {"persona": one.persona}) for number, one in enumerate(met)],
             draw_seed=int(torch.randint(2**31, ())),  # the trainer seeds torch, and saves its state with a checkpoint
-            max_tokens=min(trainer.max_completion_length, max_context(trainer.model)),
+            max_tokens=min(trainer.max_completion_length or sys.maxsize, max_context(trainer.model)),
             workers=self.workers,
         )
         if any(one.overflowed and not one.sequences for one in played):
@@ -168,7 +168,7 @@ def _system(prompts: Sequence[Prompt]) -> str:
     return first
 
 
-def _refuse_settings(trainer: GRPOTrainer) -> None:
+def _refuse_settings(trainer: Any) -> None:
     args = trainer.args
     unknown = {
         "use_vllm": trainer.use_vllm,
@@ -185,7 +185,7 @@ def _refuse_settings(trainer: GRPOTrainer) -> None:
         )
 
 
-def _refuse_broken_groups(met: Sequence[Meeting], trainer: GRPOTrainer) -> None:
+def _refuse_broken_groups(met: Sequence[Meeting], trainer: Any) -> None:
     """TRL repeats each prompt; where there are more processes, a group may be spread over them."""
     size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
     if trainer.accelerator.num_processes == 1 and any(count % size for count in Counter(met).values()):
