@@ -19,7 +19,7 @@ check:           ## format, lint, types, import contracts
 test:            ## the fast tests
 	$(PYTHON) -m pytest
 
-LEARNER = $(shell grep -lE "importorskip.*(torch|stable_baselines3|trl)" tests/test_*.py)
+LEARNER = $(shell grep -lE "(importorskip|NEEDS).*(torch|stable_baselines3|trl)" tests/test_*.py)
 
 learner:         ## the fast tests that need torch
 	OMP_WAIT_POLICY=passive $(PYTHON) -m pytest $(LEARNER)

@@ -36,6 +36,7 @@ def trainer_of(asked: argparse.Namespace) -> GRPOTrainer:
         num_generations=GROUP,
         max_completion_length=4096,
         learning_rate=asked.lr,
+        lr_scheduler_type="constant",
         use_cpu=True,
         bf16=False,
         gradient_checkpointing=False,
@@ -69,8 +70,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--steps", type=int, default=80)
-    parser.add_argument("--dialogues", type=int, default=32, help="of a step")
-    parser.add_argument("--lr", type=float, default=5e-4, help="at the start; TRL lowers it to 0, in a straight line")
+    parser.add_argument("--dialogues", type=int, default=64, help="of a step")
+    parser.add_argument("--lr", type=float, default=5e-4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/trl"))
     parser.add_argument("--figure", type=Path, help="draw the curve into this .svg file")

@@ -1,6 +1,7 @@
-"""Our own GRPO beside TRL's GRPOTrainer: the same model, people, moods and number of tokens; each contender in a process of its own, one after the other.
+"""Our own GRPO beside TRL's GRPOTrainer: the same model, people, moods and number of tokens; each contender in a process of its own, one after the other,
+and all of them again in every round, since a busy machine is never twice the same.
 
-python benchmarks/trl_side_by_side.py MODEL [--steps 3] [--dialogues 32] [--reply-tokens 48]     (needs: pip install 'rlver-gym[trl]')
+python benchmarks/trl_side_by_side.py MODEL [--rounds 3] [--steps 2] [--dialogues 32] [--reply-tokens 48]     (needs: pip install 'rlver-gym[trl]')
 
 Every reply has the same length and no dialogue ends early, so nobody is spared work by what the policy happens to say.
 """
@@ -22,12 +23,12 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import torch
 import transformers
+from usual_rollout import UsualRollout
 
 from rlver_gym.cards import env_card
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.learner import make_learner
 from rlver_gym.policy.model import load_model, load_tokenizer
-from rlver_gym.policy.prompts import agent_prompt
 from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.train import start, train
 
@@ -41,11 +42,11 @@ class Measured(NamedTuple):
 
     rollout_s: float
     update_s: float
-    turn_s: list[float]
-    """Of drawing the replies of each turn; empty where they are not drawn turn by turn."""
     peak_mib: float
     before_mib: float
     """Before the first step: interpreter, libraries and model."""
+    turn_s: list[float]
+    """Of drawing the replies of each turn; empty where they are not drawn turn by turn."""
 
 
 class FixedLength:
@@ -85,12 +86,13 @@ def own(asked: argparse.Namespace, anew: bool = False) -> Measured:
     before = peak_mib()
     times = [iteration.times for iteration in train(learner)][1:]
     learned = [one["judge_s"] + one["update_s"] for one in times]
-    return Measured(median(one["talk_s"] for one in times), median(learned), by_turn(sampler.seconds), peak_mib(), before)  # fmt: skip
+    return Measured(median(one["talk_s"] for one in times), median(learned), peak_mib(), before, by_turn(sampler.seconds))  # fmt: skip
 
 
 def with_trl(asked: argparse.Namespace, rollout: Callable[..., Any], turn_s: list[float]) -> Measured:
     """TRL's trainer with some rollout_func; `turn_s` is what that notes down."""
-    from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415 (counts for those that need it alone)
+    from datasets import concatenate_datasets  # noqa: PLC0415 (its memory counts for those that need it)
+    from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415
 
     from rlver_gym.integrations.trl import final_emotion, prompt_rows  # noqa: PLC0415
 
@@ -110,11 +112,9 @@ def with_trl(asked: argparse.Namespace, rollout: Callable[..., Any], turn_s: lis
         def on_step_end(self, *given: Any, **named: Any) -> None:
             steps.append(time.perf_counter() - self.started)
 
-    rows = []
     env, config = gym.make(ENV), config_of(asked)
-    for iteration in range(asked.steps + 1):
-        for one in start(config, iteration)[::GROUP]:
-            rows += list(prompt_rows([env.reset(seed=one.seed)[1]["persona"]], [one.seed]))
+    seeds = [one.seed for iteration in range(asked.steps + 1) for one in start(config, iteration)[::GROUP]]
+    rows = [prompt_rows([env.reset(seed=seed)[1]["persona"]], [seed]) for seed in seeds]
     trainer = GRPOTrainer(
         model=load_model(asked.model, device="cpu"),
         processing_class=load_tokenizer(asked.model),
@@ -124,14 +124,14 @@ def with_trl(asked: argparse.Namespace, rollout: Callable[..., Any], turn_s: lis
             num_generations=GROUP, max_completion_length=4096, shuffle_dataset=False, use_cpu=True, bf16=False, gradient_checkpointing=False,
             report_to="none", save_strategy="no", disable_tqdm=True,
         ),
-        train_dataset=_as_dataset(rows),
+        train_dataset=concatenate_datasets(rows),
         rollout_func=timed,
         callbacks=[Clock()],
     )  # fmt: skip
     before = peak_mib()
     trainer.train()
     updates = [step - rolled for step, rolled in zip(steps[1:], taken[1:], strict=True)]
-    return Measured(median(taken[1:]), median(updates), by_turn(turn_s), peak_mib(), before)
+    return Measured(median(taken[1:]), median(updates), peak_mib(), before, by_turn(turn_s))
 
 
 def ours_in_trl(asked: argparse.Namespace) -> Measured:
@@ -151,63 +151,10 @@ def ours_in_trl(asked: argparse.Namespace) -> Measured:
 
 
 def usual_in_trl(asked: argparse.Namespace, at_once: int) -> Measured:
-    """TRL with what its users write: the chat template over the whole dialogue, every turn, and `model.generate`, for so many dialogues at once."""
-    turn_s: list[float] = []
-
-    def rollout(prompts: Any, trainer: Any) -> Any:
-        told: dict[str, list[Any]] = {}
-        for first in range(0, len(prompts), at_once):
-            for name, values in usual(asked, prompts[first : first + at_once], trainer, turn_s).items():
-                told.setdefault(name, []).extend(values)
-        return told
-
-    return with_trl(asked, rollout, turn_s)._replace(**({} if at_once > 1 else {"turn_s": []}))
-
-
-def usual(asked: argparse.Namespace, prompts: Any, trainer: Any, turn_s: list[float]) -> dict[str, list[Any]]:
-    """The dialogues of some prompts, in step."""
-    tokenizer, count = trainer.processing_class, len(prompts)
-    tokenizer.padding_side = "left"
-    envs = [gym.make(ENV, card=CARD) for _ in prompts]
-    talks = [[{"role": "system", "content": agent_prompt()}] for _ in prompts]
-    told: dict[str, list[Any]] = {name: [[] for _ in prompts] for name in ("prompt_ids", "completion_ids", "env_mask")}
-    emotion: list[float] = [0] * count
-    for number, env in enumerate(envs):
-        met = prompts[number][-1]
-        talks[number].append({"role": "user", "content": env.reset(seed=met["seed"], options={"persona": met["persona"]})[0]})  # fmt: skip
-    for turn in range(TURNS):
-        started = time.perf_counter()
-        texts = [tokenizer.apply_chat_template(talk, tokenize=False, add_generation_prompt=True) for talk in talks]
-        encoded = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False)
-        with torch.no_grad():
-            whole = trainer.model.eval().generate(
-                **encoded, do_sample=True, top_k=0, min_new_tokens=asked.reply_tokens, max_new_tokens=asked.reply_tokens
-            )
-        trainer.model.train()
-        turn_s.append(time.perf_counter() - started)
-        for number, env in enumerate(envs):
-            reply = whole[number, encoded["input_ids"].shape[1] :].tolist()
-            heard = encoded["input_ids"][number][encoded["attention_mask"][number].bool()].tolist()
-            if turn == 0:
-                told["prompt_ids"][number] = heard
-            else:
-                new = heard[len(told["prompt_ids"][number]) + len(told["completion_ids"][number]) :]
-                told["completion_ids"][number] += new
-                told["env_mask"][number] += [0] * len(new)
-            told["completion_ids"][number] += reply
-            told["env_mask"][number] += [1] * len(reply)
-            words = tokenizer.decode(reply, skip_special_tokens=True)
-            answer, _, _, _, info = env.step(words)
-            emotion[number] = info["emotion"]
-            talks[number] += [{"role": "assistant", "content": words}, {"role": "user", "content": answer}]
-    zeros = [[0.0] * len(ids) for ids in told["completion_ids"]]
-    return {**told, "logprobs": zeros, "emotion": emotion, "overflowed": [False] * count}
-
-
-def _as_dataset(rows: list[dict[str, Any]]) -> Any:
-    from datasets import Dataset  # noqa: PLC0415
-
-    return Dataset.from_list(rows)
+    """TRL with what its users write, for so many dialogues at once."""
+    usual = UsualRollout(ENV, CARD, asked.reply_tokens, at_once)
+    measured = with_trl(asked, usual, usual.seconds)
+    return measured if at_once == asked.dialogues else measured._replace(turn_s=[])
 
 
 def by_turn(seconds: Sequence[float]) -> list[float]:
@@ -233,7 +180,8 @@ def main() -> None:
     """Measure every contender in a process of its own, and print them side by side."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
-    parser.add_argument("--steps", type=int, default=3, help="measured steps; one more goes before")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2, help="measured steps of a round; one more goes before")
     parser.add_argument("--dialogues", type=int, default=32)
     parser.add_argument("--reply-tokens", type=int, default=48)
     parser.add_argument("--only", choices=CONTENDERS, help=argparse.SUPPRESS)
@@ -242,23 +190,42 @@ def main() -> None:
         torch.set_num_threads(1)
         print(json.dumps(CONTENDERS[asked.only](asked)))
         return
-    measured: dict[str, Measured] = {}
-    print(f"{asked.dialogues} dialogues of {TURNS} turns, {asked.reply_tokens} tokens a reply, float32, one thread; seconds a step, median of {asked.steps}")  # fmt: skip
-    print(f"{'':28s} rollout   update  dialogues/s  peak MiB (before the first step)")
+    rounds = [{name: measured(name) for name in CONTENDERS} for _ in range(asked.rounds)]
+    print(f"{asked.dialogues} dialogues of {TURNS} turns, {asked.reply_tokens} tokens a reply, float32, one thread; medians of {asked.rounds} rounds")  # fmt: skip
+    print(f"{'':26s} rollout_s update_s dialogues/s  peak MiB (before)    of our rollout, update, both")
     for name in CONTENDERS:
-        command = [sys.executable, __file__, *sys.argv[1:], "--only", name]
-        env = {**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1", "PYTHONWARNINGS": "ignore"}
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env, check=True)
-        one = measured[name] = Measured(*json.loads(done.stdout.splitlines()[-1]))
-        speed = asked.dialogues / (one.rollout_s + one.update_s)
-        print(f"{name:28s} {one.rollout_s:7.2f} {one.update_s:8.2f} {speed:12.2f} {one.peak_mib:9.0f} ({one.before_mib:.0f})", flush=True)  # fmt: skip
-    ours = measured["own learner"]
-    for name, one in list(measured.items())[1:]:
-        whole = (one.rollout_s + one.update_s) / (ours.rollout_s + ours.update_s)
-        print(f"{name:28s} takes {one.rollout_s / ours.rollout_s:.2f} of our rollout, {one.update_s / ours.update_s:.2f} of our update, {whole:.2f} of both")  # fmt: skip
-    anew = measured["own learner, reading anew"].turn_s
-    ratios = [again / kept for again, kept in zip(anew, ours.turn_s, strict=True)]
-    print(f"drawing replies anew against with the cache kept, turns 1 to {TURNS}: {' '.join(f'{one:.2f}' for one in ratios)}; all: {sum(anew) / sum(ours.turn_s):.2f}")  # fmt: skip
+        mine, ours = ([one[who] for one in rounds] for who in (name, "own learner"))
+        rollout_s, update_s, peak, before = (
+            median(values) for values in zip(*(each[:4] for each in mine), strict=True)
+        )
+        both = [each.rollout_s + each.update_s for each in mine]
+        against = [
+            median(getattr(his, part) / getattr(our, part) for his, our in zip(mine, ours, strict=True))
+            for part in ("rollout_s", "update_s")
+        ]
+        whole = median(his / (our.rollout_s + our.update_s) for his, our in zip(both, ours, strict=True))
+        print(
+            f"{name:26s} {rollout_s:9.2f} {update_s:8.2f} {asked.dialogues / median(both):11.2f} {peak:9.0f} ({before:4.0f}) "
+            f"{against[0]:16.2f} {against[1]:12.2f} {whole:6.2f}"
+        )
+    ratios = [
+        [again / kept for again, kept in zip(one["own learner, reading anew"].turn_s, one["own learner"].turn_s, strict=True)]
+        for one in rounds
+    ]  # fmt: skip
+    turns = " ".join(f"{median(values):.2f}" for values in zip(*ratios, strict=True))
+    print(f"drawing replies anew, against with the cache kept, turns 1 to {TURNS}: {turns}")
+
+
+def measured(name: str) -> Measured:
+    """One contender, in a process of its own."""
+    command = [sys.executable, __file__, *sys.argv[1:], "--only", name]
+    env = {**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env, check=True)
+    one = Measured(*json.loads(done.stdout.splitlines()[-1]))
+    print(
+        f"  {name}: {one.rollout_s:.2f} s + {one.update_s:.2f} s, {one.peak_mib:.0f} MiB", file=sys.stderr, flush=True
+    )
+    return one
 
 
 if __name__ == "__main__":
