@@ -8,7 +8,7 @@ help:            ## this list
 install:         ## a virtual environment with everything for development
 	python3 -m venv .venv
 	$(PYTHON) -m pip install --quiet torch==2.13.0
-	$(PYTHON) -m pip install --quiet --editable ".[train,lora,sb3,test,check]"
+	$(PYTHON) -m pip install --quiet --editable ".[train,lora,sb3,trl,test,check]"
 
 check:           ## format, lint, types, import contracts
 	$(PYTHON) -m ruff format --check .
@@ -19,7 +19,7 @@ check:           ## format, lint, types, import contracts
 test:            ## the fast tests
 	$(PYTHON) -m pytest
 
-LEARNER = $(shell grep -lE "importorskip.*(torch|stable_baselines3)" tests/test_*.py)
+LEARNER = $(shell grep -lE "(importorskip|NEEDS).*(torch|stable_baselines3|trl)" tests/test_*.py)
 
 learner:         ## the fast tests that need torch
 	OMP_WAIT_POLICY=passive $(PYTHON) -m pytest $(LEARNER)

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {"sb3_strategies": "stable_baselines3", "train_tiny_qwen": "transformers"}
+NEEDS = {"sb3_strategies": "stable_baselines3", "train_tiny_qwen": "transformers", "trl_grpo": "trl"}
 """What an example needs beyond the package; it is skipped where that is absent."""
 SHOWS = {
     "first_conversation": r"spoke of their feelings",

@@ -15,7 +15,12 @@ from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.benchmark.plan import BenchPlan, Case
 from rlver_gym.benchmark.run import hold
 from rlver_gym.dialogue import Message
+from rlver_gym.errors import DialogueError
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning"),  # TRL and transformers warn of each other
+    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),  # TRL calls both of its doors experimental
+]
 PERSONAS = ("clara-silent-kitchen", "theo-the-burst-pipe")
 
 
@@ -72,10 +77,45 @@ def _user_seed(persona: str, seed: int) -> int:
     return env.get_wrapper_attr("session").scene.seed
 
 
+def through_trls_rollout(persona: str, seed: int, utterances: Sequence[str]) -> list[Felt]:
+    pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
+    from tiny_trainer import reciting_trainer
+
+    from rlver_gym.integrations.trl import prompt_rows
+
+    trainer = reciting_trainer(utterances)
+    told = trainer.rollout_func([row["prompt"] for row in prompt_rows([persona], [seed])] * 2, trainer)
+    texts = [message["content"] for message in told["dialogue"][1] if message["role"] == "user"][1:]
+    rewards, outcome = told["turn_rewards"][1], told["outcome"][1]
+    last = len(rewards) - 1
+    return [Felt(text, reward, turn == last and outcome is not None) for turn, (text, reward) in enumerate(zip(texts, rewards, strict=True))]  # fmt: skip
+
+
+def through_trls_tool(persona: str, seed: int, utterances: Sequence[str]) -> list[Felt]:
+    pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
+    from rlver_gym.integrations.trl import prompt_rows
+    from rlver_gym.integrations.trl_tool import EmpathyTool
+
+    def points() -> int:
+        return round(100 * (tool.get_reward() or 0))
+
+    tool = EmpathyTool()
+    tool.reset(**prompt_rows([persona], [seed])[0])
+    felt = []
+    for utterance in utterances:
+        before, text = points(), tool.say(utterance)
+        felt.append(Felt(text, float(points() - before), False))
+    with pytest.raises(DialogueError, match="over"):
+        tool.say("")
+    return [*felt[:-1], felt[-1]._replace(over=True)]
+
+
 DOORS: dict[str, Door] = {
     "gym": through_gym,
     "vector env": through_the_vector_env,
     "benchmark": through_the_benchmark,
+    "TRL's rollout_func": through_trls_rollout,
+    "TRL's tool": through_trls_tool,
 }
 
 
@@ -101,8 +141,8 @@ def test_what_the_strategy_view_says_is_felt_the_same_through_every_door(door: D
     assert len({one.reward for one in felt}) > 2, "such a dialogue would not show a difference"
 
 
-def test_another_word_is_felt_differently() -> None:
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS.keys())
+def test_another_word_is_felt_differently(door: Door) -> None:
     spoken, felt = by_strategies(PERSONAS[0], 0)
     changed = [*spoken[:-1], "Everything will be okay. Stay positive!"]
-    for door in DOORS.values():
-        assert door(PERSONAS[0], 0, changed)[-1] != felt[-1]
+    assert door(PERSONAS[0], 0, changed)[-1] != felt[-1]

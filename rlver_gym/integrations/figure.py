@@ -7,8 +7,10 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 560, 300, 44, 150, 44, 14
 _INKS = ("#2b6cb0", "#267960", "#b24a3a", "#8a5fb0")
 
 
-def draw(curves: Mapping[str, Sequence[tuple[int, float]]], levels: Mapping[str, float]) -> str:
-    """Final emotion (0 to 100, upwards) over turns of training: a line a curve of (turns, emotion), a dashed one for each level that does not learn."""
+def draw(
+    curves: Mapping[str, Sequence[tuple[int, float]]], levels: Mapping[str, float], across: str = "turns of training"
+) -> str:
+    """Final emotion (0 to 100, upwards) over training: a line a curve of (`across`, emotion), a dashed one for each level that does not learn."""
     most = max(steps for curve in curves.values() for steps, _ in curve)
 
     def x(steps: float) -> float:
@@ -31,7 +33,7 @@ def draw(curves: Mapping[str, Sequence[tuple[int, float]]], levels: Mapping[str,
         for share in (0, 0.25, 0.5, 0.75, 1)
     ]
     parts.append(
-        f'<text x="{x(most / 2):.0f}" y="{_HEIGHT - 8}" text-anchor="middle" fill="#333">turns of training</text>'
+        f'<text x="{x(most / 2):.0f}" y="{_HEIGHT - 8}" text-anchor="middle" fill="#333">{escape(across)}</text>'
     )
     ends = {name: curve[-1][1] for name, curve in curves.items()} | dict(levels)
     places = _apart({name: y(emotion) + 4 for name, emotion in ends.items()})

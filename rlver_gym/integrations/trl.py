@@ -1,0 +1,194 @@
+"""TRL's GRPOTrainer on a text environment: prompts that say whom to meet, a `rollout_func` that plays their dialogues, and a reward.
+
+A prompt is a system message and a user message without words that names a persona and a seed: the person speaks first, and says the same to every dialogue
+of a group. The dialogues are the learner's own (`policy.rollout`); nothing that was sampled is tokenized again.
+"""
+
+# pyright: reportMissingImports=false
+# (it is an extra, and the types are checked without it, too)
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import torch
+from datasets import Dataset
+
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy.evaluate import score_of
+from rlver_gym.policy.model import max_context
+from rlver_gym.policy.prompts import Style, agent_prompt
+from rlver_gym.policy.renderer import Renderer
+from rlver_gym.policy.rollout import Start, TextEnv, talk
+from rlver_gym.policy.sampler import ModelSampler, Sampler, Sampling
+from rlver_gym.policy.trajectory import Played
+
+Prompt = Sequence[Mapping[str, Any]]
+Columns = dict[str, list[Any]]
+
+
+class Meeting(NamedTuple):
+    """Who is met in a dialogue, and in which mood."""
+
+    persona: str
+    seed: int
+
+
+def prompt_rows(personas: Iterable[str], seeds: Iterable[int] = (0,), system: str | None = None) -> Dataset:
+    """A `train_dataset`: a row for each persona with each seed. `system`: what the policy is told; None for `agent_prompt()`."""
+    told, seeds = {"role": "system", "content": system or agent_prompt()}, tuple(seeds)
+    met = ({"role": "user", "content": "", "persona": persona, "seed": seed} for persona in personas for seed in seeds)
+    return Dataset.from_list([{"prompt": [told, one]} for one in met])
+
+
+def meeting(prompt: Prompt) -> Meeting:
+    """Whom a prompt names. TrainingError for one that names nobody."""
+    said = prompt[-1] if isinstance(prompt, Sequence) and prompt and isinstance(prompt[-1], Mapping) else {}
+    if said.get("persona") is None or said.get("seed") is None:
+        raise TrainingError(
+            "a prompt does not say whom to meet: its last message must name a persona and a seed. Make the dataset with rlver_gym.integrations.trl.prompt_rows()."
+        )
+    return Meeting(said["persona"], said["seed"])
+
+
+def final_emotion(
+    completions: Sequence[Any], emotion: Sequence[float | None], log_metric: Callable[[str, float], None] | None = None, **columns: Any
+) -> list[float | None]:  # fmt: skip
+    """A reward function: where the dialogue left the person, from 0 to 1; None when it broke off, which TRL leaves out of the group."""
+    ended = [one for one in emotion if one is not None]
+    if log_metric and ended:
+        log_metric("emotion", sum(ended) / len(ended))
+        log_metric("overflowed", sum(columns["overflowed"]) / len(emotion))
+    return [None if one is None else one / 100 for one in emotion]
+
+
+class Rollout:
+    """A `rollout_func`: plays one dialogue a prompt with the trainer's model, all at once, and gives exact token ids.
+
+    Beside `prompt_ids`, `completion_ids`, `logprobs` (in nats, 0 where the policy did not speak) and `env_mask` (1 where it did), reward functions
+    get a column each of: `emotion` (the last; None when the dialogue broke off), `turn_rewards`, `dialogue` (messages), `persona`, `seed`, `outcome`
+    and `overflowed` (it ended because the context was full). A dialogue that broke off has no token to learn from.
+    """
+
+    def __init__(
+        self,
+        env: str = "RLVER-Empathy-v0",
+        *,
+        max_reply_tokens: int = 256,
+        style: Style = "direct",
+        workers: int = 1,
+        sampler: Sampler | None = None,
+        **env_options: Any,
+    ) -> None:
+        """`env`, `env_options`: for `gym.make`. `workers`: how many users are waited for at the same time. `sampler`: None for the trainer's model.
+
+        The trainer's `max_completion_length` bounds the whole dialogue, its prompt included. TrainingError for `style="think"`: TRL takes one sequence a
+        prompt, and a policy that thinks leaves one a turn.
+        """
+        if style != "direct":
+            raise TrainingError(
+                "TRL takes one sequence of tokens a dialogue, and a policy that thinks leaves one a turn, since its earlier thoughts are not in its later prompts. "
+                "Take style='direct', or train with: rlver-gym train --style think"
+            )
+        self.max_reply_tokens = max_reply_tokens
+        self.workers = workers
+        self._sampler = sampler
+        self._make: Callable[[], TextEnv] = lambda: gym.make(env, **env_options)
+        self._envs: list[TextEnv] = []
+
+    def __call__(self, prompts: Sequence[Any], trainer: Any) -> Columns:
+        """What TRL asks for. TrainingError for settings of the trainer that this cannot follow."""
+        met = [meeting(prompt) for prompt in prompts]
+        _refuse_settings(trainer)
+        _refuse_broken_groups(met, trainer)
+        renderer = Renderer(trainer.processing_class, _system(prompts))
+        self._envs += [self._make() for _ in range(len(prompts) - len(self._envs))]
+        group_of = {one: number for number, one in enumerate(dict.fromkeys(met))}
+        played = talk(
+            self._sampler or ModelSampler(trainer.model, half=bool(trainer.args.bf16)),
+            renderer,
+            Sampling(self.max_reply_tokens, renderer.stop_ids, trainer.temperature, trainer.top_p, trainer.top_k or 0),
+            self._envs[: len(prompts)],
+            [Start(number, one.seed, group_of[one], {"persona": one.persona}) for number, one in enumerate(met)],
+            draw_seed=int(torch.randint(2**31, ())),  # the trainer seeds torch, and saves its state with a checkpoint
+            max_tokens=min(trainer.max_completion_length or sys.maxsize, max_context(trainer.model)),
+            workers=self.workers,
+        )
+        if any(one.overflowed and not one.sequences for one in played):
+            raise TrainingError(
+                f"a dialogue has no room for a single reply of {self.max_reply_tokens} tokens: max_completion_length is {trainer.max_completion_length}, and holds the whole dialogue, "
+                "its prompt included. Set it to 4096 or so in the GRPOConfig."
+            )
+        return _columns(played, met, renderer.end_of_turn)
+
+
+def _columns(played: Sequence[Played], met: Sequence[Meeting], end_of_turn: int) -> Columns:
+    rows = [
+        {
+            **_tokens(one, end_of_turn),
+            "emotion": score_of(one) if one.valid else None,
+            "turn_rewards": one.reward_N.tolist(),
+            "dialogue": [{"role": _ROLES[line.speaker], "content": line.text} for line in one.lines],
+            **whom._asdict(),
+            "outcome": one.info.get("outcome"),
+            "overflowed": one.overflowed,
+        }
+        for one, whom in zip(played, met, strict=True)
+    ]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+_ROLES = {"agent": "assistant", "user": "user"}
+
+
+def _tokens(one: Played, end_of_turn: int) -> dict[str, list[Any]]:
+    """The prompt is what precedes the first reply. Where nobody spoke, TRL still wants a token."""
+    if not one.sequences:
+        return {"prompt_ids": [end_of_turn], "completion_ids": [end_of_turn], "logprobs": [0.0], "env_mask": [0]}
+    (sequence,) = one.sequences
+    first = int(sequence.said_T.argmax())
+    counts_T = sequence.said_T & one.valid
+    return {
+        "prompt_ids": sequence.id_T[:first].tolist(),
+        "completion_ids": sequence.id_T[first:].tolist(),
+        "logprobs": sequence.logprob_T[first:].tolist(),
+        "env_mask": counts_T[first:].astype(int).tolist(),
+    }
+
+
+def _system(prompts: Sequence[Prompt]) -> str:
+    told = {prompt[0]["content"] if prompt[0]["role"] == "system" else None for prompt in prompts}
+    (first, *others) = told
+    if first is None or others:
+        raise TrainingError(
+            "the prompts of a batch must begin with the same system message. Make the dataset with rlver_gym.integrations.trl.prompt_rows()."
+        )
+    return first
+
+
+def _refuse_settings(trainer: Any) -> None:
+    args = trainer.args
+    unknown = {
+        "use_vllm": trainer.use_vllm,
+        "min_p": args.min_p,
+        "repetition_penalty": args.repetition_penalty != 1,
+        "generation_kwargs": args.generation_kwargs,
+        "fsdp": trainer.is_fsdp_enabled,
+        "deepspeed": trainer.is_deepspeed_enabled,
+    }
+    named = [name for name, given in unknown.items() if given]
+    if named:
+        raise TrainingError(
+            f"this rollout_func samples with the trainer's own model, whole on each process, and knows no {', '.join(named)}. Leave that out of the GRPOConfig."
+        )
+
+
+def _refuse_broken_groups(met: Sequence[Meeting], trainer: Any) -> None:
+    """TRL repeats each prompt; where there are more processes, a group may be spread over them."""
+    size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
+    if trainer.accelerator.num_processes == 1 and any(count % size for count in Counter(met).values()):
+        raise TrainingError(
+            f"TRL did not hand each prompt over {size} times, so that there are no groups to compare. This was written for TRL 1.16: pip install 'rlver-gym[trl]'."
+        )

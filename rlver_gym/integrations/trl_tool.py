@@ -1,0 +1,47 @@
+"""A dialogue as a tool, for TRL's `environment_factory`: the policy speaks to the person by calling `say`.
+
+For models that call tools. The shorter way, in which the policy simply speaks, is `rlver_gym.integrations.trl.Rollout`.
+"""
+
+from typing import Any
+
+import gymnasium as gym
+
+from rlver_gym.errors import DialogueError
+from rlver_gym.integrations.trl import meeting
+
+
+class EmpathyTool:
+    """One dialogue at a time. TRL makes a tool of every public method but `reset` and `get_reward`, so there is one.
+
+    GRPOTrainer(environment_factory=EmpathyTool, train_dataset=prompt_rows(...), ...); with options: functools.partial(EmpathyTool, user="openai:MODEL").
+    """
+
+    def __init__(self, env: str = "RLVER-Empathy-v0", **env_options: Any) -> None:
+        """`env`, `env_options`: for `gym.make`."""
+        self._env = gym.make(env, **env_options)
+        self._info: dict[str, Any] = {}
+
+    def reset(self, prompt: Any = None, **columns: Any) -> str:
+        """Begin a dialogue with the persona that the row's prompt names; gives the person's first words, which TRL puts into the prompt."""
+        persona, seed = meeting(prompt)
+        opening, self._info = self._env.reset(seed=seed, options={"persona": persona})
+        return opening
+
+    def say(self, message: str) -> str:
+        """Say something to the person you are talking with.
+
+        Args:
+            message: What you say to them.
+
+        Returns:
+            What they answer.
+        """
+        if self._info.get("outcome") is not None:
+            raise DialogueError("The conversation is over.")
+        answer, _, _, _, self._info = self._env.step(message)
+        return answer
+
+    def get_reward(self) -> float | None:
+        """The emotion now, from 0 to 1; None when the dialogue broke off, which TRL leaves out of the group."""
+        return self._info["emotion"] / 100 if self._info["valid"] else None

@@ -1,0 +1,80 @@
+"""TRL's own trainer around a tiny model, for tests. Needs trl."""
+
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
+
+from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage] (loaded lazily)
+
+from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
+from rlver_gym.policy.model import load_model, load_tokenizer
+from rlver_gym.policy.sampler import Drawn, Prompt, Sampling
+from rlver_gym.policy.tiny import build_tiny
+
+PEOPLE = ("noor-the-old-dog", "clara-silent-kitchen")
+
+
+@lru_cache(maxsize=1)
+def _model() -> tuple[tempfile.TemporaryDirectory[str], str]:
+    kept = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    build_tiny(Path(kept.name), seed=3, vocab=600)
+    return kept, kept.name
+
+
+def tiny_model() -> str:
+    """The folder of a tiny model; not to be written to."""
+    return _model()[1]
+
+
+def make_trainer(folder: str | Path, rows=None, rewards=final_emotion, chat_template=None, factory=None, rollout=None, **settings) -> GRPOTrainer:  # fmt: skip
+    """Two prompts a step, two dialogues each, unless the settings say otherwise."""
+    tokenizer = load_tokenizer(tiny_model())
+    tokenizer.chat_template = chat_template or tokenizer.chat_template
+    plain = {
+        "per_device_train_batch_size": 4,
+        "num_generations": 2,
+        "max_completion_length": 4000,
+        "max_steps": 1,
+        "shuffle_dataset": False,
+        "bf16": False,
+        "use_cpu": True,
+        "gradient_checkpointing": False,
+        "report_to": "none",
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "logging_steps": 1,
+    }
+    return GRPOTrainer(
+        load_model(tiny_model(), device="cpu"),
+        rewards,
+        GRPOConfig(str(folder), **{**plain, **settings}),
+        prompt_rows(PEOPLE) if rows is None else rows,
+        processing_class=tokenizer,
+        rollout_func=None if factory else rollout or Rollout(max_reply_tokens=8),
+        environment_factory=factory,
+    )
+
+
+class Reciting:
+    """A sampler that says what it was given, turn by turn, in every dialogue."""
+
+    def __init__(self, utterances: Sequence[str]) -> None:
+        tokenizer = load_tokenizer(tiny_model())
+        self.turns = [tokenizer(f"{one}{tokenizer.eos_token}")["input_ids"] for one in utterances]
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+        ids = self.turns.pop(0)
+        return [Drawn(ids, [-1.0] * len(ids)) for _ in prompts]
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
+
+
+def reciting_trainer(utterances: Sequence[str]) -> GRPOTrainer:
+    """Every dialogue of its rollout_func says these utterances."""
+    return make_trainer(Path(tiny_model()) / "runs", rollout=Rollout(sampler=Reciting(utterances)))
