@@ -22,7 +22,7 @@ from rlver_gym.policy.forward import Actor, Critic, without_adapters  # noqa: E4
 from rlver_gym.policy.judge import judge  # noqa: E402
 from rlver_gym.policy.microbatch import Share, padding, shares  # noqa: E402
 from rlver_gym.policy.objective import Objective  # noqa: E402
-from rlver_gym.policy.optimizer import make_optimizer, warm_up  # noqa: E402
+from rlver_gym.policy.optimizer import make_optimizer, schedule  # noqa: E402
 from rlver_gym.policy.trajectory import TokenSequence  # noqa: E402
 from rlver_gym.policy.update import _gradients, update  # noqa: E402
 
@@ -248,9 +248,18 @@ def test_learning_rates_rise_in_equal_steps():
     optimizer = make_optimizer(Actor(tiny()), lr=1.0)
     rates = []
     for iteration in range(5):
-        warm_up(optimizer, iteration, 4)
+        schedule(optimizer, iteration, 10, warmup=4)
         rates.append(optimizer.param_groups[0]["lr"])
     assert rates == [0.25, 0.5, 0.75, 1.0, 1.0]
+
+
+def test_learning_rates_fall_to_a_tenth():
+    optimizer = make_optimizer(Actor(tiny()), lr=1.0)
+    rates = []
+    for iteration in range(4):
+        schedule(optimizer, iteration, 4, warmup=2, anneal=True)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([0.5, 0.7, 0.4, 0.1])
 
 
 @pytest.mark.parametrize("kind", ["gae", "episode"])

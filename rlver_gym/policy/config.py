@@ -69,6 +69,8 @@ class TrainConfig(BaseModel):
     """Learning rate of the critic (ppo)."""
     warmup: int = Field(default=0, ge=0)
     """Iterations over which the learning rates rise to their values."""
+    anneal: bool = False
+    """Learning rates fall in a line, to a tenth in the last iteration."""
     critic_warmup: int = Field(default=0, ge=0)
     """First iterations in which only the critic learns (ppo)."""
     epochs: int = Field(default=1, ge=1)

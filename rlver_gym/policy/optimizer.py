@@ -24,7 +24,10 @@ def make_optimizer(
     return AdamW([group for group in groups if group["params"]], weight_decay=weight_decay)
 
 
-def warm_up(optimizer: AdamW, iteration: int, iterations: int) -> None:
-    """Set the learning rates for an iteration, from 0: they rise in equal steps and reach their values in the last of these `iterations`."""
+def schedule(optimizer: AdamW, iteration: int, iterations: int, warmup: int = 0, anneal: bool = False) -> None:
+    """Set the learning rates for an iteration, from 0. They rise in equal steps and reach their values in the last of the `warmup` iterations; with
+    `anneal` they also fall in equal steps, to a tenth in the last of all `iterations`."""
+    rise = min(1.0, (iteration + 1) / max(warmup, 1))
+    fall = 1 - 0.9 * iteration / max(iterations - 1, 1) if anneal else 1.0
     for group in optimizer.param_groups:
-        group["lr"] = group["full_lr"] * min(1.0, (iteration + 1) / max(iterations, 1))
+        group["lr"] = group["full_lr"] * rise * fall

@@ -13,7 +13,7 @@ from rlver_gym.policy.distributed import gathered, share, whole
 from rlver_gym.policy.judge import judge
 from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.measures import measures
-from rlver_gym.policy.optimizer import warm_up
+from rlver_gym.policy.optimizer import schedule
 from rlver_gym.policy.rollout import Start, groups, talk
 from rlver_gym.policy.trajectory import Played
 from rlver_gym.policy.update import update
@@ -56,7 +56,7 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
             kl_in_reward=config.kl if config.kl_estimator == "k1" else 0.0,
         )
         clock.lap("judge_s")
-        warm_up(learner.optimizer, learner.iteration, config.warmup)
+        schedule(learner.optimizer, learner.iteration, config.iterations, config.warmup, config.anneal)
         metrics = update(
             judged,
             learner.actor,

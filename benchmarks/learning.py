@@ -1,0 +1,108 @@
+"""Does the learner learn? PPO and GRPO, direct and thinking, on a tiny model: held-out people before and after, with intervals, and the marks of hacking.
+
+rlver-gym sft --out runs/warm-direct && rlver-gym sft --style think --out runs/warm-think
+python benchmarks/learning.py [--seeds 3] [--algo grpo] [--style direct] [--figure docs/learning.svg] [--out runs/learning] [-- MORE TRAINING OPTIONS]
+What is finished in the folder is not trained again.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from rlver_gym.benchmark.score import bootstrap
+from rlver_gym.integrations.figure import draw
+
+ALGOS, STYLES = ("ppo", "grpo"), ("direct", "think")
+Evaluation = dict[str, Any]
+
+
+def main() -> None:
+    """Train what is missing, and print the comparison. A person's score is the mean over trainings; intervals are 95 % bootstrap intervals over people."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--algo", choices=ALGOS, help="only this one")
+    parser.add_argument("--style", choices=STYLES, help="only this one")
+    parser.add_argument("--warm", default="runs/warm-{style}", help="the model to begin from")
+    parser.add_argument("--figure", type=Path, help="draw the mean held-out scores into this .svg file")
+    parser.add_argument("--out", type=Path, default=Path("runs/learning"))
+    args, options = parser.parse_known_args()
+    options = [word for word in options if word != "--"]
+    table, curves = Table(box=None), {}
+    for column in (
+        "run",
+        "before",
+        "after",
+        "gain [95 %]",
+        "left",
+        "words",
+        "repeated",
+        "copied",
+        "distinct",
+        "minutes",
+    ):
+        table.add_column(column, justify="left" if column == "run" else "right")
+    for style in [args.style] if args.style else STYLES:
+        for algo in [args.algo] if args.algo else ALGOS:
+            folders = [args.out / f"{algo}-{style}-{seed}" for seed in range(args.seeds)]
+            for seed, folder in enumerate(folders):
+                warm = args.warm.format(style=style)
+                _train(folder, ["--algo", algo, "--style", style, "--seed", str(seed), "--model", warm, *options])
+            table.add_row(f"{algo}, {style}", *_row(folders))
+            curves[f"{algo}, {style}"] = _curve(folders)
+    Console(width=140).print(table)
+    if args.figure:
+        args.figure.write_text(draw(curves, {}, across="iterations of training"), encoding="utf-8")
+
+
+def _train(folder: Path, options: list[str]) -> None:
+    if not (folder / "model").exists():
+        began = time.time()
+        words = ["train", "--config", "laptop", "--out", str(folder), *options]
+        subprocess.run([sys.executable, "-m", "rlver_gym", *words], check=True)
+        (folder / "seconds.txt").write_text(f"{time.time() - began:.0f}\n")
+
+
+def _row(folders: list[Path]) -> list[str]:
+    """Before the first iteration and after the last, not the best: the best was chosen on these people."""
+    first, last = (_scores(folders, at) for at in (0, -1))
+    gain = bootstrap(last - first)
+    ends = [json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1]) for folder in folders]
+    marks = ("eval_left", "eval_words", "eval_repeated", "eval_copied", "eval_distinct")
+    means = [float(np.mean([end[name] for end in ends])) for name in marks]
+    minutes = [int((folder / "seconds.txt").read_text()) / 60 for folder in folders]
+    return [
+        f"{first.mean():.1f}",
+        f"{last.mean():.1f}",
+        f"{gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]",
+        f"{means[0]:.0%}",
+        f"{means[1]:.0f}",
+        *(f"{mean:.2f}" for mean in means[2:]),
+        f"{min(minutes):.1f} to {max(minutes):.1f}",
+    ]
+
+
+def _scores(folders: list[Path], at: int) -> np.ndarray:
+    """Each held-out person's final emotion, mean over the trainings, in one order of people."""
+    runs = [{one["persona"]: one["score"] for one in _evaluations(folder)[at]["dialogues"]} for folder in folders]
+    return np.array([np.mean([run[person] for run in runs]) for person in sorted(runs[0])])
+
+
+def _curve(folders: list[Path]) -> list[tuple[int, float]]:
+    numbers = [evaluation["iteration"] for evaluation in _evaluations(folders[0])]
+    return [(number, float(_scores(folders, at).mean())) for at, number in enumerate(numbers)]
+
+
+def _evaluations(folder: Path) -> list[Evaluation]:
+    return [json.loads(line) for line in (folder / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+if __name__ == "__main__":
+    main()
