@@ -6,6 +6,8 @@ from itertools import chain
 from sys import intern
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_LETTERS = bytes(ord(" ") if _WORD.fullmatch(chr(code)) is None and code != ord("'") else code for code in range(256))
+"""A table for `bytes.translate`: blanks for all that is in no word."""
 _WHOLE = {
     "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not"), "let's": ("let", "us"), "i'm": ("i", "am"),
 }  # fmt: skip
@@ -65,11 +67,17 @@ def _without_ending(word: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _written_out(word: str) -> tuple[str, ...]:
-    """A contraction in full: "don't" is "do", "not"; a possessive loses its 's."""
+def written_out(token: str) -> tuple[str, ...]:
+    """The words of one of `tokens`: mostly itself; "don't" is "do", "not"; a possessive loses its 's."""
+    return tuple(chain.from_iterable(map(_in_full, _WORD.findall(token))))
+
+
+def _in_full(word: str) -> tuple[str, ...]:
     if word in _WHOLE:
         return _WHOLE[word]
-    front, _, end = word.partition("'")
+    front, mark, end = word.partition("'")
+    if not mark:
+        return (word,)
     if end == "t" and front.endswith("n"):
         return (front[:-1], "not")
     if end == "s":
@@ -77,15 +85,16 @@ def _written_out(word: str) -> tuple[str, ...]:
     return (front, _ENDS[end]) if end in _ENDS else (front, end)
 
 
+def tokens(text: str) -> list[str]:
+    """The runs of letters, digits and apostrophes of a text, lower-case: its words before contractions are written out."""
+    plain = text.lower().replace("’", "'").replace("‘", "'")
+    return plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
+
+
 @lru_cache(maxsize=256)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
-    plain = text.lower().replace("’", "'").replace("‘", "'")
-    found = _WORD.findall(plain)
-    if "'" not in plain and "cannot" not in plain:
-        return tuple(found)
-    parts = [_written_out(word) if "'" in word or word == "cannot" else (word,) for word in found]
-    return tuple(chain.from_iterable(parts))
+    return tuple(chain.from_iterable(map(written_out, tokens(text))))
 
 
 def stems(text: str) -> tuple[str, ...]:

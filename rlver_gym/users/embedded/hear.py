@@ -149,11 +149,11 @@ def _list_items(text: str) -> int:
 def _sentence(text: str, language: str) -> _Sentence:
     """Cached, because whoever says a sentence once says it again, to others."""
     spoken = said(text)
-    phrases = lexicon(language).acts(spoken.stems)
+    phrases = lexicon(language).acts(spoken.stems, spoken.phrases)
     ending = "?" if text.rstrip("\"'”’) ").endswith("?") else "."
     if ending == "?":
         phrases["question"] = "?"
-        if not _OPEN.isdisjoint(spoken.words):
+        if not _OPEN.isdisjoint(spoken.folded):
             phrases["open_question"] = "?"
     return _Sentence(
         text=text,
@@ -161,7 +161,7 @@ def _sentence(text: str, language: str) -> _Sentence:
         phrases=tuple(phrases.items()),
         names=frozenset(map(str.lower, _NAME.findall(text))),
         fluent=_is_fluent(text, spoken),
-        evidence=ear(language).evidence(spoken.stems, ending),
+        evidence=ear(language).evidence(spoken.stems, spoken.alone, spoken.after, ending),
     )
 
 
@@ -183,7 +183,7 @@ def _with_the_ear(parts: list[_Sentence], language: str) -> tuple[HeardSentence,
 
 def _is_fluent(text: str, spoken: Said) -> bool:
     """Function words hold a sentence together, and nobody says more than forty words without drawing breath."""
-    count = len(spoken.words)
+    count = len(spoken.stems)
     if count < 4:
         return count > 0
     if spoken.function_words < 0.25 * count:

@@ -1,9 +1,12 @@
 """What was said, word by word: stems, what it is about, and the 4-grams by which copies are found. Knows no act and no person."""
 
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
-from rlver_gym.words import FUNCTION_WORDS, content_stem, stem, words
+from rlver_gym.users.embedded.ear import ear
+from rlver_gym.users.embedded.lexicon import Phrase, lexicon
+from rlver_gym.words import FUNCTION_WORDS, content_stem, stem, tokens, written_out
 
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
@@ -12,40 +15,66 @@ _FOLDED = {
     **dict.fromkeys(("am", "are", "is"), "are"),
     **dict.fromkeys(("was", "were"), "were"),
 }
-_MOST_WORDS = 50_000
+_MOST_TOKENS = 50_000
 
 
 class _Word(NamedTuple):
+    """All that is ever asked of a word, worked out once."""
+
     stem: str
     content: str
     """The stem again, or empty when it does not say what a text is about."""
     folded: str
     function: bool
+    phrases: tuple[Phrase, ...]
+    """Phrases of the lexicon that are looked up by it."""
+    alone: int
+    """What it tells the ear by itself."""
+    after: dict[str, int]
+    """What the stems that may follow tell the ear."""
 
 
-class _Vocabulary(dict[str, _Word]):
-    """Words met so far. A plain look-up, because it costs two thirds of one in `lru_cache`, which keeps a queue."""
+class _Vocabulary(dict[str, tuple[_Word, ...]]):
+    """The words of each token met so far, most often one. A plain look-up, because it costs two thirds of one in `lru_cache`, which keeps a queue."""
 
-    def __missing__(self, word: str) -> _Word:
+    def __missing__(self, token: str) -> tuple[_Word, ...]:
         """Work it out; forget the others when they are too many."""
-        if len(self) >= _MOST_WORDS:
+        if len(self) >= _MOST_TOKENS:
             self.clear()
-        found = self[word] = _Word(stem(word), content_stem(word), _FOLDED.get(word, word), word in FUNCTION_WORDS)
+        found = self[token] = tuple(map(_word, written_out(token)))
         return found
 
 
 _VOCABULARY = _Vocabulary()
 
 
-class Said(NamedTuple):
-    """A text in words."""
+def _word(word: str) -> _Word:
+    root = stem(word)
+    return _Word(
+        stem=root,
+        content=content_stem(word),
+        folded=_FOLDED.get(word, word),
+        function=word in FUNCTION_WORDS,
+        phrases=lexicon("en").phrases(root),
+        alone=ear("en").alone(root),
+        after=ear("en").after(root),
+    )
 
-    words: tuple[str, ...]
+
+class Said(NamedTuple):
+    """A text in words, each of which was looked up once."""
+
     stems: tuple[str, ...]
     content: frozenset[str]
     """The stems that say what it is about."""
     folded: tuple[str, ...]
     function_words: int
+    phrases: tuple[tuple[Phrase, ...], ...]
+    """Of each word, the phrases that are looked up by it."""
+    alone: tuple[int, ...]
+    """Of each word, what it tells the ear by itself."""
+    after: tuple[dict[str, int], ...]
+    """Of each word, what those that may follow tell the ear."""
 
 
 class Line(NamedTuple):
@@ -56,19 +85,22 @@ class Line(NamedTuple):
 
 
 def said(text: str) -> Said:
-    """A text in words; every word is looked up once."""
-    spoken = words(text)
-    if not spoken:
-        return Said((), (), frozenset(), (), 0)
-    stems, about, folded, function = zip(*map(_VOCABULARY.__getitem__, spoken), strict=True)
-    return Said(spoken, stems, frozenset(filter(None, about)), folded, sum(function))
+    """A text in words."""
+    found = [*chain.from_iterable(map(_VOCABULARY.__getitem__, tokens(text)))]
+    if not found:
+        return _NOTHING
+    stems, about, folded, function, phrases, alone, after = zip(*found, strict=True)
+    return Said(stems, frozenset(filter(None, about)), folded, sum(function), phrases, alone, after)
+
+
+_NOTHING = Said((), frozenset(), (), 0, (), (), ())
 
 
 @lru_cache(maxsize=2_048)
 def line(text: str) -> Line:
     """Cached, because every turn looks back at all earlier lines."""
-    _, _, content, folded, _ = said(text)
-    return Line(content, fourgrams_of(folded))
+    spoken = said(text)
+    return Line(spoken.content, fourgrams_of(spoken.folded))
 
 
 def fourgrams(text: str) -> frozenset[int]:
