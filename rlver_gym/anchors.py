@@ -1,7 +1,6 @@
 """Which anchors of a situation an utterance touches. Matches words by stem; knows nothing of needs or points."""
 
 from collections.abc import Iterator
-from itertools import count, pairwise
 from typing import NamedTuple
 
 from rlver_gym.persona import Anchor, AnchorKind, Situation
@@ -24,9 +23,8 @@ class Touch(NamedTuple):
 
 
 class _Phrase(NamedTuple):
-    """An alternative of a word group. It counts as said where its longest word stands, `offset` words after its first."""
+    """An alternative of a word group. It is looked up by its longest word, `offset` words after its first, and counts as said where that stands."""
 
-    number: int
     stems: tuple[str, ...]
     offset: int
     anchor: int
@@ -34,13 +32,12 @@ class _Phrase(NamedTuple):
 
 
 def _phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phrase]:
-    number = count()
     for at_anchor, (_, anchor) in enumerate(anchors):
         for group, alternatives in enumerate(anchor.words):
             for alternative in alternatives.split("|"):
                 stems_ = tuple(map(stem, words(alternative)))
                 longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
-                yield _Phrase(next(number), stems_, longest, at_anchor, group)
+                yield _Phrase(stems_, longest, at_anchor, group)
 
 
 class AnchorIndex:
@@ -50,16 +47,9 @@ class AnchorIndex:
         """Compile the anchors' word groups."""
         self._anchors = list(situation.anchors.each())
         self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
-        self._words: dict[str, list[_Phrase]] = {}
-        """Phrases of one word."""
-        self._pairs: dict[tuple[str, str], list[_Phrase]] = {}
-        """Longer ones, by their first two."""
+        self._by_longest: dict[str, list[_Phrase]] = {}
         for phrase in _phrases(self._anchors):
-            first, *more = phrase.stems
-            if more:
-                self._pairs.setdefault((first, more[0]), []).append(phrase)
-            else:
-                self._words.setdefault(first, []).append(phrase)
+            self._by_longest.setdefault(phrase.stems[phrase.offset], []).append(phrase)
 
     def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
@@ -78,22 +68,15 @@ class AnchorIndex:
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         """The word groups hit of each anchor, the anchors in the order in which they come up."""
-        found: list[tuple[int, _Phrase]] = []
-        if not self._words.keys().isdisjoint(stems_):
-            found += [
-                (at, phrase) for at, word in enumerate(stems_) if word in self._words for phrase in self._words[word]
-            ]
-        if not self._pairs.keys().isdisjoint(pairwise(stems_)):
-            found += [
-                (first + phrase.offset, phrase)
-                for first, pair in enumerate(pairwise(stems_))
-                if pair in self._pairs
-                for phrase in self._pairs[pair]
-                if stems_[first : first + len(phrase.stems)] == phrase.stems
-            ]
         hits: dict[int, set[int]] = {}
-        for _, phrase in sorted(found):
-            hits.setdefault(phrase.anchor, set()).add(phrase.group)
+        if self._by_longest.keys().isdisjoint(stems_):
+            return hits
+        for at, word in enumerate(stems_):
+            if word in self._by_longest:
+                for stems, offset, anchor, group in self._by_longest[word]:
+                    first = at - offset
+                    if len(stems) == 1 or (first >= 0 and stems_[first : first + len(stems)] == stems):
+                        hits.setdefault(anchor, set()).add(group)
         return hits
 
 

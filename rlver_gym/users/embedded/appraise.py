@@ -51,22 +51,22 @@ def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challengi
     """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100]."""
     w = weights(persona.language)
     utterance = dialogue.utterance or ""
-    heard = hear(utterance, persona.language)
-    earlier = tuple(remember(text, persona.language) for text in dialogue.earlier_utterances)
+    heard = hear(utterance)
+    earlier = tuple(remember(text) for text in dialogue.earlier_utterances)
     ledger = Ledger()
     base = w["base"] + (w["challenging"]["base"] if challenging else 0)
     ledger.add("base", base, "another turn of a talk that is not easy for them")
     if _is_language(heard, dialogue):
         hurts = any(act in heard.acts and not _quoted(act, heard, dialogue) for act in _HURTING)
         warming = (w["challenging"]["warming"] if challenging else 1.0) * (w["beside_a_hurt"] if hurts else 1.0)
-        gate = gates(w, world(persona), heard, earlier, dialogue)
+        gate = gates(w, world(persona.situation), heard, earlier, dialogue)
         _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, done_by(heard), warming))
     else:
         _not_language(ledger, w, heard)
     _temper(ledger, w, persona, emotion, dialogue)
     settle(ledger, emotion)
-    remember(utterance, persona.language)  # while it is still in the ear: the next turns will ask for both
-    touched_keys(world(persona).anchors, utterance, persona.language)
+    remember(utterance)  # while it is still in the ear: the next turns will ask for both
+    touched_keys(world(persona.situation).anchors, utterance)
     return tuple(ledger.reasons)
 
 
@@ -121,11 +121,11 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
 
 def _anchors(ledger: Ledger, m: Moment) -> None:
     """Touch: anchors named for the first time. The dearest counts whole, the next ones less."""
-    index, language = world(m.persona).anchors, m.persona.language
-    known = {key for before in m.dialogue.earlier_utterances for key in touched_keys(index, before, language)}
+    index = world(m.persona.situation).anchors
+    known = {key for before in m.dialogue.earlier_utterances for key in touched_keys(index, before)}
     touched = [
         (_worth(m, touch), touch)
-        for touch in touches(index, m.dialogue.utterance or "", language)
+        for touch in touches(index, m.dialogue.utterance or "")
         if touch.key not in known and m.heard.sentences[touch.sentence].fluent and touch.sentence not in m.gate.torn
     ]
     touched.sort(key=lambda pair: -pair[0])

@@ -103,7 +103,7 @@ def _sure(evidence: int) -> float:
     return round(1 / (1 + math.exp(-max(-500, min(500, evidence)) / 100)), 2)
 
 
-@lru_cache(maxsize=4)
-def ear(language: str) -> Ear:
-    """The shipped ear of a language."""
-    return Ear(load_data(f"ear_{language}.json"))
+@lru_cache(maxsize=1)
+def ear() -> Ear:
+    """The shipped English ear."""
+    return Ear(load_data("ear_en.json"))

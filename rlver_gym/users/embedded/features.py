@@ -81,7 +81,7 @@ def _listen_chinese(text: str) -> Listened:
 
 
 def _listen_english(text: str) -> Listened:
-    heard = hear(text, "en")
+    heard = hear(text)
     counts: dict[str, int] = {}
     for sentence in heard.sentences:
         for act in sorted(sentence.acts.keys() - {"question"}):  # counted by its mark

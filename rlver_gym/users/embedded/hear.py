@@ -43,9 +43,8 @@ class _Sentence(NamedTuple):
 
     text: str
     said: Said
-    phrases: tuple[tuple[str, str], ...]
+    acts: dict[str, str]
     """The acts whose phrases stand in it, each with the stems."""
-    names: frozenset[str]
     fluent: bool
     evidence: int
     """What the ear makes of its words, packed."""
@@ -62,6 +61,7 @@ class Heard(NamedTuple):
     """Share of function words, in [0, 1]: about a half in English, near 0 in nonsense, keywords and other scripts."""
     distinct_words: int
     content: frozenset[str]
+    names: frozenset[str]
     fourgrams: frozenset[int]
     """Word 4-grams with pronouns folded, by hash."""
     variety: float
@@ -92,36 +92,37 @@ class Remembered(NamedTuple):
 
 
 @lru_cache(maxsize=2_048)
-def remember(text: str, language: str = "en") -> Remembered:
+def remember(text: str) -> Remembered:
     """What stays of an utterance. Cached, because every turn looks back at all earlier ones."""
-    heard = hear(text, language)
-    sentences_ = frozenset(sentence.text.casefold() for sentence in heard.sentences)
+    heard = hear(text)
+    sentences_ = frozenset([sentence.text.casefold() for sentence in heard.sentences])
     return Remembered(frozenset(heard.acts), heard.content, heard.fourgrams, sentences_)
 
 
 @lru_cache(maxsize=8)
-def hear(text: str, language: str = "en") -> Heard:
+def hear(text: str) -> Heard:
     """The utterance in pieces."""
-    parts = [_sentence(part, language) for part in sentences(text)]
-    heard = _with_the_ear(list({part.text: part for part in parts}.values()), language)
+    parts = [_sentence(part) for part in sentences(text)]
+    heard = _with_the_ear(list({part.text: part for part in parts}.values()))
     spoken = tuple(chain.from_iterable([part.said.folded for part in parts]))
     acts: dict[str, str] = {}
     for sentence in heard:
         for act in sorted(sentence.acts):
             acts.setdefault(act, sentence.text)
-    grams = fourgrams_of(spoken)
+    grams, count = fourgrams_of(spoken), len(spoken)
     return Heard(
         sentences=heard,
         acts=acts,
-        word_count=len(spoken),
-        function_share=sum(part.said.function_words for part in parts) / len(spoken) if spoken else 0.0,
+        word_count=count,
+        function_share=sum([part.said.function_words for part in parts]) / count if spoken else 0.0,
         distinct_words=len(set(spoken)),
-        content=frozenset().union(*(sentence.content for sentence in heard)),
+        content=frozenset().union(*[sentence.content for sentence in heard]),
+        names=frozenset().union(*[sentence.names for sentence in heard]),
         fourgrams=grams,
-        variety=len(grams) / (len(spoken) - 3) if len(spoken) > 3 else 1.0,
+        variety=len(grams) / (count - 3) if count > 3 else 1.0,
         list_items=_list_items(text),
         questions=text.count("?"),
-        leaning=ear(language).leaning([part.evidence for part in parts if part.fluent]),
+        leaning=ear().leaning([part.evidence for part in parts if part.fluent]),
     )
 
 
@@ -145,39 +146,30 @@ def _list_items(text: str) -> int:
     return max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text)))
 
 
-@lru_cache(maxsize=2_048)
-def _sentence(text: str, language: str) -> _Sentence:
-    """Cached, because whoever says a sentence once says it again, to others."""
+def _sentence(text: str) -> _Sentence:
     spoken = said(text)
-    phrases = lexicon(language).acts(spoken.stems, spoken.phrases)
+    acts = lexicon().acts(spoken.stems, spoken.phrases)
     ending = "?" if text.rstrip("\"'”’) ").endswith("?") else "."
     if ending == "?":
-        phrases["question"] = "?"
+        acts["question"] = "?"
         if not _OPEN.isdisjoint(spoken.folded):
-            phrases["open_question"] = "?"
-    return _Sentence(
-        text=text,
-        said=spoken,
-        phrases=tuple(phrases.items()),
-        names=frozenset(map(str.lower, _NAME.findall(text))),
-        fluent=_is_fluent(text, spoken),
-        evidence=ear(language).evidence(spoken.stems, spoken.alone, spoken.after, ending),
-    )
+            acts["open_question"] = "?"
+    evidence = ear().evidence(spoken.stems, spoken.alone, spoken.after, ending)
+    return _Sentence(text, spoken, acts, _is_fluent(text, spoken), evidence)
 
 
-def _with_the_ear(parts: list[_Sentence], language: str) -> tuple[HeardSentence, ...]:
+def _with_the_ear(parts: list[_Sentence]) -> tuple[HeardSentence, ...]:
     """The sentences with what they do by the ear: it listens to all of them together, and to keywords not at all."""
-    listening = ear(language)
+    listening = ear()
     found = iter(listening.sureness([one.evidence for one in parts if one.fluent]))
     heard = []
-    for one in parts:
-        sure = next(found, {}) if one.fluent else {}
-        acts = dict(one.phrases)
-        clear = [act for act, share in sure.items() if share >= _CLEAR and act not in acts]
-        for act in acts:
+    for text, spoken, phrases, fluent, _ in parts:
+        sure = next(found, {}) if fluent else {}
+        acts = phrases | {act: "" for act, share in sure.items() if share >= _CLEAR and act not in phrases}
+        for act in phrases:
             sure[act] = max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0
-        acts.update(dict.fromkeys(clear, ""))
-        heard.append(HeardSentence(one.text, one.said.stems, one.said.content, acts, one.names, one.fluent, sure))
+        names = frozenset(map(str.lower, _NAME.findall(text)))
+        heard.append(HeardSentence(text, spoken.stems, spoken.content, acts, names, fluent, sure))
     return tuple(heard)
 
 
@@ -186,9 +178,7 @@ def _is_fluent(text: str, spoken: Said) -> bool:
     count = len(spoken.stems)
     if count < 4:
         return count > 0
-    if spoken.function_words < 0.25 * count:
-        return False
-    return count <= 40 or count <= 40 * (1 + len(_PAUSE.findall(text)))
+    return spoken.function_words >= 0.25 * count and (count <= 40 or count <= 40 * (1 + len(_PAUSE.findall(text))))
 
 
 @lru_cache(maxsize=2_048)

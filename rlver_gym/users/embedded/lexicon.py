@@ -127,8 +127,8 @@ def load_data(name: str) -> dict[str, Any]:
     return json.loads((files("rlver_gym.users.embedded") / name).read_text(encoding="utf-8"))
 
 
-@lru_cache(maxsize=4)
-def lexicon(language: str) -> Lexicon:
-    """The shipped lexicon of a language."""
-    data = load_data(f"lexicon_{language}.json")
+@lru_cache(maxsize=1)
+def lexicon() -> Lexicon:
+    """The shipped English lexicon."""
+    data = load_data("lexicon_en.json")
     return Lexicon(data["acts"], frozenset(data["negatable"]))

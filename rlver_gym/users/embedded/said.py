@@ -55,9 +55,9 @@ def _word(word: str) -> _Word:
         content=content_stem(word),
         folded=_FOLDED.get(word, word),
         function=word in FUNCTION_WORDS,
-        phrases=lexicon("en").phrases(root),
-        alone=ear("en").alone(root),
-        after=ear("en").after(root),
+        phrases=lexicon().phrases(root),
+        alone=ear().alone(root),
+        after=ear().after(root),
     )
 
 
