@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.lexicon import lexicon
-from rlver_gym.users.embedded.said import Said, fourgrams_of, said
+from rlver_gym.users.embedded.said import Said, fourgrams, said
 from rlver_gym.words import sentences, stems
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
@@ -27,6 +27,8 @@ class HeardSentence(NamedTuple):
 
     text: str
     stems: tuple[str, ...]
+    folded: tuple[str, ...]
+    """Its words, those for speaker and listener alike."""
     content: frozenset[str]
     acts: dict[str, str]
     """Each act with the phrase that did it, as stems; empty when the ear alone heard it."""
@@ -109,7 +111,7 @@ def hear(text: str) -> Heard:
     for sentence in heard:
         for act in sorted(sentence.acts):
             acts.setdefault(act, sentence.text)
-    grams, count = fourgrams_of(spoken), len(spoken)
+    grams, count = fourgrams(spoken), len(spoken)
     return Heard(
         sentences=heard,
         acts=acts,
@@ -169,7 +171,7 @@ def _with_the_ear(parts: list[_Sentence]) -> tuple[HeardSentence, ...]:
         for act in phrases:
             sure[act] = max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0
         names = frozenset(map(str.lower, _NAME.findall(text)))
-        heard.append(HeardSentence(text, spoken.stems, spoken.content, acts, names, fluent, sure))
+        heard.append(HeardSentence(text, spoken.stems, spoken.folded, spoken.content, acts, names, fluent, sure))
     return tuple(heard)
 
 

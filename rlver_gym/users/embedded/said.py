@@ -100,14 +100,9 @@ _NOTHING = Said((), frozenset(), (), 0, (), (), ())
 def line(text: str) -> Line:
     """Cached, because every turn looks back at all earlier lines."""
     spoken = said(text)
-    return Line(spoken.content, fourgrams_of(spoken.folded))
+    return Line(spoken.content, fourgrams(spoken.folded))
 
 
-def fourgrams(text: str) -> frozenset[int]:
-    """The word 4-grams of a text, pronouns folded, as hashes: only equality within one process is asked of them, and integers cost the garbage collector little."""
-    return fourgrams_of(said(text).folded)
-
-
-def fourgrams_of(folded: tuple[str, ...]) -> frozenset[int]:
-    """The same of folded words."""
+def fourgrams(folded: tuple[str, ...]) -> frozenset[int]:
+    """The 4-grams of folded words, as hashes: only equality within one process is asked of them, and integers cost the garbage collector little."""
     return frozenset(map(hash, zip(folded, folded[1:], folded[2:], folded[3:], strict=False)))

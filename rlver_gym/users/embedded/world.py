@@ -58,11 +58,13 @@ class World:
     def strangeness(self, about: frozenset[str], alien: frozenset[str], own: float) -> float:
         """How far words are from this story: rare ones that are `alien` to it add, the other rare ones take away `own` times as much. In nats."""
         odd = about & alien
-        found = sum(map(self._familiar.get, odd, repeat(_UNHEARD))) / 100
+        found = sum(map(self._familiar.get, odd, repeat(_UNHEARD))) / 100 if odd else 0.0
         return found if len(odd) == len(about) else found - own * self.particularity(about - odd)
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
+        if not about:
+            return 0.0
         return (
             sum(map(self._familiar.get, about, repeat(self._rarest))) / 100
         )  # whole numbers: their order must not matter
