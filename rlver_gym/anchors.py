@@ -1,10 +1,11 @@
 """Which anchors of a situation an utterance touches. Matches words by stem; knows nothing of needs or points."""
 
 from collections.abc import Iterator
+from itertools import count
 from typing import NamedTuple
 
 from rlver_gym.persona import Anchor, AnchorKind, Situation
-from rlver_gym.words import stem, words
+from rlver_gym.words import FUNCTION_WORDS, stem, words
 
 
 class Touch(NamedTuple):
@@ -23,21 +24,26 @@ class Touch(NamedTuple):
 
 
 class _Phrase(NamedTuple):
-    """An alternative of a word group. It is looked up by its longest word, `offset` words after its first, and counts as said where that stands."""
+    """An alternative of a word group. It is looked up by its rarest word, `rarest` words after its first, and counts as said where its longest one stands."""
 
+    number: int
     stems: tuple[str, ...]
-    offset: int
+    rarest: int
+    longest: int
     anchor: int
     group: int
 
 
 def _phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phrase]:
+    number = count()
     for at_anchor, (_, anchor) in enumerate(anchors):
         for group, alternatives in enumerate(anchor.words):
             for alternative in alternatives.split("|"):
-                stems_ = tuple(map(stem, words(alternative)))
+                spoken = words(alternative)
+                stems_ = tuple(map(stem, spoken))
                 longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
-                yield _Phrase(stems_, longest, at_anchor, group)
+                rarest = max(range(len(stems_)), key=lambda at: (spoken[at] not in FUNCTION_WORDS, len(stems_[at])))
+                yield _Phrase(next(number), stems_, rarest, longest, at_anchor, group)
 
 
 class AnchorIndex:
@@ -47,9 +53,9 @@ class AnchorIndex:
         """Compile the anchors' word groups."""
         self._anchors = list(situation.anchors.each())
         self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
-        self._by_longest: dict[str, list[_Phrase]] = {}
+        self._by_rarest: dict[str, list[_Phrase]] = {}
         for phrase in _phrases(self._anchors):
-            self._by_longest.setdefault(phrase.stems[phrase.offset], []).append(phrase)
+            self._by_rarest.setdefault(phrase.stems[phrase.rarest], []).append(phrase)
 
     def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
@@ -68,15 +74,18 @@ class AnchorIndex:
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         """The word groups hit of each anchor, the anchors in the order in which they come up."""
-        hits: dict[int, set[int]] = {}
-        if self._by_longest.keys().isdisjoint(stems_):
-            return hits
+        if self._by_rarest.keys().isdisjoint(stems_):
+            return {}
+        found: list[tuple[int, int, _Phrase]] = []
         for at, word in enumerate(stems_):
-            if word in self._by_longest:
-                for stems, offset, anchor, group in self._by_longest[word]:
-                    first = at - offset
-                    if len(stems) == 1 or (first >= 0 and stems_[first : first + len(stems)] == stems):
-                        hits.setdefault(anchor, set()).add(group)
+            for phrase in self._by_rarest.get(word, ()):
+                number, stems, rarest, longest, _, _ = phrase
+                first = at - rarest
+                if len(stems) == 1 or (first >= 0 and stems_[first : first + len(stems)] == stems):
+                    found.append((first + longest, number, phrase))
+        hits: dict[int, set[int]] = {}
+        for _, _, phrase in sorted(found):
+            hits.setdefault(phrase.anchor, set()).add(phrase.group)
         return hits
 
 
