@@ -114,7 +114,6 @@ def content_stem(word: str) -> str:
     return "" if word in FUNCTION_WORDS or len(word) <= 2 else stem(word)
 
 
-@lru_cache(maxsize=2_048)
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, split at . ! ? … and line ends, blanks left out."""
     return tuple(part for part in (found.strip() for found in _SENTENCE.findall(text)) if part)

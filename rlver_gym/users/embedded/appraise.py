@@ -52,7 +52,7 @@ def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challengi
     w = weights(persona.language)
     utterance = dialogue.utterance or ""
     heard = hear(utterance)
-    earlier = tuple(remember(text) for text in dialogue.earlier_utterances)
+    earlier = tuple(map(remember, dialogue.earlier_utterances))
     ledger = Ledger()
     base = w["base"] + (w["challenging"]["base"] if challenging else 0)
     ledger.add("base", base, "another turn of a talk that is not easy for them")
@@ -161,12 +161,7 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     wanted is not wanted every time.
     """
     heard, rule = m.heard, m.w["touch"]
-    empty = (
-        m.gate.stale
-        | m.gate.torn
-        | _hollow(heard)
-        | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
-    )
+    empty = m.gate.stale | m.gate.torn | _hollow(heard, m.gate.belief)
     gains = [(m.w["told_back"][m.persona.need] * m.gate.touch * m.believed, "told_back", "")]
     meant_done = done_by(heard, empty) if empty else m.done
     for act, points in m.w["acts"][m.persona.need].items():
@@ -175,7 +170,7 @@ def _acts(ledger: Ledger, m: Moment) -> None:
             continue
         if points > 0:
             touch = m.gate.touch if act in _OF_THE_WHOLE else _meant(act, m, empty) / done.most
-            times = sum(act in before.acts for before in m.earlier)
+            times = sum([act in before.acts for before in m.earlier])
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
             worn = rule["same_words"] if _in_the_same_words(act, m, empty) else 1.0
@@ -205,22 +200,32 @@ def _on_the_whole(ledger: Ledger, m: Moment) -> None:
             ledger.add("whole", points, "on the whole it did something else than what they hope for")
 
 
-def _hollow(heard: Heard) -> frozenset[int]:
-    """Numbers of the sentences that one says to anyone, or that are no sentences: what they say of feelings is not meant."""
-    return frozenset(number for number, one in enumerate(heard.sentences) if "cliche" in one.acts or not one.fluent)
+def _hollow(heard: Heard, belief: tuple[float, ...]) -> frozenset[int]:
+    """Numbers of the sentences that one says to anyone, that are no sentences, or that are about somebody else: what they say of feelings is not meant."""
+    return frozenset(
+        [
+            number
+            for number, one in enumerate(heard.sentences)
+            if "cliche" in one.acts or not one.fluent or belief[number] < 0.5
+        ]
+    )
 
 
 def _meant(act: str, m: Moment, empty: frozenset[int]) -> float:
     """How surely the act is done, by one sentence, to this very person."""
     return max(
-        one.sure.get(act, 0.0) * m.gate.meant[number]
-        for number, one in enumerate(m.heard.sentences)
-        if number not in empty
+        [
+            one.sure.get(act, 0.0) * meant
+            for number, (one, meant) in enumerate(zip(m.heard.sentences, m.gate.meant, strict=True))
+            if number not in empty
+        ]
     )
 
 
 def _in_the_same_words(act: str, m: Moment, empty: frozenset[int]) -> bool:
     """Whether it does the act only in phrases of three words or more that the agent did it in before."""
+    if not m.earlier:
+        return False
     phrases = [one.acts[act] for number, one in enumerate(m.heard.sentences) if act in one.acts and number not in empty]
     return bool(phrases) and all(_said_before(phrase, m.dialogue) for phrase in phrases)
 

@@ -122,8 +122,8 @@ def _stale(heard: Heard, earlier: tuple[Remembered, ...], alike: list[Remembered
             number
             for number, one in enumerate(heard.sentences)
             if (
-                any(one.text.casefold() in before.sentences for before in earlier)
-                if len(one.stems) < 6
+                any(one.text.casefold() in before.short_sentences for before in earlier)
+                if one.short
                 else alike and any(_share(fourgrams(one.folded), before.fourgrams) >= 0.6 for before in alike)
             )
         ]

@@ -16,6 +16,7 @@ _NAME = re.compile(r"[A-Z](?<=[a-z,;:] [A-Z])[a-z]{2,}\b")
 _MARK = re.compile(r"\d[.)]|\n[ \t]*[-*•–#]")
 _PAUSE = re.compile(r"[,;:–—()-]")
 _OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
+_SHORT = 6
 _CLEAR = 0.5
 """An act done as surely as this is done."""
 _PHRASE = 0.5
@@ -38,6 +39,11 @@ class HeardSentence(NamedTuple):
     """Whether it reads like language rather than a string of keywords."""
     sure: dict[str, float]
     """How surely it does each act, in (0.05, 1]."""
+
+    @property
+    def short(self) -> bool:
+        """Whether it has too few words to be known by its 4-grams."""
+        return len(self.stems) < _SHORT
 
 
 class _Sentence(NamedTuple):
@@ -89,21 +95,21 @@ class Remembered(NamedTuple):
     acts: frozenset[str]
     content: frozenset[str]
     fourgrams: frozenset[int]
-    sentences: frozenset[str]
-    """Its sentences, case-folded."""
+    short_sentences: frozenset[str]
+    """Case-folded; the longer ones are known by their 4-grams."""
 
 
 @lru_cache(maxsize=2_048)
 def remember(text: str) -> Remembered:
     """What stays of an utterance. Cached, because every turn looks back at all earlier ones."""
     heard = hear(text)
-    sentences_ = frozenset([sentence.text.casefold() for sentence in heard.sentences])
-    return Remembered(frozenset(heard.acts), heard.content, heard.fourgrams, sentences_)
+    short = frozenset([one.text.casefold() for one in heard.sentences if one.short])
+    return Remembered(frozenset(heard.acts), heard.content, heard.fourgrams, short)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def hear(text: str) -> Heard:
-    """The utterance in pieces."""
+    """The utterance in pieces. Hardly any are kept: memory that was just given back is still at hand."""
     parts = [_sentence(part) for part in sentences(text)]
     heard = _with_the_ear(list({part.text: part for part in parts}.values()))
     spoken = tuple(chain.from_iterable([part.said.folded for part in parts]))

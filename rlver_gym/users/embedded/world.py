@@ -108,7 +108,7 @@ def world(situation: Situation) -> World:
     return World(situation)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def touches(index: AnchorIndex, text: str) -> tuple[Touch, ...]:
     """The anchors that an utterance touches."""
     return index.touched(tuple(sentence.stems for sentence in hear(text).sentences))
