@@ -1,11 +1,11 @@
 """Which anchors of a situation an utterance touches. Matches words by stem; knows nothing of needs or points."""
 
 from collections.abc import Iterator
-from itertools import count
+from itertools import compress, count, pairwise
 from typing import NamedTuple
 
 from rlver_gym.persona import Anchor, AnchorKind, Situation
-from rlver_gym.words import FUNCTION_WORDS, stem, words
+from rlver_gym.words import stem, words
 
 
 class Touch(NamedTuple):
@@ -24,12 +24,11 @@ class Touch(NamedTuple):
 
 
 class _Phrase(NamedTuple):
-    """An alternative of a word group. It is looked up by its rarest word, `rarest` words after its first, and counts as said where its longest one stands."""
+    """An alternative of a word group. It counts as said where its longest word stands, `offset` words after its first."""
 
     number: int
     stems: tuple[str, ...]
-    rarest: int
-    longest: int
+    offset: int
     anchor: int
     group: int
 
@@ -39,11 +38,9 @@ def _phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phrase]:
     for at_anchor, (_, anchor) in enumerate(anchors):
         for group, alternatives in enumerate(anchor.words):
             for alternative in alternatives.split("|"):
-                spoken = words(alternative)
-                stems_ = tuple(map(stem, spoken))
+                stems_ = tuple(map(stem, words(alternative)))
                 longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
-                rarest = max(range(len(stems_)), key=lambda at: (spoken[at] not in FUNCTION_WORDS, len(stems_[at])))
-                yield _Phrase(next(number), stems_, rarest, longest, at_anchor, group)
+                yield _Phrase(next(number), stems_, longest, at_anchor, group)
 
 
 class AnchorIndex:
@@ -53,9 +50,16 @@ class AnchorIndex:
         """Compile the anchors' word groups."""
         self._anchors = list(situation.anchors.each())
         self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
-        self._by_rarest: dict[str, list[_Phrase]] = {}
+        self._words: dict[str, list[_Phrase]] = {}
+        """Phrases of one word."""
+        self._pairs: dict[tuple[str, str], list[_Phrase]] = {}
+        """Longer ones, by their first two."""
         for phrase in _phrases(self._anchors):
-            self._by_rarest.setdefault(phrase.stems[phrase.rarest], []).append(phrase)
+            first, *more = phrase.stems
+            if more:
+                self._pairs.setdefault((first, more[0]), []).append(phrase)
+            else:
+                self._words.setdefault(first, []).append(phrase)
 
     def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
@@ -74,17 +78,19 @@ class AnchorIndex:
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         """The word groups hit of each anchor, the anchors in the order in which they come up."""
-        if self._by_rarest.keys().isdisjoint(stems_):
-            return {}
-        found: list[tuple[int, int, _Phrase]] = []
-        for at, word in enumerate(stems_):
-            for phrase in self._by_rarest.get(word, ()):
-                number, stems, rarest, longest, _, _ = phrase
-                first = at - rarest
-                if len(stems) == 1 or (first >= 0 and stems_[first : first + len(stems)] == stems):
-                    found.append((first + longest, number, phrase))
+        found = [
+            (stems_.index(word), phrase) for word in self._words.keys() & stems_ for phrase in self._words[word]
+        ]
+        pairs = list(pairwise(stems_))
+        for pair in self._pairs.keys() & pairs:
+            for first in compress(count(), map(pair.__eq__, pairs)):
+                found += [
+                    (first + phrase.offset, phrase)
+                    for phrase in self._pairs[pair]
+                    if stems_[first : first + len(phrase.stems)] == phrase.stems
+                ]
         hits: dict[int, set[int]] = {}
-        for _, _, phrase in sorted(found):
+        for _, phrase in sorted(found):
             hits.setdefault(phrase.anchor, set()).add(phrase.group)
         return hits
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from rlver_gym.anchors import Touch
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.persona import Persona
+from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.feel import settle
 from rlver_gym.users.embedded.gates import Gates, gates
 from rlver_gym.users.embedded.hear import Done, Heard, Remembered, done_by, folded_text, hear, remember
@@ -190,8 +191,9 @@ def _acts(ledger: Ledger, m: Moment) -> None:
 def _on_the_whole(ledger: Ledger, m: Moment) -> None:
     """What the utterance does taken together: less of what the need wants and more of something else costs, the contrary counts as far as it reaches them. Few words do not say which."""
     rule = m.w["whole"].get(m.persona.need)
-    if rule and m.heard.leaning:
-        logit = rule["shift"] + sum(share * m.heard.leaning[act] for act, share in rule["leaning"].items())
+    if rule and m.heard.evidence:
+        leaning = ear().leaning(m.heard.evidence)
+        logit = rule["shift"] + sum([share * leaning[act] for act, share in rule["leaning"].items()])
         points = rule["points"] * math.tanh(logit / 2) * min(1.0, m.heard.word_count / rule["words"])
         if points > 0:
             touch = m.gate.touch + (1 - m.gate.touch) * m.w["touch"]["floor"]

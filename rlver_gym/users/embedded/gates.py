@@ -179,4 +179,5 @@ def _share(part: frozenset[int], whole: frozenset[int]) -> float:
 
 def _ramp(share: float, rule: dict[str, float]) -> float:
     """0 up to `free`, 1 from `all` on, straight between."""
-    return min(1.0, max(0.0, (share - rule["free"]) / (rule["all"] - rule["free"])))
+    way = (share - rule["free"]) / (rule["all"] - rule["free"])
+    return 0.0 if way <= 0.0 else 1.0 if way >= 1.0 else way

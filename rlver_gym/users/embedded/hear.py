@@ -13,7 +13,7 @@ from rlver_gym.words import sentences, stems
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
 _NAME = re.compile(r"[A-Z](?<=[a-z,;:] [A-Z])[a-z]{2,}\b")
-_MARK = re.compile(r"\d[.)]|\n[ \t]*[-*•–#]")
+_NUMBER = re.compile(r"[.)](?<=\d[.)])")
 _PAUSE = re.compile(r"[,;:–—()-]")
 _OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
 _SHORT = 6
@@ -76,8 +76,8 @@ class Heard(NamedTuple):
     """Distinct share of its 4-grams, in [0, 1]: 1 unless it repeats itself."""
     list_items: int
     questions: int
-    leaning: dict[str, float]
-    """The ear's evidence for each act in logits, the mean over its sentences; empty when nothing reads like language."""
+    evidence: tuple[int, ...]
+    """What the ear makes of each sentence that reads like language, packed."""
 
 
 class Done(NamedTuple):
@@ -130,7 +130,7 @@ def hear(text: str) -> Heard:
         variety=len(grams) / (count - 3) if count > 3 else 1.0,
         list_items=_list_items(text),
         questions=text.count("?"),
-        leaning=ear().leaning([part.evidence for part in parts if part.fluent]),
+        evidence=tuple([part.evidence for part in parts if part.fluent]),
     )
 
 
@@ -149,7 +149,7 @@ def done_by(heard: Heard, without: frozenset[int] = frozenset()) -> dict[str, Do
 
 
 def _list_items(text: str) -> int:
-    if not _MARK.search(text):
+    if "\n" not in text and not _NUMBER.search(text):
         return 0
     return max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text)))
 

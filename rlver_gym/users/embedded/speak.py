@@ -37,10 +37,11 @@ _LAST_RESORT = (
 )
 
 
+@lru_cache(maxsize=2)
 def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
     """Which of the person's manners answers this: that of the reason that weighed most in the direction of the change.
 
-    The agent's doing decides; temper, momentum and the like are nobody's doing.
+    The agent's doing decides; temper, momentum and the like are nobody's doing. Kept for a moment, because thought and answer both ask.
     """
     ups: list[tuple[float, str]] = []
     downs: list[tuple[float, str]] = []
