@@ -67,8 +67,8 @@ def _without_ending(word: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def written_out(token: str) -> tuple[str, ...]:
-    """The words of one of `tokens`: mostly itself; "don't" is "do", "not"; a possessive loses its 's."""
+def _written_out(token: str) -> tuple[str, ...]:
+    """The words of a run of letters, digits and apostrophes: "don't" is "do", "not"; a possessive loses its 's."""
     return tuple(chain.from_iterable(map(_in_full, _WORD.findall(token))))
 
 
@@ -85,16 +85,11 @@ def _in_full(word: str) -> tuple[str, ...]:
     return (front, _ENDS[end]) if end in _ENDS else (front, end)
 
 
-def tokens(text: str) -> list[str]:
-    """The runs of letters, digits and apostrophes of a text, lower-case: its words before contractions are written out."""
-    plain = text.lower().replace("’", "'").replace("‘", "'")
-    return plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
-
-
-@lru_cache(maxsize=256)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
-    return tuple(chain.from_iterable(map(written_out, tokens(text))))
+    plain = text.lower().replace("’", "'").replace("‘", "'")
+    found = plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
+    return tuple(chain.from_iterable(map(_written_out, found)) if "'" in plain or "cannot" in plain else found)
 
 
 def stems(text: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import re
 from functools import lru_cache
 from itertools import chain
+from string import digits
 from typing import NamedTuple
 
 from rlver_gym.users.embedded.ear import ear
@@ -13,7 +14,6 @@ from rlver_gym.words import sentences, stems
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
 _NAME = re.compile(r"[A-Z](?<=[a-z,;:] [A-Z])[a-z]{2,}\b")
-_NUMBER = re.compile(r"[.)](?<=\d[.)])")
 _PAUSE = re.compile(r"[,;:–—()-]")
 _OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
 _SHORT = 6
@@ -149,7 +149,7 @@ def done_by(heard: Heard, without: frozenset[int] = frozenset()) -> dict[str, Do
 
 
 def _list_items(text: str) -> int:
-    if "\n" not in text and not _NUMBER.search(text):
+    if "\n" not in text and text.isascii() and not any(map(text.__contains__, digits)):
         return 0
     return max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text)))
 

@@ -1,12 +1,11 @@
 """What was said, word by word: stems, what it is about, and the 4-grams by which copies are found. Knows no act and no person."""
 
 from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple
 
 from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.lexicon import Phrase, lexicon
-from rlver_gym.words import FUNCTION_WORDS, content_stem, stem, tokens, written_out
+from rlver_gym.words import FUNCTION_WORDS, content_stem, stem, words
 
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
@@ -15,7 +14,7 @@ _FOLDED = {
     **dict.fromkeys(("am", "are", "is"), "are"),
     **dict.fromkeys(("was", "were"), "were"),
 }
-_MOST_TOKENS = 50_000
+_MOST_WORDS = 50_000
 
 
 class _Word(NamedTuple):
@@ -34,14 +33,14 @@ class _Word(NamedTuple):
     """What the stems that may follow tell the ear."""
 
 
-class _Vocabulary(dict[str, tuple[_Word, ...]]):
-    """The words of each token met so far, most often one. A plain look-up, because it costs two thirds of one in `lru_cache`, which keeps a queue."""
+class _Vocabulary(dict[str, _Word]):
+    """Words met so far. A plain look-up, because it costs two thirds of one in `lru_cache`, which keeps a queue."""
 
-    def __missing__(self, token: str) -> tuple[_Word, ...]:
+    def __missing__(self, word: str) -> _Word:
         """Work it out; forget the others when they are too many."""
-        if len(self) >= _MOST_TOKENS:
+        if len(self) >= _MOST_WORDS:
             self.clear()
-        found = self[token] = tuple(map(_word, written_out(token)))
+        found = self[word] = _word(word)
         return found
 
 
@@ -86,10 +85,10 @@ class Line(NamedTuple):
 
 def said(text: str) -> Said:
     """A text in words."""
-    found = [*chain.from_iterable(map(_VOCABULARY.__getitem__, tokens(text)))]
-    if not found:
+    spoken = words(text)
+    if not spoken:
         return _NOTHING
-    stems, about, folded, function, phrases, alone, after = zip(*found, strict=True)
+    stems, about, folded, function, phrases, alone, after = zip(*map(_VOCABULARY.__getitem__, spoken), strict=True)
     return Said(stems, frozenset(filter(None, about)), folded, sum(function), phrases, alone, after)
 
 
