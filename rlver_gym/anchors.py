@@ -60,6 +60,7 @@ class AnchorIndex:
                 self._pairs.setdefault((first, more[0]), []).append(phrase)
             else:
                 self._words.setdefault(first, []).append(phrase)
+        self._known_words, self._known_pairs = frozenset(self._words), frozenset(self._pairs)
 
     def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
@@ -78,11 +79,12 @@ class AnchorIndex:
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         """The word groups hit of each anchor, the anchors in the order in which they come up."""
-        found = [
-            (stems_.index(word), phrase) for word in self._words.keys() & stems_ for phrase in self._words[word]
-        ]
-        pairs = list(pairwise(stems_))
-        for pair in self._pairs.keys() & pairs:
+        pairs = tuple(pairwise(stems_))
+        spoken, spoken_pairs = self._known_words.intersection(stems_), self._known_pairs.intersection(pairs)
+        if not spoken and not spoken_pairs:
+            return {}
+        found = [(stems_.index(word), phrase) for word in spoken for phrase in self._words[word]]
+        for pair in spoken_pairs:
             for first in compress(count(), map(pair.__eq__, pairs)):
                 found += [
                     (first + phrase.offset, phrase)
