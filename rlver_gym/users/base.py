@@ -60,5 +60,5 @@ class AsyncSentientUser(SentientUser, Protocol):
 
 
 def waits(user: SentientUser) -> bool:
-    """Whether the user is an `AsyncSentientUser`. It is asked for each dialogue, and `isinstance` would take a tenth of a dialogue's turn to say."""
+    """Whether the user is an `AsyncSentientUser`. Asked once a dialogue: `isinstance` with a protocol takes four hundred times as long."""
     return hasattr(user, "aopen") and hasattr(user, "aappraise") and hasattr(user, "aspeak")

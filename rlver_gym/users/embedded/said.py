@@ -1,4 +1,4 @@
-"""What was said, word by word: stems, what it is about, and the 4-grams by which copies are found. Knows no act and no person."""
+"""What was said, word by word: all that is ever asked of a word, looked up once, and the 4-grams by which copies are found. Knows no person."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -61,7 +61,7 @@ def _word(word: str) -> _Word:
 
 
 class Said(NamedTuple):
-    """A text in words, each of which was looked up once."""
+    """A text in words."""
 
     stems: tuple[str, ...]
     content: frozenset[str]
@@ -84,7 +84,7 @@ class Line(NamedTuple):
 
 
 def said(text: str) -> Said:
-    """A text in words."""
+    """A text in words. Not cached: hardly a sentence is said twice, and what is kept has to be walked by the garbage collector."""
     spoken = words(text)
     if not spoken:
         return _NOTHING

@@ -2,15 +2,13 @@
 
 import hashlib
 from functools import lru_cache
-from typing import NamedTuple
 
 from rlver_gym.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.emotion import Band, Outcome
-from rlver_gym.persona import Disclosure, Situation
+from rlver_gym.persona import Disclosure
 from rlver_gym.users.base import Scene
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.users.embedded.kept import kept
-from rlver_gym.words import content, sentences
+from rlver_gym.users.embedded.lines import cut, each_cut, tellings
 
 _REACTION_TO = {
     "anchor:deeds": "warmed", "anchor:wrongs": "warmed", "anchor:motives": "thinking", "anchor:other_side": "thinking",
@@ -91,59 +89,17 @@ def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal)
 
 
 def _said(dialogue: Dialogue) -> frozenset[str]:
-    return frozenset().union(*[_cut(line).folded for line in dialogue.user_lines])
-
-
-class _Cut(NamedTuple):
-    """A line cut into sentences."""
-
-    text: str
-    folded: frozenset[str]
-    """Its sentences, case-folded."""
-    backwards: tuple[tuple[str, str], ...]
-    """The same and as they are written, the last one first."""
-
-
-@lru_cache(maxsize=2_048)
-def _cut(line: str) -> _Cut:
-    pairs = [(sentence.casefold(), sentence) for sentence in sentences(line)]
-    return _Cut(line, frozenset(folded for folded, _ in pairs), tuple(pairs[::-1]))
-
-
-@lru_cache(maxsize=1_024)
-def _each_cut(lines: tuple[str, ...]) -> tuple[_Cut, ...]:
-    return tuple(map(_cut, lines))
-
-
-class _Telling(NamedTuple):
-    """A disclosure with all three tones of it taken together."""
-
-    item: Disclosure
-    folded: frozenset[str]
-    """Its sentences, case-folded."""
-    about: frozenset[str]
-
-
-@kept
-def _tellings(situation: Situation) -> tuple[_Telling, ...]:
-    return tuple(
-        _Telling(
-            item,
-            frozenset().union(*(_cut(line).folded for line in (item.high, item.normal, item.low))),
-            frozenset().union(*(content(line) for line in (item.high, item.normal, item.low))),
-        )
-        for item in situation.disclosures
-    )
+    return frozenset().union(*[cut(line).folded for line in dialogue.user_lines])
 
 
 def _joined(parts: list[str | None], said: frozenset[str]) -> str:
     """The parts as one text, without any sentence that was said before."""
-    kept_ = {folded: sentence for part in reversed(parts) if part for folded, sentence in _cut(part).backwards}
-    return " ".join([sentence for folded, sentence in reversed(kept_.items()) if folded not in said])
+    once = {folded: sentence for part in reversed(parts) if part for folded, sentence in cut(part).backwards}
+    return " ".join([sentence for folded, sentence in reversed(once.items()) if folded not in said])
 
 
 def _fresh(scene: Scene, dialogue: Dialogue, purpose: str, lines: tuple[str, ...], said: frozenset[str]) -> str | None:
-    unused = [text for text, folded, _ in _each_cut(lines) if said.isdisjoint(folded)]
+    unused = [text for text, folded, _ in each_cut(lines) if said.isdisjoint(folded)]
     return _pick(scene, dialogue, purpose, unused) if unused else None
 
 
@@ -156,7 +112,7 @@ def _next_disclosure(
     depth, utterance = _depth(emotion, dialogue, appraisal), dialogue.utterance or ""
     asked = hear(utterance).content if "?" in utterance else None
     first, closest, shared = None, None, 1
-    for item, folded, about in _tellings(scene.persona.situation):
+    for item, folded, about in tellings(scene.persona.situation):
         if item.depth <= depth and said.isdisjoint(folded):
             if asked is None:
                 return item
