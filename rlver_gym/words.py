@@ -85,8 +85,14 @@ def _in_full(word: str) -> tuple[str, ...]:
     return (front, _ENDS[end]) if end in _ENDS else (front, end)
 
 
+@lru_cache(maxsize=256)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
+    return split_words(text)
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """As `words`, for texts that will not be asked about again."""
     plain = text.lower().replace("’", "'").replace("‘", "'")
     found = plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
     return tuple(chain.from_iterable(map(_written_out, found)) if "'" in plain or "cannot" in plain else found)
@@ -109,6 +115,12 @@ def content_stem(word: str) -> str:
     return "" if word in FUNCTION_WORDS or len(word) <= 2 else stem(word)
 
 
+@lru_cache(maxsize=2_048)
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, split at . ! ? … and line ends, blanks left out."""
+    return split_sentences(text)
+
+
+def split_sentences(text: str) -> tuple[str, ...]:
+    """As `sentences`, for texts that will not be asked about again."""
     return tuple(part for part in (found.strip() for found in _SENTENCE.findall(text)) if part)

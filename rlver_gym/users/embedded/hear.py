@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.lexicon import lexicon
 from rlver_gym.users.embedded.said import Said, fourgrams, said
-from rlver_gym.words import sentences, stems
+from rlver_gym.words import split_sentences, stems
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
@@ -110,7 +110,7 @@ def remember(text: str) -> Remembered:
 @lru_cache(maxsize=2)
 def hear(text: str) -> Heard:
     """The utterance in pieces. Hardly any are kept: memory that was just given back is still at hand."""
-    parts = [_sentence(part) for part in sentences(text)]
+    parts = [_sentence(part) for part in split_sentences(text)]
     heard = _with_the_ear(list({part.text: part for part in parts}.values()))
     spoken = tuple(chain.from_iterable([part.said.folded for part in parts]))
     acts: dict[str, str] = {}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.lexicon import Phrase, lexicon
-from rlver_gym.words import FUNCTION_WORDS, content_stem, stem, words
+from rlver_gym.words import FUNCTION_WORDS, content_stem, split_words, stem
 
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
@@ -85,7 +85,7 @@ class Line(NamedTuple):
 
 def said(text: str) -> Said:
     """A text in words. Not cached: hardly a sentence is said twice, and what is kept has to be walked by the garbage collector."""
-    spoken = words(text)
+    spoken = split_words(text)
     if not spoken:
         return _NOTHING
     stems, about, folded, function, phrases, alone, after = zip(*map(_VOCABULARY.__getitem__, spoken), strict=True)
