@@ -1,7 +1,7 @@
 """Which anchors of a situation an utterance touches. Matches words by stem; knows nothing of needs or points."""
 
 from collections.abc import Iterator
-from itertools import count, pairwise
+from itertools import compress, count, pairwise
 from typing import NamedTuple
 
 from rlver_gym.persona import Anchor, AnchorKind, Situation
@@ -60,6 +60,7 @@ class AnchorIndex:
                 self._pairs.setdefault((first, more[0]), []).append(phrase)
             else:
                 self._words.setdefault(first, []).append(phrase)
+        self._known_words, self._known_pairs = frozenset(self._words), frozenset(self._pairs)
 
     def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
@@ -78,19 +79,18 @@ class AnchorIndex:
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         """The word groups hit of each anchor, the anchors in the order in which they come up."""
-        found: list[tuple[int, _Phrase]] = []
-        if not self._words.keys().isdisjoint(stems_):
-            found += [
-                (at, phrase) for at, word in enumerate(stems_) if word in self._words for phrase in self._words[word]
-            ]
-        if not self._pairs.keys().isdisjoint(pairwise(stems_)):
-            found += [
-                (first + phrase.offset, phrase)
-                for first, pair in enumerate(pairwise(stems_))
-                if pair in self._pairs
-                for phrase in self._pairs[pair]
-                if stems_[first : first + len(phrase.stems)] == phrase.stems
-            ]
+        pairs = tuple(pairwise(stems_))
+        spoken, spoken_pairs = self._known_words.intersection(stems_), self._known_pairs.intersection(pairs)
+        if not spoken and not spoken_pairs:
+            return {}
+        found = [(stems_.index(word), phrase) for word in spoken for phrase in self._words[word]]
+        for pair in spoken_pairs:
+            for first in compress(count(), map(pair.__eq__, pairs)):
+                found += [
+                    (first + phrase.offset, phrase)
+                    for phrase in self._pairs[pair]
+                    if stems_[first : first + len(phrase.stems)] == phrase.stems
+                ]
         hits: dict[int, set[int]] = {}
         for _, phrase in sorted(found):
             hits.setdefault(phrase.anchor, set()).add(phrase.group)

@@ -14,7 +14,7 @@ from rlver_gym.render import as_text, show_last
 from rlver_gym.session import EmpathySession, Snapshot, finished
 from rlver_gym.spaces import Utterance
 from rlver_gym.users import SentientUser, make_user
-from rlver_gym.users.base import AsyncSentientUser
+from rlver_gym.users.base import waits
 
 MAX_REPLY_CHARS = 16_000
 
@@ -116,7 +116,7 @@ class EmpathyEnv(gym.Env[str, str]):
             raise UnknownName.of(
                 "user", user, ["embedded"], 'user="embedded", or an object with kind, version, open, appraise and speak'
             )
-        self.waits = isinstance(self.user, AsyncSentientUser)
+        self.waits = waits(self.user)
         """Whether the user has to wait for something, such as a server."""
         self.render_mode = render_mode
         if render_mode not in (None, *self.metadata["render_modes"]):

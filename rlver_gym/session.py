@@ -10,7 +10,7 @@ from rlver_gym.emotion import MAX_CHANGE, Outcome, moved
 from rlver_gym.errors import DialogueError, UserFailed
 from rlver_gym.persona import Persona
 from rlver_gym.rewards import REWARDS
-from rlver_gym.users.base import AsyncSentientUser, Scene, SentientUser
+from rlver_gym.users.base import AsyncSentientUser, Scene, SentientUser, waits
 from rlver_gym.utterance import cleaned
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class EmpathySession:
     def __init__(self, user: SentientUser, persona: Persona, card: EnvCard, seed: int = 0) -> None:
         """The same user, persona, card, seed and utterances give the same dialogue."""
         self.user = user
-        self.waits = isinstance(user, AsyncSentientUser)
+        self.waits = waits(user)
         """Whether the user has to wait for something, such as a server."""
         self._acting = cast(AsyncSentientUser, user) if self.waits else _AtOnce(user)
         self.scene = Scene(persona, card, seed)

@@ -17,7 +17,8 @@ def cleaned(utterance: object, max_chars: int, overlong: Literal["truncate", "er
     """
     if not isinstance(utterance, str):
         raise UtteranceError(f"an utterance must be a string, not {type(utterance).__name__}. Decode or join it first.")
-    if lone := _SURROGATE.search(utterance):
+    hidden = not utterance.isprintable()
+    if hidden and (lone := _SURROGATE.search(utterance)):
         raise UtteranceError(
             f"the utterance holds a lone surrogate (U+{ord(lone.group()):04X}) at character {lone.start()}. Decode its bytes with errors='replace'."
         )
@@ -27,4 +28,4 @@ def cleaned(utterance: object, max_chars: int, overlong: Literal["truncate", "er
                 f"the utterance has {len(utterance):,} characters, the card allows {max_chars:,}. Shorten it, or use a card with overlong: truncate."
             )
         utterance = utterance[:max_chars]
-    return utterance if utterance.isprintable() else _CONTROL.sub("", utterance)
+    return _CONTROL.sub("", utterance) if hidden else utterance

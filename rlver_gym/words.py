@@ -6,6 +6,8 @@ from itertools import chain
 from sys import intern
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_LETTERS = bytes(ord(" ") if _WORD.fullmatch(chr(code)) is None and code != ord("'") else code for code in range(256))
+"""A table for `bytes.translate`: blanks for all that is in no word."""
 _WHOLE = {
     "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not"), "let's": ("let", "us"), "i'm": ("i", "am"),
 }  # fmt: skip
@@ -65,11 +67,17 @@ def _without_ending(word: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _written_out(word: str) -> tuple[str, ...]:
-    """A contraction in full: "don't" is "do", "not"; a possessive loses its 's."""
+def _written_out(token: str) -> tuple[str, ...]:
+    """The words of a run of letters, digits and apostrophes: "don't" is "do", "not"; a possessive loses its 's."""
+    return tuple(chain.from_iterable(map(_in_full, _WORD.findall(token))))
+
+
+def _in_full(word: str) -> tuple[str, ...]:
     if word in _WHOLE:
         return _WHOLE[word]
-    front, _, end = word.partition("'")
+    front, mark, end = word.partition("'")
+    if not mark:
+        return (word,)
     if end == "t" and front.endswith("n"):
         return (front[:-1], "not")
     if end == "s":
@@ -80,12 +88,14 @@ def _written_out(word: str) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
+    return split_words(text)
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """As `words`, for texts that will not be asked about again."""
     plain = text.lower().replace("’", "'").replace("‘", "'")
-    found = _WORD.findall(plain)
-    if "'" not in plain and "cannot" not in plain:
-        return tuple(found)
-    parts = [_written_out(word) if "'" in word or word == "cannot" else (word,) for word in found]
-    return tuple(chain.from_iterable(parts))
+    found = plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
+    return tuple(chain.from_iterable(map(_written_out, found)) if "'" in plain or "cannot" in plain else found)
 
 
 def stems(text: str) -> tuple[str, ...]:
@@ -108,4 +118,9 @@ def content_stem(word: str) -> str:
 @lru_cache(maxsize=2_048)
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, split at . ! ? … and line ends, blanks left out."""
+    return split_sentences(text)
+
+
+def split_sentences(text: str) -> tuple[str, ...]:
+    """As `sentences`, for texts that will not be asked about again."""
     return tuple(part for part in (found.strip() for found in _SENTENCE.findall(text)) if part)

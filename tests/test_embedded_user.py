@@ -7,13 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlver_gym.agents import make_agent
+from rlver_gym.anchors import AnchorIndex
 from rlver_gym.cards import env_card
 from rlver_gym.dialogue import Turn
 from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed, Persona
+from rlver_gym.persona import Anchor, HiddenNeed, Persona
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.words import sentences
+from rlver_gym.users.embedded.ear import ear, marked
+from rlver_gym.users.embedded.lexicon import load_data
+from rlver_gym.users.embedded.said import said
+from rlver_gym.words import sentences, stems
 
 DEMO = library().ids("demo")
 
@@ -181,3 +185,42 @@ def test_the_need_is_never_named_by_anyone() -> None:
         persona = library().get(persona_id)
         for line in held(persona_id, "listener").dialogue.user_lines:
             assert not re.search(rf"\b(?:{NAMES_OF_NEEDS[persona.need]})\b", line, re.IGNORECASE), (persona_id, line)
+
+
+def test_the_ear_adds_up_the_weights_of_its_file() -> None:
+    data = load_data("ear_en.json")
+    for text in (
+        "You sat up every night, and that counts.",
+        "How was it?",
+        "Zzz qqq.",
+        " ".join(["so kind of you"] * 30),
+    ):
+        spoken, ending = said(text), "?" if text[-1] == "?" else "."
+        heard = ear().leaning([ear().evidence(spoken.stems, spoken.alone, spoken.after, ending)])
+        line = marked(spoken.stems, ending)
+        features = [*line, *(" ".join(pair) for pair in itertools.pairwise(line))]
+        for act, by_weight in data["weights"].items():
+            weight_of = {one: int(weight) for weight, found in by_weight.items() for one in found.split(", ")}
+            assert round(100 * heard[act]) == data["bias"][act] + sum(weight_of.get(one, 0) for one in features), act
+
+
+@pytest.mark.parametrize("persona_id", library().ids("demo"))
+def test_anchors_are_found_as_a_plain_search_finds_them(persona_id: str) -> None:
+    situation = library().get(persona_id).situation
+    said_of = [anchor.text for _, anchor in situation.anchors.each()]
+    said_of += [" ".join(group.split("|")[-1] for group in anchor.words) for _, anchor in situation.anchors.each()]
+    index = AnchorIndex(situation)
+    for first, second in itertools.pairwise([*said_of, *reversed(said_of), *said_of[::3]]):
+        spoken = stems(first), stems(second), stems("And then?")
+        found = {touch.key for touch in index.touched(spoken)}
+        assert found == {f"{kind}/{anchor.id}" for kind, anchor in situation.anchors.each() if _is_hit(anchor, spoken)}
+
+
+def _is_hit(anchor: Anchor, spoken: tuple[tuple[str, ...], ...]) -> bool:
+    """Whether all word groups but one (all of two) stand in two neighbouring sentences."""
+    lines = [f" {' '.join(one)} " for one in spoken]
+    hit = [
+        {at for at, line in enumerate(lines) if any(f" {' '.join(stems(one))} " in line for one in group.split("|"))}
+        for group in anchor.words
+    ]
+    return any(sum(bool(places & {at, at + 1}) for places in hit) >= max(2, len(hit) - 1) for at in range(len(lines)))

@@ -1,9 +1,12 @@
 """The small pure parts: the emotion scale, words, rewards, cards."""
 
+import re
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rlver_gym.cards import EnvCard, env_card, shipped_env_ids
@@ -48,6 +51,16 @@ def test_stems_fold_inflections(a: str, b: str) -> None:
 
 def test_contractions_are_written_out() -> None:
     assert words("I don’t, she's, can't") == ("i", "do", "not", "she", "is", "can", "not")
+    assert words("They cannot") == ("they", "can", "not")
+
+
+@given(st.text(st.sampled_from("abcZ019 '’‘.,!?-—\n\t\"“”ÉıİKſ你é²١\u0301"), max_size=40))
+def test_words_are_the_runs_of_plain_letters_and_digits_wherever_they_stand(text: str) -> None:
+    assert list(words(text)) == _in_full(text.lower().replace("’", "'").replace("‘", "'"))
+
+
+def _in_full(plain: str) -> list[str]:
+    return [word for run in re.findall(r"[a-z0-9]+(?:'[a-z]+)?", plain) for word in words(run)]
 
 
 def test_sentences_and_content() -> None:

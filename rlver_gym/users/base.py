@@ -57,3 +57,8 @@ class AsyncSentientUser(SentientUser, Protocol):
     async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         """See `SentientUser.speak`."""
         ...
+
+
+def waits(user: SentientUser) -> bool:
+    """Whether the user is an `AsyncSentientUser`. Asked once a dialogue: `isinstance` with a protocol takes four hundred times as long."""
+    return hasattr(user, "aopen") and hasattr(user, "aappraise") and hasattr(user, "aspeak")

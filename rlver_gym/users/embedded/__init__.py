@@ -38,7 +38,7 @@ class EmbeddedUser:
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """The change in points with its reasons, and a thought in the person's own words."""
         reasons = self._reasons(scene, emotion, dialogue)
-        change = int(sum(reason.points for reason in reasons))
+        change = int(sum([reason.points for reason in reasons]))
         if not scene.persona.person.thoughts.touched:
             strongest = max(reasons, key=lambda reason: abs(reason.points), default=None)
             return Appraisal(change, strongest.note if strongest else "", reasons)

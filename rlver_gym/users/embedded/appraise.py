@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from rlver_gym.anchors import Touch
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.persona import Persona
+from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.feel import settle
 from rlver_gym.users.embedded.gates import Gates, gates
 from rlver_gym.users.embedded.hear import Done, Heard, Remembered, done_by, folded_text, hear, remember
@@ -51,22 +52,22 @@ def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challengi
     """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100]."""
     w = weights(persona.language)
     utterance = dialogue.utterance or ""
-    heard = hear(utterance, persona.language)
-    earlier = tuple(remember(text, persona.language) for text in dialogue.earlier_utterances)
+    heard = hear(utterance)
+    earlier = tuple(map(remember, dialogue.earlier_utterances))
     ledger = Ledger()
     base = w["base"] + (w["challenging"]["base"] if challenging else 0)
     ledger.add("base", base, "another turn of a talk that is not easy for them")
     if _is_language(heard, dialogue):
         hurts = any(act in heard.acts and not _quoted(act, heard, dialogue) for act in _HURTING)
         warming = (w["challenging"]["warming"] if challenging else 1.0) * (w["beside_a_hurt"] if hurts else 1.0)
-        gate = gates(w, world(persona), heard, earlier, dialogue)
+        gate = gates(w, world(persona.situation), heard, earlier, dialogue)
         _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, done_by(heard), warming))
     else:
         _not_language(ledger, w, heard)
     _temper(ledger, w, persona, emotion, dialogue)
     settle(ledger, emotion)
-    remember(utterance, persona.language)  # while it is still in the ear: the next turns will ask for both
-    touched_keys(world(persona).anchors, utterance, persona.language)
+    remember(utterance)  # while it is still in the ear: the next turns will ask for both
+    touched_keys(world(persona.situation).anchors, utterance)
     return tuple(ledger.reasons)
 
 
@@ -121,11 +122,11 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
 
 def _anchors(ledger: Ledger, m: Moment) -> None:
     """Touch: anchors named for the first time. The dearest counts whole, the next ones less."""
-    index, language = world(m.persona).anchors, m.persona.language
-    known = {key for before in m.dialogue.earlier_utterances for key in touched_keys(index, before, language)}
+    index = world(m.persona.situation).anchors
+    known = {key for before in m.dialogue.earlier_utterances for key in touched_keys(index, before)}
     touched = [
         (_worth(m, touch), touch)
-        for touch in touches(index, m.dialogue.utterance or "", language)
+        for touch in touches(index, m.dialogue.utterance or "")
         if touch.key not in known and m.heard.sentences[touch.sentence].fluent and touch.sentence not in m.gate.torn
     ]
     touched.sort(key=lambda pair: -pair[0])
@@ -161,12 +162,7 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     wanted is not wanted every time.
     """
     heard, rule = m.heard, m.w["touch"]
-    empty = (
-        m.gate.stale
-        | m.gate.torn
-        | _hollow(heard)
-        | frozenset(number for number, share in enumerate(m.gate.belief) if share < 0.5)
-    )
+    empty = m.gate.stale | m.gate.torn | _hollow(heard, m.gate.belief)
     gains = [(m.w["told_back"][m.persona.need] * m.gate.touch * m.believed, "told_back", "")]
     meant_done = done_by(heard, empty) if empty else m.done
     for act, points in m.w["acts"][m.persona.need].items():
@@ -175,7 +171,7 @@ def _acts(ledger: Ledger, m: Moment) -> None:
             continue
         if points > 0:
             touch = m.gate.touch if act in _OF_THE_WHOLE else _meant(act, m, empty) / done.most
-            times = sum(act in before.acts for before in m.earlier)
+            times = sum([act in before.acts for before in m.earlier])
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
             worn = rule["same_words"] if _in_the_same_words(act, m, empty) else 1.0
@@ -195,8 +191,9 @@ def _acts(ledger: Ledger, m: Moment) -> None:
 def _on_the_whole(ledger: Ledger, m: Moment) -> None:
     """What the utterance does taken together: less of what the need wants and more of something else costs, the contrary counts as far as it reaches them. Few words do not say which."""
     rule = m.w["whole"].get(m.persona.need)
-    if rule and m.heard.leaning:
-        logit = rule["shift"] + sum(share * m.heard.leaning[act] for act, share in rule["leaning"].items())
+    if rule and m.heard.evidence:
+        leaning = ear().leaning(m.heard.evidence)
+        logit = rule["shift"] + sum([share * leaning[act] for act, share in rule["leaning"].items()])
         points = rule["points"] * math.tanh(logit / 2) * min(1.0, m.heard.word_count / rule["words"])
         if points > 0:
             touch = m.gate.touch + (1 - m.gate.touch) * m.w["touch"]["floor"]
@@ -205,22 +202,32 @@ def _on_the_whole(ledger: Ledger, m: Moment) -> None:
             ledger.add("whole", points, "on the whole it did something else than what they hope for")
 
 
-def _hollow(heard: Heard) -> frozenset[int]:
-    """Numbers of the sentences that one says to anyone, or that are no sentences: what they say of feelings is not meant."""
-    return frozenset(number for number, one in enumerate(heard.sentences) if "cliche" in one.acts or not one.fluent)
+def _hollow(heard: Heard, belief: tuple[float, ...]) -> frozenset[int]:
+    """Numbers of the sentences that one says to anyone, that are no sentences, or that are about somebody else: what they say of feelings is not meant."""
+    return frozenset(
+        [
+            number
+            for number, one in enumerate(heard.sentences)
+            if "cliche" in one.acts or not one.fluent or belief[number] < 0.5
+        ]
+    )
 
 
 def _meant(act: str, m: Moment, empty: frozenset[int]) -> float:
     """How surely the act is done, by one sentence, to this very person."""
     return max(
-        one.sure.get(act, 0.0) * m.gate.meant[number]
-        for number, one in enumerate(m.heard.sentences)
-        if number not in empty
+        [
+            one.sure.get(act, 0.0) * meant
+            for number, (one, meant) in enumerate(zip(m.heard.sentences, m.gate.meant, strict=True))
+            if number not in empty
+        ]
     )
 
 
 def _in_the_same_words(act: str, m: Moment, empty: frozenset[int]) -> bool:
     """Whether it does the act only in phrases of three words or more that the agent did it in before."""
+    if not m.earlier:
+        return False
     phrases = [one.acts[act] for number, one in enumerate(m.heard.sentences) if act in one.acts and number not in empty]
     return bool(phrases) and all(_said_before(phrase, m.dialogue) for phrase in phrases)
 

@@ -7,7 +7,6 @@ import math
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain, pairwise
 from sys import intern
 from typing import Any
 
@@ -22,6 +21,7 @@ _MOST = 1_000
 """Sentences that are listened to."""
 _FAINT = -300
 """Evidence in hundredths of a logit below which an act is not heard at all: a sureness of 0.05."""
+_NOTHING: dict[str, int] = {}
 _CONTEXT = 2
 """A sentence counts this many times the mean of its utterance: what is said before and after tells what it does."""
 
@@ -40,20 +40,35 @@ class Ear:
         self._bias = sum(bias << _LANE * lane for lane, bias in enumerate(data["bias"].values()))
         self._lift = sum(_ZERO << _LANE * lane for lane in range(len(self.acts)))
         self._lanes = struct.Struct(f"<{len(self.acts)}I")
-        self._weights: dict[str | tuple[str, ...], int] = {}
+        weights: dict[str, int] = {}
         for lane, act in enumerate(self.acts):
             for weight, found in data["weights"][act].items():
                 for feature in found.split(", "):
-                    key = tuple(map(intern, feature.split(" "))) if " " in feature else intern(feature)
-                    self._weights[key] = self._weights.get(key, 0) + (int(weight) << _LANE * lane)
-        # A third of the weights differ: equal ones are kept once, so that more of them stay in a processor's cache.
-        same = {weight: weight for weight in self._weights.values()}
-        self._weights = {feature: same[weight] for feature, weight in self._weights.items()}
+                    weights[feature] = weights.get(feature, 0) + (int(weight) << _LANE * lane)
+        self._alone = {intern(feature): weight for feature, weight in weights.items() if " " not in feature}
+        self._after: dict[str, dict[str, int]] = {}
+        for pair, weight in weights.items():
+            first, blank, second = pair.partition(" ")
+            if blank:
+                self._after.setdefault(intern(first), {})[intern(second)] = weight + self._alone.get(second, 0)
+        self._bias += self._alone.get("^", 0)
 
-    def evidence(self, stems: Sequence[str], ending: str) -> int:
-        """The evidence of a sentence for all acts, packed."""
-        line = marked(stems, ending)
-        return sum(filter(None, map(self._weights.get, chain(line, pairwise(line)))), self._bias)
+    def alone(self, stem: str) -> int:
+        """The weight of a stem by itself."""
+        return self._alone.get(stem, 0)
+
+    def after(self, stem: str) -> dict[str, int]:
+        """The weights of the stems that tell something right after that one, what they weigh by themselves included."""
+        return self._after.get(stem, _NOTHING)
+
+    def evidence(
+        self, stems: tuple[str, ...], alone: tuple[int, ...], after: tuple[dict[str, int], ...], ending: str
+    ) -> int:
+        """The evidence of a sentence for all acts, packed; `alone` and `after` are what these functions say of each of its stems."""
+        if len(stems) > _LONGEST:
+            stems, alone, after = stems[:_LONGEST], alone[:_LONGEST], after[:_LONGEST]
+        weights = map(dict.get, (self.after("^"), *after), (*stems, ending), (*alone, self.alone(ending)))
+        return sum(weights, self._bias)
 
     def sureness(self, evidence: Sequence[int]) -> list[dict[str, float]]:
         """How surely each sentence of an utterance does each act, in (0.05, 1]; acts that are not heard are left out."""
@@ -88,7 +103,7 @@ def _sure(evidence: int) -> float:
     return round(1 / (1 + math.exp(-max(-500, min(500, evidence)) / 100)), 2)
 
 
-@lru_cache(maxsize=4)
-def ear(language: str) -> Ear:
-    """The shipped ear of a language."""
-    return Ear(load_data(f"ear_{language}.json"))
+@lru_cache(maxsize=1)
+def ear() -> Ear:
+    """The shipped English ear."""
+    return Ear(load_data("ear_en.json"))

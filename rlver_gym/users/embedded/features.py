@@ -11,7 +11,7 @@ from rlver_gym.dialogue import Dialogue
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded import chinese
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.users.embedded.said import fourgrams
+from rlver_gym.users.embedded.said import fourgrams, line
 from rlver_gym.users.embedded.weights import priors
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)、．]|#{1,6}|[一二三四五六七八九十]、)\s*\S")
@@ -81,7 +81,7 @@ def _listen_chinese(text: str) -> Listened:
 
 
 def _listen_english(text: str) -> Listened:
-    heard = hear(text, "en")
+    heard = hear(text)
     counts: dict[str, int] = {}
     for sentence in heard.sentences:
         for act in sorted(sentence.acts.keys() - {"question"}):  # counted by its mark
@@ -93,7 +93,7 @@ def _listen_english(text: str) -> Listened:
         about=heard.content,
         names=frozenset(english.stem(name) for sentence in heard.sentences for name in sentence.names),
         grams=heard.fourgrams,
-        parts=tuple(Part(one.content, fourgrams(one.text)) for one in heard.sentences if one.fluent),
+        parts=tuple(Part(one.content, fourgrams(one.folded)) for one in heard.sentences if one.fluent),
         list_items=heard.list_items,
         questions=heard.questions,
         exclamations=text.count("!"),
@@ -120,12 +120,11 @@ def told(persona: Persona, dialogue: Dialogue) -> Told:
     """What there is to compare with, at this point of the dialogue."""
     lines, language = dialogue.user_lines, persona.language
     about = english.content if language == "en" else chinese.content
-    grams = fourgrams if language == "en" else chinese.grams
     return Told(
         story=_story(persona),
         said=_union(map(about, lines)),
         last=about(lines[-1]),
-        their_grams=_union(map(grams, lines)),
+        their_grams=_union(line(one).fourgrams if language == "en" else chinese.grams(one) for one in lines),
         earlier=tuple(listen(text, language) for text in dialogue.earlier_utterances),
     )
 

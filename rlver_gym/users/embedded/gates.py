@@ -42,48 +42,47 @@ class Gates(NamedTuple):
 
 def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> Gates:
     """Compare an utterance with everything said before, and with the person's world."""
-    lines = [line(text) for text in dialogue.user_lines]
+    lines = list(map(line, dialogue.user_lines))
     theirs = frozenset().union(*[one.content for one in lines])
     known = frozenset().union(*[one.fourgrams for one in lines if not heard.fourgrams.isdisjoint(one.fourgrams)])
     alike = [before for before in earlier if not heard.fourgrams.isdisjoint(before.fourgrams)]
     copies = _copies(w, heard, known, dialogue) if known else _NO_COPIES
+    empty = copies.parroted | copies.torn
     alien = heard.content - theirs - world.story
     common = world.weight(heard.content - alien)
     spoken_of = common + world.weight(alien)
     share = common / spoken_of if spoken_of else 0.0
     belonging = _ramp(share, w["belonging"])
     strangeness = [world.strangeness(sentence.content, alien, w["strange"]["own"]) for sentence in heard.sentences]
-    empty = copies.parroted | copies.torn
-    meant_for_them = (
-        heard.content
-        if not empty
-        else frozenset().union(
-            *(sentence.content for number, sentence in enumerate(heard.sentences) if number not in empty)
-        )
-    )
-    belief = tuple(1 - _ramp(odd, w["strange"]) for odd in strangeness)
-    reaches, full = (
-        _reaches(w, world, heard, earlier, theirs, copies.quoted, empty, strangeness),
-        w["touch"]["full_at"],
-    )
+    at_home = tuple([1 - _ramp(odd, w["at_home"]) for odd in strangeness])
+    reaches = _reaches(w, world, heard, earlier, theirs, copies.quoted, empty, strangeness, at_home)
+    full = w["touch"]["full_at"]
     return Gates(
         touch=min(1.0, sum(reaches) / full) * belonging,
-        meant=tuple(min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(reaches))),
+        meant=tuple([min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(reaches))]),
         elsewhere=(1 - _ramp(share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_repeated(heard, alike, dialogue), w["reuse"]),
         quoted=copies.quoted,
-        stale=_stale(heard, earlier, alike),
+        stale=_stale(heard, earlier, alike) if earlier else _NONE,
         torn=copies.torn,
         parroted=copies.parroted,
-        at_home=tuple(1 - _ramp(odd, w["at_home"]) for odd in strangeness),
-        attention=1 - _ramp(world.strangeness(meant_for_them, alien, w["attention"]["own"]), w["attention"]),
-        belief=belief,
-        strangers=frozenset().union(*(sentence.names for sentence in heard.sentences))
-        - world.names
-        - world.vocabulary
-        - theirs,
+        at_home=at_home,
+        attention=_attention(w, world, heard, alien, empty),
+        belief=tuple([1 - _ramp(odd, w["strange"]) for odd in strangeness]),
+        strangers=heard.names - world.names - world.vocabulary - theirs if heard.names else _NONE,
     )
+
+
+def _attention(w: dict[str, Any], world: World, heard: Heard, alien: frozenset[str], empty: frozenset[int]) -> float:
+    """By the words of all sentences that are not nothing but the person's."""
+    about = heard.content
+    if empty:
+        about = frozenset().union(*[one.content for number, one in enumerate(heard.sentences) if number not in empty])
+    return 1 - _ramp(world.strangeness(about, alien, w["attention"]["own"]), w["attention"])
+
+
+_NONE: frozenset[Any] = frozenset()
 
 
 class _Copies(NamedTuple):
@@ -94,12 +93,12 @@ class _Copies(NamedTuple):
     torn: frozenset[int]
 
 
-_NO_COPIES = _Copies(frozenset(), frozenset(), frozenset())
+_NO_COPIES = _Copies(_NONE, _NONE, _NONE)
 
 
 def _copies(w: dict[str, Any], heard: Heard, known: frozenset[int], dialogue: Dialogue) -> _Copies:
     """By the share of each sentence's 4-grams that the person said."""
-    copied = [_share(fourgrams(sentence.text), known) for sentence in heard.sentences]
+    copied = [_share(fourgrams(sentence.folded), known) for sentence in heard.sentences]
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
     return _Copies(
         quoted,
@@ -119,13 +118,15 @@ def _copies(w: dict[str, Any], heard: Heard, known: frozenset[int], dialogue: Di
 def _stale(heard: Heard, earlier: tuple[Remembered, ...], alike: list[Remembered]) -> frozenset[int]:
     """Numbers of the sentences said before."""
     return frozenset(
-        number
-        for number, one in enumerate(heard.sentences)
-        if (
-            any(one.text.casefold() in before.sentences for before in earlier)
-            if len(one.stems) < 6
-            else alike and any(_share(fourgrams(one.text), before.fourgrams) >= 0.6 for before in alike)
-        )
+        [
+            number
+            for number, one in enumerate(heard.sentences)
+            if (
+                any(one.text.casefold() in before.short_sentences for before in earlier)
+                if one.short
+                else alike and any(_share(fourgrams(one.folded), before.fourgrams) >= 0.6 for before in alike)
+            )
+        ]
     )
 
 
@@ -138,12 +139,13 @@ def _reaches(
     quoted: frozenset[int],
     empty: frozenset[int],
     strangeness: list[float],
+    at_home: tuple[float, ...],
 ) -> list[float]:
     """Of each sentence, how much of this person it takes up, in nats: their words for the first time, and less for words of their story that they have not said yet, that were taken up before, or that are quoted."""
     if heard.function_share < 0.25:
         return [0.0] * len(heard.sentences)
     half = (w["strange"]["free"] + w["strange"]["all"]) / 2
-    rule, spent, found = w["touch"], frozenset().union(*(before.content for before in earlier)), []
+    rule, spent, found = w["touch"], frozenset().union(*[before.content for before in earlier]), []
     for number, one in enumerate(heard.sentences):
         if number in empty or not one.fluent or strangeness[number] >= half:
             found.append(0.0)
@@ -159,8 +161,7 @@ def _reaches(
             + rule["again"] * world.particularity(told - fresh)
             + rule["guessed"] * min(world.particularity(guessed), max(0.0, -strangeness[number]))
         )
-        at_home = 1 - _ramp(strangeness[number], w["at_home"])
-        found.append(reach * at_home * (w["quote"]["share"] if number in quoted else 1.0))
+        found.append(reach * at_home[number] * (w["quote"]["share"] if number in quoted else 1.0))
         spent = spent | fresh
     return found
 
@@ -178,4 +179,5 @@ def _share(part: frozenset[int], whole: frozenset[int]) -> float:
 
 def _ramp(share: float, rule: dict[str, float]) -> float:
     """0 up to `free`, 1 from `all` on, straight between."""
-    return min(1.0, max(0.0, (share - rule["free"]) / (rule["all"] - rule["free"])))
+    way = (share - rule["free"]) / (rule["all"] - rule["free"])
+    return 0.0 if way <= 0.0 else 1.0 if way >= 1.0 else way

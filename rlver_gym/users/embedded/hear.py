@@ -3,19 +3,20 @@
 import re
 from functools import lru_cache
 from itertools import chain
+from string import digits
 from typing import NamedTuple
 
 from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.lexicon import lexicon
-from rlver_gym.users.embedded.said import Said, fourgrams_of, said
-from rlver_gym.words import sentences, stems
+from rlver_gym.users.embedded.said import Said, fourgrams, said
+from rlver_gym.words import split_sentences, stems
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")
 _NAME = re.compile(r"[A-Z](?<=[a-z,;:] [A-Z])[a-z]{2,}\b")
-_MARK = re.compile(r"\d[.)]|\n[ \t]*[-*•–#]")
 _PAUSE = re.compile(r"[,;:–—()-]")
 _OPEN = frozenset({"what", "how", "which", "where", "when", "who", "why"})
+_SHORT = 6
 _CLEAR = 0.5
 """An act done as surely as this is done."""
 _PHRASE = 0.5
@@ -27,6 +28,8 @@ class HeardSentence(NamedTuple):
 
     text: str
     stems: tuple[str, ...]
+    folded: tuple[str, ...]
+    """Its words, those for speaker and listener alike."""
     content: frozenset[str]
     acts: dict[str, str]
     """Each act with the phrase that did it, as stems; empty when the ear alone heard it."""
@@ -37,15 +40,19 @@ class HeardSentence(NamedTuple):
     sure: dict[str, float]
     """How surely it does each act, in (0.05, 1]."""
 
+    @property
+    def short(self) -> bool:
+        """Whether it has too few words to be known by its 4-grams."""
+        return len(self.stems) < _SHORT
+
 
 class _Sentence(NamedTuple):
     """One sentence by itself, whatever is said beside it."""
 
     text: str
     said: Said
-    phrases: tuple[tuple[str, str], ...]
+    acts: dict[str, str]
     """The acts whose phrases stand in it, each with the stems."""
-    names: frozenset[str]
     fluent: bool
     evidence: int
     """What the ear makes of its words, packed."""
@@ -62,14 +69,15 @@ class Heard(NamedTuple):
     """Share of function words, in [0, 1]: about a half in English, near 0 in nonsense, keywords and other scripts."""
     distinct_words: int
     content: frozenset[str]
+    names: frozenset[str]
     fourgrams: frozenset[int]
     """Word 4-grams with pronouns folded, by hash."""
     variety: float
     """Distinct share of its 4-grams, in [0, 1]: 1 unless it repeats itself."""
     list_items: int
     questions: int
-    leaning: dict[str, float]
-    """The ear's evidence for each act in logits, the mean over its sentences; empty when nothing reads like language."""
+    evidence: tuple[int, ...]
+    """What the ear makes of each sentence that reads like language, packed."""
 
 
 class Done(NamedTuple):
@@ -87,41 +95,42 @@ class Remembered(NamedTuple):
     acts: frozenset[str]
     content: frozenset[str]
     fourgrams: frozenset[int]
-    sentences: frozenset[str]
-    """Its sentences, case-folded."""
+    short_sentences: frozenset[str]
+    """Case-folded; the longer ones are known by their 4-grams."""
 
 
 @lru_cache(maxsize=2_048)
-def remember(text: str, language: str = "en") -> Remembered:
+def remember(text: str) -> Remembered:
     """What stays of an utterance. Cached, because every turn looks back at all earlier ones."""
-    heard = hear(text, language)
-    sentences_ = frozenset(sentence.text.casefold() for sentence in heard.sentences)
-    return Remembered(frozenset(heard.acts), heard.content, heard.fourgrams, sentences_)
+    heard = hear(text)
+    short = frozenset([one.text.casefold() for one in heard.sentences if one.short])
+    return Remembered(frozenset(heard.acts), heard.content, heard.fourgrams, short)
 
 
-@lru_cache(maxsize=8)
-def hear(text: str, language: str = "en") -> Heard:
-    """The utterance in pieces."""
-    parts = [_sentence(part, language) for part in sentences(text)]
-    heard = _with_the_ear(list({part.text: part for part in parts}.values()), language)
+@lru_cache(maxsize=2)
+def hear(text: str) -> Heard:
+    """The utterance in pieces. Hardly any are kept: memory that was just given back is still at hand."""
+    parts = [_sentence(part) for part in split_sentences(text)]
+    heard = _with_the_ear(list({part.text: part for part in parts}.values()))
     spoken = tuple(chain.from_iterable([part.said.folded for part in parts]))
     acts: dict[str, str] = {}
     for sentence in heard:
         for act in sorted(sentence.acts):
             acts.setdefault(act, sentence.text)
-    grams = fourgrams_of(spoken)
+    grams, count = fourgrams(spoken), len(spoken)
     return Heard(
         sentences=heard,
         acts=acts,
-        word_count=len(spoken),
-        function_share=sum(part.said.function_words for part in parts) / len(spoken) if spoken else 0.0,
+        word_count=count,
+        function_share=sum([part.said.function_words for part in parts]) / count if spoken else 0.0,
         distinct_words=len(set(spoken)),
-        content=frozenset().union(*(sentence.content for sentence in heard)),
+        content=frozenset().union(*[sentence.content for sentence in heard]),
+        names=frozenset().union(*[sentence.names for sentence in heard]),
         fourgrams=grams,
-        variety=len(grams) / (len(spoken) - 3) if len(spoken) > 3 else 1.0,
+        variety=len(grams) / (count - 3) if count > 3 else 1.0,
         list_items=_list_items(text),
         questions=text.count("?"),
-        leaning=ear(language).leaning([part.evidence for part in parts if part.fluent]),
+        evidence=tuple([part.evidence for part in parts if part.fluent]),
     )
 
 
@@ -140,55 +149,44 @@ def done_by(heard: Heard, without: frozenset[int] = frozenset()) -> dict[str, Do
 
 
 def _list_items(text: str) -> int:
-    if not _MARK.search(text):
+    if "\n" not in text and text.isascii() and not any(map(text.__contains__, digits)):
         return 0
     return max(len(_LIST_ITEM.findall(text)), len(_INLINE_ITEM.findall(text)))
 
 
-@lru_cache(maxsize=2_048)
-def _sentence(text: str, language: str) -> _Sentence:
-    """Cached, because whoever says a sentence once says it again, to others."""
+def _sentence(text: str) -> _Sentence:
     spoken = said(text)
-    phrases = lexicon(language).acts(spoken.stems)
+    acts = lexicon().acts(spoken.stems, spoken.phrases)
     ending = "?" if text.rstrip("\"'”’) ").endswith("?") else "."
     if ending == "?":
-        phrases["question"] = "?"
-        if not _OPEN.isdisjoint(spoken.words):
-            phrases["open_question"] = "?"
-    return _Sentence(
-        text=text,
-        said=spoken,
-        phrases=tuple(phrases.items()),
-        names=frozenset(map(str.lower, _NAME.findall(text))),
-        fluent=_is_fluent(text, spoken),
-        evidence=ear(language).evidence(spoken.stems, ending),
-    )
+        acts["question"] = "?"
+        if not _OPEN.isdisjoint(spoken.folded):
+            acts["open_question"] = "?"
+    evidence = ear().evidence(spoken.stems, spoken.alone, spoken.after, ending)
+    return _Sentence(text, spoken, acts, _is_fluent(text, spoken), evidence)
 
 
-def _with_the_ear(parts: list[_Sentence], language: str) -> tuple[HeardSentence, ...]:
+def _with_the_ear(parts: list[_Sentence]) -> tuple[HeardSentence, ...]:
     """The sentences with what they do by the ear: it listens to all of them together, and to keywords not at all."""
-    listening = ear(language)
+    listening = ear()
     found = iter(listening.sureness([one.evidence for one in parts if one.fluent]))
     heard = []
-    for one in parts:
-        sure = next(found, {}) if one.fluent else {}
-        acts = dict(one.phrases)
-        clear = [act for act, share in sure.items() if share >= _CLEAR and act not in acts]
-        for act in acts:
+    for text, spoken, phrases, fluent, _ in parts:
+        sure = next(found, {}) if fluent else {}
+        acts = phrases | {act: "" for act, share in sure.items() if share >= _CLEAR and act not in phrases}
+        for act in phrases:
             sure[act] = max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0
-        acts.update(dict.fromkeys(clear, ""))
-        heard.append(HeardSentence(one.text, one.said.stems, one.said.content, acts, one.names, one.fluent, sure))
+        names = frozenset(map(str.lower, _NAME.findall(text)))
+        heard.append(HeardSentence(text, spoken.stems, spoken.folded, spoken.content, acts, names, fluent, sure))
     return tuple(heard)
 
 
 def _is_fluent(text: str, spoken: Said) -> bool:
     """Function words hold a sentence together, and nobody says more than forty words without drawing breath."""
-    count = len(spoken.words)
+    count = len(spoken.stems)
     if count < 4:
         return count > 0
-    if spoken.function_words < 0.25 * count:
-        return False
-    return count <= 40 or count <= 40 * (1 + len(_PAUSE.findall(text)))
+    return spoken.function_words >= 0.25 * count and (count <= 40 or count <= 40 * (1 + len(_PAUSE.findall(text))))
 
 
 @lru_cache(maxsize=2_048)

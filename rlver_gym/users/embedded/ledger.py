@@ -58,7 +58,7 @@ class Ledger:
     @property
     def total(self) -> float:
         """The exact sum so far."""
-        return sum(reason.points for reason in self.reasons)
+        return sum([reason.points for reason in self.reasons])
 
 
 def quote(text: str, limit: int = 90) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
+from itertools import compress, count
 from typing import Any, NamedTuple, Self
 
 from rlver_gym.words import FUNCTION_WORDS, stem
@@ -23,7 +24,7 @@ class _Not(frozenset[str]):
 Pattern = tuple[frozenset[str] | str, ...]
 
 
-class _Phrase(NamedTuple):
+class Phrase(NamedTuple):
     """A phrase around the word that it is looked up by: what stands before that word, backwards, and what stands behind."""
 
     before: Pattern
@@ -50,7 +51,7 @@ class Lexicon:
     def __init__(self, acts: dict[str, list[str]], negatable: frozenset[str] = frozenset()) -> None:
         """`acts`: phrases by act; `negatable`: acts that a negation undoes. See the file's "about" for the syntax."""
         self._negatable = negatable
-        self._by_word: dict[str, list[_Phrase]] = {}
+        self._by_word: dict[str, tuple[Phrase, ...]] = {}
         for act, phrases in acts.items():
             for phrase in phrases:
                 pattern = tuple(map(_token, phrase.split()))
@@ -59,15 +60,21 @@ class Lexicon:
                     key=lambda n: _common(pattern[n]),
                 )
                 for word in pattern[at]:
-                    self._by_word.setdefault(word, []).append(_Phrase.around(pattern, at, act))
+                    self._by_word[word] = (*self._by_word.get(word, ()), Phrase.around(pattern, at, act))
 
-    def acts(self, stems: tuple[str, ...]) -> dict[str, str]:
-        """The acts whose phrases stand in the sentence, each with the stems of the first phrase that did it, joined by spaces."""
+    def phrases(self, stem: str) -> tuple[Phrase, ...]:
+        """The phrases that are looked up by that stem."""
+        return self._by_word.get(stem, ())
+
+    def acts(self, stems: tuple[str, ...], phrases: tuple[tuple[Phrase, ...], ...]) -> dict[str, str]:
+        """The acts whose phrases stand in the sentence, each with the stems of the first phrase that did it, joined by spaces; `phrases` are those of each stem."""
         found: dict[str, str] = {}
+        if not any(phrases):
+            return found
         backwards = stems[::-1]
         padded = ("", *stems, "")
-        for at, word in enumerate(stems):
-            for before, behind, act, previous, following in self._by_word.get(word, ()):
+        for at in compress(count(), phrases):
+            for before, behind, act, previous, following in phrases[at]:
                 if following is not None and padded[at + 2] not in following:
                     continue
                 if act in found or (previous is not None and padded[at] not in previous):
@@ -120,8 +127,8 @@ def load_data(name: str) -> dict[str, Any]:
     return json.loads((files("rlver_gym.users.embedded") / name).read_text(encoding="utf-8"))
 
 
-@lru_cache(maxsize=4)
-def lexicon(language: str) -> Lexicon:
-    """The shipped lexicon of a language."""
-    data = load_data(f"lexicon_{language}.json")
+@lru_cache(maxsize=1)
+def lexicon() -> Lexicon:
+    """The shipped English lexicon."""
+    data = load_data("lexicon_en.json")
     return Lexicon(data["acts"], frozenset(data["negatable"]))

@@ -1,9 +1,11 @@
-"""What was said, word by word: stems, what it is about, and the 4-grams by which copies are found. Knows no act and no person."""
+"""What was said, word by word: all that is ever asked of a word, looked up once, and the 4-grams by which copies are found. Knows no person."""
 
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlver_gym.words import FUNCTION_WORDS, content_stem, stem, words
+from rlver_gym.users.embedded.ear import ear
+from rlver_gym.users.embedded.lexicon import Phrase, lexicon
+from rlver_gym.words import FUNCTION_WORDS, content_stem, split_words, stem
 
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
@@ -16,11 +18,19 @@ _MOST_WORDS = 50_000
 
 
 class _Word(NamedTuple):
+    """All that is ever asked of a word, worked out once."""
+
     stem: str
     content: str
     """The stem again, or empty when it does not say what a text is about."""
     folded: str
     function: bool
+    phrases: tuple[Phrase, ...]
+    """Phrases of the lexicon that are looked up by it."""
+    alone: int
+    """What it tells the ear by itself."""
+    after: dict[str, int]
+    """What the stems that may follow tell the ear."""
 
 
 class _Vocabulary(dict[str, _Word]):
@@ -30,22 +40,40 @@ class _Vocabulary(dict[str, _Word]):
         """Work it out; forget the others when they are too many."""
         if len(self) >= _MOST_WORDS:
             self.clear()
-        found = self[word] = _Word(stem(word), content_stem(word), _FOLDED.get(word, word), word in FUNCTION_WORDS)
+        found = self[word] = _word(word)
         return found
 
 
 _VOCABULARY = _Vocabulary()
 
 
+def _word(word: str) -> _Word:
+    root = stem(word)
+    return _Word(
+        stem=root,
+        content=content_stem(word),
+        folded=_FOLDED.get(word, word),
+        function=word in FUNCTION_WORDS,
+        phrases=lexicon().phrases(root),
+        alone=ear().alone(root),
+        after=ear().after(root),
+    )
+
+
 class Said(NamedTuple):
     """A text in words."""
 
-    words: tuple[str, ...]
     stems: tuple[str, ...]
     content: frozenset[str]
     """The stems that say what it is about."""
     folded: tuple[str, ...]
     function_words: int
+    phrases: tuple[tuple[Phrase, ...], ...]
+    """Of each word, the phrases that are looked up by it."""
+    alone: tuple[int, ...]
+    """Of each word, what it tells the ear by itself."""
+    after: tuple[dict[str, int], ...]
+    """Of each word, what those that may follow tell the ear."""
 
 
 class Line(NamedTuple):
@@ -56,26 +84,24 @@ class Line(NamedTuple):
 
 
 def said(text: str) -> Said:
-    """A text in words; every word is looked up once."""
-    spoken = words(text)
+    """A text in words. Not cached: hardly a sentence is said twice, and what is kept has to be walked by the garbage collector."""
+    spoken = split_words(text)
     if not spoken:
-        return Said((), (), frozenset(), (), 0)
-    stems, about, folded, function = zip(*map(_VOCABULARY.__getitem__, spoken), strict=True)
-    return Said(spoken, stems, frozenset(filter(None, about)), folded, sum(function))
+        return _NOTHING
+    stems, about, folded, function, phrases, alone, after = zip(*map(_VOCABULARY.__getitem__, spoken), strict=True)
+    return Said(stems, frozenset(filter(None, about)), folded, sum(function), phrases, alone, after)
+
+
+_NOTHING = Said((), frozenset(), (), 0, (), (), ())
 
 
 @lru_cache(maxsize=2_048)
 def line(text: str) -> Line:
     """Cached, because every turn looks back at all earlier lines."""
-    _, _, content, folded, _ = said(text)
-    return Line(content, fourgrams_of(folded))
+    spoken = said(text)
+    return Line(spoken.content, fourgrams(spoken.folded))
 
 
-def fourgrams(text: str) -> frozenset[int]:
-    """The word 4-grams of a text, pronouns folded, as hashes: only equality within one process is asked of them, and integers cost the garbage collector little."""
-    return fourgrams_of(said(text).folded)
-
-
-def fourgrams_of(folded: tuple[str, ...]) -> frozenset[int]:
-    """The same of folded words."""
+def fourgrams(folded: tuple[str, ...]) -> frozenset[int]:
+    """The 4-grams of folded words, as hashes: only equality within one process is asked of them, and integers cost the garbage collector little."""
     return frozenset(map(hash, zip(folded, folded[1:], folded[2:], folded[3:], strict=False)))

@@ -8,7 +8,7 @@ from rlver_gym.emotion import Band, Outcome
 from rlver_gym.persona import Disclosure
 from rlver_gym.users.base import Scene
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.words import content, sentences
+from rlver_gym.users.embedded.lines import cut, each_cut, tellings
 
 _REACTION_TO = {
     "anchor:deeds": "warmed", "anchor:wrongs": "warmed", "anchor:motives": "thinking", "anchor:other_side": "thinking",
@@ -35,10 +35,11 @@ _LAST_RESORT = (
 )
 
 
+@lru_cache(maxsize=2)
 def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
     """Which of the person's manners answers this: that of the reason that weighed most in the direction of the change.
 
-    The agent's doing decides; temper, momentum and the like are nobody's doing.
+    The agent's doing decides; temper, momentum and the like are nobody's doing. Kept for a moment, because thought and answer both ask.
     """
     ups: list[tuple[float, str]] = []
     downs: list[tuple[float, str]] = []
@@ -88,23 +89,17 @@ def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal)
 
 
 def _said(dialogue: Dialogue) -> frozenset[str]:
-    return frozenset().union(*map(_folded, dialogue.user_lines))
-
-
-@lru_cache(maxsize=2_048)
-def _folded(*lines: str) -> frozenset[str]:
-    """The sentences of some lines, case-folded."""
-    return frozenset(sentence.casefold() for line in lines for sentence in sentences(line))
+    return frozenset().union(*[cut(line).folded for line in dialogue.user_lines])
 
 
 def _joined(parts: list[str | None], said: frozenset[str]) -> str:
     """The parts as one text, without any sentence that was said before."""
-    kept = {sentence.casefold(): sentence for part in reversed(parts) if part for sentence in reversed(sentences(part))}
-    return " ".join(sentence for folded, sentence in reversed(kept.items()) if folded not in said)
+    once = {folded: sentence for part in reversed(parts) if part for folded, sentence in cut(part).backwards}
+    return " ".join([sentence for folded, sentence in reversed(once.items()) if folded not in said])
 
 
 def _fresh(scene: Scene, dialogue: Dialogue, purpose: str, lines: tuple[str, ...], said: frozenset[str]) -> str | None:
-    unused = [line for line in lines if said.isdisjoint(_folded(line))]
+    unused = [text for text, folded, _ in each_cut(lines) if said.isdisjoint(folded)]
     return _pick(scene, dialogue, purpose, unused) if unused else None
 
 
@@ -114,25 +109,17 @@ def _next_disclosure(
     """What they tell next: on a question, what it asks for; else the next in order, as deep as they trust by now."""
     if kind in ("hurt", "puzzled", "repeated") and emotion < 25:
         return None
-    depth = _depth(emotion, dialogue, appraisal)
-    open_to = (
-        item
-        for item in scene.persona.situation.disclosures
-        if item.depth <= depth and said.isdisjoint(_folded(item.high, item.normal, item.low))
-    )
-    first = next(open_to, None)
-    if first and "?" in (dialogue.utterance or ""):
-        asked = hear(dialogue.utterance or "").content
-        items = [first, *open_to]
-        about = [len(asked & _about(item.high, item.normal, item.low)) for item in items]
-        if max(about) >= 2:
-            return items[about.index(max(about))]
-    return first
-
-
-@lru_cache(maxsize=2_048)
-def _about(*lines: str) -> frozenset[str]:
-    return frozenset().union(*map(content, lines))
+    depth, utterance = _depth(emotion, dialogue, appraisal), dialogue.utterance or ""
+    asked = hear(utterance).content if "?" in utterance else None
+    first, closest, shared = None, None, 1
+    for item, folded, about in tellings(scene.persona.situation):
+        if item.depth <= depth and said.isdisjoint(folded):
+            if asked is None:
+                return item
+            first = first or item
+            if len(asked & about) > shared:
+                closest, shared = item, len(asked & about)
+    return closest or first
 
 
 def _depth(emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> int:

@@ -7,8 +7,9 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from rlver_gym.anchors import AnchorIndex, Touch
-from rlver_gym.persona import Persona, Situation
+from rlver_gym.persona import Situation
 from rlver_gym.users.embedded.hear import hear
+from rlver_gym.users.embedded.kept import kept
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
 
@@ -26,10 +27,10 @@ class Rarity(NamedTuple):
     """That of a stem that no known story has."""
 
 
-@lru_cache(maxsize=4)
-def rarity(language: str) -> Rarity:
-    """The shipped counts of a language."""
-    data = load_data(f"stories_{language}.json")
+@lru_cache(maxsize=1)
+def rarity() -> Rarity:
+    """The shipped counts."""
+    data = load_data("stories_en.json")
     return Rarity(
         {intern(stem): int(weight) for weight, stems in data["weights"].items() for stem in stems.split()},
         data["unknown"],
@@ -39,14 +40,14 @@ def rarity(language: str) -> Rarity:
 class World:
     """The story of one situation, ready to be looked up."""
 
-    def __init__(self, situation: Situation, language: str) -> None:
+    def __init__(self, situation: Situation) -> None:
         """Compile the situation."""
         texts = list(texts_of(situation.model_dump()))
         self.anchors = AnchorIndex(situation)
         self.story = frozenset().union(*map(content, texts))
-        self.vocabulary = self.story | everyday(language)
-        self._rarity = rarity(language)
-        self._rarest, self._familiar = rarities(language)
+        self.vocabulary = self.story | everyday()
+        self._rarity = rarity()
+        self._rarest, self._familiar = rarities()
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
 
     def weight(self, stems: frozenset[str]) -> int:
@@ -57,11 +58,13 @@ class World:
     def strangeness(self, about: frozenset[str], alien: frozenset[str], own: float) -> float:
         """How far words are from this story: rare ones that are `alien` to it add, the other rare ones take away `own` times as much. In nats."""
         odd = about & alien
-        found = sum(map(self._familiar.get, odd, repeat(_UNHEARD))) / 100
+        found = sum(map(self._familiar.get, odd, repeat(_UNHEARD))) / 100 if odd else 0.0
         return found if len(odd) == len(about) else found - own * self.particularity(about - odd)
 
     def particularity(self, about: frozenset[str]) -> float:
         """How much words single out one life among many, in nats."""
+        if not about:
+            return 0.0
         return (
             sum(map(self._familiar.get, about, repeat(self._rarest))) / 100
         )  # whole numbers: their order must not matter
@@ -85,40 +88,33 @@ _CALENDAR = frozenset(
 )
 
 
-@lru_cache(maxsize=4)
-def everyday(language: str) -> frozenset[str]:
+@lru_cache(maxsize=1)
+def everyday() -> frozenset[str]:
     """Stems that are at home in any story."""
-    return frozenset(map(intern, load_data(f"everyday_{language}.json")["stems"]))
+    return frozenset(map(intern, load_data("everyday_en.json")["stems"]))
 
 
-@lru_cache(maxsize=4)
-def rarities(language: str) -> tuple[int, dict[str, int]]:
+@lru_cache(maxsize=1)
+def rarities() -> tuple[int, dict[str, int]]:
     """How rare a stem is among the known stories, in hundredths of a nat: that of a stem which one of them has, and those of all; plain words are never rare."""
-    known = rarity(language).of
-    plain = everyday(language).union(load_data(f"plain_{language}.json")["stems"].split())
+    known = rarity().of
+    plain = everyday().union(load_data("plain_en.json")["stems"].split())
     return max(known.values()), known | {stem: min(_PLAIN, known.get(stem, _PLAIN)) for stem in plain}
 
 
-_WORLDS: dict[int, tuple[Situation, World]] = {}
+@kept
+def world(situation: Situation) -> World:
+    """The world of a situation, compiled once."""
+    return World(situation)
 
 
-def world(persona: Persona) -> World:
-    """The world of the persona's situation, compiled once. Kept beside the situation, so that its identity stays its own."""
-    known = _WORLDS.get(id(persona.situation))
-    if known is None:
-        if len(_WORLDS) >= 512:
-            _WORLDS.clear()
-        known = _WORLDS[id(persona.situation)] = (persona.situation, World(persona.situation, persona.language))
-    return known[1]
-
-
-@lru_cache(maxsize=8)
-def touches(index: AnchorIndex, text: str, language: str) -> tuple[Touch, ...]:
+@lru_cache(maxsize=2)
+def touches(index: AnchorIndex, text: str) -> tuple[Touch, ...]:
     """The anchors that an utterance touches."""
-    return index.touched(tuple(sentence.stems for sentence in hear(text, language).sentences))
+    return index.touched(tuple(sentence.stems for sentence in hear(text).sentences))
 
 
 @lru_cache(maxsize=2_048)
-def touched_keys(index: AnchorIndex, text: str, language: str) -> frozenset[str]:
+def touched_keys(index: AnchorIndex, text: str) -> frozenset[str]:
     """Their keys; kept longer, because every turn looks back at all earlier ones."""
-    return frozenset(touch.key for touch in touches(index, text, language))
+    return frozenset(touch.key for touch in touches(index, text))
