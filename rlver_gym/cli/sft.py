@@ -9,14 +9,17 @@ from rich.console import Console
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.cli.train import with_torch
 
-_AGENTS = ["comfort", "praise", "advice", "listener"]
+_AGENTS = ["comfort", "advice", "adaptive", "adaptive"]
 
 
 def sft(
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
     model: Annotated[str, typer.Option(help="A causal LM: a Hugging Face name, a folder, tiny or smollm2.")] = "tiny",
     agent: Annotated[
-        list[str] | None, typer.Option(help=f"Whom to learn from; repeat it for more. Default: {', '.join(_AGENTS)}.")
+        list[str] | None,
+        typer.Option(
+            help=f"Whom to learn from; repeat it for more, and for a larger share. Default: {', '.join(_AGENTS)}."
+        ),
     ] = None,
     style: Annotated[str, typer.Option(help="direct, or think: a thought before each reply.")] = "direct",
     dialogues: Annotated[int, typer.Option(min=1, help="How many dialogues to learn from.")] = 768,
