@@ -9,7 +9,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +63,8 @@ def main() -> None:
 
 def _train(folder: Path, options: list[str]) -> None:
     if not (folder / "model").exists():
-        began = time.time()
         words = ["train", "--config", "laptop", "--out", str(folder), *options]
         subprocess.run([sys.executable, "-m", "rlver_gym", *words], check=True)
-        (folder / "seconds.txt").write_text(f"{time.time() - began:.0f}\n")
 
 
 def _row(folders: list[Path]) -> list[str]:
@@ -77,7 +74,7 @@ def _row(folders: list[Path]) -> list[str]:
     ends = [json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1]) for folder in folders]
     marks = ("eval_left", "eval_words", "eval_repeated", "eval_copied", "eval_distinct")
     means = [float(np.mean([end[name] for end in ends])) for name in marks]
-    minutes = [int((folder / "seconds.txt").read_text()) / 60 for folder in folders]
+    minutes = [_minutes(folder) for folder in folders]
     return [
         f"{first.mean():.1f}",
         f"{last.mean():.1f}",
@@ -87,6 +84,15 @@ def _row(folders: list[Path]) -> list[str]:
         *(f"{mean:.2f}" for mean in means[2:]),
         f"{min(minutes):.1f} to {max(minutes):.1f}",
     ]
+
+
+def _minutes(folder: Path) -> float:
+    """Of talking and learning, without the evaluations."""
+    laps = [json.loads(line) for line in (folder / "times.jsonl").read_text().splitlines()]
+    return (
+        sum(seconds for lap in laps for name, seconds in lap.items() if name.endswith("_s") and name != "tokens_per_s")
+        / 60
+    )
 
 
 def _scores(folders: list[Path], at: int) -> np.ndarray:

@@ -37,14 +37,15 @@ def main() -> None:
     together = [one for (algo, _), episodes in runs.items() for one in episodes if one.agent == algo]
     together += [one for one in runs[ALGOS[0], 0] if one.agent not in ALGOS]
     ranked = scores(together)
+    fixed = next(score.agent for score in ranked if score.agent not in (*ALGOS, "random"))
     if args.figure:
         levels = {
-            f"{score.agent}, test": score.final.mean for score in ranked if score.agent in (*ALGOS, "listen", "random")
+            f"{score.agent}, test": score.final.mean for score in ranked if score.agent in (*ALGOS, fixed, "random")
         }
         args.figure.write_text(draw({f"{algo}, training": _mean_curve(folders, algo) for algo in ALGOS}, levels))
     console = Console()
     console.print(leaderboard(ranked, f"RLVER-Strategy-v0, test personas, {args.seeds} trainings of each"))
-    for other in ("random", "listen"):
+    for other in ("random", fixed):
         gain = paired(persona_finals(together, "ppo"), persona_finals(together, other))
         console.print(f"ppo minus {other}, all: {gain.mean:+.1f} [{bounds(gain, signed=True)}]", markup=False)
     for name, episodes in [*((f"seed {seed}", _of(runs, seed)) for seed in range(args.seeds)), ("all", together)]:

@@ -5,6 +5,7 @@ say what came next there (induction heads, arXiv:2209.11895). A tiny model on a 
 """
 
 import math
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ def teach_copying(model: Qwen2ForCausalLM) -> None:
     """Write the circuit into the first and the last layer. The model needs tied embeddings, two layers and heads or more, as many of
     keys as of queries, and `THETA`."""
     model.model.embed_tokens.weight.normal_(0, EMBEDDING)
-    first, last = (model.model.layers[at].self_attn for at in (0, -1))
+    first, last = (cast(Any, model.model.layers[at]).self_attn for at in (0, -1))
     heads = model.config.num_attention_heads
     width = model.config.hidden_size // heads
     turn_H = THETA ** (-torch.arange(width // 2) / (width // 2))

@@ -87,7 +87,7 @@ def _first_said(lesson: Lesson) -> Iterator[str]:
 
 
 def _another(vocabulary: Sequence[str], rng: np.random.Generator) -> str:
-    front, back = (vocabulary[at] for at in rng.integers(len(vocabulary), size=2))
+    front, back = (vocabulary[int(at)] for at in rng.integers(len(vocabulary), size=2))
     return front[: (len(front) + 1) // 2] + back[len(back) // 2 :] if rng.random() < _INVENTED else front
 
 
