@@ -1,6 +1,6 @@
 """A tiny Qwen from nothing: taught mostly orders and a few words of feeling, it finds out by GRPO which of them do people good.
 
-python examples/train_tiny_qwen.py     (needs: pip install 'rlver-gym[train]'; half a minute on one core)
+python examples/train_tiny_qwen.py     (needs: pip install 'rlver-gym[train]'; a minute on one core)
 The same at full length: rlver-gym sft --model tiny --out runs/warm, then rlver-gym train --config laptop --model runs/warm
 """
 
@@ -22,7 +22,7 @@ ORDERS = ("Move on with life.", "Cheer up.", "Make a plan.", "Get more sleep.", 
 FEELINGS = ("You sound worn out by it.", "That must have hurt more than you let on.", "It seems lonely to carry.",
             "Underneath I hear anger too.", "There is grief in how you put it.", "That left you feeling small, I think.")  # fmt: skip
 SETTINGS = {
-    "iterations": 12, "dialogues": 32, "group_size": 8, "credit": "centred", "lr": 1e-3, "kl": 0.03, "max_reply_tokens": 16, "max_tokens": 2048,
+    "iterations": 12, "dialogues": 32, "group_size": 8, "credit": "centred", "lr": 3e-4, "kl": 0.05, "max_reply_tokens": 16, "max_tokens": 2048,
     "eval_temperature": 1.0, "env_options": {"card": env_card("RLVER-Empathy-v0").model_copy(update={"turns": 4})},
 }  # fmt: skip
 
@@ -46,7 +46,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder) / "warm"
-        losses = list(warm_start("tiny", warm, agents=["train_tiny_qwen:Habits"], dialogues=200, epochs=2, lr=1e-2))
+        losses = list(warm_start("tiny", warm, agents=["train_tiny_qwen:Habits"], dialogues=200, epochs=2, lr=3e-3))
         print(f"learning to speak: loss {losses[0]:.2f} at first, {losses[-1]:.2f} at last (nats a token)")
         learner = make_learner(TrainConfig.made({"model": str(warm), **SETTINGS}, "this example"))
     show("before:", learner)
