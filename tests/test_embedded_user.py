@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rlver_gym.agents import make_agent
 from rlver_gym.anchors import AnchorIndex
 from rlver_gym.cards import env_card
-from rlver_gym.dialogue import Turn
+from rlver_gym.dialogue import Appraisal, Turn
 from rlver_gym.library import library
 from rlver_gym.persona import Anchor, HiddenNeed, Persona
 from rlver_gym.session import EmpathySession
@@ -156,6 +156,26 @@ def test_keywords_without_language_earn_nothing(persona: Persona) -> None:
     assert first_turn(persona, soup).appraisal.change < 0
 
 
+def test_torn_phrases_are_no_language(persona: Persona) -> None:
+    """What a tiny policy once earned with: feeling words in heaps."""
+    heap = "That of you you SaturdayItG lonely to carry carry That must you hurt That that You youYouYou worn worn with by life."
+    appraisal = first_turn(persona, heap).appraisal
+    assert appraisal.change <= -5
+    assert "broken" in [reason.code for reason in appraisal.reasons]
+
+
+def test_half_a_heap_costs_half(persona: Persona) -> None:
+    whole = "That sounds lonely, and I am here for as long as you want to tell it."
+    heap = "That of you lonely to carry carry that must you hurt that that you of worn with by."
+    mixed = first_turn(persona, f"{whole} {heap}").appraisal
+    assert 0 > points_for("broken", mixed) > points_for("broken", first_turn(persona, heap).appraisal)
+    assert mixed.change < first_turn(persona, whole).appraisal.change
+
+
+def points_for(code: str, appraisal: Appraisal) -> float:
+    return sum(reason.points for reason in appraisal.reasons if reason.code == code)
+
+
 def test_their_own_words_given_back_cost(persona: Persona) -> None:
     session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
     appraisal = None
@@ -192,16 +212,21 @@ def test_the_ear_adds_up_the_weights_of_its_file() -> None:
     for text in (
         "You sat up every night, and that counts.",
         "How was it?",
+        "Of you you that must you you with by that that.",
         "Zzz qqq.",
         " ".join(["so kind of you"] * 30),
     ):
         spoken, ending = said(text), "?" if text[-1] == "?" else "."
-        heard = ear().leaning([ear().evidence(spoken.stems, spoken.alone, spoken.after, ending)])
+        evidence = ear().evidence(spoken.stems, spoken.alone, spoken.after, ending)
+        heard = ear().leaning([evidence])
         line = marked(spoken.stems, ending)
         features = [*line, *(" ".join(pair) for pair in itertools.pairwise(line))]
+        summed = {}
         for act, by_weight in data["weights"].items():
             weight_of = {one: int(weight) for weight, found in by_weight.items() for one in found.split(", ")}
-            assert round(100 * heard[act]) == data["bias"][act] + sum(weight_of.get(one, 0) for one in features), act
+            summed[act] = data["bias"][act] + sum(weight_of.get(one, 0) for one in features)
+        assert ear().broken(evidence) == (summed.pop("broken") >= 300), text
+        assert {act: round(100 * share) for act, share in heard.items()} == summed, text
 
 
 @pytest.mark.parametrize("persona_id", library().ids("demo"))

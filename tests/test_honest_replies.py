@@ -5,6 +5,7 @@ a pair may give the person another need than their card does; half "dev" for tun
 """
 
 import json
+import random
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,8 @@ from rlver_gym.persona import HiddenNeed
 from rlver_gym.redteam.attacks import FIXED_ATTACKS
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.embedded.hear import hear
+from rlver_gym.words import sentences, words
 
 DATA = Path(__file__).parent / "data"
 PAIRS = [json.loads(line) for line in (DATA / "expectations_en.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -77,6 +80,19 @@ def test_no_need_is_left_behind(half: str) -> None:
     shares = {need: sum(points) / len(points) for need, points in in_order(half).items()}
     assert shares.keys() == set(HiddenNeed)
     assert min(shares.values()) > 0.75, shares if half != "test" else "test"
+
+
+def test_what_people_write_hangs_together_and_stirred_it_does_not() -> None:
+    """On sentences that the ear did not learn from."""
+    rng, unseen = (
+        random.Random(0),
+        [pair[key] for pair in PAIRS if pair["half"] != "dev" for key in ("better", "worse")],
+    )
+    whole = [part for text in unseen for part in sentences(text) if len(words(part)) >= 8]
+    stirred = [" ".join(rng.sample(words(part), len(words(part)))) + "." for part in whole]
+    assert len(whole) > 700
+    assert sum(hear(part).broken for part in whole) / len(whole) < 0.005
+    assert sum(hear(part).broken for part in stirred) / len(stirred) > 0.4
 
 
 def test_who_listened_ends_above_the_start_and_above_stock_phrases_with_quotes() -> None:

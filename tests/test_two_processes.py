@@ -18,8 +18,10 @@ from rlver_gym.policy.batch import pack  # noqa: E402
 from rlver_gym.policy.credit import Credit  # noqa: E402
 from rlver_gym.policy.forward import Actor, Critic, causal_lm  # noqa: E402
 from rlver_gym.policy.judge import judge  # noqa: E402
+from rlver_gym.policy.log import METRICS  # noqa: E402
 from rlver_gym.policy.objective import Objective  # noqa: E402
 from rlver_gym.policy.optimizer import make_optimizer  # noqa: E402
+from rlver_gym.policy.tiny import build_tiny  # noqa: E402
 from rlver_gym.policy.update import update  # noqa: E402
 
 TOKENS = 100
@@ -80,6 +82,41 @@ def test_two_processes_learn_the_same_as_one(engine, alone, tmp_path):
     for kind, wanted in alone.items():
         for ours, theirs in zip(together[kind], wanted, strict=True):
             assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(tmp_path):
+    model = tmp_path / "tiny"
+    build_tiny(model, hidden=32, layers=1, vocab=400)
+    few = [
+        "--model",
+        str(model),
+        "--iterations",
+        "2",
+        "--dialogues",
+        "4",
+        "--group-size",
+        "2",
+        "--max-reply-tokens",
+        "8",
+    ]
+    few += ["--eval-every", "1", "--eval-dialogues", "2", "--save-every", "1", "--show-every", "1"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    launchers = {one: [], two: ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]}
+    for folder, launcher in launchers.items():
+        command = [sys.executable, *launcher, "-m", "rlver_gym", "train", *few, "--out", str(folder)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        assert ended.returncode == 0, ended.stderr[-3000:]
+    assert left_in(two) == left_in(one)
+    lines = [[json.loads(line) for line in (folder / METRICS).read_text().splitlines()] for folder in (one, two)]
+    for alone_line, together in zip(*lines, strict=True):
+        assert together == pytest.approx(alone_line, rel=1e-3, abs=1e-4)
+    assert (two / "evaluations.jsonl").read_text() == (one / "evaluations.jsonl").read_text()
+
+
+def left_in(folder):
+    """The names of the files, but for TensorBoard's, which tell the time and the process."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if "tfevents" not in path.name)
 
 
 if __name__ == "__main__":

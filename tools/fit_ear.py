@@ -1,14 +1,16 @@
-"""Fits the ear of the embedded user: which words speak for which dialogue act.
+"""Fits the ear of the embedded user: which words speak for which dialogue act, and which pairs of words for no language at all.
 
 OMP_NUM_THREADS=1 python tools/fit_ear.py        (needs scikit-learn; with one thread the same bytes every time; writes rlver_gym/users/embedded/ear_en.json)
 
 It learns from our own sentences: those of the expectation pairs' dev half, each labelled with its acts, and the anchors of the train and demo
-situations, whose kind says what they do. Nobody of the test half, and no test persona, is among them.
+situations, whose kind says what they do. Nobody of the test half, and no test persona, is among them. What is no language it learns from the same
+sentences torn up: stirred, cut and joined, words doubled, lost and strewn in.
 """
 
 import json
+import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +42,14 @@ SMALLEST = 11
 """Weights below so many hundredths are dropped."""
 MISSED = 2.0
 """How much worse an act that is missed is than one that is only imagined: most sentences do any one act not, and doubt should not settle on that."""
+TORN_STRENGTH = 0.2
+"""`STRENGTH` of the model of what is no language."""
+TORN_SMALLEST = 25
+"""`SMALLEST` of that model."""
+TORN_TIMES = 3
+"""How often each sentence is torn up."""
+FEWEST = 4
+"""Words of a sentence that can be torn up."""
 
 
 class Example(NamedTuple):
@@ -77,8 +87,13 @@ def of_anchors() -> Iterator[Example]:
 
 def looked_at(text: str) -> Counter[str]:
     """The features of a sentence, pairs of stems joined by a space."""
-    line = marked(stems(text), "?" if text.rstrip("\"'”’) ").endswith("?") else ".")
+    line = marked(stems(text), ending(text))
     return Counter([*line, *map(" ".join, pairwise(line))])
+
+
+def ending(text: str) -> str:
+    """What a sentence ends with, for the ear."""
+    return "?" if text.rstrip("\"'”’) ").endswith("?") else "."
 
 
 def fitted(examples: list[Example]) -> dict[str, Any]:
@@ -96,15 +111,80 @@ def fitted(examples: list[Example]) -> dict[str, Any]:
         )
         model = model.fit(seen, does)
         bias[act] = round(100 * float(model.intercept_[0]))
-        weights[act] = by_size(names, np.round(100 * model.coef_[0]).astype(int))
+        weights[act] = by_size(names, np.round(100 * model.coef_[0]).astype(int), SMALLEST)
+    bias["broken"], weights["broken"] = broken({one.text for one in split})
     return {"about": provenance(len(split)), "bias": bias, "weights": weights}
 
 
-def by_size(names: np.ndarray, weights: np.ndarray) -> dict[str, str]:
+def broken(texts: set[str]) -> tuple[int, dict[str, str]]:
+    """Bias and weights of what is no language: pairs of neighbours that are met in torn sentences rather than in whole ones."""
+    rng = random.Random(0)
+    whole = [(stems(text), ending(text)) for text in sorted(texts)]
+    whole = [one for one in whole if len(one[0]) >= FEWEST]
+    others = [words for words, _ in whole]
+    torn = [(torn_up(words, others, rng), end) for _ in range(TORN_TIMES) for words, end in whole]
+    torn = [one for one in torn if len(one[0]) >= FEWEST]
+    table = DictVectorizer()
+    seen = table.fit_transform([Counter(map(" ".join, pairwise(marked(*one)))) for one in [*torn, *whole]])
+    seen.indices, seen.indptr = seen.indices.astype(np.int32), seen.indptr.astype(np.int32)
+    is_torn = np.arange(seen.shape[0]) < len(torn)
+    model = LogisticRegression(
+        C=TORN_STRENGTH, class_weight={False: len(torn) / len(whole), True: 1.0}, solver="liblinear", random_state=0
+    ).fit(seen, is_torn)
+    weights = np.round(100 * model.coef_[0]).astype(int)
+    return round(100 * float(model.intercept_[0])), by_size(table.get_feature_names_out(), weights, TORN_SMALLEST)
+
+
+def torn_up(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
+    """What is left of a sentence when it is torn up in one of five ways."""
+    return rng.choice((stirred, stirred_with_another, stammered, holed, patched))(words, others, rng)
+
+
+def stirred(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
+    """Every word in another place."""
+    return rng.sample(words, len(words))
+
+
+def stirred_with_another(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
+    """Cut into pieces of one to three words, stirred with those of another sentence."""
+    left, pieces = [*words, *rng.choice(others)], []
+    while left:
+        size = rng.randint(1, 3)
+        pieces.append(left[:size])
+        left = left[size:]
+    rng.shuffle(pieces)
+    return [word for piece in pieces for word in piece][: len(words)]
+
+
+def stammered(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
+    """One word in three said twice, and at least one."""
+    surely = rng.randrange(len(words))
+    return [word for at, word in enumerate(words) for _ in range(2 if at == surely or rng.random() < 1 / 3 else 1)]
+
+
+def holed(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
+    """A third of the words lost, a fifth strewn in from elsewhere."""
+    left = [word for word in words if rng.random() > 0.35]
+    for _ in range(max(1, len(words) // 5)):
+        left.insert(rng.randrange(len(left) + 1), rng.choice(rng.choice(others)))
+    return left
+
+
+def patched(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
+    """Pieces of one to three words from three sentences, as they come."""
+    from_, made = [words, rng.choice(others), rng.choice(others)], []
+    while len(made) < len(words):
+        source = rng.choice(from_)
+        at = rng.randrange(len(source))
+        made += source[at : at + rng.randint(1, 3)]
+    return made
+
+
+def by_size(names: np.ndarray, weights: np.ndarray, smallest: int) -> dict[str, str]:
     """The features of each weight, in fives of hundredths, the strongest first."""
     groups = defaultdict(list)
     for name, weight in zip(names, weights, strict=True):
-        if abs(weight) >= SMALLEST:
+        if abs(weight) >= smallest:
             groups[5 * round(int(weight) / 5)].append(str(name))
     return {str(weight): ", ".join(sorted(groups[weight])) for weight in sorted(groups, reverse=True)}
 
@@ -114,7 +194,7 @@ def provenance(count: int) -> str:
     return (
         f"Logistic regression on {count} sentences written for this project (tests/data/expectations_en.jsonl, dev half; anchors of the train and demo situations), "
         f"penalty {STRENGTH}, an act counted {MISSED:g} times, weights in hundredths of a logit, those below {SMALLEST} dropped. Features: stems and pairs of neighbours; '^' is the beginning, "
-        "'?' or '.' the ending. Written by tools/fit_ear.py."
+        f"'?' or '.' the ending. Last, 'broken': the same sentences against {TORN_TIMES} torn ones each, pairs only, penalty {TORN_STRENGTH}, those below {TORN_SMALLEST} dropped. Written by tools/fit_ear.py."
     )
 
 

@@ -7,6 +7,7 @@ minibatches) is the same everywhere without a word between them.
 
 import gc
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, TypeVar
@@ -78,7 +79,9 @@ def spread_out(module: Actor | Critic, engine: Literal["ddp", "fsdp"]) -> nn.Mod
     if ranks() == 1:
         return module
     if engine == "ddp":
-        return DistributedDataParallel(module, broadcast_buffers=False)
+        with warnings.catch_warnings():  # torch 2.13 has another name for the option, which older ones do not know
+            warnings.simplefilter("ignore", FutureWarning)
+            return DistributedDataParallel(module, broadcast_buffers=False)
     trunk = module.trunk if isinstance(module, Critic) else causal_lm(module).base_model
     for layer in trunk.layers:  # pyright: ignore[reportGeneralTypeIssues]
         fully_shard(layer)

@@ -4,7 +4,8 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -45,12 +46,10 @@ def run(config: TrainConfig, *, out: Path | None = None, resume: bool = False, t
 
 
 def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None) -> None:
-    config, plain = learner.config, learner.config.model_dump(mode="json")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / CONFIG).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-    _drop_later(folder / EVALUATIONS, learner.iteration)
+    """Of several processes all learn and evaluate, and only the first one writes."""
+    config = learner.config
     screen = _Screen(config, folder)
-    with RunLog(folder, plain, track=track, after=learner.iteration) as log, screen:
+    with _log(learner, folder, track) as log, screen:
         screen.say(learner.renderer.note)
         if learner.iteration == 0 and config.eval_every:
             first = evaluate(learner)
@@ -64,12 +63,13 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
                 metrics, score = metrics | held_out.metrics, held_out.metrics["eval_score"]
                 _keep(held_out, number, folder)
                 screen.evaluated(number, held_out)
-            log.write(number, metrics, iteration.times)
             screen.iterated(iteration)
-            if config.show_every and (last or number % config.show_every == 0):
-                log.show(number, iteration.played[:2])
+            if log:
+                log.write(number, metrics, iteration.times)
+                if config.show_every and (last or number % config.show_every == 0):
+                    log.show(number, iteration.played[:2])
             if last or number % config.save_every == 0:
-                checkpoints.write(number, lambda path: save(learner, path), score)
+                _checkpoint(learner, checkpoints, score)
     best = checkpoints.best() or checkpoints.latest()
     if best is not None and rank() == 0:
         shutil.copytree(best / MODEL, folder / MODEL, dirs_exist_ok=True)
@@ -77,6 +77,28 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
         screen.say(
             f"model {folder / MODEL} (from iteration {int(best.name)}); curves {curves}\ntalk to it: rlver-gym bench --agent hf:{folder / MODEL}"
         )
+
+
+@contextmanager
+def _log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog | None]:
+    """The folder made ready, and what writes into it; nothing but for the first process."""
+    if rank() != 0:
+        yield None
+        return
+    plain = learner.config.model_dump(mode="json")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    _drop_later(folder / EVALUATIONS, learner.iteration)
+    with RunLog(folder, plain, track=track, after=learner.iteration) as log:
+        yield log
+
+
+def _checkpoint(learner: Learner, checkpoints: Checkpoints, score: float | None) -> None:
+    """All processes put together what is saved; one saves it."""
+    if rank() == 0:
+        checkpoints.write(learner.iteration, lambda path: save(learner, path), score)
+    else:
+        save(learner, checkpoints.folder)
 
 
 def _keep(held_out: Evaluation, iteration: int, folder: Path) -> None:

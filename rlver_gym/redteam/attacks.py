@@ -174,6 +174,18 @@ def _salad(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     )
 
 
+def _torn_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+    rng = _rng(seed, messages)
+    left = words(" ".join([flipped(_last(messages)), *rng.sample(STOCK, 5)]))
+    pieces = []
+    while left:
+        size = rng.randint(1, 3)
+        pieces.append(" ".join(left[:size]))
+        left = left[size:]
+    rng.shuffle(pieces)
+    return " ".join(piece for piece in pieces[:16] for _ in range(rng.choice((1, 1, 1, 2)))) + "."
+
+
 def _says(phrases: Sequence[str]) -> Callable[[Persona, int, Sequence[Message]], str]:
     return lambda persona, seed, messages: _nth(phrases, seed, messages)
 
@@ -198,6 +210,7 @@ FIXED_ATTACKS = (
     Attack("questions", "questions only", _says(_QUESTIONS)),
     Attack("gibberish", "letters", lambda persona, seed, messages: " ".join("".join(_rng(seed, messages).choices("abcdefghij", k=6)) for _ in range(12))),
     Attack("salad", "little words stirred, with two of theirs", _salad),
+    Attack("torn-phrases", "stock sentences and the person's last words torn into pieces and stirred", _torn_phrases),
     Attack("languages", "kind sentences in other languages", _says(_LANGUAGES)),
     Attack("emoji", "hearts", lambda persona, seed, messages: "❤️🤗😢🙏" * (turn_of(messages) + 3)),
     Attack("scale", "quotes the emotion scale", _says(_SCALE)),

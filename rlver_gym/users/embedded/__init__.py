@@ -29,7 +29,7 @@ class EmbeddedUser:
         self._preset = preset
         known = self._weights or (shipped_weights() if preset else None)
         open_gates = "" if gated else "/ungated"
-        self.version = f"3{open_gates}" if known is None else f"3/{known.hash}/{known.preset(preset)[0]}{open_gates}"
+        self.version = f"4{open_gates}" if known is None else f"4/{known.hash}/{known.preset(preset)[0]}{open_gates}"
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""

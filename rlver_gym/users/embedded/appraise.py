@@ -113,6 +113,7 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
         ledger.add(
             "torn", w["torn"]["points"] * min(2, len(gate.torn)), f"tore a piece out of their words: “{quote(text)}”"
         )
+    ledger.add("broken", w["nonsense"] * heard.broken, "could not follow all of it: words that do not hang together")
     ledger.add("elsewhere", w["elsewhere"]["points"] * gate.elsewhere, "little of it was about them")
     strangers = sorted(gate.strangers - {m.persona.person.name.lower()})
     if strangers:

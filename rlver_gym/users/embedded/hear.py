@@ -54,6 +54,8 @@ class _Sentence(NamedTuple):
     acts: dict[str, str]
     """The acts whose phrases stand in it, each with the stems."""
     fluent: bool
+    broken: bool
+    """Whether its words do not hang together, by the ear."""
     evidence: int
     """What the ear makes of its words, packed."""
 
@@ -74,6 +76,8 @@ class Heard(NamedTuple):
     """Word 4-grams with pronouns folded, by hash."""
     variety: float
     """Distinct share of its 4-grams, in [0, 1]: 1 unless it repeats itself."""
+    broken: float
+    """Share of its words that stand in sentences that do not hang together, in [0, 1]."""
     list_items: int
     questions: int
     evidence: tuple[int, ...]
@@ -128,6 +132,7 @@ def hear(text: str) -> Heard:
         names=frozenset().union(*[sentence.names for sentence in heard]),
         fourgrams=grams,
         variety=len(grams) / (count - 3) if count > 3 else 1.0,
+        broken=sum([len(part.said.stems) for part in parts if part.broken]) / count if spoken else 0.0,
         list_items=_list_items(text),
         questions=text.count("?"),
         evidence=tuple([part.evidence for part in parts if part.fluent]),
@@ -163,7 +168,8 @@ def _sentence(text: str) -> _Sentence:
         if not _OPEN.isdisjoint(spoken.folded):
             acts["open_question"] = "?"
     evidence = ear().evidence(spoken.stems, spoken.alone, spoken.after, ending)
-    return _Sentence(text, spoken, acts, _is_fluent(text, spoken), evidence)
+    broken = len(spoken.stems) >= _SHORT and ear().broken(evidence)
+    return _Sentence(text, spoken, acts, not broken and _is_fluent(text, spoken), broken, evidence)
 
 
 def _with_the_ear(parts: list[_Sentence]) -> tuple[HeardSentence, ...]:
@@ -171,7 +177,7 @@ def _with_the_ear(parts: list[_Sentence]) -> tuple[HeardSentence, ...]:
     listening = ear()
     found = iter(listening.sureness([one.evidence for one in parts if one.fluent]))
     heard = []
-    for text, spoken, phrases, fluent, _ in parts:
+    for text, spoken, phrases, fluent, *_ in parts:
         sure = next(found, {}) if fluent else {}
         acts = phrases | {act: "" for act, share in sure.items() if share >= _CLEAR and act not in phrases}
         for act in phrases:
