@@ -8,8 +8,7 @@ from rich.console import Console
 
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.cli.train import with_torch
-
-_AGENTS = ["comfort", "advice", "adaptive", "adaptive"]
+from rlver_gym.policy.lessons import AGENTS
 
 
 def sft(
@@ -18,7 +17,7 @@ def sft(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Whom to learn from; repeat it for more, and for a larger share. Default: {', '.join(_AGENTS)}."
+            help=f"Whom to learn from; repeat it for more, and for a larger share. Default: {', '.join(AGENTS)}."
         ),
     ] = None,
     style: Annotated[str, typer.Option(help="direct, or think: a thought before each reply.")] = "direct",
@@ -48,7 +47,7 @@ def sft(
     losses = learning.warm_start(
         model,
         out,
-        agents=agent or _AGENTS,
+        agents=agent or AGENTS,
         dialogues=dialogues,
         style=cast(Literal["direct", "think"], style),
         epochs=epochs,

@@ -43,6 +43,8 @@ class TrainConfig(BaseModel):
     """The longest dialogue, prompt included; one that grows beyond ends early and is marked."""
     temperature: float = Field(default=1.0, gt=0)
     """Of sampling and of the log-probabilities that are learned from."""
+    exchange: float = Field(default=0.0, ge=0, le=1)
+    """The share of the dialogues learned from in which the person's words are exchanged for others, as sft does it: small models listen then, and do not recite."""
     workers: int = Field(default=1, ge=1)
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 

@@ -10,7 +10,9 @@ from torch.optim import AdamW
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.credit import Credit
 from rlver_gym.policy.distributed import plain, ranks, spread_out
+from rlver_gym.policy.exchange import Exchange
 from rlver_gym.policy.forward import Actor, Critic, Scorer, without_adapters
+from rlver_gym.policy.lessons import AGENTS, exchangeable, lessons
 from rlver_gym.policy.model import computes_half, frozen_copy, load_model, load_tokenizer, max_context
 from rlver_gym.policy.objective import Objective
 from rlver_gym.policy.optimizer import make_optimizer
@@ -19,6 +21,9 @@ from rlver_gym.policy.renderer import Renderer
 from rlver_gym.policy.rollout import TextEnv
 from rlver_gym.policy.sampler import ModelSampler, Sampling
 from rlver_gym.policy.variants import VARIANTS
+
+_HEARD = 256
+"""Dialogues in which it is heard which words are people's own and which are what agents say."""
 
 
 @dataclass
@@ -84,7 +89,7 @@ def make_learner(config: TrainConfig) -> Learner:
             spread, spread_critic, lr=config.lr, critic_lr=config.critic_lr, weight_decay=config.weight_decay
         ),
         sampler=ModelSampler(model, half, copied=_samples_with_a_copy(config, half)),  # pyright: ignore[reportArgumentType]
-        envs=[gym.make(config.env, **config.env_options) for _ in range(config.dialogues)],
+        envs=_environments(config),
         held_out=[
             gym.make(config.env, **{**config.env_options, **config.eval_options})
             for _ in range(config.eval_dialogues if config.eval_every else 0)
@@ -93,6 +98,14 @@ def make_learner(config: TrainConfig) -> Learner:
         objective=objective,
         max_tokens=min(config.max_tokens, max_context(model)),  # pyright: ignore[reportArgumentType]
     )
+
+
+def _environments(config: TrainConfig) -> list[TextEnv]:
+    made = [gym.make(config.env, **config.env_options) for _ in range(config.dialogues)]
+    if not config.exchange:
+        return made
+    vocabulary = exchangeable(list(lessons(AGENTS, _HEARD)))
+    return [Exchange(env, vocabulary, config.exchange) for env in made]
 
 
 def _samples_with_a_copy(config: TrainConfig, half: bool) -> bool:

@@ -1,6 +1,5 @@
 """What a warm start learns from: dialogues of the benchmark's agents with people of the training split."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,15 +9,12 @@ from rlver_gym.agents import make_agent
 from rlver_gym.cards import env_card
 from rlver_gym.dialogue import Message
 from rlver_gym.library import library
+from rlver_gym.policy.exchange import another, content_words, with_others
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.words import FUNCTION_WORDS
 
-_WORD = re.compile(r"[A-Za-z]+")
-_SHORTEST = 4
-"""Letters below which a word stays."""
-_INVENTED = 0.4
-"""The share of new words that nobody ever heard: the front of one and the back of another."""
+AGENTS = ("comfort", "advice", "adaptive", "adaptive")
+"""Who speaks in lessons unless others are named: what most say to anyone, and what one says who listens, half and half."""
 
 
 class Lesson(NamedTuple):
@@ -52,29 +48,24 @@ def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson
 
 
 def exchanged(originals: Iterable[Lesson], share: float, seed: int = 0) -> Iterator[Lesson]:
-    """The lessons, a `share` of them with the person's content words exchanged for others wherever they are said in the dialogue.
-
-    Sixty people say the same few thousand words again and again. A small model would learn them by heart; with other words each time it has to
-    listen. What agents say of their own accord stays.
-    """
+    """The lessons, a `share` of them with the person's content words exchanged for others wherever they are said in the dialogue."""
     known = list(originals)
-    own = {word for lesson in known for word in _first_said(lesson)}
-    vocabulary = sorted({word for lesson in known for line in lesson.users for word in _content(line)} - own)
+    vocabulary = exchangeable(known)
     rng = np.random.default_rng(seed)
     for lesson in known:
         yield _exchanged(lesson, vocabulary, rng) if rng.random() < share else lesson
 
 
+def exchangeable(known: Sequence[Lesson]) -> list[str]:
+    """The words that people say and agents do not unless they heard them."""
+    own = {word for lesson in known for word in _first_said(lesson)}
+    return sorted({word for lesson in known for line in lesson.users for word in content_words(line)} - own)
+
+
 def _exchanged(lesson: Lesson, vocabulary: Sequence[str], rng: np.random.Generator) -> Lesson:
-    heard = {word for line in lesson.users for word in _content(line)}
-    instead = {word: _another(vocabulary, rng) for word in vocabulary if word in heard}
-
-    def word(found: re.Match[str]) -> str:
-        old = found.group()
-        new = instead.get(old.lower(), old)
-        return new.capitalize() if old[0].isupper() else new
-
-    users, replies = (tuple(_WORD.sub(word, line) for line in lines) for lines in lesson)
+    heard = {word for line in lesson.users for word in content_words(line)}
+    instead = {word: another(vocabulary, rng) for word in vocabulary if word in heard}
+    users, replies = (tuple(with_others(line, instead) for line in lines) for lines in lesson)
     return Lesson(users, replies)
 
 
@@ -82,15 +73,5 @@ def _first_said(lesson: Lesson) -> Iterator[str]:
     """The words that the agent said without having heard them."""
     heard: set[str] = set()
     for line, reply in zip(lesson.users, lesson.replies, strict=True):
-        heard.update(_content(line))
-        yield from (word for word in _content(reply) if word not in heard)
-
-
-def _another(vocabulary: Sequence[str], rng: np.random.Generator) -> str:
-    front, back = (vocabulary[int(at)] for at in rng.integers(len(vocabulary), size=2))
-    return front[: (len(front) + 1) // 2] + back[len(back) // 2 :] if rng.random() < _INVENTED else front
-
-
-def _content(line: str) -> Iterator[str]:
-    words = map(str.lower, _WORD.findall(line))
-    return (word for word in words if len(word) >= _SHORTEST and word not in FUNCTION_WORDS)
+        heard.update(content_words(line))
+        yield from (word for word in content_words(reply) if word not in heard)
