@@ -6,7 +6,7 @@ import gymnasium as gym
 from rich.console import Console
 
 from rlver_gym.cards import EnvCard, env_card
-from rlver_gym.dialogue import Reason, Turn
+from rlver_gym.dialogue import Appraisal, Reason, Turn
 from rlver_gym.emotion import Band, Outcome
 from rlver_gym.errors import CardError, DialogueError, UnknownName
 from rlver_gym.library import library
@@ -172,9 +172,10 @@ class EmpathyEnv(gym.Env[str, str]):
 
     async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """See `step`."""
-        turn = self.session.dialogue.turns[0] if self.session.unopened else await self.session.areply(action)
+        session = self.session
+        turn = session.dialogue.turns[0] if session.unopened else await session.areply(action)
         if self.render_mode == "human":
-            show_last(self.session, Console())
+            show_last(session, Console())
         cut = max(0, len(action) - self.card.max_utterance_chars)
         failed = turn.outcome is Outcome.FAILED
         return turn.reply, turn.reward, turn.outcome is not None and not failed, failed, self._info(turn, cut)
@@ -198,19 +199,21 @@ class EmpathyEnv(gym.Env[str, str]):
 
     def _info(self, turn: Turn | None, cut_chars: int) -> dict[str, Any]:
         session = self.session
-        spread = turn.appraisal.spread if turn else None
+        emotion, dialogue, outcome = session.snapshot()
+        persona = session.scene.persona
+        appraisal = turn.appraisal if turn else Appraisal(0, "", ())
         return {
-            "emotion": session.emotion,
-            "change": turn.appraisal.change if turn else 0,
-            "band": Band.of(session.emotion).value,
-            "turn": len(session.dialogue.turns),
-            "outcome": session.outcome.value if session.outcome else None,
-            "valid": session.outcome is not Outcome.FAILED,
-            "thought": turn.appraisal.thought if turn else "",
-            "reasons": _plain(turn.appraisal.reasons) if turn else [],
-            **({} if spread is None else {"spread": spread}),
-            "persona": session.scene.persona.id,
-            "hidden_need": session.scene.persona.need.value,
+            "emotion": emotion,
+            "change": appraisal.change,
+            "band": str(Band.of(emotion)),
+            "turn": len(dialogue.turns) if dialogue else 0,
+            "outcome": str(outcome) if outcome else None,
+            "valid": outcome is not Outcome.FAILED,
+            "thought": appraisal.thought,
+            "reasons": _plain(appraisal.reasons),
+            **({} if appraisal.spread is None else {"spread": appraisal.spread}),
+            "persona": persona.id,
+            "hidden_need": str(persona.need),
             "cut_chars": cut_chars,
         }
 

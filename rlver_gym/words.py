@@ -95,7 +95,10 @@ def split_words(text: str) -> tuple[str, ...]:
     """As `words`, for texts that will not be asked about again."""
     plain = text.lower().replace("’", "'").replace("‘", "'")
     found = plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
-    return tuple(chain.from_iterable(map(_written_out, found)) if "'" in plain or "cannot" in plain else found)
+    if "'" in plain or "cannot" in plain:
+        for at in reversed([at for at, token in enumerate(found) if "'" in token or token == "cannot"]):
+            found[at : at + 1] = _written_out(found[at])
+    return tuple(found)
 
 
 def stems(text: str) -> tuple[str, ...]:
@@ -123,4 +126,4 @@ def sentences(text: str) -> tuple[str, ...]:
 
 def split_sentences(text: str) -> tuple[str, ...]:
     """As `sentences`, for texts that will not be asked about again."""
-    return tuple(part for part in (found.strip() for found in _SENTENCE.findall(text)) if part)
+    return tuple(filter(None, map(str.strip, _SENTENCE.findall(text))))

@@ -10,7 +10,7 @@ from rlver_gym.persona import Persona
 from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.feel import settle
 from rlver_gym.users.embedded.gates import Gates, gates
-from rlver_gym.users.embedded.hear import Done, Heard, Remembered, done_by, folded_text, hear, remember
+from rlver_gym.users.embedded.hear import Done, Heard, HeardSentence, Remembered, done_by, folded_text, hear, remember
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.users.embedded.world import touched_keys, touches, world
@@ -39,13 +39,8 @@ class Moment(NamedTuple):
     gate: Gates
     done: dict[str, Done]
     """What the utterance does, act by act."""
-    warming: float
-    """What every gain is multiplied by: 1 unless the user is challenging, or something in the utterance hurts."""
-
-    @property
-    def believed(self) -> float:
-        """What a gain is worth after all gates."""
-        return self.gate.own_words * self.gate.novelty * self.gate.attention * self.warming
+    believed: float
+    """What a gain is worth after all gates, with a challenging user, and beside what hurts."""
 
 
 def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challenging: bool) -> tuple[Reason, ...]:
@@ -61,7 +56,8 @@ def reasons_for(persona: Persona, emotion: int, dialogue: Dialogue, *, challengi
         hurts = any(act in heard.acts and not _quoted(act, heard, dialogue) for act in _HURTING)
         warming = (w["challenging"]["warming"] if challenging else 1.0) * (w["beside_a_hurt"] if hurts else 1.0)
         gate = gates(w, world(persona.situation), heard, earlier, dialogue)
-        _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, done_by(heard), warming))
+        believed = gate.own_words * gate.novelty * gate.attention * warming
+        _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, done_by(heard.sentences), believed))
     else:
         _not_language(ledger, w, heard)
     _temper(ledger, w, persona, emotion, dialogue)
@@ -124,10 +120,13 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
 def _anchors(ledger: Ledger, m: Moment) -> None:
     """Touch: anchors named for the first time. The dearest counts whole, the next ones less."""
     index = world(m.persona.situation).anchors
+    touching = touches(index, m.dialogue.utterance or "")
+    if not touching:
+        return
     known = {key for before in m.dialogue.earlier_utterances for key in touched_keys(index, before)}
     touched = [
         (_worth(m, touch), touch)
-        for touch in touches(index, m.dialogue.utterance or "")
+        for touch in touching
         if touch.key not in known and m.heard.sentences[touch.sentence].fluent and touch.sentence not in m.gate.torn
     ]
     touched.sort(key=lambda pair: -pair[0])
@@ -162,31 +161,46 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     What is good counts in full only when it takes up what this person told; said to anyone it is worth little, and less each time. What is not
     wanted is not wanted every time.
     """
-    heard, rule = m.heard, m.w["touch"]
-    empty = m.gate.stale | m.gate.torn | _hollow(heard, m.gate.belief)
-    gains = [(m.w["told_back"][m.persona.need] * m.gate.touch * m.believed, "told_back", "")]
-    meant_done = done_by(heard, empty) if empty else m.done
-    for act, points in m.w["acts"][m.persona.need].items():
-        done = (meant_done if points > 0 else m.done).get(act)
-        if done is None:
-            continue
-        if points > 0:
-            touch = m.gate.touch if act in _OF_THE_WHOLE else _meant(act, m, empty) / done.most
-            times = sum([act in before.acts for before in m.earlier])
-            meant = touch * rule["wear"] ** times
-            for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
-            worn = rule["same_words"] if _in_the_same_words(act, m, empty) else 1.0
-            gains.append((points * done.share * (meant + for_anyone) * worn * m.believed, act, done.text))
-        elif points < 0 and not _quoted(act, heard, m.dialogue):
-            ledger.add(
-                f"act:{act}", points * done.share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(done.text)}”"
-            )
-    left = m.w["act_cap"]
+    w, need, done = m.w, m.persona.need, m.done
+    acts = {act: points for act, points in w["acts"][need].items() if act in done}
+    for act, points in acts.items():
+        if points < 0 and not _quoted(act, m.heard, m.dialogue):
+            share, _, text = done[act]
+            ledger.add(f"act:{act}", points * share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
+    gains = [(w["told_back"][need] * m.gate.touch * m.believed, "told_back", "")]
+    gains += _gains({act: points for act, points in acts.items() if points > 0}, m)
+    left = w["act_cap"]
     for points, act, text in sorted(gains, reverse=True):
         points = min(points, left)
         left -= points
         note = f"{ACT_IN_WORDS[act]}: “{quote(text)}”" if text else "took up what they had told"
         ledger.add(f"act:{act}", points, note)
+
+
+def _gains(wanted: dict[str, float], m: Moment) -> list[tuple[float, str, str]]:
+    """What each wanted act is worth, with the act and the sentence that did it."""
+    if not wanted:
+        return []
+    gate, rule, sentences = m.gate, m.w["touch"], m.heard.sentences
+    empty = gate.stale | gate.torn | _hollow(m.heard, gate.belief)
+    reached = [
+        (one, meant)
+        for number, (one, meant) in enumerate(zip(sentences, gate.meant, strict=True))
+        if number not in empty
+    ]
+    done_so = done_by([one for one, _ in reached]) if empty else m.done
+    before = [one.acts for one in m.earlier]
+    gains = []
+    for act, points in wanted.items():
+        if act in done_so:
+            share, most, text = done_so[act]
+            touch = gate.touch if act in _OF_THE_WHOLE else _meant(act, reached) / most
+            times = sum([act in acts for acts in before])
+            meant = touch * rule["wear"] ** times
+            for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
+            worn = rule["same_words"] if before and _in_the_same_words(act, reached, m.dialogue) else 1.0
+            gains.append((points * share * (meant + for_anyone) * worn * m.believed, act, text))
+    return gains
 
 
 def _on_the_whole(ledger: Ledger, m: Moment) -> None:
@@ -214,23 +228,15 @@ def _hollow(heard: Heard, belief: tuple[float, ...]) -> frozenset[int]:
     )
 
 
-def _meant(act: str, m: Moment, empty: frozenset[int]) -> float:
+def _meant(act: str, reached: list[tuple[HeardSentence, float]]) -> float:
     """How surely the act is done, by one sentence, to this very person."""
-    return max(
-        [
-            one.sure.get(act, 0.0) * meant
-            for number, (one, meant) in enumerate(zip(m.heard.sentences, m.gate.meant, strict=True))
-            if number not in empty
-        ]
-    )
+    return max([one.sure.get(act, 0.0) * meant for one, meant in reached])
 
 
-def _in_the_same_words(act: str, m: Moment, empty: frozenset[int]) -> bool:
+def _in_the_same_words(act: str, reached: list[tuple[HeardSentence, float]], dialogue: Dialogue) -> bool:
     """Whether it does the act only in phrases of three words or more that the agent did it in before."""
-    if not m.earlier:
-        return False
-    phrases = [one.acts[act] for number, one in enumerate(m.heard.sentences) if act in one.acts and number not in empty]
-    return bool(phrases) and all(_said_before(phrase, m.dialogue) for phrase in phrases)
+    phrases = [one.acts[act] for one, _ in reached if act in one.acts]
+    return bool(phrases) and all(_said_before(phrase, dialogue) for phrase in phrases)
 
 
 def _said_before(phrase: str, dialogue: Dialogue) -> bool:
@@ -259,9 +265,9 @@ def _quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
 
 def _bad_acts(ledger: Ledger, m: Moment) -> None:
     """What nobody wants; more of it, and again, costs more."""
-    relief, heard = m.w["relief"].get(m.persona.need, {}), m.heard
+    relief, heard, all_done = m.w["relief"].get(m.persona.need, {}), m.heard, m.done
     for act, points in m.w["bad_acts"].items():
-        done = m.done.get(act)
+        done = all_done.get(act)
         if done is None or done.share < m.w["bad_from"] or _quoted(act, heard, m.dialogue):
             continue
         count = max(1, min(3, sum(act in sentence.acts for sentence in heard.sentences)))

@@ -91,7 +91,7 @@ def _listen_english(text: str) -> Listened:
         counts=counts,
         heard=dict(heard.acts),
         about=heard.content,
-        names=frozenset(english.stem(name) for sentence in heard.sentences for name in sentence.names),
+        names=frozenset(map(english.stem, heard.names)),
         grams=heard.fourgrams,
         parts=tuple(Part(one.content, fourgrams(one.folded)) for one in heard.sentences if one.fluent),
         list_items=heard.list_items,

@@ -43,9 +43,10 @@ class Gates(NamedTuple):
 def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> Gates:
     """Compare an utterance with everything said before, and with the person's world."""
     lines = list(map(line, dialogue.user_lines))
-    theirs = frozenset().union(*[one.content for one in lines])
-    known = frozenset().union(*[one.fourgrams for one in lines if not heard.fourgrams.isdisjoint(one.fourgrams)])
-    alike = [before for before in earlier if not heard.fourgrams.isdisjoint(before.fourgrams)]
+    theirs = frozenset().union(*[content for content, _ in lines])
+    unlike = heard.fourgrams.isdisjoint
+    known = frozenset().union(*[grams for _, grams in lines if not unlike(grams)])
+    alike = [before for before in earlier if not unlike(before.fourgrams)]
     copies = _copies(w, heard, known, dialogue) if known else _NO_COPIES
     empty = copies.parroted | copies.torn
     alien = heard.content - theirs - world.story

@@ -1,6 +1,7 @@
 """Hear: what an utterance is, apart from any person. A pure function of the text."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 from string import digits
@@ -33,8 +34,6 @@ class HeardSentence(NamedTuple):
     content: frozenset[str]
     acts: dict[str, str]
     """Each act with the phrase that did it, as stems; empty when the ear alone heard it."""
-    names: frozenset[str]
-    """Capitalised words that do not only begin the sentence, lower-case."""
     fluent: bool
     """Whether it reads like language rather than a string of keywords."""
     sure: dict[str, float]
@@ -72,6 +71,7 @@ class Heard(NamedTuple):
     distinct_words: int
     content: frozenset[str]
     names: frozenset[str]
+    """Capitalised words that do not only begin a sentence, lower-case."""
     fourgrams: frozenset[int]
     """Word 4-grams with pronouns folded, by hash."""
     variety: float
@@ -117,19 +117,15 @@ def hear(text: str) -> Heard:
     parts = [_sentence(part) for part in split_sentences(text)]
     heard = _with_the_ear(list({part.text: part for part in parts}.values()))
     spoken = tuple(chain.from_iterable([part.said.folded for part in parts]))
-    acts: dict[str, str] = {}
-    for sentence in heard:
-        for act in sorted(sentence.acts):
-            acts.setdefault(act, sentence.text)
     grams, count = fourgrams(spoken), len(spoken)
     return Heard(
         sentences=heard,
-        acts=acts,
+        acts={act: sentence.text for sentence in reversed(heard) for act in sentence.acts},
         word_count=count,
         function_share=sum([part.said.function_words for part in parts]) / count if spoken else 0.0,
         distinct_words=len(set(spoken)),
         content=frozenset().union(*[sentence.content for sentence in heard]),
-        names=frozenset().union(*[sentence.names for sentence in heard]),
+        names=frozenset(map(str.lower, _NAME.findall(text))),
         fourgrams=grams,
         variety=len(grams) / (count - 3) if count > 3 else 1.0,
         broken=sum([len(part.said.stems) for part in parts if part.broken]) / count if spoken else 0.0,
@@ -139,18 +135,18 @@ def hear(text: str) -> Heard:
     )
 
 
-def done_by(heard: Heard, without: frozenset[int] = frozenset()) -> dict[str, Done]:
-    """How surely an utterance does each act, some sentences left out: any of the others may do it."""
-    found: dict[str, tuple[float, float, str]] = {}
-    for number, one in enumerate(heard.sentences):
-        if number not in without:
-            for act, sure in one.sure.items():
-                if act in found:
-                    share, most, text = found[act]
-                    found[act] = 1 - (1 - share) * (1 - sure), max(sure, most), one.text if sure > most else text
-                else:
-                    found[act] = sure, sure, one.text
-    return {act: Done(*how) for act, how in found.items()}
+def done_by(sentences: Iterable[HeardSentence]) -> dict[str, Done]:
+    """How surely some sentences together do each act: any of them may do it."""
+    found: dict[str, Done] = {}
+    for one in sentences:
+        text = one.text
+        for act, sure in one.sure.items():
+            if act in found:
+                share, most, most_text = found[act]
+                found[act] = Done(1 - (1 - share) * (1 - sure), max(sure, most), text if sure > most else most_text)
+            else:
+                found[act] = Done(sure, sure, text)
+    return found
 
 
 def _list_items(text: str) -> int:
@@ -179,11 +175,10 @@ def _with_the_ear(parts: list[_Sentence]) -> tuple[HeardSentence, ...]:
     heard = []
     for text, spoken, phrases, fluent, *_ in parts:
         sure = next(found, {}) if fluent else {}
-        acts = phrases | {act: "" for act, share in sure.items() if share >= _CLEAR and act not in phrases}
+        acts = {act: "" for act, share in sure.items() if share >= _CLEAR} | phrases
         for act in phrases:
             sure[act] = max(_PHRASE, sure.get(act, 0.0)) if act in listening.acts else 1.0
-        names = frozenset(map(str.lower, _NAME.findall(text)))
-        heard.append(HeardSentence(text, spoken.stems, spoken.folded, spoken.content, acts, names, fluent, sure))
+        heard.append(HeardSentence(text, spoken.stems, spoken.folded, spoken.content, acts, fluent, sure))
     return tuple(heard)
 
 

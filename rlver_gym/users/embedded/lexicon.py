@@ -82,7 +82,7 @@ class Lexicon:
                 end = _end(behind, stems, at + 1) if behind else at + 1
                 if end < 0:
                     continue
-                start = len(stems) - (_end(before, backwards, len(stems) - at) if before else len(stems) - at)
+                start = len(stems) - _end(before, backwards, len(stems) - at) if before else at
                 if start > at:
                     continue
                 if act not in self._negatable or _NEGATIONS.isdisjoint(stems[max(0, start - _SCOPE) : start]):

@@ -1,11 +1,13 @@
 """What was said, word by word: all that is ever asked of a word, looked up once, and the 4-grams by which copies are found. Knows no person."""
 
 from functools import lru_cache
+from itertools import chain
+from sys import intern
 from typing import NamedTuple
 
 from rlver_gym.users.embedded.ear import ear
 from rlver_gym.users.embedded.lexicon import Phrase, lexicon
-from rlver_gym.words import FUNCTION_WORDS, content_stem, split_words, stem
+from rlver_gym.words import FUNCTION_WORDS, content_stem, sentences, split_words, stem
 
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
@@ -40,6 +42,7 @@ class _Vocabulary(dict[str, _Word]):
         """Work it out; forget the others when they are too many."""
         if len(self) >= _MOST_WORDS:
             self.clear()
+        word = intern(word)  # mostly its own stem and folding: one place in memory to look at instead of three
         found = self[word] = _word(word)
         return found
 
@@ -98,8 +101,23 @@ _NOTHING = Said((), frozenset(), (), 0, (), (), ())
 @lru_cache(maxsize=2_048)
 def line(text: str) -> Line:
     """Cached, because every turn looks back at all earlier lines."""
-    spoken = said(text)
-    return Line(spoken.content, fourgrams(spoken.folded))
+    parts = list(map(_of_a_card, sentences(text)))
+    content = frozenset().union(*[part.content for part in parts])
+    return Line(content, fourgrams(tuple(chain.from_iterable([part.folded for part in parts]))))
+
+
+class _Part(NamedTuple):
+    """A sentence of a line."""
+
+    content: frozenset[str]
+    folded: tuple[str, ...]
+
+
+@lru_cache(maxsize=8_192)
+def _of_a_card(sentence: str) -> _Part:
+    """Cached, because what people say is put together from the sentences of their cards."""
+    spoken = said(sentence)
+    return _Part(spoken.content, spoken.folded)
 
 
 def fourgrams(folded: tuple[str, ...]) -> frozenset[int]:
