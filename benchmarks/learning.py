@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--warm", default="runs/warm-{style}", help="the model to begin from")
     parser.add_argument("--figure", type=Path, help="draw the mean held-out scores into this .svg file")
     parser.add_argument("--out", type=Path, default=Path("runs/learning"))
+    parser.add_argument("--processes", type=int, default=2, help="that share a training's work, one a core")
     args, options = parser.parse_known_args()
     options = [word for word in options if word != "--"]
     table, curves = Table(box=None), {}
@@ -53,7 +54,11 @@ def main() -> None:
             folders = [args.out / f"{algo}-{style}-{seed}" for seed in range(args.seeds)]
             for seed, folder in enumerate(folders):
                 warm = args.warm.format(style=style)
-                _train(folder, ["--algo", algo, "--style", style, "--seed", str(seed), "--model", warm, *options])
+                _train(
+                    args.processes,
+                    folder,
+                    ["--algo", algo, "--style", style, "--seed", str(seed), "--model", warm, *options],
+                )
             table.add_row(f"{algo}, {style}", *_row(folders))
             curves[f"{algo}, {style}"] = _curve(folders)
     Console(width=140).print(table)
@@ -61,10 +66,11 @@ def main() -> None:
         args.figure.write_text(draw(curves, {}, across="iterations of training"), encoding="utf-8")
 
 
-def _train(folder: Path, options: list[str]) -> None:
+def _train(processes: int, folder: Path, options: list[str]) -> None:
     if not (folder / "model").exists():
-        words = ["train", "--config", "laptop", "--out", str(folder), *options]
-        subprocess.run([sys.executable, "-m", "rlver_gym", *words], check=True)
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        words = ["-m", "rlver_gym", "train", "--config", "laptop", "--out", str(folder), *options]
+        subprocess.run([sys.executable, *(launcher if processes > 1 else []), *words], check=True)
 
 
 def _row(folders: list[Path]) -> list[str]:

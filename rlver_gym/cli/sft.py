@@ -1,6 +1,7 @@
 """`rlver-gym sft`: a warm start for models that cannot speak yet."""
 
 from pathlib import Path
+from statistics import mean
 from typing import Annotated, Literal, cast
 
 import typer
@@ -55,8 +56,17 @@ def sft(
         exchange=exchange,
         seed=seed,
     )
+    steps = learning.steps_of(dialogues, epochs)
+    tenth = max(1, steps // 10)
+    seen: list[float] = []
     with progress_bar() as bar:
-        seen = list(bar.track(losses, learning.steps_of(dialogues, epochs), description="learning to speak"))
-    tenth = max(1, len(seen) // 10)
-    first, last = sum(seen[:tenth]) / tenth, sum(seen[-tenth:]) / tenth
-    Console().print(f"loss {first:.2f} at first, {last:.2f} at last (nats a token)\nmodel {out}", highlight=False)
+        for loss in bar.track(losses, steps, description="learning to speak"):
+            seen.append(loss)
+            if len(seen) % tenth == 0:
+                bar.console.print(
+                    f"step {len(seen):5d} of {steps}, loss {mean(seen[-tenth:]):.2f} (nats a token)", highlight=False
+                )
+    Console().print(
+        f"loss {mean(seen[:tenth]):.2f} at first, {mean(seen[-tenth:]):.2f} at last (nats a token)\nmodel {out}",
+        highlight=False,
+    )

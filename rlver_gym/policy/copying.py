@@ -15,6 +15,8 @@ THETA = 1e8
 """Of the rotary positions: so wide that most of a head's directions hardly turn within a dialogue."""
 EMBEDDING = 0.1
 """Standard deviation of the embeddings, per direction."""
+HEADS = 2
+"""Heads of a layer that the circuit takes."""
 _FAST, _SLOW = 0.05, 0.008
 """Radians a token: directions that turn faster tell positions apart, those that turn slower tell contents apart."""
 _SHARPNESS = 12.0
@@ -25,17 +27,16 @@ _LOUDNESS = 3.0
 
 @torch.no_grad()
 def teach_copying(model: Qwen2ForCausalLM) -> None:
-    """Write the circuit into the first and the last layer. The model needs tied embeddings, two layers and heads or more, as many of
-    keys as of queries, and `THETA`."""
+    """Write the circuit into the first `HEADS` heads of the first and the last layer; the others stay free. The model needs tied embeddings, two layers
+    or more, as many heads of keys as of queries, each half as wide as the model, and `THETA`."""
     model.model.embed_tokens.weight.normal_(0, EMBEDDING)
     first, last = (cast(Any, model.model.layers[at]).self_attn for at in (0, -1))
-    heads = model.config.num_attention_heads
-    width = model.config.hidden_size // heads
+    width = model.config.hidden_size // HEADS
     turn_H = THETA ** (-torch.arange(width // 2) / (width // 2))
     seen_WD, kept_DD, copied_DD = (_rotation(model.config.hidden_size) for _ in range(3))
     seen_WD = seen_WD[:width]
     one_before_DW, two_before_DW = kept_DD[:, :width], kept_DD[:, width : 2 * width]
-    for head in range(heads):
+    for head in range(HEADS):
         rows = slice(head * width, (head + 1) * width)
         first.q_proj.bias[rows], first.k_proj.bias[rows] = _looks_back(1 + head % 2, turn_H)
         first.v_proj.weight[rows] = seen_WD

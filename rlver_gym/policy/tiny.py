@@ -9,17 +9,19 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 from rlver_gym.agents import make_agent
 from rlver_gym.cards import env_card
 from rlver_gym.library import library
-from rlver_gym.policy.copying import THETA, teach_copying
+from rlver_gym.policy.copying import HEADS, THETA, teach_copying
 from rlver_gym.policy.quiet import quiet
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
-VERSION = "v3"
+VERSION = "v4"
 """Bumped when the same arguments would give another model."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+_FREE = 2
+"""Heads of a layer for all that is not copying: where a clause begins, what was said already, what somebody needs."""
 _TEACHERS = ("comfort", "praise", "advice", "listener", "adaptive", "oracle")
 
 
@@ -36,8 +38,9 @@ def build_tiny(
         hidden_size=hidden,
         intermediate_size=hidden * 3,
         num_hidden_layers=layers,
-        num_attention_heads=2,
-        num_key_value_heads=2,
+        num_attention_heads=HEADS + _FREE,
+        num_key_value_heads=HEADS + _FREE,
+        head_dim=hidden // HEADS,
         max_position_embeddings=max_tokens,
         rope_parameters={"rope_type": "default", "rope_theta": THETA},
         tie_word_embeddings=True,
