@@ -6,8 +6,12 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 
 import torch
 
-from rlver_gym.policy.lessons import Lesson, exchanged, lessons
+from rlver_gym.agents import make_agent
+from rlver_gym.dialogue import Message
+from rlver_gym.library import library
+from rlver_gym.policy.lessons import Lesson, exchanged, lessons, patched
 from rlver_gym.policy.model import load_model
+from rlver_gym.words import sentences
 
 HEARD = Lesson(
     ("My brother sold the piano.", "Nobody asked me."),
@@ -53,3 +57,22 @@ def test_a_fresh_tiny_model_repeats_what_it_read(tiny_folder) -> None:
     with torch.no_grad():
         logits_BTV = model(torch.cat([noise_BT, noise_BT], dim=1)).logits[:, 30:-1]
     assert (logits_BTV.argmax(-1) == noise_BT[:, 1:]).float().mean() > 0.2  # by chance: 0.002
+
+
+def test_people_with_patched_sentences_are_answered_anew() -> None:
+    told = list(lessons(["adaptive"], 6))
+    new = list(patched(told, ["adaptive"], 1.0))
+    assert [len(one.users) for one in new] == [len(one.users) for one in told]
+    heard = {part for lesson in told for line in lesson.users for part in sentences(line)}
+    said = [part for lesson in new for line in lesson.users for part in sentences(line)]
+    assert sum(part not in heard for part in said) > 0.5 * len(said)
+    known = {word for part in heard for word in part.split()}
+    assert all(word in known for part in said for word in part.split())
+    agent = make_agent("adaptive", library().get("theo-the-burst-pipe"), seed=0)
+    first = new[0]
+    assert agent.reply((Message("user", first.users[0]),)) == first.replies[0]
+
+
+def test_none_are_patched_when_none_should_be() -> None:
+    told = list(lessons(["listener"], 4))
+    assert list(patched(told, ["listener"], 0.0)) == told

@@ -30,8 +30,8 @@ def sft(
         typer.Option(
             min=0,
             max=1,
-            help="Share of dialogues in which the person's words are exchanged for others, so that a small model learns to repeat "
-            "what it hears. 0 for models that can read.",
+            help="Share of dialogues in which the person's sentences are patched together anew, and share in which their words are exchanged for others, "
+            "so that a small model learns to repeat what it hears. 0 for models that can read.",
         ),
     ] = 0.8,
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,

@@ -12,6 +12,7 @@ from rlver_gym.library import library
 from rlver_gym.policy.exchange import another, content_words, with_others
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
+from rlver_gym.words import sentences
 
 AGENTS = ("comfort", "advice", "adaptive", "adaptive")
 """Who speaks in lessons unless others are named: what most say to anyone, and what one says who listens, half and half."""
@@ -45,6 +46,32 @@ def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson
             tuple(one.text for one in said[:-1] if one.speaker == "user"),
             tuple(one.text for one in said if one.speaker == "agent"),
         )
+
+
+def patched(originals: Iterable[Lesson], agents: Sequence[str], share: float, seed: int = 0) -> Iterator[Lesson]:
+    """The lessons, a `share` of them with people whose sentences nobody ever said: the front of one and the back of another, answered by the agents anew.
+
+    Where only words are exchanged, a small model knows sixty people's sentences again by their little words, and garbles those of strangers.
+    """
+    known = list(originals)
+    pool = sorted({sentence for lesson in known for line in lesson.users for sentence in sentences(line)})
+    people, rng = library(), np.random.default_rng(seed)
+    for number, lesson in enumerate(known):
+        if rng.random() >= share:
+            yield lesson
+            continue
+        somebody = people.get(people.ids("train")[0])  # these agents know of people only what they say
+        speakers = [make_agent(name, somebody, seed=number) for name in agents]
+        said: list[Message] = []
+        for line in lesson.users:
+            said.append(Message("user", " ".join(_with_another_end(part, pool, rng) for part in sentences(line))))
+            said.append(Message("agent", speakers[rng.integers(len(speakers))].reply(tuple(said))))
+        yield Lesson(tuple(one.text for one in said[::2]), tuple(one.text for one in said[1::2]))
+
+
+def _with_another_end(sentence: str, pool: Sequence[str], rng: np.random.Generator) -> str:
+    front, back = sentence.split(), pool[int(rng.integers(len(pool)))].split()
+    return " ".join(front[: rng.integers(1, len(front) + 1)] + back[rng.integers(len(back)) :])
 
 
 def exchanged(originals: Iterable[Lesson], share: float, seed: int = 0) -> Iterator[Lesson]:

@@ -12,7 +12,7 @@ from rlver_gym.errors import TrainingError
 from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.batch import Batch, pack
 from rlver_gym.policy.forward import Actor
-from rlver_gym.policy.lessons import Lesson, exchanged, lessons
+from rlver_gym.policy.lessons import Lesson, exchanged, lessons, patched
 from rlver_gym.policy.microbatch import shares
 from rlver_gym.policy.model import export, load_model, load_tokenizer
 from rlver_gym.policy.prompts import Style, agent_prompt
@@ -104,7 +104,8 @@ def warm_start(
 ) -> Iterator[float]:
     """Teach a model what the agents say, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
 
-    `exchange`: the share of dialogues whose words are exchanged for others, so that the model learns to repeat and not to recite.
+    `exchange`: the share of dialogues whose sentences are patched, and the share whose words are exchanged for others, so that the model learns to
+    repeat and not to recite.
     TrainingError for a model that cannot be used, or a folder that is taken; UnknownName for an agent that does not exist.
     """
     if out.exists() and any(out.iterdir()):
@@ -112,7 +113,8 @@ def warm_start(
     tokenizer = load_tokenizer(model)
     renderer = Renderer(tokenizer, agent_prompt(language, style), style)
     actor = Actor(load_model(model))
-    played = [taught(lesson, renderer) for lesson in exchanged(lessons(agents, dialogues, seed), exchange, seed)]
+    told = patched(lessons(agents, dialogues, seed), agents, exchange, seed)
+    played = [taught(lesson, renderer) for lesson in exchanged(told, exchange, seed)]
     yield from learn(actor, played, epochs=epochs, lr=lr, seed=seed)
     export(actor.model, tokenizer, out)  # pyright: ignore[reportArgumentType]
     Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=max_reply_tokens).write(out)
