@@ -40,7 +40,7 @@ def build_tiny(
         num_hidden_layers=layers,
         num_attention_heads=HEADS + _FREE,
         num_key_value_heads=HEADS + _FREE,
-        head_dim=hidden // HEADS,
+        head_dim=hidden // HEADS,  # pyright: ignore[reportCallIssue]  Qwen2's layers read it, its config only passes it on
         max_position_embeddings=max_tokens,
         rope_parameters={"rope_type": "default", "rope_theta": THETA},
         tie_word_embeddings=True,
