@@ -1,9 +1,9 @@
 """People whose words are exchanged for others: what the policy hears, and what they hear."""
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
-import rlver_gym  # noqa: F401  registers the environments
 from rlver_gym.policy.exchange import Exchange, another, content_words, with_others
 
 VOCABULARY = ["brother", "piano", "letters", "friday", "whichever", "speak", "noon", "somebody", "work", "mother"]
@@ -60,8 +60,6 @@ def test_capitals_stay_where_they_were() -> None:
 
 
 def test_new_words_are_known_ones_or_put_together_from_two() -> None:
-    import numpy as np
-
     rng = np.random.default_rng(0)
     made = {another(VOCABULARY, rng) for _ in range(200)}
     assert made & set(VOCABULARY)

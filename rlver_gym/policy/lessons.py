@@ -49,7 +49,8 @@ def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson
 
 
 def patched(originals: Iterable[Lesson], agents: Sequence[str], share: float, seed: int = 0) -> Iterator[Lesson]:
-    """The lessons, a `share` of them with people whose sentences nobody ever said: the front of one and the back of another, answered by the agents anew.
+    """The lessons, a `share` of them with people whose sentences nobody ever said: the front of one and the back of another, answered by the agents
+    anew. They must know of people only what they are told: the oracle would speak of somebody else.
 
     Where only words are exchanged, a small model knows sixty people's sentences again by their little words, and garbles those of strangers.
     """
@@ -60,7 +61,7 @@ def patched(originals: Iterable[Lesson], agents: Sequence[str], share: float, se
         if rng.random() >= share:
             yield lesson
             continue
-        somebody = people.get(people.ids("train")[0])  # these agents know of people only what they say
+        somebody = people.get(people.ids("train")[0])
         speakers = [make_agent(name, somebody, seed=number) for name in agents]
         said: list[Message] = []
         for line in lesson.users:
