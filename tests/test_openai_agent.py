@@ -5,14 +5,17 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from rlver_gym.agents import make_agent
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.cli import app
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import AgentError, ServerRefused, ServerUnreachable
 from rlver_gym.library import library
@@ -85,6 +88,18 @@ def test_an_answer_that_is_no_utterance_is_named(server: Server, answer: tuple[s
     with pytest.raises(AgentError, match=says) as error:
         OpenAIChat("m", chat=ONCE).reply(HELLO)
     assert str(error.value).startswith("http://127.0.0.1")
+
+
+def test_a_failure_on_the_tape_names_the_command_that_forgets_it(server: Server, tmp_path: Path) -> None:
+    tape = tmp_path / "tape.sqlite"
+    server.answer = ("application/json", completion(None))
+    with pytest.raises(AgentError, match=f"tape prune --failures {tape}"):
+        OpenAIChat("m", chat=ChatSettings(attempts=1, tape=tape)).reply(HELLO)
+    server.answer = ("application/json", completion("I am sorry."))
+    with pytest.raises(AgentError, match="no usable answer"):
+        OpenAIChat("m", chat=ChatSettings(attempts=1, tape=tape)).reply(HELLO)
+    assert CliRunner().invoke(app, ["tape", "prune", "--failures", str(tape)]).exit_code == 0
+    assert OpenAIChat("m", chat=ChatSettings(attempts=1, tape=tape)).reply(HELLO) == "I am sorry."
 
 
 def test_thoughts_are_not_said(server: Server) -> None:

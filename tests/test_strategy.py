@@ -10,6 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym.agents import answers_at_once, make_agent
 from rlver_gym.agents.needs import NeedReader, reader, strangers_reader
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
 from rlver_gym.cards import env_card
@@ -18,7 +19,9 @@ from rlver_gym.env import EmpathyEnv
 from rlver_gym.errors import DialogueError, UnknownName
 from rlver_gym.library import library
 from rlver_gym.persona import HiddenNeed
+from rlver_gym.session import EmpathySession
 from rlver_gym.spaces import Utterance
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.hear import hear
 from rlver_gym.wrappers import NEEDS, EveryNeed, StrategyAction, TalkFeatures, hints
 
@@ -182,6 +185,21 @@ def test_no_two_strategies_say_the_same_and_the_wording_varies() -> None:
         assert len({said(strategy, messages, number) for strategy in STRATEGIES}) == len(STRATEGIES)
         for strategy in STRATEGIES:
             assert len({said(strategy, messages, wording) for wording in range(8)}) >= 7, strategy
+
+
+def test_an_agent_may_keep_to_one_strategy() -> None:
+    card, persona = env_card("RLVER-Empathy-v0"), library().get(library().ids("test")[0])
+    session = EmpathySession(EmbeddedUser(), persona, card, seed=3)
+    session.start()
+    agent = make_agent("strategy:reflect_feeling", persona, seed=3)
+    for turn in range(2):
+        messages = tuple(session.dialogue.messages())
+        reply = agent.reply(messages)
+        assert reply == said(Strategy.REFLECT_FEELING, messages, 3 + turn)
+        session.reply(reply)
+    with pytest.raises(UnknownName, match="Did you mean 'listen'"):
+        make_agent("strategy:listn", persona)
+    assert not answers_at_once("hf:model"), "the folder's name is no class of a module hf"
 
 
 def test_words_and_vector_come_from_what_was_said_alone() -> None:

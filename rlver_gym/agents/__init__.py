@@ -10,6 +10,7 @@ from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.agents.human import Human
 from rlver_gym.agents.oracle import Oracle
 from rlver_gym.agents.own import is_own, own_maker, own_waits, source_hash
+from rlver_gym.agents.steady import Steady, strategy_of
 from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.errors import AgentError, UnknownName
 from rlver_gym.persona import Persona
@@ -35,14 +36,14 @@ PRIVILEGED_AGENTS = ("oracle",)
 """Those that were told what no agent can know. What they reach is the theoretical top, and never suspicious."""
 HUMAN = "human"
 """A person at the keyboard, who can only talk to one at a time."""
-AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "openai:MODEL", "hf:PATH", "MODULE:NAME")
+AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "strategy:NAME", "openai:MODEL", "hf:PATH", "MODULE:NAME")
 """All that `agent_maker` takes."""
 
 
 def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
     """The maker of an agent by name.
 
-    One of `SHIPPED_AGENTS`, "human", "openai:MODEL" for a chat model (`chat` says how its server is reached), "hf:PATH" for one on this machine (a
+    One of `SHIPPED_AGENTS`, "human", "strategy:NAME" for one that always does the same (a `Strategy`, such as strategy:listen), "openai:MODEL" for a chat model (`chat` says how its server is reached), "hf:PATH" for one on this machine (a
     folder or a Hugging Face name), or "package.module:Name" for a class (or function) of your own that takes no arguments and gives an `Agent`.
     Raises UnknownName, or AgentError when it cannot be made.
     """
@@ -54,6 +55,8 @@ def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
         return lambda persona, seed: Oracle(persona)
     if name == HUMAN:
         return lambda persona, seed: Human()
+    if strategy := strategy_of(name):
+        return lambda persona, seed: Steady(strategy, seed)
     if asks_server(name):
         from rlver_gym.agents.openai_chat import OpenAIChat  # noqa: PLC0415 (openai takes half a second to import)
 

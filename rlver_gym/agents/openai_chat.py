@@ -34,9 +34,13 @@ class OpenAIChat:
         self.max_tokens = max_tokens
         if chat is None or isinstance(chat, ChatSettings):
             settings = chat or ChatSettings()
-            self._chat, self._where = connect(settings), f"{public_url(settings)}, openai:{model}"
+            self._chat, self._where, self._tape = (
+                connect(settings),
+                f"{public_url(settings)}, openai:{model}",
+                settings.tape,
+            )
         else:
-            self._chat, self._where = chat, f"openai:{model}"
+            self._chat, self._where, self._tape = chat, f"openai:{model}", None
 
     def reply(self, messages: Sequence[Message]) -> str:
         """See `areply`."""
@@ -53,7 +57,8 @@ class OpenAIChat:
         except STOPPING:
             raise
         except ChatError as error:
-            raise AgentError(f"{self._where}: {error}") from error
+            again = f" To ask again: rlver-gym tape prune --failures {self._tape}" if self._tape else ""
+            raise AgentError(f"{self._where}: {error}{again}") from error
         text = _THOUGHTS.sub("", answer.text).strip()
         if not text:
             raise AgentError(f"{self._where} answered without text: all {len(answer.text)} characters are thoughts")

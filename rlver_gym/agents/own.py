@@ -12,11 +12,14 @@ from rlver_gym.agents.base import Agent, AgentMaker
 from rlver_gym.errors import AgentError
 from rlver_gym.persona import Persona
 
+_OTHERS = ("strategy", "openai", "hf")
+"""What stands before the colon of agents that are not one's own."""
+
 
 def is_own(name: str) -> bool:
     """Whether the name has the form MODULE:NAME."""
     module, _, attribute = name.partition(":")
-    return attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return module not in _OTHERS and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
 
 
 def own_maker(name: str) -> AgentMaker:

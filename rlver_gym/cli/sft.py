@@ -31,7 +31,7 @@ def sft(
             min=0,
             max=1,
             help="Share of dialogues in which the person's sentences are patched together anew, and share in which their words are exchanged for others, "
-            "so that a small model learns to repeat what it hears. 0 for models that can read.",
+            "so that a small model learns to repeat what it hears. 0 for models that can read, and for the oracle, who only speaks of the true person.",
         ),
     ] = 0.8,
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,

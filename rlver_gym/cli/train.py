@@ -83,7 +83,7 @@ def train(
         str | None,
         typer.Option(
             "--config",
-            help="A preset (paper-ppo, paper-grpo, laptop, single-gpu) or a YAML file; the options below go on top.",
+            help="A preset (quick, laptop, single-gpu, paper-ppo, paper-grpo) or a YAML file; the options below go on top.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/train-ALGO-MODEL-SEED.")] = None,
