@@ -42,6 +42,20 @@ def test_the_tiny_model_is_decided_by_its_seed(tiny_folder: Path, tmp_path: Path
     assert len({(folder / "tokenizer.json").read_bytes() for folder in (tiny_folder, same, other)}) == 1
 
 
+def test_a_word_is_born_alike_wherever_it_stands(tiny_folder: Path) -> None:
+    model, tokenizer = load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder))
+
+    def likeness(one: str, other: str) -> float:
+        numbers = [tokenizer.encode(piece, add_special_tokens=False) for piece in (one, other)]
+        assert [len(found) for found in numbers] == [1, 1], "each is one piece"
+        a_D, b_D = (model.get_input_embeddings().weight.detach()[found[0]] for found in numbers)
+        return float(torch.cosine_similarity(a_D, b_D, dim=0))
+
+    assert likeness("You", " you") > 0.5
+    assert likeness("You", "That") < 0.5
+    assert likeness(" you", " that") < 0.5
+
+
 def test_the_corpus_holds_both_sides_of_dialogues() -> None:
     lines = list(corpus(people=2))
     assert len(lines) > 10

@@ -63,12 +63,25 @@ def told(lines: Sequence[str], used: Sequence[str]) -> list[str]:
             sentence,
         )
         for age, line in enumerate(lines)
+        for sentence in _fresh(line, spent)
+    ]
+    return [sentence for _, sentence in sorted(kept, key=lambda pair: -pair[0])]
+
+
+def told_last(lines: Sequence[str], used: Sequence[str]) -> list[str]:
+    """Sentences worth taking up and not yet taken up in `used`, in the order in which they were said; those of the latest line come first."""
+    spent = content(" ".join(used))
+    return [sentence for line in reversed(lines) for sentence in _fresh(line, spent)]
+
+
+def _fresh(line: str, spent: frozenset[str]) -> list[str]:
+    return [
+        sentence
         for sentence in sentences(line)
         if len(words(sentence)) >= 5
         and not sentence.endswith("?")
         and len(content(sentence) - spent) >= max(2, 0.6 * len(content(sentence)))
     ]
-    return [sentence for _, sentence in sorted(kept, key=lambda pair: -pair[0])]
 
 
 def deeds(told_sentences: Sequence[str]) -> list[str]:

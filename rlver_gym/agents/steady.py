@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from rlver_gym.agents.base import Quick, turn_of
+from rlver_gym.agents.restate import told_last
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import UnknownName
@@ -11,7 +12,10 @@ _KIND = "strategy"
 
 
 class Steady(Quick):
-    """Takes up what was said, each time in the manner of the same strategy."""
+    """Takes up what was said last, in the order in which it was said, each time in the manner of the same strategy.
+
+    The strategy view takes up the richest first. This is plainer, two or three points worse, and what a small model can learn.
+    """
 
     def __init__(self, strategy: Strategy, seed: int = 0) -> None:
         """`seed` shifts the phrasing."""
@@ -19,7 +23,7 @@ class Steady(Quick):
 
     def reply(self, messages: Sequence[Message]) -> str:
         """One utterance about what was said."""
-        return said(self.strategy, messages, turn_of(messages) + self.seed)
+        return said(self.strategy, messages, turn_of(messages) + self.seed, told_last)
 
 
 def strategy_of(name: str) -> Strategy | None:

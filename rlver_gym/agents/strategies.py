@@ -4,7 +4,7 @@ The strategies are those that support conversations are annotated with (ESConv, 
 (arXiv:2507.03112, table 5) ask for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from rlver_gym.agents import phrases
@@ -37,19 +37,23 @@ _A_LITTLE = 7
 """Words that a fact is about, below which another one goes with it."""
 
 
-def said(strategy: Strategy, messages: Sequence[Message], number: int) -> str:
+Taking = Callable[[Sequence[str], Sequence[str]], list[str]]
+"""What to take up of the user's lines, given what was said already: `told` or `told_last`."""
+
+
+def said(strategy: Strategy, messages: Sequence[Message], number: int, taking: Taking = told) -> str:
     """An utterance that does this, about what was told and not yet taken up. `number` varies the wording; the last message is the user's."""
-    return _Speaker(messages, number).said(strategy)
+    return _Speaker(messages, number, taking).said(strategy)
 
 
 class _Speaker:
     """What there is to say in one turn."""
 
-    def __init__(self, messages: Sequence[Message], number: int) -> None:
+    def __init__(self, messages: Sequence[Message], number: int, taking: Taking) -> None:
         lines = user_lines(messages)
         spoken = [message.text for message in messages if message.speaker == "agent"]
         self.number = number
-        self.facts = [fact for fact in told(lines, spoken) if not any(clause(fact) in text for text in spoken)]
+        self.facts = [fact for fact in taking(lines, spoken) if not any(clause(fact) in text for text in spoken)]
         self.who = next(iter(names(lines)), "the other person")
 
     def said(self, strategy: Strategy) -> str:

@@ -5,6 +5,8 @@ say what came next there (induction heads, arXiv:2209.11895). A tiny model on a 
 """
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -15,6 +17,10 @@ THETA = 1e8
 """Of the rotary positions: so wide that most of a head's directions hardly turn within a dialogue."""
 EMBEDDING = 0.1
 """Standard deviation of the embeddings, per direction."""
+_SHAPE, _OWN = 0.2, 0.04
+"""Of an embedding's variance: what all pieces have in common that begin alike, and what a piece has to itself; the rest is its word's."""
+_PART_OF_A_LETTER = "\ufffd"
+"""What some of a letter's bytes are decoded to."""
 HEADS = 2
 """Heads of a layer that the circuit takes."""
 _FAST, _SLOW = 0.05, 0.008
@@ -26,10 +32,10 @@ _LOUDNESS = 3.0
 
 
 @torch.no_grad()
-def teach_copying(model: Qwen2ForCausalLM) -> None:
+def teach_copying(model: Qwen2ForCausalLM, pieces: Sequence[str]) -> None:
     """Write the circuit into the first `HEADS` heads of the first and the last layer; the others stay free. The model needs tied embeddings, two layers
-    or more, as many heads of keys as of queries, each half as wide as the model, and `THETA`."""
-    model.model.embed_tokens.weight.normal_(0, EMBEDDING)
+    or more, as many heads of keys as of queries, each half as wide as the model, and `THETA`. `pieces`: the text of each token."""
+    model.model.embed_tokens.weight.copy_(_embeddings(pieces, model.config.hidden_size))
     first, last = (cast(Any, model.model.layers[at]).self_attn for at in (0, -1))
     width = model.config.hidden_size // HEADS
     turn_H = THETA ** (-torch.arange(width // 2) / (width // 2))
@@ -46,6 +52,20 @@ def teach_copying(model: Qwen2ForCausalLM) -> None:
         last.k_proj.weight[rows] = here_WW @ one_before_DW.T + before_WW @ two_before_DW.T
         last.v_proj.weight[rows] = copied_DD[rows]
         last.o_proj.weight[:, rows] = _LOUDNESS * EMBEDDING * copied_DD[rows].T
+
+
+def _embeddings(pieces: Sequence[str], width: int) -> Tensor:
+    """Random, of standard deviation `EMBEDDING` a direction, and alike for the pieces of one word: "She" opens a line, " she" gives it back within one.
+    Without that a model copies the letters it read, and does not know how to begin."""
+    word_D, shape_D = (defaultdict(lambda: torch.randn(width)) for _ in range(2))
+    rows = []
+    for piece in pieces:
+        bare = piece.strip()
+        word = word_D[bare.lower()] if bare and _PART_OF_A_LETTER not in bare else torch.randn(width)
+        shape = shape_D[piece[:1].isspace(), bare[:1].isupper()]
+        own = torch.randn(width)
+        rows.append(math.sqrt(1 - _SHAPE - _OWN) * word + math.sqrt(_SHAPE) * shape + math.sqrt(_OWN) * own)
+    return EMBEDDING * torch.stack(rows)
 
 
 def _looks_back(tokens: int, turn_H: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.words import sentences
 
-AGENTS = ("comfort", "advice", "adaptive", "adaptive")
+AGENTS = ("comfort", "advice", "strategy:listen", "strategy:reflect_feeling")
 """Who speaks in lessons unless others are named: what most say to anyone, and what one says who listens, half and half."""
 
 

@@ -14,7 +14,7 @@ from rlver_gym.policy.quiet import quiet
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
-VERSION = "v4"
+VERSION = "v5"
 """Bumped when the same arguments would give another model."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -52,7 +52,7 @@ def build_tiny(
         torch.manual_seed(seed)
         model = Qwen2ForCausalLM(config)
         if layers > 1:
-            teach_copying(model)
+            teach_copying(model, [tokenizer.decode([number]) for number in range(len(tokenizer))])
     with quiet():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
