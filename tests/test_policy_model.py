@@ -15,6 +15,7 @@ from rlver_gym.dialogue import Message
 from rlver_gym.errors import AgentError, TrainingError
 from rlver_gym.persona import Persona
 from rlver_gym.policy.agent import HFAgent, Manner
+from rlver_gym.policy.copying import HEADS
 from rlver_gym.policy.forward import causal_lm
 from rlver_gym.policy.local_models import local_model
 from rlver_gym.policy.model import export, load_model, load_tokenizer
@@ -54,6 +55,20 @@ def test_a_word_is_born_alike_wherever_it_stands(tiny_folder: Path) -> None:
     assert likeness("You", " you") > 0.5
     assert likeness("You", "That") < 0.5
     assert likeness(" you", " that") < 0.5
+
+
+def test_a_head_is_born_that_looks_where_the_latest_sentence_begins(tmp_path: Path) -> None:
+    build_tiny(tmp_path)
+    model, tokenizer = load_model(str(tmp_path), device="cpu"), load_tokenizer(str(tmp_path))
+    model.set_attn_implementation("eager")
+    lines = "Nobody called. She wrote back with a smiley. Two of them said nothing. My hands were cold"
+    ids = torch.tensor([tokenizer.encode(lines, add_special_tokens=False)])
+    with torch.no_grad():
+        attention_T = model(input_ids=ids, output_attentions=True).attentions[-1][0, HEADS, -1]
+    begins = [at for at in range(1, ids.shape[1]) if tokenizer.decode(ids[0, at - 1]) == "."]
+    assert [tokenizer.decode(ids[0, at]) for at in begins] == [" She", " Two", " My"]
+    assert int(attention_T.argmax()) == begins[-1]
+    assert float(attention_T[begins].sum()) > 0.8
 
 
 def test_the_corpus_holds_both_sides_of_dialogues() -> None:

@@ -69,9 +69,9 @@ def told(lines: Sequence[str], used: Sequence[str]) -> list[str]:
 
 
 def told_last(lines: Sequence[str], used: Sequence[str]) -> list[str]:
-    """Sentences worth taking up and not yet taken up in `used`, in the order in which they were said; those of the latest line come first."""
+    """Sentences worth taking up and not yet taken up in `used`, the latest first."""
     spent = content(" ".join(used))
-    return [sentence for line in reversed(lines) for sentence in _fresh(line, spent)]
+    return [sentence for line in reversed(lines) for sentence in reversed(_fresh(line, spent))]
 
 
 def _fresh(line: str, spent: frozenset[str]) -> list[str]:

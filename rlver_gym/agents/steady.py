@@ -12,9 +12,9 @@ _KIND = "strategy"
 
 
 class Steady(Quick):
-    """Takes up what was said last, in the order in which it was said, each time in the manner of the same strategy.
+    """Takes up what was said last, each time in the manner of the same strategy.
 
-    The strategy view takes up the richest first. This is plainer, two or three points worse, and what a small model can learn.
+    The strategy view takes up the richest first. This does people as much good, and a small model can learn it.
     """
 
     def __init__(self, strategy: Strategy, seed: int = 0) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import Qwen2ForCausalLM
 
 THETA = 1e8
@@ -29,17 +29,25 @@ _SHARPNESS = 12.0
 """How much the logit of the best position stands out, in nats, roughly."""
 _LOUDNESS = 3.0
 """The weight of the copied token beside the one at hand."""
+_BEGINNING = HEADS
+"""The head that finds where the latest sentences begin."""
+_NEAR = slice(5, 9)
+"""Rotary directions that turn by a quarter within a sentence or a few: they tell the latest sentence from those before."""
+_ENDS = (".", "?", "!")
+_FOUND = 3.0
+"""How far the trace of a sentence's end stands out, roughly, in the token after it."""
 
 
 @torch.no_grad()
 def teach_copying(model: Qwen2ForCausalLM, pieces: Sequence[str]) -> None:
-    """Write the circuit into the first `HEADS` heads of the first and the last layer; the others stay free. The model needs tied embeddings, two layers
-    or more, as many heads of keys as of queries, each half as wide as the model, and `THETA`. `pieces`: the text of each token."""
+    """Write the circuit into the first `HEADS` heads of the first and the last layer, and one more head of the last that finds where to begin; the others
+    stay free. The model needs tied embeddings, two layers or more, more than `HEADS` heads, as many of keys as of queries, each half as wide as the model,
+    and `THETA`. `pieces`: the text of each token."""
     model.model.embed_tokens.weight.copy_(_embeddings(pieces, model.config.hidden_size))
     first, last = (cast(Any, model.model.layers[at]).self_attn for at in (0, -1))
     width = model.config.hidden_size // HEADS
     turn_H = THETA ** (-torch.arange(width // 2) / (width // 2))
-    seen_WD, kept_DD, copied_DD = (_rotation(model.config.hidden_size) for _ in range(3))
+    seen_WD, kept_DD, copied_DD, begun_DD = (_rotation(model.config.hidden_size) for _ in range(4))
     seen_WD = seen_WD[:width]
     one_before_DW, two_before_DW = kept_DD[:, :width], kept_DD[:, width : 2 * width]
     for head in range(HEADS):
@@ -52,6 +60,20 @@ def teach_copying(model: Qwen2ForCausalLM, pieces: Sequence[str]) -> None:
         last.k_proj.weight[rows] = here_WW @ one_before_DW.T + before_WW @ two_before_DW.T
         last.v_proj.weight[rows] = copied_DD[rows]
         last.o_proj.weight[:, rows] = _LOUDNESS * EMBEDDING * copied_DD[rows].T
+    ends_D = model.model.embed_tokens.weight[[pieces.index(end) for end in _ENDS]].mean(0)
+    _begin(last, one_before_DW @ nn.functional.normalize(seen_WD @ ends_D, dim=0), begun_DD[:width])
+
+
+def _begin(attention: Any, after_end_D: Tensor, begun_WD: Tensor) -> None:
+    """Write the head that says what the latest sentence began with. `after_end_D`: where a token keeps the trace of a sentence that ended before it."""
+    width = len(begun_WD)
+    rows = slice(_BEGINNING * width, (_BEGINNING + 1) * width)
+    near_W = torch.zeros(width)
+    near_W[_NEAR] = math.sqrt(_SHARPNESS * math.sqrt(width) / (_NEAR.stop - _NEAR.start))
+    attention.q_proj.bias[rows] = near_W
+    attention.k_proj.weight[rows] = torch.outer(near_W, after_end_D) / _FOUND
+    attention.v_proj.weight[rows] = begun_WD
+    attention.o_proj.weight[:, rows] = _LOUDNESS * EMBEDDING * begun_WD.T
 
 
 def _embeddings(pieces: Sequence[str], width: int) -> Tensor:
