@@ -1,7 +1,7 @@
 """Does the learner learn? PPO and GRPO, direct and thinking, on a tiny model: held-out people before and after, with intervals, and the marks of hacking.
 
 rlver-gym sft --out runs/warm-direct && rlver-gym sft --style think --out runs/warm-think
-python benchmarks/learning.py [--seeds 3] [--algo grpo] [--style direct] [--figure docs/learning.svg] [--out runs/learning] [-- MORE TRAINING OPTIONS]
+python benchmarks/learning.py [--seeds 3] [--algo grpo] [--style direct] [--figure docs/learning.svg] [--transcripts FILE.md] [--out runs/learning] [-- MORE TRAINING OPTIONS]
 What is finished in the folder is not trained again.
 """
 
@@ -18,6 +18,7 @@ from rich.table import Table
 
 from rlver_gym.benchmark.score import bootstrap
 from rlver_gym.integrations.figure import draw
+from rlver_gym.policy.log import inline
 
 ALGOS, STYLES = ("ppo", "grpo"), ("direct", "think")
 Evaluation = dict[str, Any]
@@ -33,9 +34,14 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="draw the mean held-out scores into this .svg file")
     parser.add_argument("--out", type=Path, default=Path("runs/learning"))
     parser.add_argument("--processes", type=int, default=2, help="that share a training's work, one a core")
+    parser.add_argument(
+        "--transcripts",
+        type=Path,
+        help="write a .md file with three people's dialogues before and after, from the first training: the largest gain, the median and the smallest",
+    )
     args, options = parser.parse_known_args()
     options = [word for word in options if word != "--"]
-    table, curves = Table(box=None), {}
+    table, curves, texts = Table(box=None), {}, []
     for column in (
         "run",
         "before",
@@ -61,9 +67,12 @@ def main() -> None:
                 )
             table.add_row(f"{algo}, {style}", *_row(folders))
             curves[f"{algo}, {style}"] = _curve(folders)
+            texts.append(f"# {algo}, {style}\n\n{_before_and_after(folders[0])}")
     Console(width=140).print(table)
     if args.figure:
         args.figure.write_text(draw(curves, {}, across="iterations of training"), encoding="utf-8")
+    if args.transcripts:
+        args.transcripts.write_text("\n".join(texts), encoding="utf-8")
 
 
 def _train(processes: int, folder: Path, options: list[str]) -> None:
@@ -110,6 +119,24 @@ def _scores(folders: list[Path], at: int) -> np.ndarray:
 def _curve(folders: list[Path]) -> list[tuple[int, float]]:
     numbers = [evaluation["iteration"] for evaluation in _evaluations(folders[0])]
     return [(number, float(_scores(folders, at).mean())) for at, number in enumerate(numbers)]
+
+
+def _before_and_after(folder: Path) -> str:
+    evaluations = _evaluations(folder)
+    first, last = ({one["persona"]: one for one in evaluations[at]["dialogues"]} for at in (0, -1))
+    by_gain = sorted(first, key=lambda person: first[person]["score"] - last[person]["score"])
+    chosen = {"largest": by_gain[0], "median": by_gain[len(by_gain) // 2], "smallest": by_gain[-1]}
+    return "\n".join(
+        f"## {person}, the {which} gain: {when}, final emotion {one[person]['score']:.0f}\n\n{_as_text(one[person]['lines'])}\n"
+        for which, person in chosen.items()
+        for when, one in (("before", first), (f"after {evaluations[-1]['iteration']} iterations", last))
+    )
+
+
+def _as_text(lines: list[list[str]]) -> str:
+    return "\n\n".join(
+        f"> {inline(text)}" if who == "agent" else f"**Person:** {inline(text)}" for who, text, _ in lines
+    )
 
 
 def _evaluations(folder: Path) -> list[Evaluation]:

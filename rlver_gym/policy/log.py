@@ -70,14 +70,14 @@ def as_text(dialogue: Played) -> str:
     """A dialogue in Markdown: the person in bold, the policy quoted, its thoughts in italics."""
     lines = []
     for line in dialogue.lines:
-        thought = f"*({_inline(line.thought)})* " if line.thought else ""
+        thought = f"*({inline(line.thought)})* " if line.thought else ""
         lines.append(
-            f"> {thought}{_inline(line.text)}" if line.speaker == "agent" else f"**Person:** {_inline(line.text)}"
+            f"> {thought}{inline(line.text)}" if line.speaker == "agent" else f"**Person:** {inline(line.text)}"
         )
     return "\n\n".join(lines)
 
 
-def _inline(text: str) -> str:
+def inline(text: str) -> str:
     """One line that Markdown and HTML leave alone: a model's words are shown, never rendered."""
     return (
         " ".join(text.split())
