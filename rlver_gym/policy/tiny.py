@@ -52,7 +52,7 @@ def build_tiny(
         torch.manual_seed(seed)
         model = Qwen2ForCausalLM(config)
         if layers > 1:
-            teach_copying(model, [tokenizer.decode([number]) for number in range(len(tokenizer))])
+            teach_copying(model, [str(tokenizer.decode([number])) for number in range(len(tokenizer))])
     with quiet():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
