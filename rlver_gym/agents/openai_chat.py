@@ -34,13 +34,11 @@ class OpenAIChat:
         self.max_tokens = max_tokens
         if chat is None or isinstance(chat, ChatSettings):
             settings = chat or ChatSettings()
-            self._chat, self._where, self._tape = (
-                connect(settings),
-                f"{public_url(settings)}, openai:{model}",
-                settings.tape,
-            )
+            self._chat, self._where = connect(settings), f"{public_url(settings)}, openai:{model}"
+            self._tape = settings.tape
         else:
-            self._chat, self._where, self._tape = chat, f"openai:{model}", None
+            self._chat, self._where = chat, f"openai:{model}"
+            self._tape = None
 
     def reply(self, messages: Sequence[Message]) -> str:
         """See `areply`."""
