@@ -34,6 +34,7 @@ _BEGINNING = HEADS
 _NEAR = slice(5, 9)
 """Rotary directions that turn by a quarter within a sentence or a few: they tell the latest sentence from those before."""
 _ENDS = (".", "?", "!")
+"""What a sentence ends with."""
 _FOUND = 3.0
 """How far the trace of a sentence's end stands out, roughly, in the token after it."""
 

@@ -21,7 +21,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 _FREE = 2
-"""Heads of a layer for all that is not copying: where a clause begins, what was said already, what somebody needs."""
+"""Heads of a layer for all that is not copying: what was said already, what somebody needs. One of the last layer's is born to find where sentences begin."""
 _TEACHERS = ("comfort", "praise", "advice", "listener", "adaptive", "oracle")
 
 
