@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from rlver_gym.cli import app
 from rlver_gym.dialogue import Appraisal, Dialogue, Reason
+from rlver_gym.errors import UserFailed
 from rlver_gym.fidelity.checks import auc, correlation, spearman, within
 from rlver_gym.fidelity.left_out import halves
 from rlver_gym.fidelity.replay import Swap, replay, swapped
@@ -88,6 +89,34 @@ def test_a_user_that_feels_the_opposite_disagrees(recordings: list[Recording]) -
     checks = {check.name: check for check in measured("opposite", lambda _: user, recordings).checks}
     assert checks["partial r"].value == pytest.approx(-1)
     assert checks["dialogue r within persona"].value < -0.8
+
+
+class FailsAt(Remembers):
+    """A user whose server breaks down with some people."""
+
+    def __init__(self, recordings: list[Recording], *people: str) -> None:
+        super().__init__(recordings)
+        self._people = people
+
+    def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        if scene.persona.id in self._people:
+            raise UserFailed("the server gave no usable answer")
+        return super().appraise(scene, emotion, dialogue)
+
+
+def test_a_failure_costs_its_dialogue_and_not_the_report(recordings: list[Recording]) -> None:
+    person = recordings[0].persona.id
+    user, others = FailsAt(recordings, person), [one for one in recordings if one.persona.id != person]
+    section = measured("fails", lambda _: user, recordings)
+    assert len(section.failures) == len(recordings) - len(others)
+    assert section.failures[0] == f"{recordings[0].agent} with {person}: the server gave no usable answer"
+    assert section[1:-1] == measured("never asked", lambda _: Remembers(recordings), others)[1:-1]
+
+
+def test_a_user_that_fails_at_everybody_is_no_report(recordings: list[Recording]) -> None:
+    user = FailsAt(recordings, *(one.persona.id for one in recordings))
+    with pytest.raises(UserFailed, match="no usable answer"):
+        measured("fails", lambda _: user, recordings)
 
 
 def test_replay_never_shows_recorded_emotions(recordings: list[Recording]) -> None:

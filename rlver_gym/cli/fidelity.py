@@ -111,6 +111,9 @@ def _print(section: Section, dialogues: int) -> None:
     for name, count, own, recorded, r in (*section.needs, *section.dispositions):
         groups.add_row(str(name), str(count), f"{own:.1f}", f"{recorded:.1f}", f"{r:.2f}")
     console.print(groups, "")
+    if section.failures:
+        note = f"The user failed at {len(section.failures)} dialogues, which are left out where it did. The first, {section.failures[0]}"
+        console.print(note, "", style="yellow", markup=False)
 
 
 def _table(title: str, columns: tuple[str, ...]) -> Table:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.dialogue import Dialogue, Turn
 from rlver_gym.emotion import Outcome, moved
+from rlver_gym.errors import UserFailed
 from rlver_gym.recordings import Judged, Recording
 from rlver_gym.users.base import Scene, SentientUser
 
@@ -27,11 +28,21 @@ class Replayed(NamedTuple):
     """The simulated user's emotion when it was content, had left, or the recording ended."""
 
 
+Failed = Callable[[Recording, UserFailed], None]
+"""What to do about a recording that its user failed at; it is left out."""
+
+
+def give_up(recording: Recording, failure: UserFailed) -> None:
+    """One failure ends all."""
+    raise failure
+
+
 def replay(
     user_of: Callable[[Recording], SentientUser],
     recordings: Iterable[Recording],
     *,
     done: Callable[[], None] = lambda: None,
+    failed: Failed = give_up,
 ) -> list[Replayed]:
     """Each recording through the user that `user_of` gives for it. Recorded emotions are never shown to it.
 
@@ -39,7 +50,10 @@ def replay(
     """
     card, replayed = env_card("SAGE-Sentient-v0"), []
     for recording in recordings:
-        replayed.append(_replayed(user_of(recording), recording, card))
+        try:
+            replayed.append(_replayed(user_of(recording), recording, card))
+        except UserFailed as failure:
+            failed(recording, failure)
         done()
     return replayed
 
@@ -71,12 +85,13 @@ def swapped(
     recordings: Sequence[Recording],
     *,
     done: Callable[[], None] = lambda: None,
+    failed: Failed = give_up,
 ) -> list[Swap]:
     """For each dialogue and each turn: what a reply to somebody else would have brought.
 
     The other person is the next one, in the order of ids, to whom the same agent said something at that turn.
     """
-    card, swaps = env_card("SAGE-Sentient-v0"), []
+    swaps: list[Swap] = []
     said: dict[tuple[str, str, int], list[tuple[str, str]]] = {}
     for one in recordings:
         for turn, exchange in enumerate(one.exchanges):
@@ -84,23 +99,30 @@ def swapped(
     for replies in said.values():
         replies.sort()
     for one in recordings:
-        user, scene = user_of(one), Scene(one.persona, card, 0)
-        for turn, judged in enumerate(one.judged()):
-            replies = said[one.simulator, one.agent, turn]
-            at = replies.index((one.persona.id, judged.dialogue.utterance or ""))
-            other = next((text for who, text in replies[at + 1 :] + replies[:at] if who != one.persona.id), None)
-            if other is None:
-                continue
-            plain = Dialogue(judged.dialogue.opening, _unfelt(judged.dialogue.turns))
-            swaps.append(
-                Swap(
-                    *(
-                        user.appraise(scene, card.start, plain.said(text)).change
-                        for text in (judged.dialogue.utterance or "", other)
-                    )
-                )
-            )
+        others = [
+            _next_others(said[one.simulator, one.agent, turn], one.persona.id, exchange.utterance)
+            for turn, exchange in enumerate(one.exchanges)
+        ]
+        try:
+            swaps += _swaps(user_of(one), one, others)
+        except UserFailed as failure:
+            failed(one, failure)
         done()
+    return swaps
+
+
+def _next_others(replies: Sequence[tuple[str, str]], person: str, own: str) -> str | None:
+    at = replies.index((person, own))
+    return next((text for who, text in (*replies[at + 1 :], *replies[:at]) if who != person), None)
+
+
+def _swaps(user: SentientUser, recording: Recording, others: Sequence[str | None]) -> list[Swap]:
+    scene, swaps = Scene(recording.persona, env_card("SAGE-Sentient-v0"), 0), []
+    for judged, other in zip(recording.judged(), others, strict=True):
+        if other is not None:
+            plain = Dialogue(judged.dialogue.opening, _unfelt(judged.dialogue.turns))
+            said = (judged.dialogue.utterance or "", other)
+            swaps.append(Swap(*(user.appraise(scene, scene.card.start, plain.said(text)).change for text in said)))
     return swaps
 
 

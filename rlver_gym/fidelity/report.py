@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.calibration.calibrate import short
+from rlver_gym.errors import UserFailed
 from rlver_gym.fidelity.checks import (
     Check,
     agent_means,
@@ -36,6 +37,8 @@ class Section(NamedTuple):
     needs: tuple[tuple[str, int, float, float, float], ...]
     """Dialogues, replayed and recorded mean, r."""
     dispositions: tuple[tuple[str, int, float, float, float], ...]
+    failures: tuple[str, ...] = ()
+    """Dialogues that are left out because the user failed at them: which, and why."""
 
 
 Users = Callable[[Recording], SentientUser]
@@ -49,15 +52,24 @@ def quiet(what: str, count: int) -> Callable[[], None]:
 
 
 def measured(title: str, users: Users, recordings: Sequence[Recording], step: Step = quiet) -> Section:
-    """Every check of one user (or one user a recording) on the recordings."""
-    replayed = replay(users, recordings, done=step(f"{title}: replay", len(recordings)))
-    swaps = swapped(users, recordings, done=step(f"{title}: swapped replies", len(recordings)))
+    """Every check of one user (or one user a recording) on the recordings. UserFailed when it fails at all of them."""
+    failures: list[tuple[Recording, UserFailed]] = []
+
+    def failed(recording: Recording, failure: UserFailed) -> None:
+        failures.append((recording, failure))
+        if len(failures) == len(recordings):
+            raise failure
+
+    replayed = replay(users, recordings, done=step(f"{title}: replay", len(recordings)), failed=failed)
+    whole = [one.recording for one in replayed]
+    swaps = swapped(users, whole, done=step(f"{title}: swapped replies", len(whole)), failed=failed)
     return Section(
         title,
         (*turn_checks(replayed), *dialogue_checks(replayed), *([swap_check(swaps)] if swaps else [])),
         agent_means(replayed),
         tuple(group_table(replayed, lambda one: one.recording.persona.need)),
         tuple(group_table(replayed, lambda one: one.recording.persona.person.disposition)),
+        tuple(f"{one.agent} with {one.persona.id}: {failure}" for one, failure in failures),
     )
 
 
