@@ -18,7 +18,7 @@ from rlver_gym.errors import TrainingError  # noqa: E402
 from rlver_gym.policy.config import TrainConfig  # noqa: E402
 from rlver_gym.policy.learner import algorithm, make_learner  # noqa: E402
 from rlver_gym.policy.log import read_metrics  # noqa: E402
-from rlver_gym.policy.measures import copied, distinct, repeated  # noqa: E402
+from rlver_gym.policy.measures import copied, distinct, repeated, strategies  # noqa: E402
 from rlver_gym.policy.runs import run  # noqa: E402
 from rlver_gym.policy.tiny import build_tiny  # noqa: E402
 from rlver_gym.policy.train import start, train  # noqa: E402
@@ -52,7 +52,9 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
     assert [one["seed"] for one in evaluations[0]["dialogues"]] == [one["seed"] for one in evaluations[2]["dialogues"]]
     assert len({one["persona"] for one in evaluations[0]["dialogues"]}) == 3
     assert (folder / "model" / "model.safetensors").exists()
-    assert "<svg" in (folder / "curves.html").read_text()
+    page = (folder / "curves.html").read_text()
+    assert "<svg" in page
+    assert "replies that took their side, share" in page
     assert "**Person:**" in (folder / "dialogues.md").read_text()
     assert any((folder / "tensorboard").iterdir())
     (folder / "curves.html").unlink()
@@ -184,3 +186,13 @@ def test_marks_of_hacking_are_counted_by_hand():
     assert repeated(dialogue) == pytest.approx(2 / 6)
     assert copied(dialogue) == pytest.approx(3 / 6)  # dog died in (twice), died in may
     assert distinct(["Go on.", "go on", "No."]) == pytest.approx(2 / 3)
+
+
+def test_what_replies_do_is_counted_in_both_languages():
+    done = strategies(
+        ["What was that like for you?", "You must feel so alone.", "Everything will be okay.", "你一定很难过。"]
+    )
+    assert done["does_open_question"] == 1 / 4
+    assert done["does_reflect_feeling"] == 2 / 4
+    assert done["does_cliche"] == 1 / 4
+    assert done["does_advice"] == 0

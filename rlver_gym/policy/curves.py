@@ -8,6 +8,8 @@ from typing import Any
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.log import read_metrics
+from rlver_gym.policy.measures import ACTS
+from rlver_gym.users.embedded.ledger import ACT_IN_WORDS
 
 PAGE = "curves.html"
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096")
@@ -26,6 +28,7 @@ _PANELS: tuple[tuple[str, str], ...] = (
     ("explained_variance", "explained variance of the critic"),
     ("broken", "replies with a broken format, share"),
     ("left", "people who left, share"),
+    *((f"does_{act}", f"replies that {ACT_IN_WORDS[act]}, share") for act in ACTS),
 )
 
 
@@ -61,7 +64,7 @@ def panel(runs: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> str:
     }
     values = [value for line in points.values() for _, value, _ in line]
     values += [line[bound] for one in points.values() for _, _, line in one for bound in _bounds(name, line)]
-    low, high = (0.0, 100.0) if name in ("eval_score", "emotion") else _range(values)
+    low, high = _range(name, values)
     last = max((number for line in points.values() for number, _, _ in line), default=1)
 
     def x(number: float) -> float:
@@ -108,7 +111,11 @@ def _bounds(name: str, line: Mapping[str, Any]) -> list[str]:
     return [bound for bound in ("eval_low", "eval_high") if name == "eval_score" and line.get(bound) is not None]
 
 
-def _range(values: Sequence[float]) -> tuple[float, float]:
+def _range(name: str, values: Sequence[float]) -> tuple[float, float]:
+    if name in ("eval_score", "emotion"):
+        return 0.0, 100.0
+    if name.startswith("does_"):
+        return 0.0, 1.0
     low, high = min(values, default=0.0), max(values, default=1.0)
     low = min(low, 0.0) if low < high * 0.5 else low
     return (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)

@@ -7,8 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rlver_gym.policy.trajectory import Played
+from rlver_gym.users.embedded.chinese import han_share
+from rlver_gym.users.embedded.features import listen
 
 Metrics = Mapping[str, float]
+
+ACTS = (
+    "reflect_feeling", "validate", "side", "praise", "invite", "open_question", "motives", "other_side", "reflect_prompt", "advice", "cliche",
+)  # fmt: skip
+"""What a reply may do, as the embedded user hears it, whoever the user of the dialogues is."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?", re.UNICODE)
 
@@ -17,7 +24,8 @@ def measures(dialogues: Sequence[Played]) -> dict[str, float]:
     """Return, final emotion and its outcomes, lengths, broken formats, and the marks of hacking. Dialogues that broke off are only counted.
 
     `return`: sum of rewards; `emotion`: the last, where the environment tells it; `content`, `left`: shares of dialogues; `tokens`: said a reply;
-    `broken`: share of replies; see `repeated`, `distinct` and `copied` for the rest. NaN where there is nothing to average.
+    `broken`: share of replies; `does_ACT`: share of replies that do this, for each of `ACTS`; see `repeated`, `distinct` and `copied` for the rest.
+    NaN where there is nothing to average.
     """
     valid = [one for one in dialogues if one.valid]
     said = [int(sequence.said_T.sum()) for one in valid for sequence in one.sequences]
@@ -37,6 +45,7 @@ def measures(dialogues: Sequence[Played]) -> dict[str, float]:
         "copied": _mean([copied(one) for one in valid]),
         "overflowed": _mean([one.overflowed for one in valid]),
         "invalid": float(len(dialogues) - len(valid)),
+        **strategies(replies),
     }
 
 
@@ -49,6 +58,12 @@ def repeated(dialogue: Played) -> float:
 def distinct(replies: Sequence[str]) -> float:
     """Different replies as a share of all, in (0, 1]; letter case and punctuation do not count."""
     return len({" ".join(_words(reply)) for reply in replies}) / len(replies) if replies else float("nan")
+
+
+def strategies(replies: Sequence[str]) -> dict[str, float]:
+    """The share of the replies that do each of `ACTS`, in [0, 1], English and Chinese; a reply may do several."""
+    done = [listen(reply, "zh" if han_share(reply) > 0.5 else "en").counts for reply in replies]
+    return {f"does_{act}": _mean([act in acts for acts in done]) for act in ACTS}
 
 
 def copied(dialogue: Played) -> float:
