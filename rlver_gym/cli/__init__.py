@@ -7,6 +7,8 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
+from rlver_gym.cli.machine import wait_quietly
+
 
 def __getattr__(name: str) -> Any:
     if name == "app":
@@ -19,6 +21,7 @@ def main() -> None:
     before = signal.signal(
         signal.SIGINT, _stop
     )  # some libraries make another error of a KeyboardInterrupt in their import
+    wait_quietly()
     root = import_module("rlver_gym.cli.root")
     signal.signal(signal.SIGINT, before)
     try:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
+from rlver_gym.cli.machine import keep_freed_memory
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig, read_values
 
@@ -103,6 +104,7 @@ def train(
 
 def with_torch(module: str) -> Any:
     """A module that needs torch, imported when it is needed, since that takes seconds. TrainingError when the extra is not installed."""
+    keep_freed_memory()
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
