@@ -26,7 +26,9 @@ Evaluation = dict[str, Any]
 
 def main() -> None:
     """Train what is missing, and print the comparison. A person's score is the mean over trainings; intervals are 95 % bootstrap intervals over people."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--algo", choices=ALGOS, help="only this one")
     parser.add_argument("--style", choices=STYLES, help="only this one")
@@ -78,7 +80,8 @@ def main() -> None:
 def _train(processes: int, folder: Path, options: list[str]) -> None:
     if not (folder / "model").exists():
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-        words = ["-m", "rlver_gym", "train", "--config", "laptop", "--out", str(folder), *options]
+        begun = ["--resume"] if any((folder / "checkpoints").glob("[0-9]*")) else []
+        words = ["-m", "rlver_gym", "train", "--config", "laptop", "--out", str(folder), *begun, *options]
         subprocess.run([sys.executable, *(launcher if processes > 1 else []), *words], check=True)
 
 

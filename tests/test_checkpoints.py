@@ -23,6 +23,13 @@ def test_the_last_ones_and_the_best_stay(tmp_path):
     assert kept.latest() == tmp_path / "000005"
 
 
+def test_a_score_that_is_no_number_is_not_the_best(tmp_path):
+    kept = Checkpoints(tmp_path, keep=1)
+    for iteration, score in [(1, 50.0), (2, float("nan")), (3, 1.0)]:
+        kept.write(iteration, _one, score)
+    assert kept.best() == tmp_path / "000001"
+
+
 def test_a_full_disk_leaves_the_old_one_intact(tmp_path):
     kept = Checkpoints(tmp_path)
     kept.write(1, _one)

@@ -8,9 +8,13 @@ import torch
 
 from rlver_gym.agents import make_agent
 from rlver_gym.dialogue import Message
+from rlver_gym.errors import TrainingError
 from rlver_gym.library import library
+from rlver_gym.policy.forward import Actor
 from rlver_gym.policy.lessons import Lesson, exchanged, lessons, patched
-from rlver_gym.policy.model import load_model
+from rlver_gym.policy.model import load_model, load_tokenizer
+from rlver_gym.policy.renderer import Renderer
+from rlver_gym.policy.sft import learn, taught
 from rlver_gym.words import sentences
 
 HEARD = Lesson(
@@ -76,3 +80,10 @@ def test_people_with_patched_sentences_are_answered_anew() -> None:
 def test_none_are_patched_when_none_should_be() -> None:
     told = list(lessons(["listener"], 4))
     assert list(patched(told, ["listener"], 0.0)) == told
+
+
+def test_a_warm_start_that_breaks_says_so(tiny_folder) -> None:
+    actor, renderer = Actor(load_model(str(tiny_folder))), Renderer(load_tokenizer(str(tiny_folder)), "Be kind.")
+    next(actor.parameters()).data.fill_(float("nan"))
+    with pytest.raises(TrainingError, match="--lr"):
+        list(learn(actor, [taught(HEARD, renderer)], epochs=1))

@@ -193,6 +193,12 @@ def test_a_thought_that_the_template_begins_is_a_thought() -> None:
     tokenizer = tokenizer_of(THINKS_ALWAYS)
     renderer = Renderer(tokenizer, "Be kind.", "think")
     assert renderer.parse(tokenizer("hm</think>Hello.")["input_ids"]) == Said("Hello.", "hm", False)
+    for template in (THINKS_ALWAYS, CHATML):
+        renderer = Renderer(tokenizer_of(template), "Be kind.", "think")
+        whole = renderer.tokenizer(f"{renderer.thought('hm')}Hello.")["input_ids"]
+        assert renderer.parse(whole) == Said("Hello.", "hm", False), (
+            "what a warm start teaches has the form that is asked for"
+        )
 
 
 @pytest.mark.parametrize(

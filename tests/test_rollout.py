@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy.batch import pack
 from rlver_gym.policy.model import load_model, load_tokenizer
 from rlver_gym.policy.renderer import Renderer
 from rlver_gym.policy.rollout import Start, groups, talk
@@ -35,7 +37,13 @@ class Counting(gym.Env[str, str]):
         self.turn += 1
         self.heard.append(action)
         failed = self.turn == self.fails_at
-        return f"turn {self.turn}", float(self.turn), self.turn == 3 and not failed, failed, {"heard": self.heard}
+        return (
+            f"turn {self.turn}",
+            float(self.turn),
+            self.turn == 3 and not failed,
+            failed,
+            {"heard": self.heard} | ({"valid": False} if failed else {}),
+        )
 
 
 class Scripted:
@@ -120,6 +128,19 @@ def test_a_user_who_fails_leaves_a_dialogue_that_does_not_count(direct: Renderer
     played = play(direct, [ids_of(direct, "One.")] * 2, Counting(fails_at=2))
     assert not played.valid
     assert len(played.reward_N) == 2
+
+
+def test_a_time_limit_ends_a_dialogue_that_counts(direct: Renderer) -> None:
+    played = play(direct, [ids_of(direct, "One.")] * 2, gym.wrappers.TimeLimit(Counting(), 2))
+    assert played.valid
+    assert len(played.reward_N) == 2
+
+
+def test_a_reward_that_is_no_number_is_refused(direct: Renderer) -> None:
+    played = play(direct, [ids_of(direct, "One.")] * 3, Counting())
+    played.reward_N[1] = float("nan")
+    with pytest.raises(TrainingError, match="reward"):
+        pack([played])
 
 
 @pytest.mark.parametrize("style", ["direct", "think"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,11 +16,14 @@ torch = pytest.importorskip("torch", reason="the learner needs torch: pip instal
 pytest.importorskip("transformers")
 
 from rlver_gym.errors import TrainingError  # noqa: E402
+from rlver_gym.policy.checkpoint import Checkpoints  # noqa: E402
 from rlver_gym.policy.config import TrainConfig  # noqa: E402
+from rlver_gym.policy.curves import write_curves  # noqa: E402
 from rlver_gym.policy.learner import algorithm, make_learner  # noqa: E402
 from rlver_gym.policy.log import read_metrics  # noqa: E402
 from rlver_gym.policy.measures import copied, distinct, repeated, strategies  # noqa: E402
 from rlver_gym.policy.runs import run  # noqa: E402
+from rlver_gym.policy.saved import load, save  # noqa: E402
 from rlver_gym.policy.tiny import build_tiny  # noqa: E402
 from rlver_gym.policy.train import start, train  # noqa: E402
 from rlver_gym.policy.trajectory import Line, Played  # noqa: E402
@@ -101,11 +105,62 @@ def _wait_for(path: Path, process: subprocess.Popen) -> None:
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
-    (tmp_path / "config.json").write_text("{}")
+    config = TrainConfig(model=model, **(SMALL | {"iterations": 1, "eval_every": 0}))
+    run(config, out=tmp_path)
     with pytest.raises(TrainingError, match="--resume"):
-        run(TrainConfig(model=model, **SMALL), out=tmp_path)
+        run(config, out=tmp_path)
     with pytest.raises(TrainingError, match="no checkpoint"):
-        run(TrainConfig(model=model, **SMALL), out=tmp_path / "none", resume=True)
+        run(config, out=tmp_path / "none", resume=True)
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, tmp_path):
+    config = TrainConfig(model=model, **(SMALL | {"iterations": 1, "eval_every": 0, "show_every": 1}))
+    for name in ("metrics.jsonl", "evaluations.jsonl"):
+        (tmp_path / name).write_text('{"iteration": 1}\n')
+    (tmp_path / "dialogues.md").write_text("## Iteration 1: from before\n\n")
+    (tmp_path / "config.json").write_text("{}")
+    run(config, out=tmp_path)
+    assert len(read_metrics(tmp_path)) == 1
+    assert (tmp_path / "evaluations.jsonl").read_text() == ""
+    assert "from before" not in (tmp_path / "dialogues.md").read_text()
+
+
+def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
+    small = SMALL | {"eval_every": 0, "show_every": 1}
+    run(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints" / "000002")
+    run(TrainConfig(model=model, **(small | {"iterations": 3})), out=tmp_path, resume=True)
+    shown = [
+        line.split(":")[0] for line in (tmp_path / "dialogues.md").read_text().splitlines() if line.startswith("##")
+    ]
+    assert shown == [f"## Iteration {number}" for number in (1, 1, 2, 2, 3, 3)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit on the size of files stands for the full disk")
+def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tmp_path):
+    import resource
+
+    learner = make_learner(TrainConfig(model=model, **(SMALL | {"eval_every": 0})))
+    kept = Checkpoints(tmp_path)
+    kept.write(1, lambda path: save(learner, path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(TrainingError, match=r"cannot be written.*000001, is intact"):
+            kept.write(2, lambda path: save(learner, path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.iterdir()] == ["000001"]
+    load(learner, tmp_path / "000001")
+
+
+@pytest.mark.parametrize("name", ["learner.safetensors", "optimizer.pt", "state.json"])
+def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
+    learner = make_learner(TrainConfig(model=model, **(SMALL | {"eval_every": 0})))
+    path = Checkpoints(tmp_path).write(1, lambda path: save(learner, path))
+    (path / name).write_bytes((path / name).read_bytes()[:20])
+    with pytest.raises(TrainingError, match="000001"):
+        load(learner, path)
 
 
 def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
@@ -137,6 +192,10 @@ def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
         (["--model", "/no/such/model"], "does not exist"),
         (["--dialogues", "30", "--group-size", "4"], "multiple of group_size"),
         (["--config", "no-such-preset"], "Presets: laptop"),
+        (["--algo", "grpo", "--critic-warmup", "3"], "nothing else can learn alone"),
+        (["--max-tokens", "200", "--max-reply-tokens", "256"], "room for a prompt"),
+        (["--model", "tiny", "--max-tokens", "100000", "--max-reply-tokens", "90000"], "reads 4096 tokens"),
+        (["--model", "tiny", "--env", "CartPole-v1"], "eval_options"),
         (["--algo", "reinforce"], "algo"),
         (["--env-options", "user"], "NAME=VALUE"),
     ],
@@ -147,6 +206,16 @@ def test_bad_input_is_named(options, says, tmp_path):
     result = CliRunner().invoke(app, ["train", "--out", str(tmp_path / "run"), *options])
     assert result.exit_code != 0
     assert says in str(result.exception) + result.output
+
+
+def test_runs_of_one_name_are_drawn_apart(tmp_path):
+    folders = [tmp_path / one / "ppo" for one in "ab"]
+    for number, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        (folder / "metrics.jsonl").write_text(f'{{"iteration": 1, "emotion": {number}}}\n')
+    page = write_curves(folders, tmp_path / "page.html").read_text()
+    assert page.count("<polyline") == 2
+    assert str(folders[1]) in page
 
 
 def test_every_field_is_an_option_with_a_help_text():

@@ -1,1 +1,1 @@
-"""The learner: token-level PPO and GRPO on any text environment. The only place that imports torch, and it knows Gymnasium's interface, not our classes."""
+"""The learner: token-level PPO and GRPO on any text environment. Of the environment it trains in it knows Gymnasium's interface alone; our users and agents come in where it measures what was said and where it gives warm starts."""

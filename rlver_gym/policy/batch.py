@@ -101,6 +101,8 @@ def pack(played: Sequence[Played]) -> Batch:
                 _refuse_nonsense(sequence, one)
                 dialogue_B.append(dialogue)
                 sequences.append(sequence)
+    if not all(np.isfinite(one.reward_N).all() for one in kept):
+        raise TrainingError("the environment gave a reward that is no finite number. Nothing can be learned from that.")
     turns = max((len(one.reward_N) for one in kept), default=0)
     return Batch(
         id_BT=_padded([one.id_T for one in sequences], torch.int64, 0),

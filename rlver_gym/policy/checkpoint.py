@@ -1,6 +1,7 @@
 """Checkpoints on disk: each is whole or not there. Does not know what is in one."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ class Checkpoints:
         self.keep = keep
 
     def write(self, iteration: int, fill: Callable[[Path], None], score: float | None = None) -> Path:
-        """Let `fill` write into a new folder, then give it its name; older ones go. `score`: higher is better; the best one stays.
+        """Let `fill` write into a new folder, then give it its name; older ones go. `score`: higher is better; the best one stays. One that is no number says nothing.
 
         TrainingError when the disk is full or cannot be written; what was there before is intact then.
         """
@@ -36,7 +37,7 @@ class Checkpoints:
             begun.rename(final)
             _flush_folder(self.folder)
             self._note(iteration, score)
-        except (OSError, RuntimeError) as error:  # torch and safetensors wrap a full disk in RuntimeErrors of their own
+        except OSError as error:
             shutil.rmtree(begun, ignore_errors=True)
             raise TrainingError(
                 f"the checkpoint {final} cannot be written ({error}). Make room and go on with --resume; {self._what_stays()}"
@@ -66,7 +67,11 @@ class Checkpoints:
 
     def _note(self, iteration: int, score: float | None) -> None:
         noted = self._noted()
-        if score is None or (noted is not None and noted["iteration"] < iteration and noted["score"] >= score):
+        if (
+            score is None
+            or not math.isfinite(score)
+            or (noted is not None and noted["iteration"] < iteration and noted["score"] >= score)
+        ):
             return
         temporary = self.folder / f".{BEST}.tmp"
         temporary.write_text(json.dumps({"iteration": iteration, "score": score}))

@@ -68,7 +68,7 @@ class TrainConfig(BaseModel):
     critic: Literal["own", "shared"] = "own"
     """ppo: a model of its own, begun from the policy's weights, or one more output of the policy."""
     critic_lr: float = Field(default=5e-6, gt=0)
-    """Learning rate of the critic (ppo)."""
+    """Learning rate of the critic (ppo); of one that is shared, that of the output for values alone."""
     warmup: int = Field(default=0, ge=0)
     """Iterations over which the learning rates rise to their values."""
     anneal: bool = False
@@ -84,7 +84,7 @@ class TrainConfig(BaseModel):
     clip_high: float | None = Field(default=None, gt=0)
     """The ratio counts up to 1 + this; none takes clip, or the algorithm's own."""
     value_clip: float | None = Field(default=0.5, gt=0)
-    """How far a value may move from its old one (ppo); None for no bound."""
+    """How far a value may move from its old one (ppo); in a YAML file, null for no bound."""
     entropy: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
     kl: float = Field(default=0.0, ge=0)
@@ -94,7 +94,7 @@ class TrainConfig(BaseModel):
     importance: float | None = Field(default=None, gt=0)
     """The most that a token may count for because the sampler thought it less likely than the learner; none for no correction."""
     target_kl: float | None = Field(default=None, gt=0)
-    """No further passes in an iteration once the policy has moved this far; None never stops."""
+    """No further steps in an iteration once the policy has moved this far (KL, nats a token); in a YAML file, null never stops."""
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest norm of a gradient."""
     weight_decay: float = Field(default=0.0, ge=0)
@@ -127,12 +127,18 @@ class TrainConfig(BaseModel):
     """Iterations between dialogues written down to read; 0 for none."""
 
     @model_validator(mode="after")
-    def _groups_fit(self) -> Self:
+    def _fits_together(self) -> Self:
         if self.group_size < 2 and self.algo != "ppo":
             raise ValueError(f"{self.algo} compares dialogues of a group: group_size must be 2 or more.")
         if self.dialogues % self.group:
             raise ValueError(
                 f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group}). Change one of them."
+            )
+        if self.critic_warmup and (self.algo != "ppo" or self.critic != "own"):
+            raise ValueError("critic_warmup is for ppo with a critic of its own: nothing else can learn alone.")
+        if self.max_reply_tokens >= self.max_tokens:
+            raise ValueError(
+                f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in max_tokens ({self.max_tokens})."
             )
         return self
 

@@ -34,7 +34,9 @@ _PANELS: tuple[tuple[str, str], ...] = (
 
 def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
     """Write the page for these run folders; several share the panels. TrainingError for a folder without metrics."""
-    runs = {_label(folder): _with_start(folder) for folder in folders}
+    names = [folder.resolve().name for folder in folders]
+    labels = [str(one) if names.count(name) > 1 else name for one, name in zip(folders, names, strict=True)]
+    runs = {label: _with_start(folder) for label, folder in zip(labels, folders, strict=True)}
     for label, lines in runs.items():
         if not lines:
             raise TrainingError(f"{label} holds no metrics yet. Is it the folder of a training run?")
@@ -121,15 +123,11 @@ def _range(name: str, values: Sequence[float]) -> tuple[float, float]:
     return (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
 
 
-def _label(folder: Path) -> str:
-    return folder.resolve().name
-
-
 def _with_start(folder: Path) -> list[dict[str, Any]]:
     """The metrics, with the evaluation before the first iteration in front where there is one."""
     lines = read_metrics(folder)
     path = folder / "evaluations.jsonl"
-    if path.exists() and lines:
+    if path.exists() and path.stat().st_size and lines:
         first = json.loads(path.read_text(encoding="utf-8").split("\n", 1)[0])
         if first["iteration"] == 0:
             scores = [one["score"] for one in first["dialogues"] if one["valid"]]

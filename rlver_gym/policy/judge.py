@@ -66,7 +66,7 @@ def judge(
     `credit.kind == "gae"` takes values from `critic`, or else from the actor's value head. `tokens`: the most in one pass, padding included.
     `format_penalty`: the share of its gains that a dialogue with a broken reply loses. `kl_in_reward`: weight of the divergence from the reference
     (k1), taken from each token's reward (gae) or advantage. `trust_sampler`: take the sampler's log-probabilities for the old ones; saves a pass,
-    and is only sound if it computes as the learner does, at temperature 1; a value head of the actor's is then not asked. TrainingError when critic
+    and is only sound if it computes as the learner does; a value head of the actor's is then not asked. TrainingError when critic
     or reference is needed and missing.
     """
     device = next(actor.parameters()).device
@@ -76,10 +76,6 @@ def judge(
     metrics = statistics.of_rewards(batch, signal_D)
     if credit.drop_flat:
         batch = batch.only(signal_D)
-    if trust_sampler and temperature != 1:
-        raise TrainingError(
-            "samplers name log-probabilities at temperature 1. Take that temperature, or trust_sampler=False."
-        )
     if kl_in_reward and reference is None:
         raise TrainingError("a divergence in the reward needs a reference. Give one, or a weight of 0.")
     if not batch.dialogues:

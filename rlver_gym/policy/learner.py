@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
+from rlver_gym.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.credit import Credit
 from rlver_gym.policy.distributed import plain, ranks, spread_out
@@ -62,6 +63,7 @@ class Learner:
 
 def make_learner(config: TrainConfig) -> Learner:
     """Load models, make environments. Raises TrainingError for a model that cannot be used, and whatever the environment raises for its options."""
+    torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
     tokenizer = load_tokenizer(config.model)
     renderer = Renderer(tokenizer, agent_prompt(config.language, config.style), config.style)
     half, (credit, objective) = computes_half(config.dtype), algorithm(config)
@@ -72,6 +74,11 @@ def make_learner(config: TrainConfig) -> Learner:
         )
 
     model = load()
+    room = min(config.max_tokens, max_context(model))  # pyright: ignore[reportArgumentType]
+    if config.max_reply_tokens >= room:
+        raise TrainingError(
+            f"{config.model} reads {room} tokens at most, which a reply of max_reply_tokens ({config.max_reply_tokens}) would fill. Make replies shorter."
+        )
     actor = Actor(model, value_head=config.algo == "ppo" and config.critic == "shared", half=half)
     critic = Critic(load(), half) if config.algo == "ppo" and config.critic == "own" else None
     reference: Scorer | None = None
@@ -90,13 +97,10 @@ def make_learner(config: TrainConfig) -> Learner:
         ),
         sampler=ModelSampler(model, half, copied=_samples_with_a_copy(config, half)),  # pyright: ignore[reportArgumentType]
         envs=_environments(config),
-        held_out=[
-            gym.make(config.env, **{**config.env_options, **config.eval_options})
-            for _ in range(config.eval_dialogues if config.eval_every else 0)
-        ],
+        held_out=_held_out(config) if config.eval_every else [],
         credit=credit,
         objective=objective,
-        max_tokens=min(config.max_tokens, max_context(model)),  # pyright: ignore[reportArgumentType]
+        max_tokens=room,
     )
 
 
@@ -106,6 +110,16 @@ def _environments(config: TrainConfig) -> list[TextEnv]:
         return made
     vocabulary = exchangeable(list(lessons(AGENTS, _HEARD)))
     return [Exchange(env, vocabulary, config.exchange) for env in made]
+
+
+def _held_out(config: TrainConfig) -> list[TextEnv]:
+    options = config.env_options | config.eval_options
+    try:
+        return [gym.make(config.env, **options) for _ in range(config.eval_dialogues)]
+    except TypeError as error:
+        raise TrainingError(
+            f"{config.env} cannot be made with {options} ({error}). What differs when evaluating is eval_options; in a YAML file, eval_options: {{}} for nothing."
+        ) from error
 
 
 def _samples_with_a_copy(config: TrainConfig, half: bool) -> bool:

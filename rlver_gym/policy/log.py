@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -27,6 +28,7 @@ class RunLog:
         folder.mkdir(parents=True, exist_ok=True)
         for name in (METRICS, TIMES):
             _keep_until(folder / name, after)
+        _keep_shown_until(folder / DIALOGUES, after)
         self._folder = folder
         self._board = import_module("torch.utils.tensorboard").SummaryWriter(
             str(folder / "tensorboard"), purge_step=after + 1
@@ -108,9 +110,21 @@ def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
 def _keep_until(path: Path, last: int) -> None:
     kept = [line for line in read_metrics(path.parent, path.name) if line["iteration"] <= last]
     if path.exists():
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-        temporary.replace(path)
+        replaced(path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _keep_shown_until(path: Path, last: int) -> None:
+    if path.exists():
+        parts = re.split(r"(?m)^(?=## Iteration \d+:)", path.read_text(encoding="utf-8"))
+        kept = [part for part in parts if part and int(part.removeprefix("## Iteration ").split(":")[0]) <= last]
+        replaced(path, "".join(kept))
+
+
+def replaced(path: Path, text: str) -> None:
+    """Write a file anew: whoever is killed meanwhile leaves the old one."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def _plain(value: float) -> float | None:

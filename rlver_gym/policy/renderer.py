@@ -104,6 +104,10 @@ class Renderer:
             text += parts.answered + self._heard(reply) + parts.tail + self._heard(user)
         return self._ids(text + parts.cue)
 
+    def thought(self, text: str) -> str:
+        """A whole thought as the policy would say it: where the template's cue already opens it, it is only closed."""
+        return f"{'' if self._prefilled else OPEN}{text}{CLOSE}"
+
     def parse(self, ids: Sequence[int]) -> Said:
         """The sampled ids of one reply as text. What cannot be told apart from a thought is not heard."""
         silent = self._silent_ids

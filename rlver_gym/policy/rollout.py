@@ -105,7 +105,7 @@ class _Dialogue:
     def step(self, utterance: str) -> None:
         text, reward, terminated, truncated, self.info = self.env.step(utterance)
         self.rewards.append(float(reward))
-        self.valid = not truncated
+        self.valid = bool(self.info.get("valid", True))
         self.over = terminated or truncated
         self._heard(text)
 

@@ -18,7 +18,7 @@ from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.distributed import process_group, rank
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
 from rlver_gym.policy.learner import Learner, make_learner
-from rlver_gym.policy.log import RunLog
+from rlver_gym.policy.log import RunLog, replaced
 from rlver_gym.policy.saved import MODEL, load, save
 from rlver_gym.policy.train import Iteration, train
 
@@ -128,13 +128,13 @@ def _drop_later(path: Path, iteration: int) -> None:
     if path.exists():
         lines = path.read_text(encoding="utf-8").split("\n")[:-1]
         kept = [line for line in lines if json.loads(line)["iteration"] <= iteration and iteration]
-        path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        replaced(path, "".join(f"{line}\n" for line in kept))
 
 
 def _refuse_confusion(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:
     if resume and checkpoints.latest() is None:
         raise TrainingError(f"{folder} holds no checkpoint to go on from. Leave --resume out to begin.")
-    if not resume and (folder / CONFIG).exists():
+    if not resume and checkpoints.latest() is not None:
         raise TrainingError(f"{folder} holds a run already. Go on with --resume, or choose another folder with --out.")
 
 

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
@@ -25,15 +27,18 @@ WEIGHTS, OPTIMIZER, STATE, MODEL = "learner.safetensors", "optimizer.pt", "state
 def save(learner: Learner, folder: Path) -> None:
     """Write the learner into a folder: what learns (safetensors), the optimizer, the config and how far it got, and the model as `from_pretrained` reads it.
 
-    Every process calls it; the first one writes.
+    Every process calls it; the first one writes. OSError when the disk is full or cannot be written.
     """
     weights, optimizer = get_state_dict(_all(learner), learner.optimizer, options=_whole())
     with whole(learner.actor):
         if rank() != 0:
             return
-        save_file(_unshared(weights, _learning(learner)), folder / WEIGHTS)
-        torch.save(optimizer, folder / OPTIMIZER)
-        export(learner.language_model, learner.renderer.tokenizer, folder / MODEL)  # pyright: ignore[reportArgumentType]
+        try:
+            save_file(_unshared(weights, _learning(learner)), folder / WEIGHTS)
+            torch.save(optimizer, folder / OPTIMIZER)
+            export(learner.language_model, learner.renderer.tokenizer, folder / MODEL)  # pyright: ignore[reportArgumentType]
+        except (SafetensorError, RuntimeError) as error:  # what safetensors and torch make of a full disk
+            raise OSError(str(error)) from error
         manner(learner.config).write(folder / MODEL)
     state = {"iteration": learner.iteration, "version": __version__, "config": learner.config.model_dump(mode="json")}
     (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
@@ -54,7 +59,7 @@ def load(learner: Learner, folder: Path) -> None:
         set_state_dict(
             _all(learner), learner.optimizer, model_state_dict=weights, optim_state_dict=optimizer, options=_whole()
         )
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
+    except (OSError, RuntimeError, ValueError, KeyError, EOFError, UnpicklingError, SafetensorError) as error:
         raise TrainingError(
             f"the checkpoint {folder} cannot be loaded ({error}). Remove it to go on from the one before."
         ) from error
@@ -76,9 +81,10 @@ def manner(config: TrainConfig) -> Manner:
 def read_state(folder: Path) -> dict[str, Any]:
     """Config and iteration of a checkpoint. TrainingError when it is none."""
     try:
-        return json.loads((folder / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TrainingError(f"{folder} is no checkpoint ({error}).") from error
+        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        return {name: state[name] for name in ("iteration", "version", "config")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TrainingError(f"{folder} is no checkpoint ({error!r}).") from error
 
 
 def _all(learner: Learner) -> nn.ModuleDict:

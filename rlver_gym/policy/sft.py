@@ -1,5 +1,6 @@
 """The warm start: plain supervised learning on dialogues of the benchmark's agents, for models that cannot yet speak."""
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,7 +17,7 @@ from rlver_gym.policy.lessons import Lesson, exchanged, lessons, patched
 from rlver_gym.policy.microbatch import shares
 from rlver_gym.policy.model import export, load_model, load_tokenizer
 from rlver_gym.policy.prompts import Style, agent_prompt
-from rlver_gym.policy.renderer import CLOSE, OPEN, Renderer
+from rlver_gym.policy.renderer import Renderer
 from rlver_gym.policy.trajectory import Played, TokenSequence
 
 DIALOGUES = 4
@@ -36,11 +37,9 @@ def taught(lesson: Lesson, renderer: Renderer, thoughts: Sequence[str] | None = 
         else:
             ids = ids + renderer.between(lesson.users[turn], ids[-1])
         turns += [-1] * (len(ids) - len(turns))
-        thought = (
-            f"{OPEN}{thoughts[turn] if thoughts else 'What do they need to hear?'}{CLOSE}"
-            if renderer.style == "think"
-            else ""
-        )
+        thought = ""
+        if renderer.style == "think":
+            thought = renderer.thought(thoughts[turn] if thoughts else "What do they need to hear?")
         said = [*renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"], renderer.end_of_turn]  # pyright: ignore[reportGeneralTypeIssues]
         ids = ids + said
         turns += [turn] * len(said)
@@ -69,7 +68,10 @@ def learn(
     tokens: int = 16_384,
     seed: int = 0,
 ) -> Iterator[float]:
-    """Minimise the cross-entropy of what was said; yields the loss of each step, in nats a token. The rate falls to a tenth along a cosine."""
+    """Minimise the cross-entropy of what was said; yields the loss of each step, in nats a token. The rate falls to a tenth along a cosine.
+
+    TrainingError when the loss is no finite number any more.
+    """
     rng = np.random.default_rng(seed)
     optimizer = torch.optim.AdamW([one for one in actor.parameters() if one.requires_grad], lr=lr, weight_decay=0.01)
     steps = [
@@ -83,6 +85,10 @@ def learn(
             group["lr"] = lr * rise * fall
         optimizer.zero_grad()
         loss = _backward(actor.train(), pack([played[at] for at in part]), tokens)
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss became NaN or infinite in step {number + 1}. Try a smaller --lr than {lr:g}."
+            )
         nn.utils.clip_grad_norm_(actor.parameters(), 1.0)
         optimizer.step()
         yield loss

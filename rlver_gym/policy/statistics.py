@@ -33,7 +33,7 @@ def of_critic(value_S: Floats, return_S: Floats) -> dict[str, float]:
 
 
 def of_sampler(sampled_S: Floats, old_S: Floats) -> dict[str, float]:
-    """How far the learner's log-probabilities lie from those that the sampler named, in nats. 0 would be the same program, at temperature 1.
+    """How far the learner's log-probabilities lie from those that the sampler named, in nats. 0 would be the same program.
     `sampler_kl` estimates KL(sampler || learner) by k3."""
     gap_S = old_S - sampled_S
     return {

@@ -48,10 +48,6 @@ def update(
         raise TrainingError(
             "this batch was judged without its critic, who now has nothing to learn from. Credit it by gae."
         )
-    if objective.importance is not None and temperature != 1:
-        raise TrainingError(
-            "samplers name log-probabilities at temperature 1. Take that temperature, or importance=None."
-        )
     learners = {"actor": None if critic_only else actor, "critic": critic}
     learners = {name: module.train() for name, module in learners.items() if module is not None}
     steps: list[Metrics] = []
