@@ -77,7 +77,7 @@ def panel(runs: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> str:
 
     ticks = [low + (high - low) * part / 4 for part in range(5)]
     parts = [
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/><text x="{_LEFT - 6}" y="{y(tick) + 3:.1f}" text-anchor="end">{tick:.3g}</text>'
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/><text x="{_LEFT - 6}" y="{y(tick) + 3:.1f}" text-anchor="end">{tick:.2g}</text>'
         for tick in ticks
     ]
     parts += [
