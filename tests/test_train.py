@@ -129,10 +129,12 @@ def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
     small = SMALL | {"eval_every": 0, "show_every": 1}
     run(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
     shutil.rmtree(tmp_path / "checkpoints" / "000002")
+    by_hand = tmp_path / "dialogues.md"
+    by_hand.write_text("A note of mine.\n" + by_hand.read_text())
     run(TrainConfig(model=model, **(small | {"iterations": 3})), out=tmp_path, resume=True)
-    shown = [
-        line.split(":")[0] for line in (tmp_path / "dialogues.md").read_text().splitlines() if line.startswith("##")
-    ]
+    lines = by_hand.read_text().splitlines()
+    shown = [line.split(":")[0] for line in lines if line.startswith("##")]
+    assert lines[0] == "A note of mine."
     assert shown == [f"## Iteration {number}" for number in (1, 1, 2, 2, 3, 3)]
 
 

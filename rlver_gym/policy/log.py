@@ -116,8 +116,8 @@ def _keep_until(path: Path, last: int) -> None:
 def _keep_shown_until(path: Path, last: int) -> None:
     if path.exists():
         parts = re.split(r"(?m)^(?=## Iteration \d+:)", path.read_text(encoding="utf-8"))
-        kept = [part for part in parts if part and int(part.removeprefix("## Iteration ").split(":")[0]) <= last]
-        replaced(path, "".join(kept))
+        later = [part for part in parts if (found := re.match(r"## Iteration (\d+):", part)) and int(found[1]) > last]
+        replaced(path, "".join(part for part in parts if part not in later))
 
 
 def replaced(path: Path, text: str) -> None:
