@@ -34,6 +34,8 @@ class Batch:
     """The dialogue of a sequence, from 0."""
     group_D: NDArray[np.int64]
     """Dialogues of one group had the same persona and seed."""
+    who_D: NDArray[np.str_]
+    """With whom: the persona that the environment's info names, or nothing."""
     reward_DN: NDArray[np.float64]
     """The environment's reward for each turn; 0 after the last."""
     broken_DN: NDArray[np.bool_]
@@ -84,6 +86,7 @@ class Batch:
             length_B=self.length_B[keep_B],
             dialogue_B=(np.cumsum(keep_D) - 1)[self.dialogue_B[keep_B]],
             group_D=self.group_D[keep_D],
+            who_D=self.who_D[keep_D],
             reward_DN=self.reward_DN[keep_D],
             broken_DN=self.broken_DN[keep_D],
             turns_D=self.turns_D[keep_D],
@@ -112,6 +115,7 @@ def pack(played: Sequence[Played]) -> Batch:
         length_B=np.array([len(one.id_T) for one in sequences], dtype=np.int64),
         dialogue_B=np.array(dialogue_B, dtype=np.int64),
         group_D=np.array([one.group for one in kept], dtype=np.int64),
+        who_D=np.array([str(one.info.get("persona") or "") for one in kept], dtype=np.str_),
         reward_DN=np.array([_filled(one.reward_N, turns) for one in kept], dtype=np.float64).reshape(len(kept), turns),
         broken_DN=np.array([_filled(one.broken_N, turns) for one in kept], dtype=np.bool_).reshape(len(kept), turns),
         turns_D=np.array([len(one.reward_N) for one in kept], dtype=np.int64),

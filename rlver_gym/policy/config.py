@@ -69,6 +69,8 @@ class TrainConfig(BaseModel):
     """ppo: a model of its own, begun from the policy's weights, or one more output of the policy."""
     critic_lr: float = Field(default=5e-6, gt=0)
     """Learning rate of the critic (ppo); of one that is shared, that of the output for values alone."""
+    critic_knows: Literal["words", "persona"] = "words"
+    """What the critic judges by (ppo): the words, as the policy, or also whom they were said to, which the policy is not told."""
     warmup: int = Field(default=0, ge=0)
     """Iterations over which the learning rates rise to their values."""
     anneal: bool = False

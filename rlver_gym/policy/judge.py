@@ -13,6 +13,7 @@ from rlver_gym.policy import groups, statistics
 from rlver_gym.policy.advantage import penalised
 from rlver_gym.policy.batch import Batch
 from rlver_gym.policy.credit import Credit, credited
+from rlver_gym.policy.expected import Expected
 from rlver_gym.policy.forward import Scored, Scorer
 from rlver_gym.policy.score import score
 
@@ -28,13 +29,23 @@ class Judged:
     advantage_BT: Tensor
     """How much better than expected a token was."""
     value_BT: Tensor | None = None
-    """The critic's guesses before the update; None without critic."""
+    """The critic's guesses before the update, less what was expected of whom; None without critic."""
     return_BT: Tensor | None = None
-    """What the critic should have guessed; None without critic."""
+    """What they should have been; None without critic."""
     reference_BT: Tensor | None = None
     """Log-probabilities under the reference; None without one."""
     metrics: dict[str, float] = field(default_factory=dict)
     """What is worth knowing of all of it, whichever part `only` chose."""
+
+    @property
+    def surprise_D(self) -> NDArray[np.float64]:
+        """By how much each dialogue's returns were higher than the critic's guesses, the mean over its said tokens. TrainingError without critic."""
+        if self.return_BT is None or self.value_BT is None:
+            raise TrainingError("without a critic nothing was expected. Give credit by gae.")
+        gap_S, dialogue_S = self.batch.said(self.return_BT - self.value_BT), self.batch.dialogue_S
+        return np.bincount(dialogue_S, gap_S, self.batch.dialogues) / np.bincount(
+            dialogue_S, minlength=self.batch.dialogues
+        )
 
     def only(self, keep_D: NDArray[np.bool_]) -> Self:
         """These dialogues alone."""
@@ -52,6 +63,7 @@ def judge(
     actor: nn.Module,
     critic: nn.Module | None = None,
     reference: Scorer | None = None,
+    expected: Expected | None = None,
     *,
     credit: Credit = Credit(),  # noqa: B008
     temperature: float = 1.0,
@@ -64,8 +76,8 @@ def judge(
     """Everything that an update needs, from the policy, the critic and the reference as they are now.
 
     `credit.kind == "gae"` takes values from `critic`, or else from the actor's value head. `tokens`: the most in one pass, padding included.
-    `format_penalty`: the share of its gains that a dialogue with a broken reply loses. `kl_in_reward`: weight of the divergence from the reference
-    (k1), taken from each token's reward (gae) or advantage. `trust_sampler`: take the sampler's log-probabilities for the old ones; saves a pass,
+    `expected`: adds to them what is expected of whom. `format_penalty`: the share of its gains that a dialogue with a broken reply loses.
+    `kl_in_reward`: weight of the divergence from the reference (k1), taken from each token's reward (gae) or advantage. `trust_sampler`: take the sampler's log-probabilities for the old ones; saves a pass,
     and is only sound if it computes as the learner does; a value head of the actor's is then not asked. TrainingError when critic
     or reference is needed and missing.
     """
@@ -84,7 +96,8 @@ def judge(
     own = None if trust_sampler else score(batch, actor.eval(), device, temperature, tokens)
     guessed = own if critic is None else score(batch, critic.eval(), device, temperature, tokens)
     referred = None if reference is None else score(batch, reference, device, temperature, tokens)
-    return _concluded(batch, own, guessed, referred, credit, kl_in_reward, metrics)
+    expected_S = 0.0 if expected is None else expected.of(batch.who_D)[batch.dialogue_S]
+    return _concluded(batch, own, guessed, referred, expected_S, credit, kl_in_reward, metrics)
 
 
 def _concluded(
@@ -92,6 +105,7 @@ def _concluded(
     own: Scored | None,
     guessed: Scored | None,
     referred: Scored | None,
+    expected_S: NDArray[np.float64] | float,
     credit: Credit,
     kl_in_reward: float,
     metrics: dict[str, float],
@@ -100,7 +114,7 @@ def _concluded(
     reference_BT = None if referred is None else _logprobs(referred)
     value_BT = guessed.value_BT if guessed is not None and credit.kind == "gae" else None
     old_S = batch.said(old_BT)
-    value_S = None if value_BT is None else batch.said(value_BT)
+    value_S = None if value_BT is None else batch.said(value_BT) + expected_S
     cost_S = 0.0 if reference_BT is None else kl_in_reward * (old_S - batch.said(reference_BT))
     estimate = credited(batch, credit, value_S, cost_S)
     return Judged(
@@ -108,7 +122,7 @@ def _concluded(
         old_BT=old_BT,
         advantage_BT=batch.spread(estimate.advantage_S),
         value_BT=value_BT,
-        return_BT=None if value_S is None else batch.spread(estimate.return_S),
+        return_BT=None if value_S is None else batch.spread(estimate.return_S - expected_S),
         reference_BT=reference_BT,
         metrics=metrics
         | statistics.of_sampler(batch.said(batch.sampled_BT), old_S)

@@ -12,6 +12,7 @@ from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.credit import Credit
 from rlver_gym.policy.distributed import plain, ranks, spread_out
 from rlver_gym.policy.exchange import Exchange
+from rlver_gym.policy.expected import Expected
 from rlver_gym.policy.forward import Actor, Critic, Scorer, without_adapters
 from rlver_gym.policy.lessons import AGENTS, exchangeable, lessons
 from rlver_gym.policy.model import computes_half, frozen_copy, load_model, load_tokenizer, max_context
@@ -43,6 +44,8 @@ class Learner:
     credit: Credit
     objective: Objective
     max_tokens: int
+    expected: Expected | None = None
+    """What the critic expects of whom, if it knows whom."""
     iteration: int = 0
     """Iterations that are done."""
 
@@ -101,6 +104,7 @@ def make_learner(config: TrainConfig) -> Learner:
         credit=credit,
         objective=objective,
         max_tokens=room,
+        expected=Expected() if config.algo == "ppo" and config.critic_knows == "persona" else None,
     )
 
 

@@ -17,6 +17,7 @@ from rlver_gym.errors import TrainingError
 from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.distributed import plain, rank, whole
+from rlver_gym.policy.expected import Expected
 from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.model import export
 from rlver_gym.policy.prompts import agent_prompt
@@ -40,7 +41,13 @@ def save(learner: Learner, folder: Path) -> None:
         except (SafetensorError, RuntimeError) as error:  # what safetensors and torch make of a full disk
             raise OSError(str(error)) from error
         manner(learner.config).write(folder / MODEL)
-    state = {"iteration": learner.iteration, "version": __version__, "config": learner.config.model_dump(mode="json")}
+    expected = learner.expected.state if learner.expected else {}
+    state = {
+        "iteration": learner.iteration,
+        "version": __version__,
+        "config": learner.config.model_dump(mode="json"),
+        "expected": expected,
+    }
     (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
 
 
@@ -64,6 +71,8 @@ def load(learner: Learner, folder: Path) -> None:
             f"the checkpoint {folder} cannot be loaded ({error}). Remove it to go on from the one before."
         ) from error
     learner.iteration = state["iteration"]
+    if learner.expected:
+        learner.expected = Expected(state["expected"])
 
 
 _MAY_CHANGE = frozenset(
@@ -82,7 +91,9 @@ def read_state(folder: Path) -> dict[str, Any]:
     """Config and iteration of a checkpoint. TrainingError when it is none."""
     try:
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        return {name: state[name] for name in ("iteration", "version", "config")}
+        return {name: state[name] for name in ("iteration", "version", "config")} | {
+            "expected": state.get("expected", {})
+        }
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrainingError(f"{folder} is no checkpoint ({error!r}).") from error
 

@@ -48,6 +48,7 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
             learner.actor,
             learner.critic,
             learner.reference,
+            learner.expected,
             credit=learner.credit,
             temperature=config.temperature,
             tokens=config.micro_tokens,
@@ -55,6 +56,8 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
             format_penalty=config.format_penalty,
             kl_in_reward=config.kl if config.kl_estimator == "k1" else 0.0,
         )
+        if learner.expected and judged.batch.dialogues:
+            learner.expected.learn(judged.batch.who_D, judged.surprise_D)
         clock.lap("judge_s")
         schedule(learner.optimizer, learner.iteration, config.iterations, config.warmup, config.anneal)
         metrics = update(

@@ -1,0 +1,43 @@
+"""What to expect of whom: how much better or worse than with others dialogues with a persona go. Part of the critic; the policy never sees it."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_MEMORY = 10
+"""Dialogues that a mean goes back over, about: the policy that the older ones were with is gone."""
+_DOUBT = 1
+"""Dialogues that went as all others do, from which everybody's mean begins: a single one proves little."""
+
+
+class Expected:
+    """A running mean of returns for each persona, as the difference to those of all personas.
+
+    A baseline may know whatever does not depend on what is about to be said: the gradient stays unbiased and loses the part of its variance that is
+    "with whom". Asymmetric critics know more than their policy (arXiv:1710.06542); a mean a task is PopArt's (arXiv:1809.04474), without its scale.
+    """
+
+    def __init__(self, saved: Mapping[str, tuple[int, float]] | None = None) -> None:
+        """`saved`: what `state` gave."""
+        self._of = {who: (int(count), float(mean)) for who, (count, mean) in (saved or {}).items()}
+
+    @property
+    def state(self) -> dict[str, tuple[int, float]]:
+        """Dialogues heard of and mean of each persona, to be saved."""
+        return dict(self._of)
+
+    def of(self, who_D: NDArray[np.str_]) -> Floats:
+        """What each of these dialogues can expect beyond the mean of all; 0 with somebody who was never met."""
+        return np.array([self._of.get(str(who), (0, 0.0))[1] for who in who_D], dtype=np.float64)
+
+    def learn(self, who_D: NDArray[np.str_], surprise_D: Floats) -> None:
+        """`surprise_D`: by how much each dialogue's return was higher than the critic expected, `of` included. What all share is no news of anybody."""
+        news_D = surprise_D - surprise_D.mean()
+        for who in map(str, np.unique(who_D)):
+            mine = news_D[who_D == who]
+            count, mean = self._of.get(who, (0, 0.0))
+            trust = len(mine) / (min(count, _MEMORY) + _DOUBT + len(mine))
+            self._of[who] = count + len(mine), mean + trust * float(mine.mean())
