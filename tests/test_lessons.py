@@ -20,13 +20,14 @@ from rlver_gym.words import sentences
 HEARD = Lesson(
     ("My brother sold the piano.", "Nobody asked me."),
     ("So your brother sold the piano. Tell me everything.", "Everything?"),
+    ("They want to be heard.", "They have more to say."),
 )
 
 
 def test_lessons_end_with_what_the_agent_said() -> None:
     told = list(lessons(["comfort", "listener"], 4))
     assert len(told) == 4
-    assert all(len(one.users) == len(one.replies) > 0 for one in told)
+    assert all(len(one.users) == len(one.replies) == len(one.plans) > 0 for one in told)
     assert told == list(lessons(["comfort", "listener"], 4))
 
 
@@ -40,7 +41,7 @@ def test_an_exchanged_word_is_exchanged_wherever_it_is_said() -> None:
 
 
 def test_what_the_agent_says_of_its_own_accord_stays() -> None:
-    first = Lesson(("I paid everything back.",), ("Everything?",))
+    first = Lesson(("I paid everything back.",), ("Everything?",), ("",))
     assert next(exchanged([first, HEARD], 1.0)).replies == first.replies
 
 
@@ -80,6 +81,33 @@ def test_people_with_patched_sentences_are_answered_anew() -> None:
 def test_none_are_patched_when_none_should_be() -> None:
     told = list(lessons(["listener"], 4))
     assert list(patched(told, ["listener"], 0.0)) == told
+
+
+def test_plans_go_with_what_their_agents_say() -> None:
+    told = [
+        *lessons(["comfort", "strategy:listen"], 6),
+        *patched(list(lessons(["comfort", "strategy:listen"], 6)), ["comfort", "strategy:listen"], 1.0),
+    ]
+    plans = {plan for one in told for plan in one.plans}
+    assert len(plans) == 2
+    (comforting,) = [plan for plan in plans if "comfort" in plan]
+    for one in told:
+        for reply, line, plan in zip(one.replies, one.users, one.plans, strict=True):
+            given_back = any(word in reply for word in line.strip(".!?").split() if len(word) > 6)
+            assert given_back <= (plan != comforting), (plan, line, reply)
+
+
+def test_a_policy_that_thinks_learns_plans_and_one_that_does_not_never_reads_them(tiny_folder) -> None:
+    tokenizer = load_tokenizer(str(tiny_folder))
+    direct, think = (taught(HEARD, Renderer(tokenizer, "Be kind.", style)) for style in ("direct", "think"))
+    texts = [[tokenizer.decode(one.id_T) for one in played.sequences] for played in (direct, think)]
+    assert "want to be heard" not in texts[0][0]
+    first, second = texts[1]
+    assert "<think>They want to be heard.</think>So your brother" in first
+    assert "want to be heard" not in second
+    assert "<think>They have more to say.</think>Everything?" in second
+    said = tokenizer.decode(think.sequences[1].id_T[think.sequences[1].said_T])
+    assert said.startswith("<think>They have more to say.</think>Everything?")
 
 
 def test_a_warm_start_that_breaks_says_so(tiny_folder) -> None:

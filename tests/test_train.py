@@ -75,10 +75,28 @@ def test_equal_configs_give_equal_runs(model):
     assert all(torch.equal(a, b) for a, b in zip(first.actor.parameters(), second.actor.parameters(), strict=True))
 
 
+def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, tmp_path):
+    config = TrainConfig(
+        model=model, algo="ppo", critic_knows="persona", **(SMALL | {"iterations": 1, "eval_every": 0})
+    )
+    learner = make_learner(config)
+    (iteration,) = train(learner)
+    met = {one.info["persona"] for one in iteration.played}
+    assert set(learner.expected.state) == met
+    assert any(mean for _, mean in learner.expected.state.values())
+    save(learner, tmp_path)
+    again = make_learner(config)
+    load(again, tmp_path)
+    assert again.expected.state == learner.expected.state
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("algo", ["ppo", "grpo"])
 def test_a_run_killed_at_any_moment_goes_on_as_if_it_had_not_been(algo, model, tmp_path):
-    fields = [f"--{name.replace('_', '-')}={value}" for name, value in (SMALL | {"iterations": 6}).items()]
+    fields = [
+        f"--{name.replace('_', '-')}={value}"
+        for name, value in (SMALL | {"iterations": 6, "critic_knows": "persona"}).items()
+    ]
     command = [sys.executable, "-m", "rlver_gym", "train", "--model", model, "--algo", algo, *fields]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -18,6 +18,7 @@ from rlver_gym.policy import forward, score  # noqa: E402
 from rlver_gym.policy import update as update_module  # noqa: E402
 from rlver_gym.policy.batch import pack  # noqa: E402
 from rlver_gym.policy.credit import Credit  # noqa: E402
+from rlver_gym.policy.expected import Expected  # noqa: E402
 from rlver_gym.policy.forward import Actor, Critic, without_adapters  # noqa: E402
 from rlver_gym.policy.judge import judge  # noqa: E402
 from rlver_gym.policy.microbatch import Share, padding, shares  # noqa: E402
@@ -237,11 +238,41 @@ def test_a_critic_of_its_own_learns_at_its_own_rate(batch):
     assert again.metrics["explained_variance"] > judged.metrics["explained_variance"]
 
 
+def test_what_is_expected_of_whom_is_a_part_of_the_values(dialogues):
+    who = ["anna", "ben"] * 4
+    batch = pack([replace(one, info={"persona": name}) for one, name in zip(dialogues, who, strict=True)])
+    credit, critic = Credit("gae", whiten=False), Critic(tiny(seed=1))  # which guesses 0 before it has learned
+    plain, expected = judge(batch, Actor(tiny()), critic, credit=credit), Expected({"anna": (9, 2.5)})
+    judged = judge(batch, Actor(tiny()), critic, expected=expected, credit=credit)
+    less_S = np.where(np.array(who)[batch.dialogue_S] == "anna", 2.5, 0.0)
+    for name in ("advantage_BT", "return_BT"):
+        assert batch.said(getattr(judged, name)) == pytest.approx(batch.said(getattr(plain, name)) - less_S, abs=1e-5)
+    assert judged.surprise_D == pytest.approx(plain.surprise_D - np.where(np.array(who) == "anna", 2.5, 0.0), abs=1e-5)
+    assert plain.surprise_D[0] == pytest.approx(batch.said(plain.return_BT)[batch.dialogue_S == 0].mean())
+    kept = np.array([name == "ben" for name in who])
+    assert judged.only(kept).batch.who_D.tolist() == ["ben"] * 4
+    with pytest.raises(TrainingError, match="without a critic"):
+        _ = judge(batch, Actor(tiny())).surprise_D
+
+
 def test_a_value_head_learns_at_the_critics_rate():
     optimizer = make_optimizer(Actor(tiny(), value_head=True), lr=1.0, critic_lr=2.0)
     policy, values = optimizer.param_groups
     assert (policy["lr"], values["lr"]) == (1.0, 2.0)
     assert sum(weight.numel() for weight in values["params"]) == 33
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_processes_get_about_equally_much(ranks):
+    rng = np.random.default_rng(0)
+    for tokens in (4_096, 16_384):
+        passed = np.zeros(ranks)
+        for _ in range(20):
+            length_B = rng.integers(350, 950, 8 * ranks)
+            for rank in range(ranks):
+                mine = list(shares(length_B, tokens, rank, ranks))
+                passed[rank] += sum(len(one.row_R) * length_B[one.row_R].max() * one.real for one in mine)
+        assert passed.max() / passed.min() < 1.1
 
 
 def test_learning_rates_rise_in_equal_steps():

@@ -16,6 +16,14 @@ from rlver_gym.words import sentences
 
 AGENTS = ("comfort", "advice", "strategy:listen", "strategy:reflect_feeling")
 """Who speaks in lessons unless others are named: what most say to anyone, and what one says who listens, half and half."""
+_PLANS = {
+    "comfort": "They are hurting. I will comfort them.",
+    "advice": "They need a way out. I will tell them what to do.",
+    "strategy:listen": "They want to be heard. I will give back what they told, and ask.",
+    "strategy:reflect_feeling": "They want to be understood. I will give back what they told, and say what they feel.",
+}
+"""What these agents might have thought: what the person wants, and what to do."""
+_NO_PLAN = "What do they need to hear?"
 
 
 class Lesson(NamedTuple):
@@ -23,6 +31,8 @@ class Lesson(NamedTuple):
 
     users: tuple[str, ...]
     replies: tuple[str, ...]
+    plans: tuple[str, ...]
+    """What the agent may have thought before each reply; only a policy that thinks learns it."""
 
 
 def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson]:
@@ -36,15 +46,17 @@ def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson
     for number in map(int, rng.permutation(count)):
         persona = cards.get(people[number % len(people)])
         speakers = [make_agent(name, persona, seed=number) for name in agents]
-        session = EmpathySession(user, persona, card, seed=number)
+        session, plans = EmpathySession(user, persona, card, seed=number), []
         session.start()
         while session.outcome is None:
-            speaker = speakers[rng.integers(len(speakers))]
-            session.reply(speaker.reply(tuple(session.dialogue.messages())))
+            drawn = rng.integers(len(speakers))
+            session.reply(speakers[drawn].reply(tuple(session.dialogue.messages())))
+            plans.append(_PLANS.get(agents[drawn], _NO_PLAN))
         said: list[Message] = list(session.dialogue.messages())
         yield Lesson(
             tuple(one.text for one in said[:-1] if one.speaker == "user"),
             tuple(one.text for one in said if one.speaker == "agent"),
+            tuple(plans),
         )
 
 
@@ -64,10 +76,13 @@ def patched(originals: Iterable[Lesson], agents: Sequence[str], share: float, se
         somebody = people.get(people.ids("train")[0])
         speakers = [make_agent(name, somebody, seed=number) for name in agents]
         said: list[Message] = []
+        plans = []
         for line in lesson.users:
             said.append(Message("user", " ".join(_with_another_end(part, pool, rng) for part in sentences(line))))
-            said.append(Message("agent", speakers[rng.integers(len(speakers))].reply(tuple(said))))
-        yield Lesson(tuple(one.text for one in said[::2]), tuple(one.text for one in said[1::2]))
+            drawn = rng.integers(len(speakers))
+            said.append(Message("agent", speakers[drawn].reply(tuple(said))))
+            plans.append(_PLANS.get(agents[drawn], _NO_PLAN))
+        yield Lesson(tuple(one.text for one in said[::2]), tuple(one.text for one in said[1::2]), tuple(plans))
 
 
 def _with_another_end(sentence: str, pool: Sequence[str], rng: np.random.Generator) -> str:
@@ -93,8 +108,8 @@ def exchangeable(known: Sequence[Lesson]) -> list[str]:
 def _exchanged(lesson: Lesson, vocabulary: Sequence[str], rng: np.random.Generator) -> Lesson:
     heard = {word for line in lesson.users for word in content_words(line)}
     instead = {word: another(vocabulary, rng) for word in vocabulary if word in heard}
-    users, replies = (tuple(with_others(line, instead) for line in lines) for lines in lesson)
-    return Lesson(users, replies)
+    users, replies = (tuple(with_others(line, instead) for line in lines) for lines in lesson[:2])
+    return Lesson(users, replies, lesson.plans)
 
 
 def _first_said(lesson: Lesson) -> Iterator[str]:

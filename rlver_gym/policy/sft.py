@@ -24,8 +24,8 @@ DIALOGUES = 4
 """Dialogues that one step learns from."""
 
 
-def taught(lesson: Lesson, renderer: Renderer, thoughts: Sequence[str] | None = None) -> Played:
-    """The lesson as the policy would have said it: token ids, with a mask of what is to be learned."""
+def taught(lesson: Lesson, renderer: Renderer) -> Played:
+    """The lesson as the policy would have said it, its plans thought before if it thinks: token ids, with a mask of what is to be learned."""
     ids: list[int] = []
     turns: list[int] = []
     sequences: list[TokenSequence] = []
@@ -37,9 +37,7 @@ def taught(lesson: Lesson, renderer: Renderer, thoughts: Sequence[str] | None = 
         else:
             ids = ids + renderer.between(lesson.users[turn], ids[-1])
         turns += [-1] * (len(ids) - len(turns))
-        thought = ""
-        if renderer.style == "think":
-            thought = renderer.thought(thoughts[turn] if thoughts else "What do they need to hear?")
+        thought = renderer.thought(lesson.plans[turn]) if renderer.style == "think" else ""
         said = [*renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"], renderer.end_of_turn]  # pyright: ignore[reportGeneralTypeIssues]
         ids = ids + said
         turns += [turn] * len(said)

@@ -133,11 +133,12 @@ def _refuse_infinite(metrics: Metrics, part: Judged, save_to: Path | None) -> No
 
 
 def save_part(part: Judged, path: Path) -> None:
-    """Write a judged batch to a file that `torch.load(path, weights_only=True)` reads: a mapping of tensors, by name."""
+    """Write a judged batch to a file that `torch.load(path, weights_only=True)` reads: tensors by name, and the names of whom was talked to."""
     batch = part.batch
-    arrays = {name: getattr(batch, name) for name in batch.__slots__ if name != "left_out"}
+    arrays = {name: getattr(batch, name) for name in batch.__slots__ if name not in ("left_out", "who_D")}
     tensors = {name: getattr(part, name) for name in part.__slots__ if name.endswith("_BT")}
-    torch.save({name: torch.as_tensor(value) for name, value in (arrays | tensors).items() if value is not None}, path)
+    found = {name: torch.as_tensor(value) for name, value in (arrays | tensors).items() if value is not None}
+    torch.save(found | {"who_D": batch.who_D.tolist()}, path)
 
 
 def _means(steps: list[Metrics]) -> Metrics:
