@@ -88,6 +88,23 @@ def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, t
     again = make_learner(config)
     load(again, tmp_path)
     assert again.expected.state == learner.expected.state
+    state = json.loads((tmp_path / "state.json").read_text())
+    for wrong in (None, {"theo": "much"}):
+        (tmp_path / "state.json").write_text(json.dumps(state | {"expected": wrong}))
+        with pytest.raises(TrainingError, match="cannot be loaded"):
+            load(make_learner(config), tmp_path)
+
+
+def test_a_checkpoint_from_before_an_option_existed_counts_as_its_default(model, tmp_path):
+    learner = make_learner(TrainConfig(model=model, **SMALL))
+    learner.iteration = 3
+    save(learner, tmp_path)
+    state = json.loads((tmp_path / "state.json").read_text())
+    del state["config"]["critic_knows"], state["expected"]
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    again = make_learner(TrainConfig(model=model, **SMALL))
+    load(again, tmp_path)
+    assert again.iteration == 3
 
 
 @pytest.mark.slow
@@ -114,6 +131,9 @@ def test_a_run_killed_at_any_moment_goes_on_as_if_it_had_not_been(algo, model, t
         last = Path("checkpoints/000006") / name
         assert (cut / last).read_bytes() == (whole / last).read_bytes()
     assert (cut / "evaluations.jsonl").read_bytes() == (whole / "evaluations.jsonl").read_bytes()
+    states = [json.loads((folder / "checkpoints" / "000006" / "state.json").read_text()) for folder in (cut, whole)]
+    assert states[0] == states[1]
+    assert bool(states[0]["expected"]) == (algo == "ppo")
 
 
 def _wait_for(path: Path, process: subprocess.Popen) -> None:

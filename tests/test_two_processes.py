@@ -100,8 +100,10 @@ def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(tmp_path):
         "2",
         "--dialogues",
         "4",
-        "--group-size",
-        "2",
+        "--algo",
+        "ppo",
+        "--critic-knows",
+        "persona",
         "--max-reply-tokens",
         "8",
     ]
@@ -117,6 +119,12 @@ def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(tmp_path):
     for alone_line, together in zip(*lines, strict=True):
         assert together == pytest.approx(alone_line, rel=1e-3, abs=1e-4)
     assert (two / "evaluations.jsonl").read_text() == (one / "evaluations.jsonl").read_text()
+    expected = [
+        json.loads((folder / "checkpoints" / "000002" / "state.json").read_text())["expected"] for folder in (one, two)
+    ]
+    assert expected[0].keys() == expected[1].keys()
+    for who, (count, mean) in expected[0].items():
+        assert expected[1][who] == [count, pytest.approx(mean, rel=1e-3, abs=1e-5)]
 
 
 def left_in(folder):

@@ -16,6 +16,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 from rlver_gym.errors import TrainingError  # noqa: E402
 from rlver_gym.policy import forward, score  # noqa: E402
 from rlver_gym.policy import update as update_module  # noqa: E402
+from rlver_gym.policy.advantage import explained_variance, gae, placed  # noqa: E402
 from rlver_gym.policy.batch import pack  # noqa: E402
 from rlver_gym.policy.credit import Credit  # noqa: E402
 from rlver_gym.policy.expected import Expected  # noqa: E402
@@ -247,6 +248,11 @@ def test_what_is_expected_of_whom_is_a_part_of_the_values(dialogues):
     less_S = np.where(np.array(who)[batch.dialogue_S] == "anna", 2.5, 0.0)
     for name in ("advantage_BT", "return_BT"):
         assert batch.said(getattr(judged, name)) == pytest.approx(batch.said(getattr(plain, name)) - less_S, abs=1e-5)
+    bootstrapped = judge(batch, Actor(tiny()), critic, expected=expected, credit=Credit("gae", 0.5, 0.9, whiten=False))
+    value_S, dialogue_S, turn_S = less_S, batch.dialogue_S, batch.turn_S
+    wanted = gae(placed(batch.reward_DN, dialogue_S, turn_S), value_S, dialogue_S, turn_S, 0.5, 0.9)
+    assert batch.said(bootstrapped.advantage_BT) == pytest.approx(wanted.advantage_S, abs=1e-5)
+    assert bootstrapped.metrics["explained_variance"] == pytest.approx(explained_variance(value_S, wanted.return_S))
     assert judged.surprise_D == pytest.approx(plain.surprise_D - np.where(np.array(who) == "anna", 2.5, 0.0), abs=1e-5)
     assert plain.surprise_D[0] == pytest.approx(batch.said(plain.return_BT)[batch.dialogue_S == 0].mean())
     kept = np.array([name == "ben" for name in who])
@@ -265,14 +271,12 @@ def test_a_value_head_learns_at_the_critics_rate():
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_processes_get_about_equally_much(ranks):
     rng = np.random.default_rng(0)
-    for tokens in (4_096, 16_384):
-        passed = np.zeros(ranks)
-        for _ in range(20):
+    for tokens in (1_500, 4_096):  # the one binds, the other does not
+        for _ in range(50):
             length_B = rng.integers(350, 950, 8 * ranks)
-            for rank in range(ranks):
-                mine = list(shares(length_B, tokens, rank, ranks))
-                passed[rank] += sum(len(one.row_R) * length_B[one.row_R].max() * one.real for one in mine)
-        assert passed.max() / passed.min() < 1.1
+            hands = [list(shares(length_B, tokens, rank, ranks)) for rank in range(ranks)]
+            passed = [sum(len(one.row_R) * length_B[one.row_R].max() for one in hand) for hand in hands]
+            assert max(passed) < 1.25 * np.mean(passed)
 
 
 def test_learning_rates_rise_in_equal_steps():

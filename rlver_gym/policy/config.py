@@ -70,7 +70,7 @@ class TrainConfig(BaseModel):
     critic_lr: float = Field(default=5e-6, gt=0)
     """Learning rate of the critic (ppo); of one that is shared, that of the output for values alone."""
     critic_knows: Literal["words", "persona"] = "words"
-    """What the critic judges by (ppo): the words, as the policy, or also whom they were said to, which the policy is not told."""
+    """What the critic judges by (ppo): the words; or also whom they were said to, by a running mean for each persona that the environment's info names. The policy is not told."""
     warmup: int = Field(default=0, ge=0)
     """Iterations over which the learning rates rise to their values."""
     anneal: bool = False
@@ -111,7 +111,7 @@ class TrainConfig(BaseModel):
     gradient_checkpointing: bool = False
     """Saves memory, costs a third of the speed."""
     micro_tokens: int = Field(default=8192, ge=64)
-    """Tokens (padding included) that pass through the model at once while learning."""
+    """Tokens (padding included) that pass through the model at once while learning, at most: several processes take fewer."""
 
     eval_every: int = Field(default=10, ge=0)
     """Iterations between evaluations on held-out personas; 0 for none."""

@@ -16,8 +16,9 @@ _DOUBT = 1
 class Expected:
     """A running mean of returns for each persona, as the difference to those of all personas.
 
-    A baseline may know whatever does not depend on what is about to be said: the gradient stays unbiased and loses the part of its variance that is
-    "with whom". Asymmetric critics know more than their policy (arXiv:1710.06542); a mean a task is PopArt's (arXiv:1809.04474), without its scale.
+    A baseline may know whatever does not depend on what is about to be said: the gradient loses the part of its variance that is "with whom", and gains
+    no bias (with GAE's lambda at 1; below it GAE's own stays). Asymmetric critics know more than their policy (arXiv:1710.06542); a mean for each task
+    is PopArt's (arXiv:1809.04474), here without its scale.
     """
 
     def __init__(self, saved: Mapping[str, tuple[int, float]] | None = None) -> None:

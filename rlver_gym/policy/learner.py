@@ -1,4 +1,4 @@
-"""Everything that a training run holds in memory, made from its config. What changes in it is the weights, the optimizer and the iteration."""
+"""Everything that a training run holds in memory, made from its config. What changes in it is the weights, the optimizer, what the critic expects of whom, and the iteration."""
 
 from dataclasses import dataclass, replace
 

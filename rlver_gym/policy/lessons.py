@@ -17,10 +17,10 @@ from rlver_gym.words import sentences
 AGENTS = ("comfort", "advice", "strategy:listen", "strategy:reflect_feeling")
 """Who speaks in lessons unless others are named: what most say to anyone, and what one says who listens, half and half."""
 _PLANS = {
-    "comfort": "They are hurting. I will comfort them.",
-    "advice": "They need a way out. I will tell them what to do.",
-    "strategy:listen": "They want to be heard. I will give back what they told, and ask.",
-    "strategy:reflect_feeling": "They want to be understood. I will give back what they told, and say what they feel.",
+    "comfort": "They hurt. I comfort them.",
+    "advice": "They are stuck. I advise them.",
+    "strategy:listen": "They want to be heard. I ask.",
+    "strategy:reflect_feeling": "They want to be felt. I name it.",
 }
 """What these agents might have thought: what the person wants, and what to do."""
 _NO_PLAN = "What do they need to hear?"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FINER = 2
-"""Micro-batches that each of several processes gets at least: only small ones can be dealt evenly."""
+"""Micro-batches that each of several processes gets, at least where there are enough rows: only small ones can be dealt evenly."""
 
 
 class Share(NamedTuple):
@@ -19,9 +19,9 @@ class Share(NamedTuple):
 
 
 def shares(length_B: NDArray[np.int64], tokens: int, rank: int = 0, ranks: int = 1) -> Iterator[Share]:
-    """This process's micro-batches, the longest rows first; every process gets equally many, as collective operations demand, and about equally much.
+    """This process's micro-batches, the longest rows or the heaviest first; every process gets equally many, as collective operations demand, and about equally much.
 
-    `tokens`: the most that pass at once, padding included. A row that is longer passes alone.
+    `tokens`: the most that pass at once, padding included; of several processes each takes fewer. A row that is longer passes alone.
     """
     if ranks > 1:
         tokens = min(tokens, int(length_B.sum()) // (_FINER * ranks))
@@ -33,7 +33,7 @@ def shares(length_B: NDArray[np.int64], tokens: int, rank: int = 0, ranks: int =
             plan[heaviest : heaviest + 1] = [Share(part, True) for part in np.array_split(row_R, 2)]
         else:
             plan.append(Share(plan[-1].row_R, False))
-    yield from _dealt(plan, length_B, ranks)[rank]
+    yield from plan if ranks == 1 else _dealt(plan, length_B, ranks)[rank]
 
 
 def _dealt(plan: list[Share], length_B: NDArray[np.int64], ranks: int) -> list[list[Share]]:

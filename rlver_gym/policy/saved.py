@@ -26,7 +26,7 @@ WEIGHTS, OPTIMIZER, STATE, MODEL = "learner.safetensors", "optimizer.pt", "state
 
 
 def save(learner: Learner, folder: Path) -> None:
-    """Write the learner into a folder: what learns (safetensors), the optimizer, the config and how far it got, and the model as `from_pretrained` reads it.
+    """Write the learner into a folder: what learns (safetensors), the optimizer, the config, how far it got and what the critic expects of whom, and the model as `from_pretrained` reads it.
 
     Every process calls it; the first one writes. OSError when the disk is full or cannot be written.
     """
@@ -41,12 +41,11 @@ def save(learner: Learner, folder: Path) -> None:
         except (SafetensorError, RuntimeError) as error:  # what safetensors and torch make of a full disk
             raise OSError(str(error)) from error
         manner(learner.config).write(folder / MODEL)
-    expected = learner.expected.state if learner.expected else {}
     state = {
         "iteration": learner.iteration,
         "version": __version__,
         "config": learner.config.model_dump(mode="json"),
-        "expected": expected,
+        "expected": learner.expected.state if learner.expected else None,
     }
     (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
 
@@ -55,10 +54,11 @@ def load(learner: Learner, folder: Path) -> None:
     """Bring a learner made from the same config to where the saved one was. TrainingError for a checkpoint of another config, or one that cannot be read."""
     state = read_state(folder)
     ours = learner.config.model_dump(mode="json")
-    for name in set(ours) | set(state["config"]):
-        if name not in _MAY_CHANGE and ours.get(name) != state["config"].get(name):
+    theirs = TrainConfig.made(state["config"], str(folder)).model_dump(mode="json")
+    for name in ours:
+        if name not in _MAY_CHANGE and ours[name] != theirs[name]:
             raise TrainingError(
-                f"{folder} was made with {name} {state['config'].get(name)!r}, this run has {ours.get(name)!r}. Go on with the same, or choose another --out."
+                f"{folder} was made with {name} {theirs[name]!r}, this run has {ours[name]!r}. Go on with the same, or choose another --out."
             )
     try:
         weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
@@ -66,13 +66,22 @@ def load(learner: Learner, folder: Path) -> None:
         set_state_dict(
             _all(learner), learner.optimizer, model_state_dict=weights, optim_state_dict=optimizer, options=_whole()
         )
-    except (OSError, RuntimeError, ValueError, KeyError, EOFError, UnpicklingError, SafetensorError) as error:
+        if learner.expected:
+            learner.expected = Expected(dict(state["expected"]))
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        KeyError,
+        EOFError,
+        UnpicklingError,
+        SafetensorError,
+    ) as error:
         raise TrainingError(
             f"the checkpoint {folder} cannot be loaded ({error}). Remove it to go on from the one before."
         ) from error
     learner.iteration = state["iteration"]
-    if learner.expected:
-        learner.expected = Expected(state["expected"])
 
 
 _MAY_CHANGE = frozenset(
@@ -88,12 +97,10 @@ def manner(config: TrainConfig) -> Manner:
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """Config and iteration of a checkpoint. TrainingError when it is none."""
+    """What stands beside the weights of a checkpoint: iteration, version, config, and what the critic expects of whom if it knows whom. TrainingError when it is none."""
     try:
-        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        return {name: state[name] for name in ("iteration", "version", "config")} | {
-            "expected": state.get("expected", {})
-        }
+        state = {"expected": None, **json.loads((folder / STATE).read_text(encoding="utf-8"))}
+        return {name: state[name] for name in ("iteration", "version", "config", "expected")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrainingError(f"{folder} is no checkpoint ({error!r}).") from error
 
