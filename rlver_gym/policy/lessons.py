@@ -49,7 +49,7 @@ def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson
         session, plans = EmpathySession(user, persona, card, seed=number), []
         session.start()
         while session.outcome is None:
-            drawn = rng.integers(len(speakers))
+            drawn = int(rng.integers(len(speakers)))
             session.reply(speakers[drawn].reply(tuple(session.dialogue.messages())))
             plans.append(_PLANS.get(agents[drawn], _NO_PLAN))
         said: list[Message] = list(session.dialogue.messages())
@@ -79,7 +79,7 @@ def patched(originals: Iterable[Lesson], agents: Sequence[str], share: float, se
         plans = []
         for line in lesson.users:
             said.append(Message("user", " ".join(_with_another_end(part, pool, rng) for part in sentences(line))))
-            drawn = rng.integers(len(speakers))
+            drawn = int(rng.integers(len(speakers)))
             said.append(Message("agent", speakers[drawn].reply(tuple(said))))
             plans.append(_PLANS.get(agents[drawn], _NO_PLAN))
         yield Lesson(tuple(one.text for one in said[::2]), tuple(one.text for one in said[1::2]), tuple(plans))
