@@ -14,7 +14,7 @@ _DOUBT = 1
 
 
 class Expected:
-    """A running mean of returns for each persona, as the difference to those of all personas.
+    """For each persona a running mean of how far returns lie above what else the critic guesses, compared with everybody's.
 
     A baseline may know whatever does not depend on what is about to be said: the gradient loses the part of its variance that is "with whom", and gains
     no bias (with GAE's lambda at 1; below it GAE's own stays). Asymmetric critics know more than their policy (arXiv:1710.06542); a mean for each task

@@ -77,9 +77,9 @@ def judge(
 
     `credit.kind == "gae"` takes values from `critic`, or else from the actor's value head; `expected` adds to those what is expected of whom.
     `tokens`: the most in one pass, padding included. `format_penalty`: the share of its gains that a dialogue with a broken reply loses.
-    `kl_in_reward`: weight of the divergence from the reference (k1), taken from each token's reward (gae) or advantage. `trust_sampler`: take the sampler's log-probabilities for the old ones; saves a pass,
-    and is only sound if it computes as the learner does; a value head of the actor's is then not asked. TrainingError when critic
-    or reference is needed and missing.
+    `kl_in_reward`: weight of the divergence from the reference (k1), taken from each token's reward (gae) or advantage. `trust_sampler`: take the
+    sampler's log-probabilities for the old ones; saves a pass, and is only sound if it computes as the learner does; a value head of the actor's is
+    then not asked. TrainingError when critic or reference is needed and missing.
     """
     device = next(actor.parameters()).device
     reward_DN = reward_scale * penalised(batch.reward_DN, batch.broken_DN, format_penalty)
