@@ -56,6 +56,7 @@ def test_the_command_writes_the_same_file_again_and_the_user_reads_it(ratings: P
     for name in ("a.json", "b.json"):
         result = CliRunner().invoke(app, ["calibrate", str(ratings), "--out", str(tmp_path / name)])
         assert result.exit_code == 0, result.output
+        assert "…" not in result.stdout, "eighty columns hold every number"
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     said = [
         CliRunner().invoke(

@@ -69,14 +69,23 @@ def test_sentences_and_content() -> None:
 
 
 def test_each_shipped_card_is_sound_and_named_like_its_file() -> None:
-    assert shipped_env_ids() == ("RLVER-Empathy-v0", "RLVER-Sparse-v0", "SAGE-Sentient-v0")
+    assert shipped_env_ids() == (
+        "RLVER-Challenging-v0",
+        "RLVER-Empathy-v0",
+        "RLVER-Sparse-v0",
+        "SAGE-Sentient-v0",
+    )
     protocols = {
         card.id: (card.start, card.turns, card.leave_below, card.content_at, card.reward, card.split)
         for card in map(env_card, shipped_env_ids())
     }
     assert protocols["RLVER-Empathy-v0"] == (40, 8, 10, 100, "delta", "train")
+    assert protocols["RLVER-Challenging-v0"] == protocols["RLVER-Empathy-v0"]
     assert protocols["RLVER-Sparse-v0"] == (30, 8, 10, 100, "terminal", "train")
     assert protocols["SAGE-Sentient-v0"] == (40, 9, 10, 100, "delta", "test")
+    assert [card.id for card in map(env_card, shipped_env_ids()) if card.difficulty == "challenging"] == [
+        "RLVER-Challenging-v0"
+    ]
 
 
 def test_outcomes_of_a_card() -> None:

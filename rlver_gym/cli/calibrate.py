@@ -58,13 +58,13 @@ def _print(weights: Weights, out: Path) -> None:
     for name, value in known["scores"].items():
         console.print(f"{name}: {value}")
     table = Table(
-        title="points a feature is worth to anyone, dearest first",
+        title="points a feature is worth to anyone, with standard errors, dearest first",
         title_justify="left",
         box=None,
         pad_edge=False,
         padding=(0, 2, 0, 0),
     )
-    for column in ("feature", "points", "standard error", "most to", "least to"):
+    for column in ("feature", "points", "error", "most to", "least to"):
         table.add_column(
             column, justify="left" if column in ("feature", "most to", "least to") else "right", no_wrap=True
         )
