@@ -70,6 +70,10 @@ class FixedLength:
         """See `ModelSampler`."""
         self.inner.forget()
 
+    def refresh(self) -> None:
+        """See `ModelSampler`."""
+        self.inner.refresh()
+
 
 def config_of(asked: argparse.Namespace) -> TrainConfig:
     """The run as our own learner takes it."""
@@ -82,7 +86,7 @@ def config_of(asked: argparse.Namespace) -> TrainConfig:
 def own(asked: argparse.Namespace, anew: bool = False) -> Measured:
     """Our learner."""
     learner = make_learner(config_of(asked))
-    learner.sampler = sampler = FixedLength(learner.actor.model, anew)  # pyright: ignore[reportAttributeAccessIssue]
+    learner.sampler = sampler = FixedLength(learner.actor.model, anew)
     before = peak_mib()
     times = [iteration.times for iteration in train(learner)][1:]
     learned = [one["judge_s"] + one["update_s"] for one in times]

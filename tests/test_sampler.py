@@ -162,7 +162,7 @@ def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) ->
     assert before == ModelSampler(half_copy(learning)).sample(prompts, sampling)
     with torch.no_grad():
         learning.get_output_embeddings().weight.copy_(learning.get_output_embeddings().weight.flip(0))
-    sampler.forget()
+    sampler.refresh()
     after = sampler.sample(prompts, sampling)
     assert after != before
     assert after == ModelSampler(half_copy(learning)).sample(prompts, sampling)

@@ -11,13 +11,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="the learner needs torch")
 pytest.importorskip("transformers", reason="the learner needs transformers")
 
+from safetensors.torch import load_file  # noqa: E402
 from tiny_policy import eight_dialogues, tiny  # noqa: E402
+from transformers import AutoModelForCausalLM  # noqa: E402
 
 from rlver_gym.policy import distributed, forward  # noqa: E402
 from rlver_gym.policy.batch import pack  # noqa: E402
+from rlver_gym.policy.config import TrainConfig  # noqa: E402
 from rlver_gym.policy.credit import Credit  # noqa: E402
 from rlver_gym.policy.forward import Actor, Critic, causal_lm  # noqa: E402
 from rlver_gym.policy.judge import judge  # noqa: E402
+from rlver_gym.policy.learner import make_learner  # noqa: E402
 from rlver_gym.policy.log import METRICS  # noqa: E402
 from rlver_gym.policy.objective import Objective  # noqa: E402
 from rlver_gym.policy.optimizer import make_optimizer  # noqa: E402
@@ -125,6 +129,35 @@ def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(tmp_path):
     assert expected[0].keys() == expected[1].keys()
     for who, (count, mean) in expected[0].items():
         assert expected[1][who] == [count, pytest.approx(mean, rel=1e-3, abs=1e-5)]
+
+
+@pytest.mark.slow
+def test_adapters_on_sharded_weights_are_saved_resumed_and_exported(tmp_path):
+    pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
+    model, out = tmp_path / "tiny", tmp_path / "run"
+    build_tiny(model, hidden=32, layers=1, vocab=400)
+    few = ["--dialogues", "4", "--max-reply-tokens", "8", "--eval-every", "0", "--save-every", "1", "--lr", "1e-2"]
+    few += ["--model", str(model), "--lora", "4", "--dtype", "float32", "--engine", "fsdp"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "rlver_gym"]
+    for more in (["--iterations", "1"], ["--iterations", "2", "--resume"]):
+        command = [*launcher, "train", *few, *more, "--out", str(out)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        assert ended.returncode == 0, ended.stderr[-3000:]
+    config = TrainConfig(model=str(model), dialogues=4, max_reply_tokens=8, lora=4, dtype="float32", eval_every=0)
+    learner, id_BT = make_learner(config), torch.tensor([[5, 6, 7, 8]])
+    learner.actor.load_state_dict(
+        {
+            name.removeprefix("actor."): weight
+            for name, weight in load_file(out / "checkpoints" / "000002" / "learner.safetensors").items()
+        },
+        strict=False,
+    )
+    with torch.no_grad():
+        kept = learner.language_model(id_BT).logits
+        exported = AutoModelForCausalLM.from_pretrained(out / "model")(id_BT).logits
+        begun = AutoModelForCausalLM.from_pretrained(model)(id_BT).logits
+    assert torch.allclose(exported, kept, atol=1e-5)
+    assert not torch.allclose(exported, begun, atol=1e-4)
 
 
 def left_in(folder):

@@ -108,6 +108,10 @@ class TrainConfig(BaseModel):
     """With torchrun: the whole model on each process, or a part on each (FSDP2)."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """What the forward passes compute in; auto is bfloat16 on a GPU and float32 elsewhere."""
+    vllm: str | None = None
+    """The address of a vLLM server that samples instead of this process, such as http://HOST:8000/v1; with --lora and --vllm-folder."""
+    vllm_folder: Path | None = None
+    """A folder that the vLLM server sees too, for the adapters that it is given before every iteration."""
     gradient_checkpointing: bool = False
     """Saves memory, costs a third of the speed."""
     micro_tokens: int = Field(default=8192, ge=64)
@@ -138,6 +142,10 @@ class TrainConfig(BaseModel):
             )
         if self.critic_warmup and (self.algo != "ppo" or self.critic != "own"):
             raise ValueError("critic_warmup is for ppo with a critic of its own: nothing else can learn alone.")
+        if bool(self.vllm) != bool(self.vllm_folder) or (self.vllm and not self.lora):
+            raise ValueError(
+                "vllm, vllm_folder and lora go together: the server is given the policy as adapters, in a folder that both see."
+            )
         if self.max_reply_tokens >= self.max_tokens:
             raise ValueError(
                 f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in max_tokens ({self.max_tokens})."

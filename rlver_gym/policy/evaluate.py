@@ -27,6 +27,7 @@ def evaluate(learner: Learner) -> Evaluation:
     starts = one_each(envs[0], len(envs))
     mine = share(starts)
     with whole(learner.actor):
+        learner.sampler.refresh()
         played = talk(
             learner.sampler,
             learner.renderer,

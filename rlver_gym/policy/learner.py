@@ -21,8 +21,9 @@ from rlver_gym.policy.optimizer import make_optimizer
 from rlver_gym.policy.prompts import agent_prompt
 from rlver_gym.policy.renderer import Renderer
 from rlver_gym.policy.rollout import TextEnv
-from rlver_gym.policy.sampler import ModelSampler, Sampling
+from rlver_gym.policy.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.variants import VARIANTS
+from rlver_gym.policy.vllm_sampler import VllmSampler
 
 _HEARD = 256
 """Dialogues in which it is heard which words are people's own and which are what agents say."""
@@ -38,7 +39,7 @@ class Learner:
     critic: nn.Module | None
     reference: Scorer | None
     optimizer: AdamW
-    sampler: ModelSampler
+    sampler: Sampler
     envs: list[TextEnv]
     held_out: list[TextEnv]
     credit: Credit
@@ -98,7 +99,7 @@ def make_learner(config: TrainConfig) -> Learner:
         optimizer=make_optimizer(
             spread, spread_critic, lr=config.lr, critic_lr=config.critic_lr, weight_decay=config.weight_decay
         ),
-        sampler=ModelSampler(model, half, copied=_samples_with_a_copy(config, half)),  # pyright: ignore[reportArgumentType]
+        sampler=_sampler(config, model, half),
         envs=_environments(config),
         held_out=_held_out(config) if config.eval_every else [],
         credit=credit,
@@ -124,6 +125,12 @@ def _held_out(config: TrainConfig) -> list[TextEnv]:
         raise TrainingError(
             f"{config.env} cannot be made with {options} ({error}). What differs when evaluating is eval_options; in a YAML file, eval_options: {{}} for nothing."
         ) from error
+
+
+def _sampler(config: TrainConfig, model: nn.Module, half: bool) -> Sampler:
+    if config.vllm and config.vllm_folder:
+        return VllmSampler(config.vllm, model, config.vllm_folder)
+    return ModelSampler(model, half, copied=_samples_with_a_copy(config, half))
 
 
 def _samples_with_a_copy(config: TrainConfig, half: bool) -> bool:

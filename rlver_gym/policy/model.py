@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import torch
 from huggingface_hub import HfApi, snapshot_download
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlver_gym.errors import TrainingError
@@ -71,10 +71,26 @@ def bring_up_to_date(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
 
 def export(lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged in."""
-    plain = cast(Any, copy.deepcopy(lm)).merge_and_unload() if hasattr(lm, "merge_and_unload") else lm
+    plain = lm.get_base_model() if hasattr(lm, "peft_config") else lm  # pyright: ignore[reportCallIssue]
     with quiet():
-        plain.save_pretrained(folder)
+        cast(PreTrainedModel, plain).save_pretrained(folder, state_dict=_merged(plain) if plain is not lm else None)
     tokenizer.save_pretrained(folder)
+
+
+@torch.no_grad()
+def _merged(base: nn.Module) -> dict[str, Tensor]:
+    """The weights with the adapters added, under the names that they have without any. The model stays as it is: FSDP lets nobody copy its modules, and
+    to add and take away again would leave rounding."""
+    merged = {
+        name.replace(".base_layer.", "."): weight.detach()
+        for name, weight in base.named_parameters()
+        if "lora_" not in name
+    }
+    for name, layer in base.named_modules():
+        if hasattr(layer, "get_delta_weight"):
+            weight = merged[f"{name}.weight"]
+            merged[f"{name}.weight"] = weight + layer.get_delta_weight("default").to(weight.dtype)  # pyright: ignore[reportCallIssue]
+    return merged
 
 
 def max_context(lm: PreTrainedModel) -> int:

@@ -60,7 +60,11 @@ class Sampler(Protocol):
         ...
 
     def forget(self) -> None:
-        """The weights have changed, or the dialogues are over: nothing kept is of use any more."""
+        """The dialogues are over: nothing kept of them is of use any more."""
+        ...
+
+    def refresh(self) -> None:
+        """The weights may have changed: sample with those of now. All processes call it together, before they talk."""
         ...
 
 
@@ -72,7 +76,7 @@ class ModelSampler:
     ) -> None:
         """`model`: a causal LM of full attention, whatever wraps it; `half`: compute in bfloat16, whatever the weights are kept in.
 
-        `copied`: keep a copy in bfloat16 to sample with, brought up to date after every `forget`: for float32 weights on one device that are trained
+        `copied`: keep a copy in bfloat16 to sample with, brought up to date by `refresh`: for float32 weights on one device that are trained
         whole. `prefill_tokens`: how many prompt tokens, padding included, pass through the model at once. TrainingError for other kinds of attention.
         """
         self.model = model
@@ -87,18 +91,20 @@ class ModelSampler:
     def forget(self) -> None:
         """Drop every cache."""
         self._cache = RaggedCache(self._lm.config.get_text_config().num_hidden_layers)
-        self._stale = self.copied
         self._owner: list[int] = []
         """Whose dialogue is in each row."""
         self._held: list[list[int]] = []
         """The ids whose keys and values are in each row."""
 
+    def refresh(self) -> None:
+        """Drop every cache, and bring the copy up to date if there is one."""
+        self.forget()
+        if self.copied:
+            bring_up_to_date(self._lm, causal_lm(self.model))
+
     @torch.inference_mode()
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
         """One reply for each prompt, at most one prompt a dialogue. Rows of dialogues that are not asked for stay as they are."""
-        if self._stale:
-            bring_up_to_date(self._lm, causal_lm(self.model))
-            self._stale = False
         training = self.model.training
         self.model.eval()
         try:

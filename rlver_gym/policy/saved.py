@@ -85,7 +85,18 @@ def load(learner: Learner, folder: Path) -> None:
 
 
 _MAY_CHANGE = frozenset(
-    {"iterations", "eval_every", "save_every", "keep", "show_every", "workers", "micro_tokens", "engine"}
+    {
+        "iterations",
+        "eval_every",
+        "save_every",
+        "keep",
+        "show_every",
+        "workers",
+        "micro_tokens",
+        "engine",
+        "vllm",
+        "vllm_folder",
+    }
 )
 """Settings that decide nothing of what was learned so far."""
 

@@ -1,6 +1,6 @@
 """Replies drawn by a server that takes token ids and gives token ids back, such as vLLM: the same `sample` as the sampler in this process.
 
-The server's weights are its own affair: whoever trains brings the new ones there. vLLM gives log-probabilities at temperature 1 unless it was
+The server's weights are its own affair: whoever trains brings the new ones there, as `VllmSampler` does. vLLM gives log-probabilities at temperature 1 unless it was
 started with `--logprobs-mode processed_logprobs`; that matters only at other temperatures.
 """
 
@@ -52,6 +52,9 @@ class ServerSampler:
 
     def forget(self) -> None:
         """Nothing is kept here. A server that caches prefixes must drop them itself when it gets new weights."""
+
+    def refresh(self) -> None:
+        """Nothing is known here of the server's weights."""
 
     def _asked(self, prompt: Prompt, sampling: Sampling) -> Drawn:
         raw = self._completed(prompt, sampling)

@@ -98,6 +98,7 @@ def _talked(learner: Learner, starts: list[Start]) -> list[Played]:
     """The dialogues of all processes, each having played its share."""
     config, mine = learner.config, share(starts)
     with whole(learner.actor):
+        learner.sampler.refresh()
         played = talk(
             learner.sampler,
             learner.renderer,

@@ -1,0 +1,166 @@
+"""A policy that talks through a vLLM server. The server here is one on loopback that does what is asked of vLLM with a real model and real adapters;
+vLLM itself wants a GPU."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the learner needs torch: pip install '.[train]'")
+peft = pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
+pytest.importorskip("transformers")
+
+from rlver_gym.errors import TrainingError  # noqa: E402
+from rlver_gym.policy.config import TrainConfig  # noqa: E402
+from rlver_gym.policy.learner import make_learner  # noqa: E402
+from rlver_gym.policy.model import load_model  # noqa: E402
+from rlver_gym.policy.sampler import ModelSampler, Prompt, Sampling  # noqa: E402
+from rlver_gym.policy.tiny import build_tiny  # noqa: E402
+from rlver_gym.policy.train import train  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+"""What peft asks transformers 5.23 for."""
+
+
+class Vllm(ThreadingHTTPServer):
+    """One base model and the adapters that it was told to load, one request at a time."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.model = model
+        self.lock = threading.Lock()
+        self.adapters: dict[str, ModelSampler] = {}
+        self.told: list[tuple[str, str]] = []
+        self.keys: set[str] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def answer(self, path: str, asked: dict) -> tuple[int, dict | str]:
+        if path == "/v1/load_lora_adapter":
+            self.told.append(("load", asked["lora_name"]))
+            if not (Path(asked["lora_path"]) / "adapter_config.json").exists():
+                return 404, {"error": {"message": "no adapter there"}}
+            adapted = peft.PeftModel.from_pretrained(load_model(self.model, device="cpu"), asked["lora_path"])
+            self.adapters[asked["lora_name"]] = ModelSampler(adapted)
+            return 200, "Success"
+        if path == "/v1/unload_lora_adapter":
+            self.told.append(("unload", asked["lora_name"]))
+            return (200, "Success") if self.adapters.pop(asked["lora_name"], None) else (404, {"error": {}})
+        if asked["model"] not in self.adapters:
+            return 404, {"error": {"message": f"the model {asked['model']} does not exist"}}
+        sampler, stops = self.adapters[asked["model"]], frozenset(asked["stop_token_ids"])
+        sampler.forget()
+        sampling = Sampling(asked["max_tokens"], stops, asked["temperature"])
+        (drawn,) = sampler.sample([Prompt(0, asked["prompt"], asked["seed"])], sampling)
+        ended = "stop" if drawn.ids[-1] in stops else "length"
+        logprobs = {"tokens": [f"token_id:{one}" for one in drawn.ids], "token_logprobs": drawn.logprobs}
+        choice = {"index": 0, "text": "", "finish_reason": ended, "logprobs": logprobs}
+        return 200, {"id": "x", "object": "text_completion", "created": 0, "model": "m", "choices": [choice]}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Vllm
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            self.server.keys.add(self.headers["Authorization"])
+            status, answer = self.server.answer(self.path, asked)
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("tiny")
+    build_tiny(folder, hidden=32, layers=1, vocab=400)
+    return str(folder)
+
+
+@pytest.fixture
+def vllm(model: str) -> Iterator[Vllm]:
+    with Vllm(model) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def config(model: str, address: str | None, folder: Path | None, **others: object) -> TrainConfig:
+    return TrainConfig.model_validate(
+        {"model": model, "iterations": 3, "dialogues": 4, "group_size": 2, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-2, "lora": 4,
+         "dtype": "float32", "eval_every": 0, "vllm": address, "vllm_folder": folder, **others}
+    )  # fmt: skip
+
+
+def test_the_server_samples_with_the_weights_of_every_iteration(
+    model: str, vllm: Vllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "k-123")
+    through = list(train(make_learner(config(model, vllm.url, tmp_path))))
+    alone = list(train(make_learner(config(model, None, None))))
+    for one, other in zip(through, alone, strict=True):
+        assert one.metrics["sampler_kl"] < 1e-6, "the server's weights are the learner's"
+        assert [played.lines for played in one.played] == [played.lines for played in other.played]
+        assert one.metrics["return"] == other.metrics["return"]
+    names = [name for what, name in vllm.told if what == "load"]
+    assert len(set(names)) == 3
+    assert vllm.told == [
+        ("load", names[0]), ("load", names[1]), ("unload", names[0]), ("load", names[2]), ("unload", names[1])
+    ]  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == [names[2]], "earlier adapters are cleared away"
+    assert vllm.keys == {"Bearer k-123"}
+
+
+def test_a_server_left_with_old_weights_would_be_seen(model: str, vllm: Vllm, tmp_path: Path) -> None:
+    learner = make_learner(config(model, vllm.url, tmp_path))
+    learner.sampler.refresh()
+    learner.sampler.refresh = lambda: None
+    first, second, *_ = train(learner)
+    assert first.metrics["sampler_kl"] < 1e-6
+    assert second.metrics["sampler_kl"] > 1e-5
+
+
+def test_equal_weights_are_not_given_again(model: str, vllm: Vllm, tmp_path: Path) -> None:
+    learner = make_learner(config(model, vllm.url, tmp_path))
+    learner.sampler.refresh()
+    learner.sampler.refresh()
+    assert len(vllm.told) == 1
+
+
+def test_a_server_that_does_not_see_the_folder_is_told_of(model: str, vllm: Vllm, tmp_path: Path) -> None:
+    learner = make_learner(config(model, vllm.url, tmp_path))
+    vllm.answer = lambda path, asked: (404, {"error": {"message": "no such folder"}})
+    with pytest.raises(TrainingError, match=r"did not load lora adapter .*no such folder.*does it see"):
+        next(train(learner))
+
+
+def test_a_folder_that_cannot_be_written_is_named(model: str, vllm: Vllm, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    learner = make_learner(config(model, vllm.url, tmp_path / "file"))
+    with pytest.raises(TrainingError, match=r"cannot be written .* --vllm-folder"):
+        next(train(learner))
+
+
+@pytest.mark.parametrize(
+    "missing", [{"vllm": None}, {"vllm_folder": None}, {"lora": 0}], ids=["address", "folder", "adapters"]
+)
+def test_the_three_options_go_together(model: str, missing: dict, tmp_path: Path) -> None:
+    whole = {"vllm": "http://127.0.0.1:9/v1", "vllm_folder": tmp_path, "lora": 4}
+    TrainConfig.made({"model": model, **whole}, "the options")
+    with pytest.raises(TrainingError, match="go together"):
+        TrainConfig.made({"model": model, **whole, **missing}, "the options")
