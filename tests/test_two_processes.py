@@ -160,6 +160,28 @@ def test_adapters_on_sharded_weights_are_saved_resumed_and_exported(tmp_path):
     assert not torch.allclose(exported, begun, atol=1e-4)
 
 
+@pytest.mark.slow
+def test_two_processes_give_the_warm_start_that_one_gives(tmp_path):
+    model = tmp_path / "tiny"
+    build_tiny(model, hidden=32, layers=1, vocab=400)
+    few = ["--model", str(model), "--dialogues", "8", "--epochs", "2", "--lr", "1e-2"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    launchers = {one: [], two: ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]}
+    said = {}
+    for folder, launcher in launchers.items():
+        command = [sys.executable, *launcher, "-m", "rlver_gym", "sft", *few, "--out", str(folder)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        assert ended.returncode == 0, ended.stderr[-3000:]
+        said[folder] = [line for line in (ended.stdout + ended.stderr).splitlines() if "loss" in line]
+    assert said[two] == said[one]
+    assert left_in(two) == left_in(one)
+    weights, together = (load_file(folder / "model.safetensors") for folder in (one, two))
+    begun = load_file(model / "model.safetensors")
+    for name, weight in weights.items():
+        assert torch.allclose(together[name], weight, atol=1e-4), name
+    assert any(not torch.allclose(begun[name], weight, atol=1e-2) for name, weight in weights.items())
+
+
 def left_in(folder):
     """The names of the files, but for TensorBoard's, which tell the time and the process."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if "tfevents" not in path.name)

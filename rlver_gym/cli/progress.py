@@ -4,8 +4,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 
-def progress_bar() -> Progress:
-    """A bar that goes away when the work is done."""
+def progress_bar(*, quiet: bool = False) -> Progress:
+    """A bar that goes away when the work is done; `quiet`: none, and nothing else is printed on its console."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -13,4 +13,4 @@ def progress_bar() -> Progress:
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return Progress(*columns, console=Console(stderr=True, quiet=quiet), transient=True)

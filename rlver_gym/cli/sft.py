@@ -1,5 +1,6 @@
 """`rlver-gym sft`: a warm start for models that cannot speak yet."""
 
+import os
 from pathlib import Path
 from statistics import mean
 from typing import Annotated, Literal, cast
@@ -7,6 +8,7 @@ from typing import Annotated, Literal, cast
 import typer
 from rich.console import Console
 
+from rlver_gym.cli.machine import keep_freed_memory
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.cli.train import with_torch
 from rlver_gym.policy.lessons import AGENTS
@@ -41,10 +43,13 @@ def sft(
     A tiny model knows nothing before. What it learns here is how replies sound, not which ones help: that is for rlver-gym train.
 
     Example: rlver-gym sft --model tiny --out runs/warm
+
+    On two cores: OMP_NUM_THREADS=1 torchrun --nproc-per-node=2 -m rlver_gym sft --model tiny --out runs/warm
     """
     if style not in ("direct", "think"):
         raise typer.BadParameter("one of: direct, think", param_hint="--style")
     learning = with_torch("rlver_gym.policy.sft")
+    keep_freed_memory()
     losses = learning.warm_start(
         model,
         out,
@@ -59,14 +64,15 @@ def sft(
     steps = learning.steps_of(dialogues, epochs)
     tenth = max(1, steps // 10)
     seen: list[float] = []
-    with progress_bar() as bar:
+    first = os.environ.get("RANK", "0") == "0"  # the others of torchrun's processes learn the same, and say nothing
+    with progress_bar(quiet=not first) as bar:
         for loss in bar.track(losses, steps, description="learning to speak"):
             seen.append(loss)
             if len(seen) % tenth == 0:
                 bar.console.print(
                     f"step {len(seen):5d} of {steps}, loss {mean(seen[-tenth:]):.2f} (nats a token)", highlight=False
                 )
-    Console().print(
+    Console(quiet=not first).print(
         f"loss {mean(seen[:tenth]):.2f} at first, {mean(seen[-tenth:]):.2f} at last (nats a token)\nmodel {out}",
         highlight=False,
     )

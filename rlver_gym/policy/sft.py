@@ -12,6 +12,7 @@ from torch import nn
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.batch import Batch, pack
+from rlver_gym.policy.distributed import plain, process_group, quiet, rank, ranks, spread_out, summed
 from rlver_gym.policy.forward import Actor
 from rlver_gym.policy.lessons import Lesson, exchanged, lessons, patched
 from rlver_gym.policy.microbatch import shares
@@ -57,7 +58,7 @@ def taught(lesson: Lesson, renderer: Renderer) -> Played:
 
 
 def learn(
-    actor: Actor,
+    actor: nn.Module,
     played: Sequence[Played],
     *,
     epochs: int = 3,
@@ -107,6 +108,7 @@ def warm_start(
     max_reply_tokens: int = 64,
 ) -> Iterator[float]:
     """Teach a model what the agents say, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
+    With torchrun, the processes share the work of each step, and the first one writes.
 
     `exchange`: the share of dialogues whose sentences are patched, and the share whose words are exchanged for others, so that the model learns to
     repeat and not to recite.
@@ -114,14 +116,17 @@ def warm_start(
     """
     if out.exists() and any(out.iterdir()):
         raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
-    tokenizer = load_tokenizer(model)
-    renderer = Renderer(tokenizer, agent_prompt(language, style), style)
-    actor = Actor(load_model(model))
-    told = patched(lessons(agents, dialogues, seed), agents, exchange, seed)
-    played = [taught(lesson, renderer) for lesson in exchanged(told, exchange, seed)]
-    yield from learn(actor, played, epochs=epochs, lr=lr, seed=seed)
-    export(actor.model, tokenizer, out)  # pyright: ignore[reportArgumentType]
-    Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=max_reply_tokens).write(out)
+    with process_group():
+        tokenizer = load_tokenizer(model)
+        renderer = Renderer(tokenizer, agent_prompt(language, style), style)
+        actor = spread_out(Actor(load_model(model)), "ddp")
+        told = patched(lessons(agents, dialogues, seed), agents, exchange, seed)
+        played = [taught(lesson, renderer) for lesson in exchanged(told, exchange, seed)]
+        yield from learn(actor, played, epochs=epochs, lr=lr, seed=seed)
+        if rank() == 0:
+            export(plain(actor).model, tokenizer, out)  # pyright: ignore[reportArgumentType]
+            Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=max_reply_tokens).write(out)
+        del actor
 
 
 def steps_of(dialogues: int, epochs: int) -> int:
@@ -129,15 +134,18 @@ def steps_of(dialogues: int, epochs: int) -> int:
     return epochs * max(1, dialogues // DIALOGUES)
 
 
-def _backward(actor: Actor, batch: Batch, tokens: int) -> float:
+def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
+    """Add the gradients of the mean cross-entropy to the weights, each process those of its share; returns it, over all processes."""
     device, total, said = next(actor.parameters()).device, 0.0, int(batch.said_BT.sum())
-    for one in shares(batch.length_B, tokens):
+    todo = list(shares(batch.length_B, tokens, rank(), ranks()))
+    for at, one in enumerate(todo):
         rows, width = torch.from_numpy(one.row_R), int(batch.length_B[one.row_R].max())
-        logprob_BT = actor(batch.id_BT[rows, :width].to(device), batch.said_BT[rows, :width].to(device)).logprob_BT
-        loss = -logprob_BT.sum() / said
-        loss.backward()
+        with quiet(actor, last=at == len(todo) - 1):
+            logprob_BT = actor(batch.id_BT[rows, :width].to(device), batch.said_BT[rows, :width].to(device)).logprob_BT
+            loss = -logprob_BT.sum() * one.real / said
+            (ranks() * loss).backward()  # the engine averages over the processes; this is a part of a sum
         total += float(loss.detach())
-    return total
+    return float(summed(torch.tensor(total, dtype=torch.float64)))
 
 
 def _sequence(ids: list[int], turns: list[int]) -> TokenSequence:
