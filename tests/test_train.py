@@ -238,6 +238,8 @@ def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
         (["--model", "tiny", "--env", "CartPole-v1"], "eval_options"),
         (["--algo", "reinforce"], "algo"),
         (["--env-options", "user"], "NAME=VALUE"),
+        (["--target-kl", "little"], "target_kl: Input should be a valid number"),
+        (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora go together"),
     ],
 )
 def test_bad_input_is_named(options, says, tmp_path):
@@ -246,6 +248,14 @@ def test_bad_input_is_named(options, says, tmp_path):
     result = CliRunner().invoke(app, ["train", "--out", str(tmp_path / "run"), *options])
     assert result.exit_code != 0
     assert says in str(result.exception) + result.output
+
+
+def test_a_number_that_a_preset_gives_can_be_taken_away():
+    from rlver_gym.cli.train import gathered
+
+    assert gathered("laptop", {}).target_kl == 0.1
+    assert gathered("laptop", {"target_kl": "none"}).target_kl is None
+    assert gathered("laptop", {"target_kl": "0.2", "value_clip": "1e-1"}).target_kl == 0.2
 
 
 def test_runs_of_one_name_are_drawn_apart(tmp_path):

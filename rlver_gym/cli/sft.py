@@ -8,7 +8,6 @@ from typing import Annotated, Literal, cast
 import typer
 from rich.console import Console
 
-from rlver_gym.cli.machine import keep_freed_memory
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.cli.train import with_torch
 from rlver_gym.policy.lessons import AGENTS
@@ -49,7 +48,6 @@ def sft(
     if style not in ("direct", "think"):
         raise typer.BadParameter("one of: direct, think", param_hint="--style")
     learning = with_torch("rlver_gym.policy.sft")
-    keep_freed_memory()
     losses = learning.warm_start(
         model,
         out,

@@ -86,7 +86,7 @@ class TrainConfig(BaseModel):
     clip_high: float | None = Field(default=None, gt=0)
     """The ratio counts up to 1 + this; none takes clip, or the algorithm's own."""
     value_clip: float | None = Field(default=0.5, gt=0)
-    """How far a value may move from its old one (ppo); in a YAML file, null for no bound."""
+    """How far a value may move from its old one (ppo); none for no bound."""
     entropy: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
     kl: float = Field(default=0.0, ge=0)
@@ -96,7 +96,7 @@ class TrainConfig(BaseModel):
     importance: float | None = Field(default=None, gt=0)
     """The most that a token may count for because the sampler thought it less likely than the learner; none for no correction."""
     target_kl: float | None = Field(default=None, gt=0)
-    """No further steps in an iteration once the policy has moved this far (KL, nats a token); in a YAML file, null never stops."""
+    """No further steps in an iteration once the policy has moved this far (KL, nats a token); none never stops."""
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest norm of a gradient."""
     weight_decay: float = Field(default=0.0, ge=0)
