@@ -220,6 +220,14 @@ def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
     asked = sorted(Server.asked, key=lambda one: one["seed"])
     assert [one["prompt"] for one in asked] == [[3, 10], [40]]
     assert {(one["temperature"], one["top_k"], one["return_tokens_as_token_ids"]) for one in asked} == {(0.7, 5, True)}
+    for one in asked:  # a server that took them from the model's own settings would sample something else
+        assert (one["repetition_penalty"], one["presence_penalty"], one["frequency_penalty"], one["min_p"]) == (
+            1,
+            0,
+            0,
+            0,
+        )
+        assert one["ignore_eos"], "what ends a reply is the learner's to say"
     sampler.forget()
 
 

@@ -256,6 +256,15 @@ def test_a_number_that_a_preset_gives_can_be_taken_away():
     assert gathered("laptop", {}).target_kl == 0.1
     assert gathered("laptop", {"target_kl": "none"}).target_kl is None
     assert gathered("laptop", {"target_kl": "0.2", "value_clip": "1e-1"}).target_kl == 0.2
+    assert gathered("laptop", {"model": "none"}).model == "none", "a model may be called so"
+
+
+def test_a_server_that_a_file_names_can_be_taken_away(tmp_path):
+    from rlver_gym.cli.train import gathered
+
+    (tmp_path / "run.yaml").write_text("vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora: 8\n")
+    assert gathered(str(tmp_path / "run.yaml"), {}).vllm_folder == Path("/shared")
+    assert gathered(str(tmp_path / "run.yaml"), {"vllm": "none", "vllm_folder": "none"}).vllm is None
 
 
 def test_runs_of_one_name_are_drawn_apart(tmp_path):

@@ -2,6 +2,8 @@
 vLLM itself wants a GPU."""
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,6 +45,8 @@ class Vllm(ThreadingHTTPServer):
     def answer(self, path: str, asked: dict) -> tuple[int, dict | str]:
         if path == "/v1/load_lora_adapter":
             self.told.append(("load", asked["lora_name"]))
+            if asked["lora_name"] in self.adapters:
+                return 400, {"error": {"message": f"The lora adapter '{asked['lora_name']}' has already been loaded."}}
             if not (Path(asked["lora_path"]) / "adapter_config.json").exists():
                 return 404, {"error": {"message": "no adapter there"}}
             adapted = peft.PeftModel.from_pretrained(load_model(self.model, device="cpu"), asked["lora_path"])
@@ -126,6 +130,37 @@ def test_the_server_samples_with_the_weights_of_every_iteration(
     assert vllm.keys == {"Bearer k-123"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["ddp", "fsdp"])
+def test_two_processes_sample_with_the_weights_of_every_iteration(
+    engine: str, model: str, vllm: Vllm, tmp_path: Path
+) -> None:
+    out, folder = tmp_path / "run", tmp_path / "adapters"
+    few = ["--model", model, "--iterations", "3", "--dialogues", "4", "--max-reply-tokens", "8", "--lr", "1e-2", "--lora", "4", "--dtype", "float32"]  # fmt: skip
+    few += ["--eval-every", "2", "--eval-dialogues", "2", "--vllm", vllm.url, "--vllm-folder", str(folder)]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "rlver_gym"]
+    command = [*launcher, "train", *few, "--engine", engine, "--out", str(out)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["sampler_kl"] < 1e-6 for line in lines] == [True] * 3
+    assert len({name for what, name in vllm.told if what == "load"}) == 4, (
+        "before three rounds, and for the last evaluation"
+    )
+    assert not vllm.adapters
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_the_server_is_said_by_every_process(model: str, tmp_path: Path) -> None:
+    few = ["--model", model, "--dialogues", "4", "--max-reply-tokens", "8", "--lora", "4", "--dtype", "float32", "--out", str(tmp_path / "run")]  # fmt: skip
+    few += ["--vllm", "http://127.0.0.1:9/v1", "--vllm-folder", str(tmp_path / "adapters")]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "rlver_gym"]
+    ended = subprocess.run([*launcher, "train", *few], capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode != 0
+    assert "http://127.0.0.1:9/v1 did not load lora adapter" in ended.stderr
+
+
 def test_a_server_left_with_old_weights_would_be_seen(model: str, vllm: Vllm, tmp_path: Path) -> None:
     learner = make_learner(config(model, vllm.url, tmp_path))
     learner.sampler.refresh()
@@ -135,11 +170,29 @@ def test_a_server_left_with_old_weights_would_be_seen(model: str, vllm: Vllm, tm
     assert second.metrics["sampler_kl"] > 1e-5
 
 
-def test_equal_weights_are_not_given_again(model: str, vllm: Vllm, tmp_path: Path) -> None:
+def test_a_server_that_lost_them_is_given_equal_weights_again(model: str, vllm: Vllm, tmp_path: Path) -> None:
     learner = make_learner(config(model, vllm.url, tmp_path))
     learner.sampler.refresh()
+    (name,) = vllm.adapters
     learner.sampler.refresh()
-    assert len(vllm.told) == 1
+    assert list(vllm.adapters) == [name], "it has them already, and says so"
+    vllm.adapters.clear()
+    learner.sampler.refresh()
+    assert list(vllm.adapters) == [name]
+    next(train(learner))
+
+
+def test_equal_runs_share_a_server_and_leave_nothing_behind(model: str, vllm: Vllm, tmp_path: Path) -> None:
+    one, other = (make_learner(config(model, vllm.url, tmp_path)) for _ in range(2))
+    one.sampler.refresh()
+    other.sampler.refresh()
+    assert len(vllm.adapters) == len(list(tmp_path.iterdir())) == 2
+    list(train(one))
+    one.close()
+    next(train(other))
+    other.close()
+    assert not vllm.adapters
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_server_that_does_not_see_the_folder_is_told_of(model: str, vllm: Vllm, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rlver_gym.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig, read_values
 
 _NONE = "none"
-"""Typed for a number that may be missing, such as that of a preset's target_kl."""
+"""Typed for what may be missing, such as a preset's target_kl."""
 
 
 def with_fields(command: Callable[..., None]) -> Callable[..., None]:
@@ -47,8 +47,7 @@ def _typed(annotation: Any) -> tuple[Any, str | None]:
     """What the command line parses for a field, and how it is named in the help."""
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = [one for one in get_args(annotation) if one is not type(None)]
-        if annotation is float:
-            return str, f"<float>|{_NONE}"  # the config reads the number
+        return str, f"<{annotation.__name__.lower()}>|{_NONE}"  # the config reads what it says
     if get_origin(annotation) is Literal:
         return str, "|".join(get_args(annotation))
     if get_origin(annotation) is dict:
@@ -60,7 +59,9 @@ def gathered(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
     """The config of a preset or file, with the given options on top. TrainingError for what does not fit."""
     values = read_values(preset) if preset else {}
     for name, value in fields.items():
-        values[name] = dict(map(_pair, value)) if isinstance(value, list) else None if value == _NONE else value
+        values[name] = dict(map(_pair, value)) if isinstance(value, list) else value
+        if value == _NONE and type(None) in get_args(TrainConfig.model_fields[name].annotation):
+            values[name] = None
     return TrainConfig.made(values, preset or "the options")
 
 

@@ -111,7 +111,7 @@ class TrainConfig(BaseModel):
     vllm: str | None = None
     """The address of a vLLM server that samples instead of this process, such as http://HOST:8000/v1; with --lora and --vllm-folder."""
     vllm_folder: Path | None = None
-    """A folder that the vLLM server sees too, for the adapters that it is given before every iteration."""
+    """A folder that the vLLM server sees too, under the same path, for the adapters that it is given before every iteration."""
     gradient_checkpointing: bool = False
     """Saves memory, costs a third of the speed."""
     micro_tokens: int = Field(default=8192, ge=64)

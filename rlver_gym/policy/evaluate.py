@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.benchmark.score import bootstrap
-from rlver_gym.policy.distributed import gathered, share, whole
+from rlver_gym.policy.distributed import gathered, share
 from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.measures import measures
 from rlver_gym.policy.rollout import Start, TextEnv, talk
@@ -26,10 +26,9 @@ def evaluate(learner: Learner) -> Evaluation:
     config, envs = learner.config, learner.held_out
     starts = one_each(envs[0], len(envs))
     mine = share(starts)
-    with whole(learner.actor):
-        learner.sampler.refresh()
+    with learner.talking() as sampler:
         played = talk(
-            learner.sampler,
+            sampler,
             learner.renderer,
             learner.sampling(config.eval_temperature),
             envs[: len(mine)],

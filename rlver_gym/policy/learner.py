@@ -1,5 +1,7 @@
 """Everything that a training run holds in memory, made from its config. What changes in it is the weights, the optimizer, what the critic expects of whom, and the iteration."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import gymnasium as gym
@@ -10,7 +12,7 @@ from torch.optim import AdamW
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.credit import Credit
-from rlver_gym.policy.distributed import plain, ranks, spread_out
+from rlver_gym.policy.distributed import plain, ranks, spread_out, whole
 from rlver_gym.policy.exchange import Exchange
 from rlver_gym.policy.expected import Expected
 from rlver_gym.policy.forward import Actor, Critic, Scorer, without_adapters
@@ -22,6 +24,7 @@ from rlver_gym.policy.prompts import agent_prompt
 from rlver_gym.policy.renderer import Renderer
 from rlver_gym.policy.rollout import TextEnv
 from rlver_gym.policy.sampler import ModelSampler, Sampler, Sampling
+from rlver_gym.policy.server_sampler import ServerSampler
 from rlver_gym.policy.variants import VARIANTS
 from rlver_gym.policy.vllm_sampler import VllmSampler
 
@@ -59,8 +62,20 @@ class Learner:
         """How replies are drawn at this temperature."""
         return Sampling(self.config.max_reply_tokens, self.renderer.stop_ids, temperature)
 
+    @contextmanager
+    def talking(self) -> Iterator[Sampler]:
+        """The sampler, with the weights of now. All processes enter together; the weights are whole on each for as long as it samples with them itself."""
+        with whole(self.actor):
+            self.sampler.refresh()
+            if not isinstance(self.sampler, ServerSampler):
+                yield self.sampler
+                return
+        yield self.sampler
+
     def close(self) -> None:
-        """Close the environments."""
+        """Close the environments, and take from a server what it was given."""
+        if isinstance(self.sampler, VllmSampler):
+            self.sampler.close()
         for env in [*self.envs, *self.held_out]:
             env.close()
 

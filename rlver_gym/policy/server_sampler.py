@@ -15,6 +15,15 @@ from rlver_gym.errors import TrainingError
 from rlver_gym.policy.sampler import Drawn, Prompt, Sampling
 
 _TOKEN = re.compile(r"token_id:(\d+)")
+_AS_IT_IS = {
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "min_p": 0.0,
+    "ignore_eos": True,
+}
+"""What vLLM would otherwise take from the model's generation_config.json: Qwen2.5's penalty on repetition would sample from another distribution than the one
+that is learned, and its second end of text would end replies without the learner's knowing it."""
 
 
 class _Logprobs(BaseModel):
@@ -80,6 +89,7 @@ class ServerSampler:
                     "top_k": sampling.top_k or -1,
                     "stop_token_ids": sorted(sampling.stop_ids),
                     "return_tokens_as_token_ids": True,
+                    **_AS_IT_IS,
                 },
             ).text
         except openai.OpenAIError as error:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.config import TrainConfig
-from rlver_gym.policy.distributed import gathered, share, whole
+from rlver_gym.policy.distributed import gathered, share
 from rlver_gym.policy.judge import judge
 from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.measures import measures
@@ -97,10 +97,9 @@ def start(config: TrainConfig, iteration: int) -> list[Start]:
 def _talked(learner: Learner, starts: list[Start]) -> list[Played]:
     """The dialogues of all processes, each having played its share."""
     config, mine = learner.config, share(starts)
-    with whole(learner.actor):
-        learner.sampler.refresh()
+    with learner.talking() as sampler:
         played = talk(
-            learner.sampler,
+            sampler,
             learner.renderer,
             learner.sampling(config.temperature),
             learner.envs[: len(mine)],
