@@ -17,7 +17,7 @@ from rich.console import Console
 from rlver_gym.benchmark.plan import BenchPlan
 from rlver_gym.benchmark.run import EPISODES, read_episodes, run
 from rlver_gym.benchmark.score import bootstrap, paired, persona_finals, scores
-from rlver_gym.benchmark.table import leaderboard, needs_table
+from rlver_gym.benchmark.table import leaderboard, needs_table, short
 from rlver_gym.emotion import Outcome
 from rlver_gym.episode import Episode
 from rlver_gym.errors import AgentError, RunError, UnknownName
@@ -70,6 +70,21 @@ def test_tables_shorten_long_names_and_keep_headings_even(finished: Path) -> Non
     assert sum("some_" in line for line in lines) == 2
     assert all("…" in line for line in lines if "some_" in line)
     assert len(lines) == 3 + 4
+
+
+def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
+    runs = [f"hf:/home/me/experiments/rlver/{run}/checkpoints/000032/model" for run in ("warm", "moderate", "hard")]
+    agents = ["adaptive", "hf:/home/me/experiments/rlver/base", *runs]
+    assert [short(agent, agents) for agent in agents] == [
+        "adaptive",
+        "hf:…/base",
+        "hf:…/warm/checkpoints/000032/model",
+        "hf:…/moderate/checkpoints/000032/model",
+        "hf:…/hard/checkpoints/000032/model",
+    ]
+    assert short(runs[0], [runs[0], "echo"]) == "hf:…/000032/model"
+    server = "openai:someone/a-model-of-a-long-name"
+    assert short(server, [server, "echo"]) == server
 
 
 def test_scores_pair_by_persona(finished: Path) -> None:
