@@ -68,7 +68,7 @@ def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_
             assert said.replace(" ", "") == ("" if pair["half"] == "test" else pair[reply].replace(" ", "")), pair["id"]
 
 
-@pytest.mark.parametrize(("half", "floor"), [("dev", 0.92), ("validation", 0.87), ("test", 0.88)])
+@pytest.mark.parametrize(("half", "floor"), [("dev", 0.92), ("validation", 0.87), ("test", 0.9)])
 def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) -> None:
     """A floor against slipping back; the figures are in docs/trust.md."""
     points = [point for need in in_order(half).values() for point in need]
@@ -79,7 +79,7 @@ def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) ->
 def test_no_need_is_left_behind(half: str) -> None:
     shares = {need: sum(points) / len(points) for need, points in in_order(half).items()}
     assert shares.keys() == set(HiddenNeed)
-    assert min(shares.values()) > 0.75, shares if half != "test" else "test"
+    assert min(shares.values()) >= 0.8, shares if half != "test" else "test"
 
 
 def test_what_people_write_hangs_together_and_stirred_it_does_not() -> None:
