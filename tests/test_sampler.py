@@ -1,10 +1,9 @@
 """Replies drawn in batch with a cache kept from turn to turn are those of the model alone, re-reading everything each time."""
 
 import copy
-import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
 import torch
+from completions import JsonHandler, completion
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
 
 from rlver_gym.errors import TrainingError
@@ -175,30 +175,19 @@ def test_sampling_leaves_the_model_in_the_mode_it_was_in(model: PreTrainedModel)
     model.eval()
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(JsonHandler):
     """Completes token ids with the ids that follow them, as vLLM would."""
 
     asked: ClassVar[list[dict[str, Any]]] = []
     answer: ClassVar[dict[str, Any]] = {}
 
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.asked.append(request)
-        start = request["prompt"][-1]
-        ids = range(start + 1, start + 1 + request["max_tokens"])
-        stop = next((i for i, one in enumerate(ids) if one in request["stop_token_ids"]), None)
+    def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
+        self.asked.append(asked)
+        start = asked["prompt"][-1]
+        ids = range(start + 1, start + 1 + asked["max_tokens"])
+        stop = next((i for i, one in enumerate(ids) if one in asked["stop_token_ids"]), None)
         ids = list(ids)[: None if stop is None else stop + 1]
-        logprobs = {"tokens": [f"token_id:{one}" for one in ids], "token_logprobs": [-0.5] * len(ids)}
-        choice = {"index": 0, "text": "", "finish_reason": "length" if stop is None else "stop", "logprobs": logprobs}
-        body = json.dumps({"id": "x", "object": "text_completion", "created": 0, "model": "m", "choices": [choice | self.answer]}).encode()  # fmt: skip
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+        return 200, completion(ids, [-0.5] * len(ids), "length" if stop is None else "stop", self.answer)
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from completions import JsonHandler, completion
 
 torch = pytest.importorskip("torch", reason="the learner needs torch: pip install '.[train]'")
 peft = pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
@@ -61,29 +62,16 @@ class Vllm(ThreadingHTTPServer):
         sampler.forget()
         sampling = Sampling(asked["max_tokens"], stops, asked["temperature"])
         (drawn,) = sampler.sample([Prompt(0, asked["prompt"], asked["seed"])], sampling)
-        ended = "stop" if drawn.ids[-1] in stops else "length"
-        logprobs = {"tokens": [f"token_id:{one}" for one in drawn.ids], "token_logprobs": drawn.logprobs}
-        choice = {"index": 0, "text": "", "finish_reason": ended, "logprobs": logprobs}
-        return 200, {"id": "x", "object": "text_completion", "created": 0, "model": "m", "choices": [choice]}
+        return 200, completion(drawn.ids, drawn.logprobs, "stop" if drawn.ids[-1] in stops else "length")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(JsonHandler):
     server: Vllm
 
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def answered(self, asked: dict) -> tuple[int, dict | str]:
         with self.server.lock:
             self.server.keys.add(self.headers["Authorization"])
-            status, answer = self.server.answer(self.path, asked)
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+            return self.server.answer(self.path, asked)
 
 
 @pytest.fixture(scope="module")

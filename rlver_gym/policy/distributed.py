@@ -113,7 +113,7 @@ def whole(module: nn.Module) -> Iterator[nn.Module]:
             part.set_reshard_after_forward(True, recurse=False)
 
 
-def quiet(module: nn.Module, last: bool) -> AbstractContextManager[None]:
+def syncing(module: nn.Module, last: bool) -> AbstractContextManager[None]:
     """A context in which DDP keeps the gradients to itself, unless they are the last ones of a step."""
     return nullcontext() if last or not isinstance(module, DistributedDataParallel) else module.no_sync()
 

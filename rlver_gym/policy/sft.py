@@ -12,7 +12,7 @@ from torch import nn
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.batch import Batch, pack
-from rlver_gym.policy.distributed import plain, process_group, quiet, rank, ranks, spread_out, summed
+from rlver_gym.policy.distributed import plain, process_group, rank, ranks, spread_out, summed, syncing
 from rlver_gym.policy.forward import Actor
 from rlver_gym.policy.lessons import Lesson, exchanged, lessons, patched
 from rlver_gym.policy.microbatch import shares
@@ -140,7 +140,7 @@ def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
     todo = list(shares(batch.length_B, tokens, rank(), ranks()))
     for at, one in enumerate(todo):
         rows, width = torch.from_numpy(one.row_R), int(batch.length_B[one.row_R].max())
-        with quiet(actor, last=at == len(todo) - 1):
+        with syncing(actor, last=at == len(todo) - 1):
             logprob_BT = actor(batch.id_BT[rows, :width].to(device), batch.said_BT[rows, :width].to(device)).logprob_BT
             loss = -logprob_BT.sum() * one.real / said
             (ranks() * loss).backward()  # the engine averages over the processes; this is a part of a sum

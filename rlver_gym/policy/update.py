@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.distributed import clip_gradients, quiet, rank, ranks, summed
+from rlver_gym.policy.distributed import clip_gradients, rank, ranks, summed, syncing
 from rlver_gym.policy.judge import Judged
 from rlver_gym.policy.microbatch import Share, shares
 from rlver_gym.policy.objective import Micro, Objective, terms
@@ -90,7 +90,7 @@ def _gradients(
     for at, share in enumerate(todo):
         micro = _cut(part, weight_BT, mean_BT, share, device)
         for learner in learners:
-            with quiet(learner, last=at == len(todo) - 1):
+            with syncing(learner, last=at == len(todo) - 1):
                 loss, parts = terms(learner(micro.id_BT, micro.said_BT, temperature), micro, objective)
                 (ranks() * loss).backward()  # the engines average over the processes; the weights are made for a sum
             for name, value in parts.items():
