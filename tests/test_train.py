@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -18,7 +20,7 @@ pytest.importorskip("transformers")
 from rlver_gym.errors import TrainingError  # noqa: E402
 from rlver_gym.policy.checkpoint import Checkpoints  # noqa: E402
 from rlver_gym.policy.config import TrainConfig  # noqa: E402
-from rlver_gym.policy.curves import write_curves  # noqa: E402
+from rlver_gym.policy.curves import panel, write_curves  # noqa: E402
 from rlver_gym.policy.learner import algorithm, make_learner  # noqa: E402
 from rlver_gym.policy.log import read_metrics  # noqa: E402
 from rlver_gym.policy.measures import copied, distinct, repeated, strategies  # noqa: E402
@@ -275,6 +277,26 @@ def test_runs_of_one_name_are_drawn_apart(tmp_path):
     page = write_curves(folders, tmp_path / "page.html").read_text()
     assert page.count("<polyline") == 2
     assert str(folders[1]) in page
+
+
+def test_held_out_scores_are_drawn_with_their_interval_from_the_start_on(tmp_path):
+    scores = [{"score": score, "valid": True} for score in (0.0, 10.0, 20.0)]
+    (tmp_path / "evaluations.jsonl").write_text(json.dumps({"iteration": 0, "dialogues": scores}) + "\n")
+    line = {"iteration": 1, "eval_score": 50.0, "eval_low": 40.0, "eval_high": 60.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    page = write_curves([tmp_path]).read_text()
+    (band,) = re.findall(r'<polygon points="([^"]*)"', page)
+    assert len(band.split()) == 4
+    assert [float(one) for one in re.findall(r'text-anchor="end">([^<]*)<', page)] == [0, 25, 50, 75, 100]
+    assert "e+" not in page
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.99, 1.0), (2.45, 2.6), (0.0, 0.0099), (-33.0, -6.4), (0.0, 1.0)])
+def test_no_two_ticks_look_alike(low, high):
+    runs = {"a": [{"iteration": number, "entropy": value} for number, value in enumerate((low, high))]}
+    ticks = re.findall(r'text-anchor="end">([^<]*)<', panel(runs, "entropy"))
+    assert len(set(ticks)) == 5
+    assert [float(one) for one in ticks] == pytest.approx(np.linspace(low, high, 5), abs=(high - low) / 20)
 
 
 def test_every_field_is_an_option_with_a_help_text():

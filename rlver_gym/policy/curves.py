@@ -3,9 +3,13 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from math import floor, log10
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from rlver_gym.benchmark.score import bootstrap
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.log import read_metrics
 from rlver_gym.policy.measures import ACTS
@@ -77,7 +81,7 @@ def panel(runs: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> str:
 
     ticks = [low + (high - low) * part / 4 for part in range(5)]
     parts = [
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/><text x="{_LEFT - 6}" y="{y(tick) + 3:.1f}" text-anchor="end">{tick:.2g}</text>'
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/><text x="{_LEFT - 6}" y="{y(tick) + 3:.1f}" text-anchor="end">{_label(tick, (high - low) / 4)}</text>'
         for tick in ticks
     ]
     parts += [
@@ -87,6 +91,11 @@ def panel(runs: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> str:
     for at, line in enumerate(points.values()):
         parts.append(_drawn(line, name, _COLOURS[at % len(_COLOURS)], x, y))
     return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(name)}">{"".join(parts)}</svg>'
+
+
+def _label(tick: float, step: float) -> str:
+    """As many decimals as it takes to tell a tick from the next."""
+    return f"{round(tick, max(0, 1 - floor(log10(step)))):g}"
 
 
 def _drawn(
@@ -129,9 +138,10 @@ def _with_start(folder: Path) -> list[dict[str, Any]]:
     path = folder / "evaluations.jsonl"
     if path.exists() and path.stat().st_size and lines:
         first = json.loads(path.read_text(encoding="utf-8").split("\n", 1)[0])
-        if first["iteration"] == 0:
-            scores = [one["score"] for one in first["dialogues"] if one["valid"]]
-            lines = [{"iteration": 0, "eval_score": sum(scores) / max(len(scores), 1)}, *lines]
+        scores = np.array([one["score"] for one in first["dialogues"] if one["valid"]])
+        if first["iteration"] == 0 and len(scores):
+            mean, low, high = bootstrap(scores)
+            lines = [{"iteration": 0, "eval_score": mean, "eval_low": low, "eval_high": high}, *lines]
     return lines
 
 
