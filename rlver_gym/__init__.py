@@ -4,13 +4,13 @@
 """
 
 from importlib import import_module
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import WrapperSpec
 
 from rlver_gym._version import __version__
+from rlver_gym.shipped import shipped_cards
 
 if TYPE_CHECKING:  # loaded by __getattr__ when first used, so that importing the package is free
     from rlver_gym.agents import make_agent
@@ -72,7 +72,7 @@ def __getattr__(name: str) -> Any:
 
 def register_envs() -> None:
     """Register every shipped env card with Gymnasium, and the strategy view. Done once, when the package is imported."""
-    for path in files("rlver_gym.envs").iterdir():
+    for path in shipped_cards("envs").iterdir():
         env_id = path.name.removesuffix(".yaml")
         if path.name.endswith(".yaml") and env_id not in gym.registry:
             gym.register(

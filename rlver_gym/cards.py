@@ -1,7 +1,6 @@
 """Env cards: every number of an environment's protocol. A new environment is a new card."""
 
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -11,6 +10,7 @@ from rlver_gym.emotion import Outcome
 from rlver_gym.errors import CardError, UnknownName
 from rlver_gym.hashed import HashedCard
 from rlver_gym.library import parse_card
+from rlver_gym.shipped import shipped_cards
 from rlver_gym.yamlfile import read_yaml
 
 MAX_TURNS = 20
@@ -71,7 +71,7 @@ def shipped_env_ids() -> tuple[str, ...]:
     """The ids of the cards that come with the package, which are their file names."""
     return tuple(
         sorted(
-            path.name.removesuffix(".yaml") for path in files("rlver_gym.envs").iterdir() if path.name.endswith(".yaml")
+            path.name.removesuffix(".yaml") for path in shipped_cards("envs").iterdir() if path.name.endswith(".yaml")
         )
     )
 
@@ -86,7 +86,7 @@ def env_card(card: str | Path | EnvCard) -> EnvCard:
     if isinstance(card, EnvCard):
         return card
     if str(card) in shipped_env_ids():
-        found = _read(str(files("rlver_gym.envs") / f"{card}.yaml"))
+        found = _read(str(shipped_cards("envs") / f"{card}.yaml"))
         if found.id != str(card):
             raise CardError(f"{card}.yaml: id: is {found.id!r}. It must be the file's name.")
         return found

@@ -9,6 +9,7 @@ from rlver_gym.dialogue import Appraisal, Reason, Turn
 from rlver_gym.emotion import Outcome
 from rlver_gym.errors import RunError
 from rlver_gym.session import EmpathySession
+from rlver_gym.untrusted.jsontext import parse_json
 
 
 class Episode(NamedTuple):
@@ -94,22 +95,6 @@ class Episode(NamedTuple):
             raise RunError(
                 f"{source}: not an episode record ({type(error).__name__}: {error}). Was the file edited or cut?"
             ) from error
-
-
-def parse_json(text: str) -> Any:
-    """The value of a JSON text. ValueError for what is no JSON, nested beyond all use, or has a key twice, of which the last would silently win."""
-    try:
-        return json.loads(text, object_pairs_hook=_unique)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    plain = dict(pairs)
-    if len(plain) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice")
-    return plain
 
 
 def _digest(before: str, plain: dict[str, Any]) -> str:

@@ -21,9 +21,15 @@ RlverError
 import difflib
 from collections.abc import Iterable
 
+from rlver_gym.untrusted.text import printable
+
 
 class RlverError(Exception):
-    """The root of the tree: catch this to catch all of them."""
+    """The root of the tree: catch this to catch all of them. Its message may quote a file, a server or a model, and is always fit to print."""
+
+    def __str__(self) -> str:
+        """The message, without what a terminal would obey."""
+        return printable(super().__str__())
 
 
 class CardError(RlverError, ValueError):

@@ -1,7 +1,6 @@
 """Where personas come from: folders of cards, the shipped ones or anybody's. Finds, loads and pairs them."""
 
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -10,6 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 from rlver_gym.errors import CardError, UnknownName
 from rlver_gym.hashed import Frozen
 from rlver_gym.persona import HiddenNeed, Person, Persona, Situation, Slug, Split
+from rlver_gym.shipped import shipped_cards
 from rlver_gym.yamlfile import read_yaml
 
 Card = TypeVar("Card", bound=BaseModel)
@@ -59,7 +59,7 @@ def _field_errors(error: ValidationError) -> list[str]:
 
 def shipped(language: str = "en") -> Path:
     """The folder of the personas that come with the package."""
-    return Path(str(files("rlver_gym.personas") / language))
+    return shipped_cards("personas") / language
 
 
 class PersonaLibrary:

@@ -467,13 +467,13 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
 @pytest.mark.parametrize(
     ("body", "kind", "says"),
     [
-        (b"", Kind.BROKEN, "no complete JSON"),
-        (b"[1, 2]", Kind.BROKEN, "no chat completion"),
-        (b'{"choices": [{"message": {"content": null}}]}', Kind.BROKEN, "without text"),
-        (b'{"choices": [{"message": {"content": " \\n"}}]}', Kind.BROKEN, "without text"),
-        (b'{"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}', Kind.BROKEN, "max_tokens"),
-        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.BROKEN, "no chat completion"),
-        (b'{"error": {"message": "upstream is down", "code": 502}}', Kind.BROKEN, "upstream is down"),
+        (b"", Kind.MALFORMED, "no complete JSON"),
+        (b"[1, 2]", Kind.MALFORMED, "no chat completion"),
+        (b'{"choices": [{"message": {"content": null}}]}', Kind.MALFORMED, "without text"),
+        (b'{"choices": [{"message": {"content": " \\n"}}]}', Kind.MALFORMED, "without text"),
+        (b'{"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}', Kind.MALFORMED, "max_tokens"),
+        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.MALFORMED, "no chat completion"),
+        (b'{"error": {"message": "upstream is down", "code": 502}}', Kind.MALFORMED, "upstream is down"),
         (b'{"choices": [{"message": {"content": null, "refusal": "no"}}]}', Kind.DECLINED, "declined"),
     ],
 )

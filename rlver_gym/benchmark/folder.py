@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
-from rlver_gym.episode import Episode, parse_json
+from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
+from rlver_gym.untrusted.jsontext import parse_json
 
 try:
     import fcntl

@@ -110,7 +110,7 @@ class ChatClient:
             return Failure(Kind.BROKEN, "no answer in time")
         except TooLarge:
             self._heard()
-            return Failure(Kind.BROKEN, f"an answer of more than {LARGEST_ANSWER >> 20} MB")
+            return Failure(Kind.MALFORMED, f"an answer of more than {LARGEST_ANSWER >> 20} MB")
         except openai.APIStatusError as error:
             self._heard()
             return wire.objection(error.status_code, error.response.content, error.response.headers)

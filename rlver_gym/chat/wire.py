@@ -81,7 +81,7 @@ def read(content: bytes, kind: str) -> Read:
         result = Failure(Kind.DECLINED, "a content filter of the server withheld the answer")
     elif not text.strip():
         hint = ": max_tokens is too small" if choice.finish_reason == "length" else ""
-        result = Failure(Kind.BROKEN, f"an answer without text{hint}")
+        result = Failure(Kind.MALFORMED, f"an answer without text{hint}")
     else:
         result = ChatAnswer(text, choice.finish_reason, prompt, written)
     return Read(result, prompt, written)
@@ -92,13 +92,13 @@ def _no_completion(content: bytes, kind: str) -> Failure:
         found = json.loads(content)
     except ValueError:
         if "json" in kind:
-            return Failure(Kind.BROKEN, "a body that is no complete JSON")
-        return Failure(Kind.BROKEN, f"{kind[:40] or 'something'} instead of JSON; does base_url end in /v1?")
+            return Failure(Kind.MALFORMED, "a body that is no complete JSON")
+        return Failure(Kind.MALFORMED, f"{kind[:40] or 'something'} instead of JSON; does base_url end in /v1?")
     if isinstance(found, dict) and found.get("error"):
-        return Failure(Kind.BROKEN, f"an error instead of an answer: {_message(found)}")
+        return Failure(Kind.MALFORMED, f"an error instead of an answer: {_message(found)}")
     if isinstance(found, dict) and found.get("choices") == []:
-        return Failure(Kind.BROKEN, "an answer without choices")
-    return Failure(Kind.BROKEN, "JSON that is no chat completion; does base_url end in /v1?")
+        return Failure(Kind.MALFORMED, "an answer without choices")
+    return Failure(Kind.MALFORMED, "JSON that is no chat completion; does base_url end in /v1?")
 
 
 def _count(usage: Any, name: str) -> int:

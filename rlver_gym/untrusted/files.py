@@ -1,0 +1,79 @@
+"""Files that somebody else wrote: regular ones only, read up to a bound. Errors are of the caller's kind."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+MAX_LINE_BYTES = 8 << 20
+"""Of one line of JSON: hundreds of times the longest dialogue."""
+
+MakeError = Callable[[str], Exception]
+"""Makes the caller's error from a message, such as `CardError`."""
+
+
+def read_bytes(path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path.") -> bytes:
+    """The content of a regular file of at most `max_bytes`.
+
+    Raises `error` with a message that names the file, for one that cannot be opened (`hint` says what to do), is larger, or is no regular file: a pipe would
+    be waited for, and a device may never end. A link to a regular file is followed.
+    """
+    with open_regular(path, error=error, hint=hint) as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise error(f"{path}: larger than {_size(max_bytes)}, which is more than such a file needs.")
+    return data
+
+
+def read_text(path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path.") -> str:
+    """As `read_bytes`, as UTF-8 text with line feeds as they are."""
+    return _decoded(read_bytes(path, max_bytes=max_bytes, error=error, hint=hint), path, error, "")
+
+
+def read_lines(
+    path: Path, *, error: MakeError, hint: str = "Check the path.", max_line_bytes: int = MAX_LINE_BYTES
+) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a regular file, from 1, without their line feeds, read one at a time. See `read_bytes` for errors."""
+    with open_regular(path, error=error, hint=hint) as file:
+        number = 0
+        while line := file.readline(max_line_bytes + 1):
+            number += 1
+            if len(line) > max_line_bytes:
+                raise error(f"{path}, line {number}: longer than {_size(max_line_bytes)}. Was the file damaged?")
+            yield number, _decoded(line.removesuffix(b"\n"), path, error, f", line {number}")
+
+
+@contextmanager
+def open_regular(path: Path, *, error: MakeError, hint: str = "Check the path.") -> Iterator[BinaryIO]:
+    """A regular file, open for reading. Neither opening nor reading it waits for anybody."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError) as problem:  # ValueError: a NUL in the path
+        raise error(f"{path}: cannot be read ({getattr(problem, 'strerror', None) or problem}). {hint}") from problem
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise error(f"{path}: cannot be read (it is {_kind(mode)}, not a regular file). {hint}")
+    with os.fdopen(descriptor, "rb") as file:
+        try:
+            yield file
+        except OSError as problem:
+            raise error(f"{path}: cannot be read ({problem.strerror or problem}). {hint}") from problem
+
+
+def _decoded(data: bytes, path: Path, error: MakeError, place: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise error(f"{path}{place}: not UTF-8 text (byte {problem.start}). Save it as UTF-8.") from problem
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket"}
+    return next((name for is_kind, name in kinds.items() if is_kind(mode)), "a device")
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"

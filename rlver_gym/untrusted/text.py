@@ -1,0 +1,21 @@
+"""Text that somebody else wrote, made fit for a terminal, a log or a page."""
+
+import re
+
+_COMMANDS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""What a terminal or a browser obeys instead of showing: control characters but tab and line feed, marks that turn the direction of writing, invisible tags,
+lone surrogates. Joiners are text: names and emoji need them."""
+REPLACEMENT = "\ufffd"
+
+
+def printable(text: str) -> str:
+    """The text with every sign that a terminal would obey replaced by U+FFFD. Line feeds and tabs stay. Idempotent."""
+    return _COMMANDS.sub(REPLACEMENT, text)
+
+
+def one_line(text: str, max_chars: int | None = None) -> str:
+    """`printable`, on one line; longer than `max_chars` it is cut, with an ellipsis at the end."""
+    line = " ".join(printable(text[: 4 * max_chars] if max_chars else text).split())
+    return line if max_chars is None or len(line) <= max_chars else f"{line[: max_chars - 1]}…"
