@@ -6,13 +6,17 @@ RlverError
   + UtteranceError (ValueError)   what the agent said is not usable text
   + DialogueError (RuntimeError)  a reply before the start or after the end of a dialogue
   + RunError (ValueError)         a run folder that cannot be read, or does not belong to this command
-  + AgentError (RuntimeError)     an agent that could not be made or did not answer
+      + RunStopped                a server was out for too long; the same command goes on later
+  + AgentError (RuntimeError)     an agent that could not be made, or whose code failed
+      + AgentFailed               an agent that gave no reply in one dialogue; ends the dialogue as failed
   + UserFailed (RuntimeError)     raised by a user that cannot appraise or answer; ends the dialogue as failed
+  + UserError (RuntimeError)      a user of one's own whose code failed; stops a run
   + RecordingError (ValueError)   recorded dialogues or ratings that cannot be read
   + TapeError (ValueError)        a tape that cannot be read, or was changed by hand
   + TrainingError (RuntimeError)  a training run that cannot begin, go on or be saved
   + ChatError (RuntimeError)      a chat server gave no usable answer to one request
       + ServerUnreachable         nothing answers at that address at all
+      + ServerOutage              the server that answered before fails everybody, for longer than one would wait
       + ServerRefused             the server answers, but will not serve such requests (wrong key, no such model)
       + BudgetSpent               the money, tokens or calls allowed for this run are used up
       + NotOnTape (LookupError)   a tape is replayed that does not hold this request
@@ -61,8 +65,16 @@ class RunError(RlverError, ValueError):
     """A run folder cannot be read, or was made by a different plan than the one asked for."""
 
 
+class RunStopped(RunError):
+    """A run was stopped by an outage of a server. What was finished is kept, and the same command goes on from there."""
+
+
 class AgentError(RlverError, RuntimeError):
     """An agent could not be made, or failed to answer."""
+
+
+class AgentFailed(AgentError):
+    """An agent gave no reply in this dialogue: its time was up, or its server had no usable answer. Ends the dialogue with `Outcome.FAILED`, as UserFailed does."""
 
 
 class UserFailed(RlverError, RuntimeError):
@@ -72,6 +84,10 @@ class UserFailed(RlverError, RuntimeError):
         """`answer`: what a model said that cannot be used, or an excerpt. Kept in the record, and out of the message, which may end in logs."""
         super().__init__(message)
         self.answer = answer
+
+
+class UserError(RlverError, RuntimeError):
+    """A simulated user of somebody's own raised, exited, or gave something that is no appraisal or answer. Stops a run; what was finished is kept."""
 
 
 class RecordingError(RlverError, ValueError):
@@ -90,6 +106,10 @@ class ServerUnreachable(ChatError):
     """Nothing answers at that address. Stops a run instead of failing its dialogues one by one."""
 
 
+class ServerOutage(ChatError):
+    """A server that answered before fails in all dialogues, or asks to wait, for longer than `max_wait_s`. Stops a run; what was finished is kept."""
+
+
 class ServerRefused(ChatError):
     """The server answers, but refuses every request of this kind: a wrong key, no such model, no credit. Stops a run."""
 
@@ -106,5 +126,5 @@ class TrainingError(RlverError, RuntimeError):
     """A training run cannot begin, go on or be saved. The message names the setting to change and what was kept."""
 
 
-STOPPING = (ServerUnreachable, ServerRefused, BudgetSpent, NotOnTape)
+STOPPING = (ServerUnreachable, ServerOutage, ServerRefused, BudgetSpent, NotOnTape)
 """The ChatErrors that concern more than one request: users and agents let them through, so that they stop the run and fail no dialogue."""

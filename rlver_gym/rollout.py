@@ -5,7 +5,8 @@
         print(session.outcome, session.emotion)
 
 What can wait (an `AsyncSentientUser`, an `AsyncAgent`) shares one event loop, and so do the shipped agents (`Quick`). Everything else runs in one
-thread beside it, one call at a time, so that code which blocks holds nobody up and code which is not made for threads stays whole.
+thread beside it, one call at a time, so that code which blocks holds nobody up and code which is not made for threads stays whole. An agent that raises
+AgentFailed ends its dialogue as failed; any other error ends the rollout.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from rlver_gym.agents.base import Agent, AsyncAgent, Quick
 from rlver_gym.chat.loop import begin
 from rlver_gym.chat.worker import Worker
 from rlver_gym.dialogue import Message
+from rlver_gym.errors import AgentFailed
 from rlver_gym.session import EmpathySession
 
 CONCURRENCY = 256
@@ -28,7 +30,13 @@ def hold(session: EmpathySession, agent: Agent) -> EmpathySession:
     if not session.begun:
         session.start()
     while session.outcome is None:
-        session.reply(agent.reply(tuple(session.dialogue.messages())))
+        session.identify()
+        try:
+            words = agent.reply(tuple(session.dialogue.messages()))
+        except AgentFailed as failure:
+            session.give_up(failure)
+        else:
+            session.reply(words)
     return session
 
 
@@ -64,7 +72,7 @@ async def arollout(
     dialogues: Iterable[tuple[EmpathySession, Agent]], *, concurrency: int = CONCURRENCY
 ) -> AsyncGenerator[EmpathySession, None]:
     """See `rollout`."""
-    worker, source = Worker(), iter(dialogues)
+    worker, drawer, source = Worker(), Worker(), iter(dialogues)
     begun: asyncio.Queue[asyncio.Task[EmpathySession] | None] = asyncio.Queue()
     talking: set[asyncio.Task[EmpathySession]] = set()
     places = asyncio.Semaphore(concurrency)
@@ -77,7 +85,7 @@ async def arollout(
 
     async def begin_all() -> None:
         try:
-            while await places.acquire() and not broken and (pair := await worker(lambda: next(source, None))):
+            while await places.acquire() and not broken and (pair := await drawer(lambda: next(source, None))):
                 task = asyncio.create_task(_held(*pair, worker))
                 talking.add(task)
                 task.add_done_callback(ended)
@@ -96,6 +104,7 @@ async def arollout(
             task.cancel()
         await asyncio.gather(beginning, *talking, return_exceptions=True)
         worker.stop()
+        drawer.stop()
 
 
 async def _held(session: EmpathySession, agent: Agent, worker: Worker) -> EmpathySession:
@@ -106,8 +115,13 @@ async def _held(session: EmpathySession, agent: Agent, worker: Worker) -> Empath
     if not session.begun:
         await (session.astart() if session.waits else worker(session.start))
     while session.outcome is None:
-        words = await ask(tuple(session.dialogue.messages()))
-        await (session.areply(words) if session.waits else worker(session.reply, words))
+        session.identify()
+        try:
+            words = await ask(tuple(session.dialogue.messages()))
+        except AgentFailed as failure:
+            session.give_up(failure)
+        else:
+            await (session.areply(words) if session.waits else worker(session.reply, words))
     return session
 
 

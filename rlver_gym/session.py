@@ -1,19 +1,24 @@
 """One dialogue between an agent and a sentient user. Knows no gym and no torch: every loop is a thin layer on this."""
 
 from collections.abc import Coroutine
+from itertools import count
 from typing import Any, NamedTuple, TypeVar, cast
 
 from rlver_gym.cards import EnvCard
 from rlver_gym.chat.loop import at_once, wait_for
+from rlver_gym.chat.outage import ASKER, Asker
 from rlver_gym.dialogue import Appraisal, Dialogue, Reason, Turn
 from rlver_gym.emotion import MAX_CHANGE, Outcome, moved
-from rlver_gym.errors import DialogueError, UserFailed
+from rlver_gym.errors import AgentFailed, DialogueError, UserFailed
 from rlver_gym.persona import Persona
 from rlver_gym.rewards import REWARDS
 from rlver_gym.users.base import AsyncSentientUser, Scene, SentientUser, waits
 from rlver_gym.utterance import cleaned
 
 T = TypeVar("T")
+AGENT_FAILED = "agent_failed"
+"""The code of the reason for which a dialogue ended without a word of the agent's."""
+_NUMBERS = count()
 
 
 class Snapshot(NamedTuple):
@@ -38,6 +43,9 @@ class EmpathySession:
         self._acting = cast(AsyncSentientUser, user) if self.waits else _AtOnce(user)
         self.scene = Scene(persona, card, seed)
         self._now = Snapshot(card.start, None, None)
+        self._number = next(_NUMBERS)
+        self.renew_from: int | None = None
+        """The turn, from 1, from which servers are asked anew although their answers are recorded. None: never."""
 
     @property
     def emotion(self) -> int:
@@ -77,6 +85,7 @@ class EmpathySession:
     async def astart(self) -> str:
         """See `start`."""
         card = self.scene.card
+        self.identify()
         try:
             opening = await self._acting.aopen(self.scene, card.start)
         except UserFailed as failure:
@@ -106,6 +115,7 @@ class EmpathySession:
     async def areply(self, utterance: str) -> Turn:
         """See `reply`. One at a time: DialogueError when something else was said while the user was still answering."""
         words = self.heard(utterance)
+        self.identify()
         before = self._now
         dialogue = self.dialogue.said(words)
         try:
@@ -116,6 +126,18 @@ class EmpathySession:
             raise DialogueError("the dialogue moved while the user was answering. Wait for each reply before the next.")
         self._now = Snapshot(turn.emotion, dialogue.answered(turn), turn.outcome)
         return turn
+
+    def identify(self) -> None:
+        """Say that what is asked of servers from here on, in this thread or task, is for this dialogue. Whoever asks the agent does it first."""
+        turn = len(self.dialogue.turns) + 1 if self.begun else 1
+        ASKER.set(Asker(self._number, self.renew_from is not None and turn >= self.renew_from))
+
+    def give_up(self, failure: AgentFailed) -> None:
+        """The agent gives no reply: the dialogue ends as failed, with one turn in which nobody says anything and which holds the reason."""
+        self.heard("")
+        reason = Reason(AGENT_FAILED, 0.0, f"the agent failed: {failure}")
+        turn = Turn("", Appraisal(0, "", (reason,)), self.emotion, 0.0, Outcome.FAILED, "")
+        self._now = Snapshot(self.emotion, self.dialogue.answered(turn), Outcome.FAILED)
 
     async def _taken(self, dialogue: Dialogue, words: str) -> Turn:
         card, before = self.scene.card, self.emotion

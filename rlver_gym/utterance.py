@@ -17,6 +17,7 @@ def cleaned(utterance: object, max_chars: int, overlong: Literal["truncate", "er
     """
     if not isinstance(utterance, str):
         raise UtteranceError(f"an utterance must be a string, not {type(utterance).__name__}. Decode or join it first.")
+    utterance = str.__getitem__(utterance, slice(None))  # a plain str: a subclass may lie about its length
     hidden = not utterance.isprintable()
     if hidden and (lone := _SURROGATE.search(utterance)):
         raise UtteranceError(

@@ -9,7 +9,7 @@ from rlver_gym.chat.loop import wait_for
 from rlver_gym.chat.settings import ChatSettings, public_url
 from rlver_gym.chat.values import Chat, ChatMessage, ChatRequest
 from rlver_gym.dialogue import Message
-from rlver_gym.errors import STOPPING, AgentError, ChatError
+from rlver_gym.errors import STOPPING, AgentFailed, ChatError
 
 SYSTEM = "You are talking with somebody who has something on their mind. Answer them the way a good friend would, in a few sentences, so that they feel better for having talked to you."
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
@@ -47,7 +47,7 @@ class OpenAIChat:
     async def areply(self, messages: Sequence[Message]) -> str:
         """One completion, without the thoughts (`<think>…</think>`) that some models put before their answer.
 
-        AgentError when there is no usable answer, or none that holds text; a ChatError that concerns the whole run comes as it is.
+        AgentFailed when there is no usable answer, or none that holds text; a ChatError that concerns the whole run comes as it is.
         """
         request = ChatRequest(self.model, tuple(self._words(messages)), max_tokens=self.max_tokens, seed=self.seed)
         try:
@@ -56,10 +56,10 @@ class OpenAIChat:
             raise
         except ChatError as error:
             again = f" To ask again: rlver-gym tape prune --failures {self._tape}" if self._tape else ""
-            raise AgentError(f"{self._where}: {error}{again}") from error
+            raise AgentFailed(f"{self._where}: {error}{again}") from error
         text = _THOUGHTS.sub("", answer.text).strip()
         if not text:
-            raise AgentError(f"{self._where} answered without text: all {len(answer.text)} characters are thoughts")
+            raise AgentFailed(f"{self._where} answered without text: all {len(answer.text)} characters are thoughts")
         return text
 
     def _words(self, messages: Sequence[Message]) -> Iterator[ChatMessage]:

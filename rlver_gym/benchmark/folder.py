@@ -18,6 +18,8 @@ except ImportError:  # not on Windows, which has no lock that a killed process g
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
+LOCK = ".lock"
+"""Held while a process writes to the folder. Its episodes may be written anew meanwhile, so they cannot be the lock themselves."""
 TAPE = "tape.sqlite"
 
 

@@ -1,17 +1,16 @@
 """Hold the dialogues of a plan and write them down as they finish. Stopped anywhere, it goes on where it was."""
 
 import json
-import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from rlver_gym.agents import HUMAN, Agent, AgentMaker, AsyncAgent, agent_maker, answers_at_once
-from rlver_gym.agents.base import Quick
+from rlver_gym.agents import HUMAN, Agent, AgentMaker, agent_maker, answers_at_once
 from rlver_gym.benchmark.folder import (
     EPISODES,
+    LOCK,
     MANIFEST,
     TAPE,
     append_line,
@@ -22,68 +21,29 @@ from rlver_gym.benchmark.folder import (
     salvage,
     write_whole,
 )
+from rlver_gym.benchmark.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
+from rlver_gym.benchmark.ledger import Ledger
 from rlver_gym.benchmark.plan import BenchPlan, Case
 from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.chat.spending import Spending
-from rlver_gym.dialogue import Message
+from rlver_gym.emotion import Outcome
 from rlver_gym.episode import Episode
-from rlver_gym.errors import STOPPING, AgentError, RlverError, RunError, TapeError
+from rlver_gym.errors import RunError
+from rlver_gym.own_code import OwnCode
 from rlver_gym.rollout import hold as talk
 from rlver_gym.rollout import rollout
 from rlver_gym.session import EmpathySession
 from rlver_gym.users.base import AsyncSentientUser, SentientUser
 
+Key = tuple[str, str, int]
+"""Agent, persona and seed: what makes an episode unique within a run."""
+
 
 def hold(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
     """One dialogue from start to end. Whatever the agent raises is an AgentError that says with whom and when."""
-    return Episode.of(talk(*_dialogue(case, plan, maker, plan.make_user())), case.agent)
-
-
-def _dialogue(case: Case, plan: BenchPlan, maker: AgentMaker, user: SentientUser) -> tuple[EmpathySession, Agent]:
-    """Who talks in a case: the session, not begun, and the agent."""
-    session = EmpathySession(user, plan.library.get(case.persona), plan.card, case.seed)
-    with _at_fault(case, session):
-        agent = maker(session.scene.persona, case.seed)
-    named = _AsyncNamed if isinstance(agent, AsyncAgent) else _QuickNamed if isinstance(agent, Quick) else _Named
-    return session, named(agent, case, session)
-
-
-class _Named:
-    """An agent whose faults are named: with whom, and when."""
-
-    def __init__(self, agent: Agent, case: Case, session: EmpathySession) -> None:
-        self.agent, self.case, self.session = agent, case, session
-
-    def reply(self, messages: Sequence[Message]) -> str:
-        with _at_fault(self.case, self.session):
-            return self.session.heard(self.agent.reply(messages))
-
-
-class _AsyncNamed(_Named):
-    async def areply(self, messages: Sequence[Message]) -> str:
-        with _at_fault(self.case, self.session):
-            return self.session.heard(await cast(AsyncAgent, self.agent).areply(messages))
-
-
-class _QuickNamed(_Named, Quick):
-    pass
-
-
-@contextmanager
-def _at_fault(case: Case, session: EmpathySession) -> Iterator[None]:
-    turn = len(session.dialogue.turns) + 1 if session.begun else 1
-    place = f"agent {case.agent!r} with {case.persona}, seed {case.seed}, turn {turn}"
-    try:
-        yield
-    except (*STOPPING, TapeError):
-        raise  # concerns the whole run
-    except RlverError as error:
-        raise AgentError(f"{place}: {error}") from error
-    except Exception as error:  # an agent is anybody's code
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise AgentError(
-            f"{place}: {type(error).__name__}: {error} ({last.filename}, line {last.lineno}). Mend the agent; what was finished is kept."
-        ) from error
+    session = EmpathySession(plan.make_user(), plan.library.get(case.persona), plan.card, case.seed)
+    agent = guard_agent(case, session, maker, OwnCode(AGENT_TIMEOUT_S))
+    return Episode.of(talk(session, agent), case.agent)
 
 
 class Run(NamedTuple):
@@ -95,9 +55,16 @@ class Run(NamedTuple):
     chat: ChatSettings
     """How servers are reached, with the tape of the run."""
     file: FileIO
-    path: Path
-    done: frozenset[tuple[str, str, int]]
-    """The dialogues that were there when it began."""
+    folder: Path
+    done: tuple[Key, ...]
+    """The dialogues that were there when it began, in the file's order; without those that had failed."""
+    failed_before: Mapping[Key, int]
+    """Those that had failed, and in which turn, from 1: they are held again."""
+    code: OwnCode
+    """Where agents of one's own are called."""
+    spending: list[Spending]
+    """What servers are asked for now, one for each; empty when none may be asked."""
+    ledger: Ledger
 
     @property
     def already(self) -> int:
@@ -107,31 +74,40 @@ class Run(NamedTuple):
     @property
     def rest(self) -> list[Case]:
         """The dialogues of the plan that were not there yet when it began."""
-        return [case for case in self.plan.cases() if case not in self.done]
+        done = frozenset(self.done)
+        return [case for case in self.plan.cases() if case not in done]
 
-    @property
-    def spending(self) -> list[Spending]:
-        """What servers were asked for in this run, one for each; empty when none may be asked."""
-        servers = [] if self.chat.tape_mode == "replay" else self.plan.servers(self.chat)
-        if not servers:
-            return []
-        from rlver_gym.chat.connect import spending  # noqa: PLC0415 (openai takes half a second to import)
+    def on_outage(self, tell: Callable[[str], None]) -> None:
+        """Have `tell` called with a sentence for people when a server's outage begins, is put off and ends."""
+        if not self.spending:
+            return
+        from rlver_gym.chat.connect import outage  # noqa: PLC0415 (openai takes half a second to import)
 
-        return list({id(found): found for found in map(spending, servers)}.values())
+        for settings in self.plan.servers(self.chat):
+            outage(settings).on_change = tell
 
     def hold_rest(self) -> Iterator[Episode]:
         """Hold every dialogue of the plan that is not there yet; yields each once it is safely on disk, in the plan's order.
 
-        Where the user or an agent waits for a server, `chat.concurrency` dialogues go on at once.
+        Where the user or an agent waits for a server, `chat.concurrency` dialogues go on at once. At the end the file is in the plan's order too,
+        also when some were held again after they had failed.
         """
         cases = self.rest
-        dialogues = (_dialogue(case, self.plan, self.makers[case.agent], self.user) for case in cases)
-        with closing(self._held(dialogues)) as sessions:
+        with closing(self._held(map(self._dialogue, cases))) as sessions:
             for case, session in zip(cases, sessions, strict=True):
                 episode = Episode.of(session, case.agent)
-                with on_disk(self.path):
+                with on_disk(self.folder / EPISODES):
                     append_line(self.file, episode.to_json())
+                self.ledger.write()
                 yield episode
+        if [*self.done, *map(tuple, cases)] != [tuple(case) for case in self.plan.cases()]:
+            _put_in_order(self.folder, self.plan)
+
+    def _dialogue(self, case: Case) -> tuple[EmpathySession, Agent]:
+        """Who talks in a case: the session, not begun, and the agent."""
+        session = EmpathySession(self.user, self.plan.library.get(case.persona), self.plan.card, case.seed)
+        session.renew_from = self.failed_before.get(case)
+        return session, guard_agent(case, session, self.makers[case.agent], self.code)
 
     def _held(self, dialogues: Iterator[tuple[EmpathySession, Agent]]) -> Generator[EmpathySession, None, None]:
         waits = isinstance(self.user, AsyncSentientUser) or any(map(answers_at_once, self.plan.agents))
@@ -142,25 +118,35 @@ class Run(NamedTuple):
 
 
 @contextmanager
-def begun(plan: BenchPlan, folder: Path) -> Iterator[Run]:
+def begun(plan: BenchPlan, folder: Path, *, agent_timeout_s: float | None = AGENT_TIMEOUT_S) -> Iterator[Run]:
     """A run of the plan in a folder: new, or going on where it was stopped.
 
-    Nothing that was written before is lost or done twice; only a last line that was cut off is. What servers answer is kept on the run's
-    tape unless the plan has another, so that it is not paid twice. Raises RunError when the folder belongs to another plan, when another
-    process runs in it, or when it cannot be written; ServerRefused without a key that is needed.
+    Nothing that was written before is lost or done twice, but for a last line that was cut off, and dialogues that failed: those are held again. What
+    servers answer is kept on the run's tape unless the plan has another, so that it is not paid twice. `agent_timeout_s`: how long a reply of an agent, or of
+    a user, of one's own may take; None for ever.
+
+    Raises RunError when the folder belongs to another plan, when another process runs in it, or when it cannot be written; ServerRefused without a
+    key that is needed.
     """
     chat = plan.chat if plan.chat.tape else plan.chat.model_copy(update={"tape": folder / TAPE})
     plan.servers(chat)
     makers = {agent: agent_maker(agent, chat) for agent in plan.agents}
     path = folder / EPISODES
-    with locked(path) as file:
+    with locked(folder / LOCK):
         _claim(plan, folder)
-        salvage(path)
-        done = frozenset(episode.key for episode in read_episodes(folder))
-        under_way = Run(plan, plan.make_user(chat), makers, chat, file, path, done)
-        for spending in under_way.spending:
-            spending.reset()
-        yield under_way
+        done, failed = _take_up(path)
+        user = guard_user(plan.user, plan.make_user(chat), OwnCode(agent_timeout_s))
+        spending = _spending(plan, chat)
+        ledger = Ledger(folder, spending)
+        with on_disk(path):
+            file = path.open("ab", buffering=0)
+        with file:
+            try:
+                yield Run(
+                    plan, user, makers, chat, file, folder, done, failed, OwnCode(agent_timeout_s), spending, ledger
+                )
+            finally:
+                ledger.write()
 
 
 def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
@@ -169,11 +155,43 @@ def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
         yield from under_way.hold_rest()
 
 
+def _take_up(path: Path) -> tuple[tuple[Key, ...], dict[Key, int]]:
+    """The dialogues that need not be held any more, and those that failed, which are taken out of the file."""
+    if not path.exists():
+        return (), {}
+    salvage(path)
+    episodes = read_episodes(path.parent)
+    failed = {one.key: len(one.turns) for one in episodes if one.outcome is Outcome.FAILED}
+    if failed:
+        write_whole(path, "".join(f"{one.to_json()}\n" for one in episodes if one.key not in failed))
+    return tuple(one.key for one in episodes if one.key not in failed), failed
+
+
+def _put_in_order(folder: Path, plan: BenchPlan) -> None:
+    """Write the episodes anew in the plan's order."""
+    place = {tuple(case): number for number, case in enumerate(plan.cases())}
+    episodes = sorted(read_episodes(folder), key=lambda one: place.get(one.key, len(place)))
+    write_whole(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in episodes))
+
+
+def _spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
+    """What the servers of a run are asked for, counted from now."""
+    servers = [] if chat.tape_mode == "replay" else plan.servers(chat)
+    if not servers:
+        return []
+    from rlver_gym.chat.connect import spending  # noqa: PLC0415 (openai takes half a second to import)
+
+    found = list({id(one): one for one in map(spending, servers)}.values())
+    for one in found:
+        one.reset()
+    return found
+
+
 def _claim(plan: BenchPlan, folder: Path) -> None:
     """Write the manifest, or see that the one that is there is of the same plan."""
     path = folder / MANIFEST
     if not path.exists():
-        if (folder / EPISODES).stat().st_size:
+        if (folder / EPISODES).exists() and (folder / EPISODES).stat().st_size:
             raise RunError(f"{folder} holds {EPISODES} but no {MANIFEST}. Choose another folder with --out.")
         write_whole(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
         return

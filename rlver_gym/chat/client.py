@@ -11,6 +11,7 @@ import openai
 from rlver_gym.chat import wire
 from rlver_gym.chat.doors import LARGEST_ANSWER, Doors, TooLarge
 from rlver_gym.chat.limits import Concurrency
+from rlver_gym.chat.outage import Outage
 from rlver_gym.chat.retries import Failure, Kind, Patience, condensed
 from rlver_gym.chat.settings import ChatSettings, public_url, resolved
 from rlver_gym.chat.spending import Spending
@@ -18,16 +19,19 @@ from rlver_gym.chat.values import ChatAnswer, ChatRequest
 from rlver_gym.errors import ChatError, ServerRefused, ServerUnreachable
 
 _DEAD_AFTER = 10
-"""Failed connections in a row after which a server that once answered is taken for dead."""
+"""Failed connections in a row after which a server that once answered is taken for dead by those who ask for no dialogue."""
+_MOST_OUTAGES = 3
+"""So many a request waits for; one that fails still is at fault itself."""
 
 
 class ChatClient:
     """A Chat that asks a server. One for each server and event loop; `connect` shares it.
 
     `timeout_s` of the settings begins when a request gets its place among those under way, so a long queue in front of a slow server
-    never turns into failures. What a model does not take (a JSON schema, a temperature) is left out for it from then on.
+    never turns into failures. Nor does an outage of the server, which all requests wait for, for `max_wait_s` at most. What a model does not take (a JSON
+    schema, a temperature) is left out for it from then on.
 
-    Errors: ServerRefused, ServerUnreachable and BudgetSpent concern every request and should stop a run; any other ChatError only this one.
+    Errors: ServerRefused, ServerUnreachable, ServerOutage and BudgetSpent concern every request and should stop a run; any other ChatError only this one.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class ChatClient:
         self.spending = Spending(self.settings.prices, self.settings.budget)
         self.concurrency = Concurrency(self.settings.concurrency)
         self.public_url = public_url(self.settings)
+        self.outage = Outage(self.public_url, self.settings.max_wait_s, clock, sleep)
         self._doors = Doors(self.settings)
         self._patience = Patience(self.settings.attempts, random)
         self._clock = clock
@@ -67,10 +72,11 @@ class ChatClient:
         left_s = self.settings.timeout_s
         left_out = self._left_out.get(request.model, frozenset())
         failures: list[Failure] = []
-        first = True
+        first, last_outage, outages = True, 0, 0
         while True:
             round_ = await self.concurrency.enter()
             try:
+                probing = await self.outage.pause(is_first=first)
                 self.spending.attempt(first)
                 began, first = self._clock(), False
                 result = await self._attempt(request, left_out, self._attempt_s(left_s, failures))
@@ -78,6 +84,7 @@ class ChatClient:
                 self.concurrency.leave()
             left_s -= self._clock() - began
             if isinstance(result, ChatAnswer):
+                self._is_up()
                 self.concurrency.succeeded()
                 self._left_out[request.model] = left_out | self._left_out.get(request.model, frozenset())
                 return result
@@ -85,13 +92,30 @@ class ChatClient:
                 left_out |= result.blames
                 continue
             failures.append(self._masked(result, request))
+            if result.kind in (Kind.DECLINED, Kind.UNUSABLE, Kind.REFUSED):
+                self._is_up()
+            self.outage.failed(failures[-1], probing=probing)
             if result.kind is Kind.BUSY:
                 self.concurrency.overloaded(round_)
             wait_s = self._patience.wait_s(failures, not self._has_answered, left_s)
-            if wait_s is None:
+            if wait_s is not None:
+                await self._sleep(wait_s)
+                left_s -= wait_s
+            elif (
+                outages < _MOST_OUTAGES
+                and self._has_answered
+                and await self.outage.begins(failures[-1], self.settings.timeout_s)
+            ):
+                self.concurrency.narrow()
+                outages += self.outage.count != last_outage
+                last_outage = self.outage.count
+                failures, left_s = [], self.settings.timeout_s
+            else:
                 return self._error(request, failures)
-            await self._sleep(wait_s)
-            left_s -= wait_s
+
+    def _is_up(self) -> None:
+        if self.outage.answered():
+            self.concurrency.widen()
 
     def _attempt_s(self, left_s: float, failures: list[Failure]) -> float:
         """How long the next attempt may take."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rlver_gym.chat.client import ChatClient
 from rlver_gym.chat.loop import there, wait_for
+from rlver_gym.chat.outage import Outage
 from rlver_gym.chat.settings import ChatSettings, public_url, resolved
 from rlver_gym.chat.spending import Spending
 from rlver_gym.chat.tape import Tape
@@ -40,6 +41,11 @@ def connect(settings: ChatSettings | None = None) -> Line:
 def spending(settings: ChatSettings | None = None) -> Spending:
     """What everybody with these settings has spent so far in this process. Begin a new run with `spending(settings).reset()`."""
     return _shared.client(resolved(settings or ChatSettings())).spending
+
+
+def outage(settings: ChatSettings | None = None) -> Outage:
+    """Whether the server of these settings is down, as everybody in this process who shares its client has found it."""
+    return _shared.client(resolved(settings or ChatSettings())).outage
 
 
 def close() -> None:

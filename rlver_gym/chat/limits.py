@@ -19,6 +19,8 @@ class Concurrency:
         self.inside = 0
         self._safe = most
         """Up to here the limit grows fast."""
+        self._before: int | None = None
+        """The limit before it was narrowed; None while it is not."""
         self._round = 0
         self._successes = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -51,18 +53,31 @@ class Concurrency:
     def succeeded(self) -> None:
         """An answer came, which may raise the limit."""
         self._successes += 1
-        if self.limit < self.most and (self.limit < self._safe or self._successes >= self.limit):
+        if (
+            self._before is None
+            and self.limit < self.most
+            and (self.limit < self._safe or self._successes >= self.limit)
+        ):
             self.limit += 1
             self._successes = 0
             self._admit()
 
     def overloaded(self, round_: int) -> None:
         """The server said that it is too much. All requests of one round together halve the limit only once."""
-        if round_ == self._round:
+        if round_ == self._round and self._before is None:
             self._safe = self.limit * 3 // 4
             self.limit = max(1, self.limit // 2)
             self._round += 1
             self._successes = 0
+
+    def narrow(self) -> None:
+        """One at a time from now on, until `widen`: the server is down."""
+        self._before, self.limit = self._before or self.limit, 1
+
+    def widen(self) -> None:
+        """As many again as before `narrow`."""
+        self.limit, self._before = self._before or self.limit, None
+        self._admit()
 
     def _admit(self) -> None:
         while self._waiting and self.inside < self.limit:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 _FIRST_S = 0.25
 _LONGEST_S = 8.0
+LONGEST_WAIT_S = 60.0
+"""A server that asks one request to wait for longer is taken to be down for all."""
 
 
 class Kind(Enum):
@@ -67,7 +69,7 @@ class Patience(NamedTuple):
             wait = min(self._drawn(failed) / 2, left_s / 4)
         else:
             wait = max(min(self._drawn(failed), left_s / 4), last.retry_after_s or 0.0)
-        return wait if wait < left_s else None
+        return wait if wait < left_s and (last.retry_after_s or 0.0) <= LONGEST_WAIT_S else None
 
     def _most(self, kind: Kind, stranger: bool) -> int:
         """How many failed attempts are enough."""

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from rlver_gym.chat.outage import ASKER
 from rlver_gym.chat.settings import TapeMode
 from rlver_gym.chat.tape import Tape
 from rlver_gym.chat.values import Chat, ChatAnswer, ChatRequest
@@ -25,8 +26,8 @@ class TapedChat:
         self._mode: TapeMode = mode
         self._server = server
         self._under_way: dict[str, asyncio.Task[ChatAnswer | ChatError]] = {}
-        self._renewed: set[str] = set()
-        """What this recording has already asked for."""
+        self._renewed: set[tuple[int | None, str]] = set()
+        """What was asked anew already: by which dialogue, or by any when recording."""
 
     async def ask(self, request: ChatRequest) -> ChatAnswer:
         """The answer. NotOnTape when a replay lacks it; TapeError when the tape was changed; otherwise as the Chat."""
@@ -42,9 +43,19 @@ class TapedChat:
 
     def _held(self, tape: Tape, key: str) -> ChatAnswer | ChatError | None:
         """What the tape answers, if it is to be believed in this mode."""
-        if self._mode == "record" and key not in self._renewed:
-            return None
-        return tape.get(key)
+        return None if self._is_asked_anew(key) else tape.get(key)
+
+    def _is_asked_anew(self, key: str) -> bool:
+        """Whether the server is asked although the tape holds an answer: once when recording, and once for a dialogue that failed and is held again."""
+        return self._asks_anew() and (self._renewing(), key) not in self._renewed
+
+    def _asks_anew(self) -> bool:
+        return self._mode == "record" or (self._mode == "auto" and self._renewing() is not None)
+
+    def _renewing(self) -> int | None:
+        """The dialogue that is held again; None for any other."""
+        asker = ASKER.get()
+        return asker.dialogue if asker is not None and asker.renew else None
 
     async def _asked_once(self, tape: Tape, request: ChatRequest) -> ChatAnswer | ChatError:
         if self._chat is None or self._mode == "replay":
@@ -66,6 +77,6 @@ class TapedChat:
             return error
         except ChatError as error:
             result = error.with_traceback(None)
-        kept = tape.put(request, result, server=self._server, renew=self._mode == "record")
-        self._renewed.add(request.key)
+        kept = tape.put(request, result, server=self._server, renew=self._asks_anew())
+        self._renewed.add((self._renewing(), request.key))
         return kept

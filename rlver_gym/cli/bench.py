@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
@@ -15,6 +15,7 @@ from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
 from rlver_gym.alarm import watch
 from rlver_gym.benchmark.estimate import estimate
 from rlver_gym.benchmark.folder import MANIFEST, read_episodes
+from rlver_gym.benchmark.guard import AGENT_TIMEOUT_S
 from rlver_gym.benchmark.plan import MAX_SEEDS, BenchPlan, PlanSplit
 from rlver_gym.benchmark.report import write_report
 from rlver_gym.benchmark.run import Run, begun
@@ -26,6 +27,7 @@ from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
     Concurrency,
+    MaxWait,
     Mode,
     PricesOption,
     TapeFile,
@@ -33,11 +35,14 @@ from rlver_gym.cli.servers import (
     UserOption,
     chat_settings,
     costs_money,
+    seconds_or_none,
     user_options,
 )
 from rlver_gym.emotion import Outcome
-from rlver_gym.errors import STOPPING, CardError, RunError, TapeError
+from rlver_gym.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage, ServerUnreachable, TapeError
 
+SOME_FAILED = 4
+"""The exit code when some dialogues failed."""
 _MOST_REASONS = 5
 
 
@@ -61,6 +66,17 @@ def bench(
     concurrency: Concurrency = 64,
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    max_wait: MaxWait = 600.0,
+    agent_timeout: Annotated[
+        str,
+        typer.Option(
+            metavar="SECONDS|none",
+            help="How long a reply of an agent, or of a user, of your own (MODULE:NAME) may take.",
+        ),
+    ] = f"{AGENT_TIMEOUT_S:g}",
+    allow_failures: Annotated[
+        bool, typer.Option("--allow-failures", help="Exit with 0 also when some dialogues failed.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a benchmark that costs money.")] = False,
     out: Annotated[
         Path | None,
@@ -73,8 +89,11 @@ def bench(
     """Let agents talk to personas and compare how those people feel in the end.
 
     Prints the mean final emotion of each agent with its 95 % interval, how many people were content or left, and the paired difference to
-    the best agent. Interrupt it at any moment: the same command goes on where it stopped, and what a server has answered is on the run's
-    tape and not paid twice.
+    the best agent. Interrupt it at any moment: the same command goes on where it stopped, holds again what failed, and what a server has
+    answered is on the run's tape and not paid twice.
+
+    Exit code 0: all dialogues are held. 2: not what could be done. 3: a server was out for too long; the same command goes on later.
+    4: some dialogues failed, and count in no score.
 
     Example: rlver-gym bench --agent listener --agent openai:gpt-4o --seeds 1
 
@@ -91,14 +110,14 @@ def bench(
         split=cast(PlanSplit | None, split),
         persona_ids=tuple(persona or ()),
         personas=personas,
-        chat=chat_settings(base_url, tape, tape_mode, concurrency, budget, prices),
+        chat=chat_settings(base_url, tape, tape_mode, concurrency, budget, prices, max_wait),
     )
     usual = Path("runs") / plan.folder_name
     folder = out or usual
-    with begun(plan, folder) as under_way:
+    with begun(plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")) as under_way:
         _told(under_way, yes)
         held = _hold(under_way)
-        spent = [spending.line() for spending in under_way.spending]
+        spent = _spent(under_way)
         episodes = read_episodes(folder)
         report = write_report([folder])
     ranked, watched, failed = scores(episodes), watch(episodes), failures(episodes)
@@ -112,8 +131,9 @@ def bench(
             **({"spent": spent} if spent else {}),
         }
         typer.echo(json.dumps(found))
-        return
-    count = f"{held} dialogues held now, {under_way.already} from before"
+        raise typer.Exit(_exit_code(failed, allow_failures))
+    again = f" ({len(under_way.failed_before)} of them had failed)" if under_way.failed_before else ""
+    count = f"{held} dialogues held now{again}, {under_way.already} from before"
     where = {
         "run": f"{folder} ({count}; {MANIFEST} pins versions and hashes)",
         "report": str(report),
@@ -121,6 +141,18 @@ def bench(
         **({"spent": "; ".join(spent)} if spent else {}),
     }
     _print(plan, ranked, [*_failed_lines(failed), *alarm_lines(watched)], where)
+    raise typer.Exit(_exit_code(failed, allow_failures))
+
+
+def _exit_code(failed: Mapping[str, int], allow_failures: bool) -> int:
+    return SOME_FAILED if failed and not allow_failures else 0
+
+
+def _spent(under_way: Run) -> list[str]:
+    """What servers were asked for now, one line each, and over all the times that the command was run."""
+    lines = [spending.line() for spending in under_way.spending]
+    total = under_way.ledger.total.line()
+    return [*lines, f"in all {total}"] if lines and under_way.ledger.was_answered else lines
 
 
 def _told(under_way: Run, yes: bool) -> None:
@@ -146,6 +178,8 @@ def _hold(under_way: Run) -> int:
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
         TextColumn("{task.fields[spent]}"), console=Console(stderr=True), transient=True,
     )  # fmt: skip
+    console = bar.console
+    under_way.on_outage(lambda notice: console.print(Text(notice, style="yellow"), soft_wrap=True))
     held = failed = 0
     total = len(under_way.plan.cases())
     try:
@@ -158,7 +192,11 @@ def _hold(under_way: Run) -> int:
                 bar.update(task, advance=1, description=name, spent=_so_far(under_way.spending, failed))
     except (*STOPPING, TapeError) as error:
         kept = f"{held + under_way.already} of {total} dialogues are kept: the same command goes on from there."
-        raise RunError(f"{error} {kept}") from error
+        spent = "".join(f" Spent: {line}." for line in _spent(under_way))
+        is_outage = isinstance(error, ServerOutage) or (
+            isinstance(error, ServerUnreachable) and under_way.ledger.was_answered
+        )
+        raise (RunStopped if is_outage else RunError)(f"{error} {kept}{spent}") from error
     return held
 
 
@@ -171,7 +209,12 @@ def _failed_lines(failed: dict[str, int]) -> list[Text]:
     """How many dialogues failed, and the most frequent reasons."""
     if not failed:
         return []
-    first = [Text(f"{sum(failed.values())} dialogues failed and count in no score:", style="yellow")]
+    first = [
+        Text(
+            f"{sum(failed.values())} dialogues failed and count in no score; the same command holds them again:",
+            style="yellow",
+        )
+    ]
     shown = [Text(f"{count:12d}  {clean(why)}", style="dim") for why, count in list(failed.items())[:_MOST_REASONS]]
     return first + shown
 

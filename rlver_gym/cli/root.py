@@ -25,7 +25,10 @@ from rlver_gym.cli import (
     train,
     verify,
 )
-from rlver_gym.errors import RlverError
+from rlver_gym.errors import RlverError, RunStopped
+
+STOPPED_BY_OUTAGE = 3
+"""The exit code of a run that a server's outage stopped."""
 
 app = typer.Typer(
     name="rlver-gym",
@@ -71,6 +74,8 @@ def main() -> None:
     """Run a command; errors of the package become one message on standard error and exit code 2."""
     try:
         app()
+    except RunStopped as error:
+        _fail(str(error), STOPPED_BY_OUTAGE)
     except RlverError as error:
         _fail(str(error))
     except OSError as error:
@@ -82,6 +87,6 @@ def main() -> None:
         _fail(f"the output cannot be written ({error.strerror or error}). Send it to another place.")
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, code: int = 2) -> None:
     Console(stderr=True).print(Text.assemble(("error: ", "bold red"), message))
-    sys.exit(2)
+    sys.exit(code)

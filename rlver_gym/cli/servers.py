@@ -34,6 +34,10 @@ Mode = Annotated[
     ),
 ]
 Concurrency = Annotated[int, typer.Option(min=1, help="Most requests, and dialogues, under way at once.")]
+MaxWait = Annotated[
+    float,
+    typer.Option(min=0, metavar="SECONDS", help="How long an outage of a server is waited for before the run stops."),
+]
 BudgetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -55,6 +59,7 @@ def chat_settings(
     concurrency: int = 64,
     budget: list[str] | None = None,
     prices: str | None = None,
+    max_wait_s: float | None = None,
 ) -> ChatSettings:
     """The settings that the options mean. CardError names what is wrong."""
     if tape_mode not in get_args(TapeMode):
@@ -67,6 +72,8 @@ def chat_settings(
         "budget": dict(_pair(one, "--budget") for one in budget or ()),
         "prices": dict(zip(("prompt", "completion"), prices.split(","), strict=False)) if prices else None,
     }
+    if max_wait_s is not None:
+        asked["max_wait_s"] = max_wait_s
     try:
         return ChatSettings.model_validate(asked)
     except ValidationError as error:
@@ -81,6 +88,19 @@ def user_options(words: list[str] | None) -> dict[str, Any]:
     if "api_key" in options:
         raise CardError("--user-option api_key would be written into the run. Set OPENAI_API_KEY instead.")
     return options
+
+
+def seconds_or_none(value: str, option: str) -> float | None:
+    """A positive number of seconds; None for "none". CardError for anything else."""
+    if value == "none":
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e9:
+        raise CardError(f"{option} {value!r} is neither a positive number of seconds nor none.")
+    return seconds
 
 
 def costs_money(settings: ChatSettings) -> bool:

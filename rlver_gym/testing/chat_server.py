@@ -43,7 +43,8 @@ class ChatServer:
         """Begin to serve. Raises OSError when the port is taken.
 
         answer: one text for every call; or texts in the order of the calls, then 500; or a function of the request's body, async or
-            not, which runs on the server's thread (so it must not block) and whose exceptions are answered with 500.
+            not, which runs on the server's thread (so it must not block) and whose exceptions are answered with 500, but for
+            `rlver_gym.testing.replies.Refused`, which says itself how it is answered.
         latency_s: how long each call takes, or a function of the body that says so.
         capacity: how many calls it works on at once; None for any number. A call beyond it gets 429 with `retry_after_s` as its
             Retry-After, or waits for its turn where that is None.
@@ -178,6 +179,8 @@ class ChatServer:
         try:
             answer = self._answer(asked)
             text = await answer if inspect.isawaitable(answer) else answer
+        except Refused:
+            raise
         except Exception as error:
             raise Refused(500, f"{type(error).__name__}: {error}") from error
         if not isinstance(text, str):

@@ -11,6 +11,7 @@ from rlver_gym.users.embedded import EmbeddedUser
 
 __all__ = ["EmbeddedUser", "Scene", "SentientUser", "make_user"]
 
+_SHIPPED = ("embedded", "openai")
 _SEE = "embedded, embedded:PRESET, embedded:WEIGHTS.json, openai:MODEL, MODULE:NAME, or an object with open, appraise and speak"
 
 
@@ -32,9 +33,15 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     if kind == "embedded":
         _takes_none(kind, options)
         return EmbeddedUser(weights=rest) if rest.endswith(".json") else EmbeddedUser(preset=rest or None)
-    if rest.isidentifier() and all(part.isidentifier() for part in kind.split(".")):
+    if is_own_user(user):
         return _own(kind, rest, user, options)
     raise UnknownName.of("user", user, ["embedded", "openai:MODEL"], _SEE)
+
+
+def is_own_user(name: str) -> bool:
+    """Whether a user of that name is a class of somebody's own: MODULE:NAME."""
+    kind, _, rest = name.partition(":")
+    return kind not in _SHIPPED and rest.isidentifier() and all(part.isidentifier() for part in kind.split("."))
 
 
 def _takes_none(user: str, options: dict[str, Any]) -> None:

@@ -1,0 +1,354 @@
+"""A server that is down: everybody waits for it, nobody's dialogue fails, and what was paid for is not lost."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlver_gym.benchmark.folder import EPISODES, TAPE, read_episodes
+from rlver_gym.benchmark.ledger import SPENT, read_total
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import begun, run
+from rlver_gym.benchmark.verify import verify
+from rlver_gym.chat.client import ChatClient
+from rlver_gym.chat.outage import ASKER, Asker
+from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.chat.tape import Tape
+from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.emotion import Outcome
+from rlver_gym.errors import ChatError, RunError, ServerOutage
+from rlver_gym.library import library
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.testing.replies import Refused
+
+ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
+PEOPLE = library().ids("demo")[:3]
+
+
+def request(at: int) -> ChatRequest:
+    return ChatRequest("m", (ChatMessage("user", str(at)),))
+
+
+class Time:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+class Flaky:
+    """Answers "fine", but for the times and dialogues in which it has to fail."""
+
+    def __init__(self, fails: Callable[[float, str], Refused | None]) -> None:
+        self.fails, self.clock, self.asked_at = fails, Time(), list[float]()
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        self.asked_at.append(self.clock())
+        if (refused := self.fails(self.clock(), body["messages"][0]["content"])) is not None:
+            raise refused
+        return "fine"
+
+
+def ask(
+    flaky: Flaky, *dialogues: int, notices: list[str] | None = None, **settings: Any
+) -> list[ChatAnswer | ChatError]:
+    """What a request for each of the dialogues comes to, all at once, after one that was answered."""
+
+    async def settled(client: ChatClient, dialogue: int) -> ChatAnswer | ChatError:
+        ASKER.set(Asker(dialogue))
+        try:
+            return await client.ask(request(dialogue))
+        except ChatError as error:
+            return error
+
+    async def all_of_them() -> list[ChatAnswer | ChatError]:
+        chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 2, **settings})
+        client = ChatClient(chat, clock=flaky.clock, sleep=flaky.clock.sleep, random=lambda: 0.5)
+        client.outage.on_change = None if notices is None else notices.append
+        await client.ask(request(-1))
+        flaky.asked_at.clear()
+        results = await asyncio.gather(*[settled(client, dialogue) for dialogue in dialogues])
+        await client.close()
+        return list(results)
+
+    with ChatServer(flaky) as server:
+        return asyncio.run(all_of_them())
+
+
+def until(end_s: float, error: Callable[[], Refused]) -> Callable[[float, str], Refused | None]:
+    return lambda now, words: error() if words != "-1" and now < end_s else None
+
+
+def test_an_outage_is_waited_for_and_everybody_is_answered() -> None:
+    notices: list[str] = []
+    flaky = Flaky(until(100.0, lambda: Refused(502, "Bad gateway")))
+    results = ask(flaky, *range(10), notices=notices)
+    assert [result.text for result in results if isinstance(result, ChatAnswer)] == ["fine"] * 10
+    assert 100 <= flaky.clock() < 135
+    probes = [at for at in flaky.asked_at if 5 < at < 100]
+    assert len(probes) < 12, "while it is down, one asks now and then"
+    assert len(notices) == 2
+    assert "HTTP 502: Bad gateway" in notices[0]
+    assert "answers again" in notices[1]
+
+
+def test_an_outage_that_takes_too_long_stops_everybody_with_the_option_to_change() -> None:
+    flaky = Flaky(until(1e9, lambda: Refused(502, "Bad gateway")))
+    results = ask(flaky, *range(10), max_wait_s=60.0)
+    assert {type(result) for result in results} == {ServerOutage}
+    assert "--max-wait" in str(results[0])
+    assert "HTTP 502" in str(results[0])
+    assert 60 <= flaky.clock() < 70
+
+
+def test_a_server_that_asks_to_wait_longer_than_allowed_is_not_waited_for_at_all() -> None:
+    flaky = Flaky(until(1e9, lambda: Refused(429, "Slow down", retry_after_s=3600.0)))
+    results = ask(flaky, *range(10))
+    assert {type(result) for result in results} == {ServerOutage}
+    assert "asks to wait for 3,600 s" in str(results[0])
+    assert flaky.clock() < 5
+    assert len(flaky.asked_at) <= 10
+
+
+def test_a_server_that_asks_to_wait_for_some_minutes_is_left_alone_till_then() -> None:
+    notices: list[str] = []
+    flaky = Flaky(until(300.0, lambda: Refused(429, "Slow down", retry_after_s=300.0)))
+    results = ask(flaky, *range(5), notices=notices)
+    assert all(isinstance(result, ChatAnswer) for result in results)
+    assert not [at for at in flaky.asked_at if 5 < at < 300]
+    assert "asks to wait" in notices[0]
+
+
+def test_one_dialogue_that_always_fails_is_no_outage() -> None:
+    flaky = Flaky(lambda now, words: Refused(500, "no") if words == "3" else None)
+    results = ask(flaky, 3, 3, 3, 3, 3, 1, 2)
+    assert [type(result) for result in results] == [ChatError] * 5 + [ChatAnswer] * 2
+    assert flaky.clock() < 20
+
+
+def test_answers_that_cannot_be_used_are_no_outage() -> None:
+    class Empty(Flaky):
+        def __call__(self, body: dict[str, Any]) -> str:
+            self.asked_at.append(self.clock())
+            return "fine" if body["messages"][0]["content"] == "-1" else " "
+
+    flaky = Empty(lambda now, words: None)
+    results = ask(flaky, *range(8))
+    assert {type(result) for result in results} == {ChatError}
+    assert flaky.clock() < 5
+
+
+def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_over() -> None:
+    async def twice() -> tuple[object, object]:
+        client = ChatClient(
+            ChatSettings(base_url=server.base_url, attempts=1, max_wait_s=10.0),
+            clock=flaky.clock,
+            sleep=flaky.clock.sleep,
+        )
+        await client.ask(request(-1))
+
+        async def one(dialogue: int) -> object:
+            ASKER.set(Asker(dialogue))
+            try:
+                return (await client.ask(request(dialogue))).text
+            except ChatError as error:
+                return type(error)
+
+        first = await asyncio.gather(*[one(dialogue) for dialogue in range(4)])
+        flaky.clock.now = 50.0
+        second = await asyncio.gather(*[one(dialogue) for dialogue in range(4)])
+        await client.close()
+        return first, second
+
+    flaky = Flaky(until(40.0, lambda: Refused(502, "down")))
+    with ChatServer(flaky) as server:
+        first, second = asyncio.run(twice())
+    assert first == [ServerOutage] * 4
+    assert second == ["fine"] * 4
+
+
+def plan(server: ChatServer, **changed: Any) -> BenchPlan:
+    chat = {"base_url": server.base_url, "attempts": 2, **changed.pop("chat", {})}
+    values = {"agents": ("listener",), "user": "openai:user", "persona_ids": PEOPLE, "seeds": 2, "chat": chat}
+    return BenchPlan.model_validate({**values, **changed})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with ChatServer(ANSWERS) as server:
+        list(run(plan(server), folder))
+    return folder
+
+
+def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    calls = 0
+
+    def then_down(body: dict[str, Any]) -> str:
+        nonlocal calls
+        calls += 1
+        if calls > 40:
+            raise Refused(502, "Bad gateway")
+        return ANSWERS(body)
+
+    with ChatServer(then_down) as server, begun(plan(server, chat={"max_wait_s": 0.0}), tmp_path) as under_way:
+        with pytest.raises(ServerOutage, match="HTTP 502"):
+            list(under_way.hold_rest())
+        (spending,) = under_way.spending
+    assert not [one for one in read_episodes(tmp_path) if one.outcome is Outcome.FAILED]
+    assert read_total(tmp_path).prompt_tokens == spending.spent.prompt_tokens > 0
+    with ChatServer(ANSWERS) as back:
+        before = read_total(tmp_path)
+        _same_server(tmp_path, back)
+        with begun(plan(back), tmp_path) as under_way:
+            list(under_way.hold_rest())
+    assert (tmp_path / EPISODES).read_bytes() == (undisturbed / EPISODES).read_bytes()
+    total = read_total(tmp_path)
+    assert total.prompt_tokens == sum(row.prompt_tokens for row in Tape(tmp_path / TAPE).rows())
+    assert total.prompt_tokens > before.prompt_tokens
+
+
+def _same_server(folder: Path, server: ChatServer) -> None:
+    """Write the manifest as if the run had been begun with this server, whose port is another."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["server"], manifest["fingerprint"] = server.base_url, plan(server).fingerprint
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def test_dialogues_that_failed_are_held_again_and_the_file_is_in_the_plans_order(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    name = library().get(PEOPLE[1]).person.name
+    sick = True
+
+    def half(body: dict[str, Any]) -> str:
+        return "?" if sick and name in body["messages"][0]["content"] else ANSWERS(body)
+
+    with ChatServer(half) as server:
+        first = list(run(plan(server), tmp_path))
+        failed = [one.key for one in first if one.outcome is Outcome.FAILED]
+        assert 0 < len(failed) < len(first)
+        assert set(verify(tmp_path)) == {None}
+        sick = False
+        with begun(plan(server), tmp_path) as under_way:
+            assert set(under_way.failed_before) == set(failed)
+            assert {one.key for one in under_way.hold_rest()} == set(failed)
+        assert (tmp_path / EPISODES).read_bytes() == (undisturbed / EPISODES).read_bytes()
+        assert set(verify(tmp_path)) == {None}
+        asked = len(server.requests)
+        assert list(run(plan(server), tmp_path)) == []
+        assert len(server.requests) == asked
+
+
+def test_a_ledger_that_was_edited_is_named(tmp_path: Path) -> None:
+    for text in ("[]", '{"calls": -1}', '{"calls": 1e9}', "{", '{"calls": "many"}', "x" * 5000):
+        (tmp_path / SPENT).write_text(text, encoding="utf-8")
+        with pytest.raises(RunError, match=SPENT):
+            read_total(tmp_path)
+
+
+# From here on: the command itself.
+
+AGENTS = ("comfort", "listener", "adaptive", "oracle")
+
+
+def bench(
+    server: ChatServer, folder: Path, *words: str, people: int = 24, seeds: int = 2
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rlver_gym", "bench", "--user", "openai:user", "--out", str(folder)]
+    command += ["--base-url", server.base_url, "--seeds", str(seeds), *words]
+    command += [word for agent in AGENTS for word in ("--agent", agent)]
+    command += [word for persona in library().ids("test")[:people] for word in ("--persona", persona)]
+    env = os.environ | {"OPENAI_API_KEY": "x", "COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, env=env)
+
+
+def table(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stdout.split("run ")[0]
+
+
+class Breaking:
+    """Answers as the embedded user does, but for a while after so many calls."""
+
+    def __init__(self, after: int, refused: Callable[[], Refused], for_s: float) -> None:
+        self.after, self.refused, self.for_s = after, refused, for_s
+        self.calls, self.began = 0, None
+        self.healthy = False
+        self.prompt_tokens = 0
+
+    async def __call__(self, body: dict[str, Any]) -> str:
+        self.calls += 1
+        if self.calls > self.after and not self.healthy:
+            self.began = self.began or time.monotonic()
+            if time.monotonic() - self.began < self.for_s:
+                raise self.refused()
+        answer = ANSWERS(body)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+
+def test_the_command_waits_for_a_short_outage_and_ends_well(tmp_path: Path) -> None:
+    breaking = Breaking(60, lambda: Refused(502, "Bad gateway"), for_s=4.0)
+    with ChatServer(breaking) as server:
+        done = bench(server, tmp_path / "run", people=3, seeds=1)
+    assert done.returncode == 0, done.stderr
+    assert "HTTP 502" in done.stderr
+    assert "answers again" in done.stderr
+    assert "failed" not in done.stdout
+
+
+def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allowed(tmp_path: Path) -> None:
+    with ChatServer("?") as server:
+        failed = bench(server, tmp_path / "run", people=1, seeds=1)
+        allowed = bench(server, tmp_path / "run", "--allow-failures", people=1, seeds=1)
+    assert failed.returncode == 4, failed.stderr
+    assert "4 dialogues failed" in failed.stdout
+    assert "the same command holds them again" in failed.stdout
+    assert allowed.returncode == 0, allowed.stderr
+    assert "(4 of them had failed)" in allowed.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["502 for 12 s", "429 for an hour"])
+def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> None:
+    if kind == "502 for 12 s":
+        breaking = Breaking(700, lambda: Refused(502, "Bad gateway"), for_s=12.0)
+    else:
+        breaking = Breaking(300, lambda: Refused(429, "Slow down", retry_after_s=3600.0), for_s=1e9)
+    with ChatServer(breaking) as server:
+        done = bench(server, tmp_path / "run")
+        if kind == "429 for an hour":
+            assert done.returncode == 3, done.stderr
+            assert "asks to wait for 3,600 s" in " ".join(done.stderr.split())
+            assert breaking.calls < 300 + 2 * 64
+            breaking.healthy = True
+            done = bench(server, tmp_path / "run")
+        breaking.healthy = True
+        whole = bench(server, tmp_path / "whole", "--tape", str(tmp_path / "other.sqlite"))
+    assert done.returncode == whole.returncode == 0, done.stderr
+    assert len(read_episodes(tmp_path / "run")) == 192
+    assert (tmp_path / "run" / EPISODES).read_bytes() == (tmp_path / "whole" / EPISODES).read_bytes()
+    assert table(done) == table(whole)
+    rows = list(Tape(tmp_path / "run" / TAPE).rows())
+    total = read_total(tmp_path / "run")
+    assert total.prompt_tokens == sum(row.prompt_tokens for row in rows)
+    assert total.completion_tokens == sum(row.completion_tokens for row in rows)
+    assert f"{total.prompt_tokens + total.completion_tokens:,} tokens" in done.stdout
+    assert total.prompt_tokens == read_total(tmp_path / "whole").prompt_tokens
