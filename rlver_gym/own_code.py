@@ -126,6 +126,8 @@ async def _call_guarded(act: Callable[..., Awaitable[T]], arguments: tuple[Any, 
 
 def describe_error(error: BaseException) -> str:
     """The error's kind, message and place, on one line. Never raises, whatever the error does when it is printed."""
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration | StopAsyncIteration):
+        error = error.__cause__  # what Python makes of one that is raised in a coroutine
     try:
         message = one_line(str(error), _MOST_CHARS)
     except BaseException:

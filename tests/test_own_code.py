@@ -1,0 +1,275 @@
+"""Agents and users of one's own may block, exit, raise anything or never return. It is named, nothing is lost, and nobody else waits."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlver_gym.benchmark.folder import read_episodes
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import begun
+from rlver_gym.benchmark.verify import verify
+from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.cli.servers import seconds_or_none
+from rlver_gym.emotion import Outcome
+from rlver_gym.episode import Episode
+from rlver_gym.errors import AgentError, CardError, UserError
+from rlver_gym.library import library
+from rlver_gym.own_code import CodeFailed, CodeTimeout, OwnCode, describe_error
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+
+RLVER = [sys.executable, "-m", "rlver_gym"]
+PERSONA = library().ids("demo")[0]
+
+AGENTS = """
+import asyncio, sys, time
+class Base:
+    def reply(self, messages): return "What happened then?"
+class Exits(Base):
+    def reply(self, messages): sys.exit(0)
+class Cancels(Base):
+    def reply(self, messages): raise asyncio.CancelledError
+class Stops(Base):
+    def reply(self, messages): raise StopIteration("over")
+class Quits(Base):
+    def reply(self, messages): raise GeneratorExit
+class Odd(Exception):
+    def __str__(self): raise ValueError("no words")
+class Unprintable(Base):
+    def reply(self, messages): raise Odd
+class Escapes(Base):
+    def reply(self, messages): raise KeyError("\\x1b[2Jgone")
+class Liar(str):
+    def __len__(self): return 3
+class Long(Base):
+    def reply(self, messages): return Liar("word " * 100_000)
+class Slow(Base):
+    def reply(self, messages):
+        if len(messages) == 1: time.sleep(1.5)
+        return "I see."
+class Hangs(Base):
+    def reply(self, messages):
+        if len(messages) > 1: time.sleep(1e6)
+        return "What happened then?"
+class Asynchronous:
+    def reply(self, messages): raise AssertionError
+class AExits(Asynchronous):
+    async def areply(self, messages): sys.exit(0)
+class ACancels(Asynchronous):
+    async def areply(self, messages): raise asyncio.CancelledError
+class AStops(Asynchronous):
+    async def areply(self, messages): raise StopIteration
+class AHangs(Asynchronous):
+    async def areply(self, messages): await asyncio.sleep(1e6)
+class ABlocks(Asynchronous):
+    async def areply(self, messages): time.sleep(1e6)
+"""
+
+USERS = """
+import sys, time
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.dialogue import Appraisal
+class Good(EmbeddedUser):
+    kind = "mine"
+class Exits(Good):
+    def appraise(self, scene, emotion, dialogue): sys.exit(0)
+class Hangs(Good):
+    def speak(self, scene, emotion, dialogue, appraisal): time.sleep(1e6)
+class Raises(Good):
+    def open(self, scene, emotion): raise KeyError("lost")
+class Far(Good):
+    def appraise(self, scene, emotion, dialogue): return Appraisal(99, "", ())
+class Odd(Good):
+    def appraise(self, scene, emotion, dialogue): return Appraisal(1, "", (object(),))
+class Mute(Good):
+    def speak(self, scene, emotion, dialogue, appraisal): return None
+"""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with two modules of one's own, from which they can be imported."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own_agents.py").write_text(AGENTS, encoding="utf-8")
+    (folder / "own_users.py").write_text(USERS, encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
+
+
+def hold(folder: Path, *agents: str, user: str = "embedded", timeout_s: float | None = 30.0) -> list[Episode]:
+    plan = BenchPlan(agents=agents, user=user, persona_ids=(PERSONA,), seeds=1)
+    with begun(plan, folder, agent_timeout_s=timeout_s) as under_way:
+        return list(under_way.hold_rest())
+
+
+def bench(folder: Path, out: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [*RLVER, "bench", "--persona", PERSONA, "--seeds", "1", "--out", str(out), *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=folder, env=os.environ | {"COLUMNS": "300"} | env
+    )
+    for stream in (done.stdout, done.stderr):
+        assert "Traceback" not in stream, stream
+        assert "\x1b[2J" not in stream
+    return done
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Exits", "SystemExit: 0"),
+        ("Cancels", "CancelledError"),
+        ("Stops", "StopIteration: over"),
+        ("Quits", "GeneratorExit"),
+        ("Unprintable", "Odd: its message cannot be printed"),
+        ("Escapes", "KeyError: '\\x1b[2Jgone'"),
+        ("AExits", "SystemExit: 0"),
+        ("ACancels", "CancelledError"),
+        ("AStops", "StopIteration"),
+    ],
+)
+def test_whatever_an_agent_raises_is_named_with_whom_and_when(own: Path, tmp_path: Path, name: str, says: str) -> None:
+    with pytest.raises(AgentError) as error:
+        hold(tmp_path, "comfort", f"own_agents:{name}")
+    assert type(error.value) is AgentError
+    assert f"agent 'own_agents:{name}' with {PERSONA}, seed 0, turn 1: {says}" in str(error.value)
+    assert "own_agents.py, line" in str(error.value)
+    assert "what was finished is kept" in str(error.value)
+    assert [one.agent for one in read_episodes(tmp_path)] == ["comfort"]
+
+
+def test_an_agent_that_exits_does_not_end_the_command_with_0(own: Path, tmp_path: Path) -> None:
+    done = bench(own, tmp_path, "--agent", "own_agents:Exits")
+    assert done.returncode == 2
+    assert "turn 1: SystemExit: 0" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["Hangs", "AHangs", "ABlocks"])
+def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(own: Path, tmp_path: Path, name: str) -> None:
+    began = time.monotonic()
+    failed, kept = hold(tmp_path, f"own_agents:{name}", "comfort", timeout_s=0.3)
+    assert time.monotonic() - began < 10
+    assert failed.outcome is Outcome.FAILED
+    turn = 2 if name == "Hangs" else 1
+    assert f"turn {turn}: no answer within 0.3 s (--agent-timeout)" in failed.turns[-1].appraisal.reasons[0].note
+    assert kept.outcome not in (None, Outcome.FAILED)
+    assert read_episodes(tmp_path) == [failed, kept]
+    assert set(verify(tmp_path)) == {None}
+
+
+def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(own: Path, tmp_path: Path) -> None:
+    words = ("--agent", "own_agents:ABlocks", "--agent", "comfort", "--agent-timeout", "0.3")
+    done = bench(own, tmp_path, *words)
+    assert done.returncode == 4, done.stderr
+    assert "no answer within 0.3 s" in done.stdout
+    assert bench(own, tmp_path, *words, "--allow-failures").returncode == 0
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "soon", "nan", "inf"])
+def test_a_wrong_time_is_named(wrong: str) -> None:
+    with pytest.raises(CardError, match="--agent-timeout"):
+        seconds_or_none(wrong, "--agent-timeout")
+    assert seconds_or_none("none", "--agent-timeout") is None
+
+
+def test_a_text_that_lies_about_its_length_is_cut_like_any_other(own: Path, tmp_path: Path) -> None:
+    (episode,) = hold(tmp_path, "own_agents:Long")
+    assert {len(turn.utterance) for turn in episode.turns} == {4000}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Exits", "turn 1: SystemExit: 0"),
+        ("Raises", "turn 0: KeyError: 'lost'"),
+        ("Far", "turn 1: the change must be an int from -10 to 10"),
+        ("Odd", "turn 1: an Appraisal has a thought"),
+        ("Mute", "turn 1: it must give text, not NoneType"),
+    ],
+)
+def test_whatever_a_user_of_ones_own_does_wrong_is_named(own: Path, tmp_path: Path, name: str, says: str) -> None:
+    with pytest.raises(UserError) as error:
+        hold(tmp_path, "comfort", user=f"own_users:{name}")
+    assert f"user 'own_users:{name}' with {PERSONA}, seed 0, {says}" in str(error.value)
+    assert "Mend the user" in str(error.value)
+
+
+def test_a_user_that_never_answers_fails_the_dialogue(own: Path, tmp_path: Path) -> None:
+    (failed,) = hold(tmp_path, "comfort", user="own_users:Hangs", timeout_s=0.3)
+    assert failed.outcome is Outcome.FAILED
+    assert "no answer within 0.3 s" in failed.turns[-1].appraisal.reasons[0].note
+
+
+def test_a_user_of_ones_own_that_is_well_is_what_it_is_without_a_guard(own: Path, tmp_path: Path) -> None:
+    mine = hold(tmp_path / "mine", "comfort", user="own_users:Good")
+    shipped = hold(tmp_path / "shipped", "comfort")
+    assert mine == [one._replace(user="mine") for one in shipped]
+
+
+def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own: Path, tmp_path: Path) -> None:
+    came: list[tuple[float, str]] = []
+    answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
+
+    def noted(body: dict[str, object]) -> str:
+        came.append((time.monotonic(), str(body["messages"])))
+        return answers(body)
+
+    with ChatServer(noted) as server:
+        chat = ChatSettings(base_url=server.base_url)
+        plan = BenchPlan(
+            agents=("own_agents:Slow", "comfort"), user="openai:m", persona_ids=(PERSONA,), seeds=1, chat=chat
+        )
+        with begun(plan, tmp_path) as under_way:
+            list(under_way.hold_rest())
+    first_of_slow = min(at for at, text in came if "I see." in text)
+    first_of_comfort = min(at for at, text in came if "I see." not in text)
+    assert first_of_comfort < first_of_slow, "comfort's dialogue had begun before Slow had said a word"
+
+
+def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned() -> None:
+    import threading
+
+    code = OwnCode(0.3)
+    names = {code.call(threading.get_ident) for _ in range(3)}
+    assert len(names) == 1
+    assert threading.get_ident() not in names
+    with pytest.raises(CodeTimeout, match=r"no answer within 0\.3 s"):
+        code.call(time.sleep, 5)
+    assert code.call(threading.get_ident) not in names
+    with pytest.raises(CodeFailed, match="ZeroDivisionError"):
+        code.call(lambda: 1 / 0)
+
+
+def test_a_loop_that_is_only_slow_is_not_abandoned_and_one_that_is_blocked_is() -> None:
+    async def block() -> None:
+        time.sleep(5)
+
+    async def both() -> None:
+        code = OwnCode(0.2)
+        with pytest.raises(CodeTimeout):
+            await code.acall(asyncio.sleep, 5)
+        first = code._loop
+        assert await code.acall(asyncio.sleep, 0, "well") == "well"
+        assert code._loop is first
+        with pytest.raises(CodeTimeout):
+            await code.acall(block)
+        assert await code.acall(asyncio.sleep, 0, "well") == "well"
+        assert code._loop is not first
+
+    asyncio.run(both())
+
+
+def test_an_error_is_described_whatever_it_does_when_printed() -> None:
+    class Wild(BaseException):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    assert describe_error(Wild()) == "Wild: its message cannot be printed"
+    assert describe_error(ValueError("a\nb \x1b[2J")) == "ValueError: a b \ufffd[2J"
+    assert len(describe_error(ValueError("x" * 10_000))) < 400
