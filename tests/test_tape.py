@@ -1,6 +1,7 @@
 """The tape: what a chat server answered, kept so that a run can be repeated without the server."""
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -185,6 +186,27 @@ def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
         return (await second).text
 
     assert asyncio.run(play()) == "answer 1"
+
+
+def test_an_error_that_nobody_waits_for_any_more_is_not_printed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Slow(Counting):
+        async def ask(self, request: ChatRequest) -> ChatAnswer:
+            await asyncio.sleep(0.01)
+            return await super().ask(request)
+
+    class Full(Tape):
+        def put(self, *_: object, **__: object) -> ChatAnswer:
+            raise TapeError("the disk is full")
+
+    async def play() -> None:
+        waiting = asyncio.create_task(TapedChat(Slow(), Full(path)).ask(request()))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0.1)
+
+    asyncio.run(play())
+    gc.collect()
+    assert not caplog.records
 
 
 def test_recording_asks_again_and_auto_does_not(full: Tape) -> None:

@@ -134,7 +134,9 @@ class Tape:
                     self._opened = _Opened(db, os.getpid(), _file(self.path))
                 yield self._opened.db
             except sqlite3.OperationalError as error:
-                raise TapeError(f"{self.path}: {error}. Give a place that can be read and written.") from error
+                raise TapeError(
+                    f"{self.path}: {error}. Is the disk full? Give a place that can be read and written."
+                ) from error
             except sqlite3.DatabaseError as error:
                 raise TapeError(f"{self.path}: not a tape, or a broken one ({error}). Give another file.") from error
 

@@ -67,8 +67,13 @@ class TapedChat:
         if task is None:
             task = asyncio.create_task(self._recorded(self._chat, tape, request))
             self._under_way[request.key] = task
-            task.add_done_callback(lambda _: self._under_way.pop(request.key, None))
+            task.add_done_callback(lambda done: self._forget(request.key, done))
         return await asyncio.shield(task)
+
+    def _forget(self, key: str, task: asyncio.Task[ChatAnswer | ChatError]) -> None:
+        self._under_way.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # seen: whoever waited may have been cancelled, and asyncio would print it
 
     async def _recorded(self, chat: Chat, tape: Tape, request: ChatRequest) -> ChatAnswer | ChatError:
         try:
