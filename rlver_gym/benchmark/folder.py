@@ -1,12 +1,12 @@
 """The folder of a run: its manifest, its episodes, and the lock that keeps two runs apart. Knows files, and no plan."""
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
+from rlver_gym.atomic import on_disk
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
 from rlver_gym.untrusted.jsontext import parse_json
@@ -21,25 +21,6 @@ MANIFEST = "manifest.json"
 LOCK = ".lock"
 """Held while a process writes to the folder. Its episodes may be written anew meanwhile, so they cannot be the lock themselves."""
 TAPE = "tape.sqlite"
-
-
-@contextmanager
-def on_disk(path: Path) -> Iterator[None]:
-    """What goes wrong while writing becomes a RunError that names the path and what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror or error}). {_remedy(error)}") from error
-
-
-def _remedy(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "Free some space: what was finished is kept, and the same command goes on from there."
-    if isinstance(error, FileExistsError | NotADirectoryError):
-        return "A file lies where a folder is needed. Choose another place with --out."
-    if isinstance(error, IsADirectoryError):
-        return "It is a folder. Give the path of a file with --out."
-    return "Choose a place that you may write to with --out."
 
 
 @contextmanager
@@ -106,21 +87,3 @@ def read_episodes(folder: Path) -> list[Episode]:
     except UnicodeDecodeError as error:
         raise RunError(f"{path}: not UTF-8 text (byte {error.start}). Was it edited?") from error
     return [Episode.from_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line]
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file all or nothing. RunError when it cannot be written."""
-    draft = path.with_name(path.name + ".part")
-    with on_disk(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        try:
-            with draft.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise

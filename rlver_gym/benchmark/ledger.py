@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
-from rlver_gym.benchmark.folder import write_whole
+from rlver_gym.atomic import write_whole
 from rlver_gym.chat.spending import Spending
 from rlver_gym.errors import RunError
 from rlver_gym.untrusted.files import read_bytes

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rlver_gym.alarm import Watch, watch
+from rlver_gym.atomic import write_whole
 from rlver_gym.benchmark.charts import final_bar, heat_cell, trajectories
-from rlver_gym.benchmark.folder import read_episodes, read_manifest, write_whole
+from rlver_gym.benchmark.folder import read_episodes, read_manifest
 from rlver_gym.benchmark.score import Score, scores, valid
 from rlver_gym.benchmark.suspects import badge, banners
 from rlver_gym.benchmark.table import bounds, points

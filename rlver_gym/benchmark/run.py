@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlver_gym.agents import HUMAN, Agent, AgentMaker, agent_maker, answers_at_once
+from rlver_gym.atomic import on_disk, write_whole
 from rlver_gym.benchmark.folder import (
     EPISODES,
     LOCK,
@@ -15,11 +16,9 @@ from rlver_gym.benchmark.folder import (
     TAPE,
     append_line,
     locked,
-    on_disk,
     read_episodes,
     read_manifest,
     salvage,
-    write_whole,
 )
 from rlver_gym.benchmark.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
 from rlver_gym.benchmark.ledger import Ledger

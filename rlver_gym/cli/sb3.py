@@ -10,8 +10,9 @@ from typing import Annotated, Any, cast, get_args
 import typer
 from rich.console import Console
 
+from rlver_gym.atomic import write_whole
 from rlver_gym.benchmark.choosers import fixed_choosers
-from rlver_gym.benchmark.folder import EPISODES, write_whole
+from rlver_gym.benchmark.folder import EPISODES
 from rlver_gym.benchmark.table import bounds, leaderboard
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.errors import RlverError, UnknownName

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rlver_gym.benchmark.folder import write_whole
+from rlver_gym.atomic import write_whole
 from rlver_gym.errors import RunError
 from rlver_gym.export.choose import Chosen, Record, Wanted, choose, read
 from rlver_gym.export.files import jsonl, write_folder

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rlver_gym.benchmark.folder import on_disk, write_whole
+from rlver_gym.atomic import on_disk, write_whole
 from rlver_gym.errors import RunError
 from rlver_gym.export.rows import Row
 
