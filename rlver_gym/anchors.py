@@ -37,8 +37,7 @@ def _phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phrase]:
     number = count()
     for at_anchor, (_, anchor) in enumerate(anchors):
         for group, alternatives in enumerate(anchor.words):
-            for alternative in alternatives.split("|"):
-                stems_ = tuple(map(stem, words(alternative)))
+            for stems_ in dict.fromkeys(tuple(map(stem, words(one))) for one in alternatives.split("|")):
                 longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
                 yield _Phrase(next(number), stems_, longest, at_anchor, group)
 

@@ -4,17 +4,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rlver_gym.emotion import Outcome
 from rlver_gym.errors import CardError, UnknownName
 from rlver_gym.hashed import HashedCard
 from rlver_gym.library import parse_card
+from rlver_gym.persona import plain_text
 from rlver_gym.shipped import shipped_cards
 from rlver_gym.yamlfile import read_yaml
 
 MAX_TURNS = 20
 """More turns than this and a person would run out of things to say."""
+Remark = Annotated[str, StringConstraints(max_length=4000), AfterValidator(plain_text)]
 
 
 class EnvCard(HashedCard):
@@ -22,11 +24,11 @@ class EnvCard(HashedCard):
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"summary", "notes", "shows_emotion"})
 
-    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$")]
+    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$", max_length=80)]
     """The Gymnasium id."""
-    summary: str
+    summary: Remark
     """One sentence: what it is for."""
-    notes: str = ""
+    notes: Remark = ""
     """Why the numbers are what they are."""
     start: int = Field(ge=1, le=99)
     """Emotion at the start, in points."""

@@ -1,15 +1,22 @@
 """What is wrong with a card, beyond what its types can see: said so that its author knows what to do."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from rlver_gym.anchors import AnchorIndex
 from rlver_gym.errors import CardError
-from rlver_gym.library import PersonaLibrary, load_card
+from rlver_gym.library import MAX_PERSONAS, PersonaLibrary, load_card, shipped
 from rlver_gym.persona import HiddenNeed, Manner, Person, Situation
+from rlver_gym.untrusted.files import inside
+from rlver_gym.untrusted.text import one_line, printable
 from rlver_gym.words import sentences, stems
+
+_MAX_PROBLEMS = 200
+"""Of one folder: whoever has mended these looks again."""
 
 # What a line may not say, because it would name the need. Matched as whole words, case-insensitive.
 NAMES_OF_NEEDS = {
@@ -36,37 +43,62 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}: {self.problem}"
 
+    @classmethod
+    def of(cls, file: Path, problem: str) -> Self:
+        """A problem, fit to print: what it quotes of a card or a file's name is shown, not obeyed."""
+        return cls(one_line(str(file)), printable(problem))
 
-def check(folder: Path) -> list[Problem]:
-    """Everything wrong with a folder of cards, or with one card file. Empty when it can be used as it is."""
-    if folder.is_file():
-        kind = {"people": Person, "situations": Situation}.get(folder.parent.name)
-        if kind is None:
-            return [Problem(str(folder), "a card must lie in a folder called 'people' or 'situations'. Move it there.")]
-        return _check_file(kind, folder)
-    found = [problem for path in sorted(folder.glob("people/*.yaml")) for problem in _check_file(Person, path)]
-    found += [problem for path in sorted(folder.glob("situations/*.yaml")) for problem in _check_file(Situation, path)]
+
+def check(path: Path) -> list[Problem]:
+    """What is wrong with a folder of cards, or with one card file. Empty when it can be used as it is; of very many problems the first."""
+    if path.is_dir():
+        found: dict[Problem, None] = {}  # a broken card is met again by its pairings
+        for problem in _check_folder(path):
+            found[problem] = None
+            if len(found) > _MAX_PROBLEMS:
+                return [*list(found)[:-1], Problem.of(path, "there are more problems. Mend these first.")]
+        return list(found)
+    kind = {"people": Person, "situations": Situation}.get(path.absolute().parent.name)
+    if kind is None:
+        return [Problem.of(path, "a card must lie in a folder called 'people' or 'situations'. Move it there.")]
+    return list(_check_file(kind, path))
+
+
+def _check_folder(folder: Path) -> Iterator[Problem]:
+    for name, kind in (("people", Person), ("situations", Situation)):
+        files = list(islice(folder.glob(f"{name}/*.yaml"), MAX_PERSONAS + 1))
+        if len(files) > MAX_PERSONAS:
+            yield Problem.of(folder / name, f"holds more than {MAX_PERSONAS} cards. Split the folder.")
+            return
+        for path in sorted(files):
+            yield from _check_file(kind, path, None if folder == shipped() else folder)
     try:
-        found += _check_index(PersonaLibrary(folder))
+        yield from _check_index(PersonaLibrary(folder))
     except CardError as error:
-        found += _problems_of(error)
-    return list(dict.fromkeys(found))  # a broken card is met again by each of its pairings
+        yield from _problems_of(error, folder / "index.yaml")
 
 
-def _problems_of(error: CardError) -> list[Problem]:
+def _problems_of(error: CardError, path: Path) -> Iterator[Problem]:
     """One a line: each names its file first."""
-    return [Problem(*line.split(": ", 1)) for line in str(error).split("\n")]
+    file = one_line(str(path))
+    for line in str(error).split("\n"):
+        yield Problem.of(path, line.removeprefix(f"{path}: ").removeprefix(f"{file}: "))
 
 
-def _check_file(kind: type[Person] | type[Situation], path: Path) -> list[Problem]:
+def _check_file(kind: type[Person] | type[Situation], path: Path, folder: Path | None = None) -> Iterator[Problem]:
+    """Of a card, which must lie in the folder if one is given."""
     try:
+        if folder is not None:
+            inside(folder, *path.relative_to(folder).parts, error=CardError)
         card = load_card(kind, path)
     except CardError as error:
-        return _problems_of(error)
-    problems = (
-        problems_of_person(card) if isinstance(card, Person) else [*problems_of_situation(card), *_untouched(card)]
-    )
-    return [Problem(str(path), problem) for problem in problems]
+        yield from _problems_of(error, path)
+        return
+    if isinstance(card, Person):
+        problems = problems_of_person(card)
+    else:
+        problems = [*problems_of_situation(card), *_untouched(card)]
+    yield from (Problem.of(path, problem) for problem in problems)
 
 
 def _untouched(situation: Situation) -> list[str]:
@@ -86,33 +118,41 @@ def _untouched(situation: Situation) -> list[str]:
     return found
 
 
-def _check_index(folder: PersonaLibrary) -> list[Problem]:
-    path = str(folder.folder / "index.yaml")
-    found: list[str] = []
-    broken: list[Problem] = []
+def _check_index(folder: PersonaLibrary) -> Iterator[Problem]:
+    path = folder.folder / "index.yaml"
+    broken: set[tuple[str, str]] = set()
     split_of: dict[tuple[str, str], str] = {}
     for pairing in folder.pairings.values():
         for kind, name in (("person", pairing.person), ("situation", pairing.situation)):
             other = split_of.setdefault((kind, name), pairing.split)
             if other != pairing.split:
-                found.append(
-                    f"{pairing.id}: the {kind} {name!r} is in {other} and in {pairing.split}. A split must not know another's people."
+                yield Problem.of(
+                    path,
+                    f"{pairing.id}: the {kind} {name!r} is in {other} and in {pairing.split}. A split must not know another's people.",
                 )
-        try:
-            persona = folder.get(pairing.id)
-        except CardError as error:
-            broken += _problems_of(error)
-            continue
-        fits, person = persona.situation.fits, persona.person
-        if not fits.ages[0] <= person.age <= fits.ages[1]:
-            found.append(
-                f"{pairing.id}: {person.name} is {person.age}, the situation is for {fits.ages[0]} to {fits.ages[1]}. Pair differently."
-            )
-        if fits.life and not set(fits.life) & set(person.life):
-            found.append(
-                f"{pairing.id}: the situation is for {list(fits.life)}, {person.name} is {list(person.life)}. Pair differently."
-            )
-    return [*broken, *(Problem(path, problem) for problem in found)]
+        cards: list[Person | Situation] = []
+        for kind, name, load in (
+            ("people", pairing.person, folder.person),
+            ("situations", pairing.situation, folder.situation),
+        ):
+            if (kind, name) in broken:
+                continue
+            try:
+                cards.append(load(name))
+            except CardError as error:
+                broken.add((kind, name))
+                yield from _problems_of(error, folder.folder / kind / f"{name}.yaml")
+        match cards:
+            case [Person() as person, Situation() as situation]:
+                yield from (Problem.of(path, f"{pairing.id}: {problem}") for problem in _misfits(person, situation))
+
+
+def _misfits(person: Person, situation: Situation) -> Iterator[str]:
+    fits = situation.fits
+    if not fits.ages[0] <= person.age <= fits.ages[1]:
+        yield f"{person.name} is {person.age}, the situation is for {fits.ages[0]} to {fits.ages[1]}. Pair differently."
+    if fits.life and not set(fits.life) & set(person.life):
+        yield f"the situation is for {list(fits.life)}, {person.name} is {list(person.life)}. Pair differently."
 
 
 def problems_of_situation(situation: Situation) -> list[str]:
@@ -130,12 +170,10 @@ def problems_of_situation(situation: Situation) -> list[str]:
     low, high = situation.fits.ages
     if not 16 <= low <= high <= 99:
         found.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")
-    ids = [disclosure.id for disclosure in situation.disclosures]
-    found += [
-        f"disclosures: the id {name!r} stands twice. Rename one." for name in sorted(set(ids)) if ids.count(name) > 1
-    ]
-    kinds = [f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each()]
-    found += [f"anchors: {name!r} stands twice. Rename one." for name in sorted(set(kinds)) if kinds.count(name) > 1]
+    ids = Counter(disclosure.id for disclosure in situation.disclosures)
+    found += [f"disclosures: the id {name!r} stands twice. Rename one." for name in sorted(ids) if ids[name] > 1]
+    kinds = Counter(f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each())
+    found += [f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1]
     return found + _said_twice(situation.lines())
 
 

@@ -1,5 +1,6 @@
 """Where personas come from: folders of cards, the shipped ones or anybody's. Finds, loads and pairs them."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -10,9 +11,20 @@ from rlver_gym.errors import CardError, UnknownName
 from rlver_gym.hashed import Frozen
 from rlver_gym.persona import HiddenNeed, Person, Persona, Situation, Slug, Split
 from rlver_gym.shipped import shipped_cards
+from rlver_gym.untrusted.files import inside
+from rlver_gym.untrusted.text import one_line
 from rlver_gym.yamlfile import read_yaml
 
 Card = TypeVar("Card", bound=BaseModel)
+LAYOUT = (
+    "A folder of personas holds index.yaml (language: en, and personas: a list of id, person, situation, need, split), people/PERSON.yaml and"
+    " situations/SITUATION.yaml. See `rlver-gym personas schema index`, or person, or situation."
+)
+MAX_PERSONAS = 5_000
+"""Of one folder."""
+_MAX_ERRORS = 20
+"""Of one card: whoever has mended these looks again."""
+_QUOTED_CHARS = 60
 
 
 class Pairing(Frozen):
@@ -29,7 +41,7 @@ class Index(Frozen):
     """The personas of one folder."""
 
     language: Literal["en", "zh"]
-    personas: Annotated[tuple[Pairing, ...], Field(min_length=1)]
+    personas: Annotated[tuple[Pairing, ...], Field(min_length=1, max_length=MAX_PERSONAS)]
 
 
 def parse_card(kind: type[Card], value: Any, source: str) -> Card:
@@ -45,16 +57,23 @@ def parse_card(kind: type[Card], value: Any, source: str) -> Card:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise CardError("\n".join(f"{source}: {line}" for line in _field_errors(error))) from error
+        raise CardError("\n".join(f"{source}: {line}" for line in field_errors(error))) from error
 
 
-def _field_errors(error: ValidationError) -> list[str]:
+def field_errors(error: ValidationError) -> list[str]:
+    """A line for each field that is wrong, with its remedy. What they quote of the fields is cut."""
+    lines = list(map(_field_error, error.errors(include_url=False, include_context=False)[:_MAX_ERRORS]))
+    more = error.error_count() - len(lines)
+    return [*lines, f"the whole card: {more} more fields are wrong. Mend these first."] if more else lines
+
+
+def _field_error(item: Mapping[str, Any]) -> str:
     remedies = {"missing": "add this field", "extra_forbidden": "remove this field, or correct its name"}
-    return [
-        f"{'.'.join(map(str, item['loc'])) or 'the whole card'}: {remedies.get(item['type'], item['msg'])}"
-        + ("" if item["type"] in remedies else f" (found {str(item['input'])[:60]!r})")
-        for item in error.errors()
-    ]
+    place = ".".join(one_line(str(part), _QUOTED_CHARS) for part in item["loc"]) or "the whole card"
+    if item["type"] in remedies:
+        return f"{place}: {remedies[item['type']]}"
+    found = item["input"] if isinstance(item["input"], str) else repr(item["input"])
+    return f"{place}: {one_line(item['msg'], 4 * _QUOTED_CHARS)} (found '{one_line(found, _QUOTED_CHARS)}')"
 
 
 def shipped(language: str = "en") -> Path:
@@ -68,10 +87,11 @@ class PersonaLibrary:
     def __init__(self, folder: str | Path | None = None) -> None:
         """`folder`: None for the shipped English personas. Raises CardError when the index cannot be used."""
         self.folder = Path(folder) if folder is not None else shipped()
-        index = parse_card(Index, read_yaml(self.folder / "index.yaml"), str(self.folder / "index.yaml"))
+        path = self._path("index.yaml")
+        index = parse_card(Index, read_yaml(path, hint=LAYOUT), str(path))
         if index.language != "en":
             raise CardError(
-                f"{self.folder / 'index.yaml'}: language: is {index.language!r}, but only 'en' can be played yet: the embedded user appraises Chinese, but speaks English. Write the cards in English."
+                f"{path}: language: is {index.language!r}, but only 'en' can be played yet: the embedded user appraises Chinese, but speaks English. Write the cards in English."
             )
         self._index = index
         self.pairings = {pairing.id: pairing for pairing in index.personas}
@@ -79,9 +99,13 @@ class PersonaLibrary:
         self._situations: dict[str, Situation] = {}
         self._personas: dict[str, Persona] = {}
         if len(self.pairings) < len(index.personas):
-            raise CardError(
-                f"{self.folder / 'index.yaml'}: personas: an id stands twice. Ids name personas, so rename one."
-            )
+            raise CardError(f"{path}: personas: an id stands twice. Ids name personas, so rename one.")
+
+    def _path(self, *parts: str) -> Path:
+        """Of a card: inside the folder, whatever links lie there. The shipped folder may be links of an installer."""
+        return (
+            self.folder.joinpath(*parts) if self.folder == shipped() else inside(self.folder, *parts, error=CardError)
+        )
 
     def ids(self, split: Split | Literal["all"] = "all", need: HiddenNeed | None = None) -> tuple[str, ...]:
         """The ids of a split (and a need), in the order of the index."""
@@ -97,24 +121,31 @@ class PersonaLibrary:
         "ID/NEED" is the same person in the same situation with another hidden need.
         """
         if persona_id not in self._personas:
-            paired_id, _, need = persona_id.partition("/")
+            paired_id, slash, need = persona_id.partition("/")
             pairing = self.pairings.get(paired_id)
             if pairing is None:
                 raise UnknownName.of("persona", persona_id, self.pairings, "rlver-gym personas list")
             self._personas[persona_id] = Persona(
                 id=persona_id,
-                person=self._card(self._people, Person, "people", pairing.person),
-                situation=self._card(self._situations, Situation, "situations", pairing.situation),
-                need=_need(need) if need else pairing.need,
+                person=self.person(pairing.person),
+                situation=self.situation(pairing.situation),
+                need=_need(need) if slash else pairing.need,
                 split=pairing.split,
                 language=self._index.language,
             )
         return self._personas[persona_id]
 
+    def person(self, card_id: str) -> Person:
+        """The card of that id among `people`."""
+        return self._card(self._people, Person, "people", card_id)
+
+    def situation(self, card_id: str) -> Situation:
+        """The card of that id among `situations`."""
+        return self._card(self._situations, Situation, "situations", card_id)
+
     def _card(self, known: dict[str, Card], kind: type[Card], folder: str, card_id: str) -> Card:
         if card_id not in known:
-            path = self.folder / folder / f"{card_id}.yaml"
-            known[card_id] = load_card(kind, path)
+            known[card_id] = load_card(kind, self._path(folder, f"{card_id}.yaml"))
         return known[card_id]
 
 

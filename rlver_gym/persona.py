@@ -10,6 +10,8 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rlver_gym.emotion import Tone
 from rlver_gym.hashed import Frozen, HashedCard
+from rlver_gym.untrusted.text import printable
+from rlver_gym.words import words
 
 
 class HiddenNeed(StrEnum):
@@ -52,65 +54,68 @@ Topic = Literal[
 AnchorKind = Literal["deeds", "wrongs", "motives", "options", "other_side", "insights", "unspoken"]
 
 
-def _printable(text: str) -> str:
+def plain_text(text: str) -> str:
+    """The text of a card, as it is. ValueError when it holds a character that is obeyed instead of shown."""
     for char in text:
-        if unicodedata.category(char) in ("Cc", "Cs", "Cf") and char != "\n":
+        if (unicodedata.category(char) in ("Cc", "Cs", "Cf") and char != "\n") or printable(char) != char:
             raise ValueError(f"the character U+{ord(char):04X} is not allowed in a card; remove it")
     return text
 
 
+MAX_LINES = 100
+"""Of one kind in a card, such as the disclosures of a situation: three times the fullest shipped one."""
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=60)]
 Line = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=2, max_length=600), AfterValidator(_printable)
+    str, StringConstraints(strip_whitespace=True, min_length=2, max_length=600), AfterValidator(plain_text)
 ]
 Prose = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=20, max_length=2000), AfterValidator(_printable)
+    str, StringConstraints(strip_whitespace=True, min_length=20, max_length=2000), AfterValidator(plain_text)
 ]
 
 
 class Manner(Frozen):
     """The lines in which this person reacts, by what the agent did. Spoken, first person, one or two short sentences each."""
 
-    heard: tuple[Line, ...] = Field(min_length=4)
+    heard: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
     """The agent put into words what they meant."""
-    warmed: tuple[Line, ...] = Field(min_length=4)
+    warmed: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
     """The agent praised something they did, or took their side."""
-    thinking: tuple[Line, ...] = Field(min_length=4)
+    thinking: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
     """The agent showed an angle they had not seen."""
-    helped: tuple[Line, ...] = Field(min_length=3)
+    helped: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     """The agent suggested something they could really do."""
-    asked: tuple[Line, ...] = Field(min_length=4)
+    asked: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
     """The agent asked; the line leads over to an answer."""
-    cold: tuple[Line, ...] = Field(min_length=4)
+    cold: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
     """The agent said something that would suit anyone."""
-    pushed: tuple[Line, ...] = Field(min_length=4)
+    pushed: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
     """The agent pushed advice or told them what to do."""
-    repeated: tuple[Line, ...] = Field(min_length=3)
+    repeated: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     """The agent said the same again, or only gave their own words back."""
-    puzzled: tuple[Line, ...] = Field(min_length=4)
+    puzzled: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
     """The agent said nothing, nonsense, or something off the matter."""
-    hurt: tuple[Line, ...] = Field(min_length=3)
+    hurt: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     """The agent blamed, belittled or insulted them."""
-    goodbye_content: tuple[Line, ...] = Field(min_length=2)
+    goodbye_content: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
     """They have what they came for and say goodbye."""
-    goodbye_left: tuple[Line, ...] = Field(min_length=2)
+    goodbye_left: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
     """They give up on this talk and leave."""
 
 
 class Thoughts(Frozen):
     """What this person thinks and does not say, in their own words."""
 
-    touched: tuple[Line, ...] = Field(min_length=3)
+    touched: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     """That was about me."""
-    eased: tuple[Line, ...] = Field(min_length=3)
+    eased: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     """A little better."""
-    missed: tuple[Line, ...] = Field(min_length=3)
+    missed: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     """That was not what I need."""
-    cold: tuple[Line, ...] = Field(min_length=3)
+    cold: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     """They would say that to anyone."""
-    hurt: tuple[Line, ...] = Field(min_length=3)
+    hurt: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     """That hurt."""
-    puzzled: tuple[Line, ...] = Field(min_length=3)
+    puzzled: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     """What is this?"""
 
 
@@ -122,10 +127,10 @@ class Person(Frozen):
     age: int = Field(ge=16, le=99)
     gender: Literal["female", "male", "nonbinary"]
     work: Line
-    life: tuple[Life, ...] = Field(min_length=1)
+    life: tuple[Life, ...] = Field(min_length=1, max_length=MAX_LINES)
     disposition: Disposition
     traits: tuple[Line, ...] = Field(min_length=3, max_length=3)
-    interests: tuple[Line, ...] = Field(min_length=3)
+    interests: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
     habits: Prose
     way_of_speaking: Prose
     manner: Manner
@@ -136,7 +141,7 @@ class Fits(Frozen):
     """Whose life a situation can be: an age range and, when given, at least one of these lives."""
 
     ages: tuple[int, int]
-    life: tuple[Life, ...] = ()
+    life: tuple[Life, ...] = Field(default=(), max_length=MAX_LINES)
 
 
 class Moment(Frozen):
@@ -161,7 +166,7 @@ class Other(Frozen):
     name: Line
     who: Line
     pronoun: Literal["he", "she", "they"]
-    may: tuple[Line, ...] = Field(min_length=1)
+    may: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
 
 
 class Disclosure(Frozen):
@@ -178,7 +183,7 @@ class Disclosure(Frozen):
         return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
 
 
-_GROUP = re.compile(r"^[a-z0-9' |-]+$")
+_GROUP = re.compile(r"[a-z0-9' |-]{1,600}")
 
 
 class Anchor(Frozen):
@@ -195,27 +200,27 @@ class Anchor(Frozen):
     @model_validator(mode="after")
     def _groups_are_plain(self) -> Self:
         for group in self.words:
-            if not _GROUP.match(group) or not all(part.strip() for part in group.split("|")):
-                raise ValueError(f"the word group {group!r} must be lower-case words split by '|'")
+            if not _GROUP.fullmatch(group) or not all(map(words, group.split("|"))):
+                raise ValueError(f"the word group {group[:80]!r} must be lower-case words split by '|'")
         return self
 
 
 class Anchors(Frozen):
     """What a good answer could touch, by kind."""
 
-    deeds: tuple[Anchor, ...] = Field(min_length=4)
+    deeds: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
     """Praiseworthy things they did."""
-    wrongs: tuple[Anchor, ...] = Field(min_length=4)
+    wrongs: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
     """What was done to them, or lay outside their power: why they are not to blame."""
-    motives: tuple[Anchor, ...] = Field(min_length=4)
+    motives: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
     """Why others may have acted so."""
-    options: tuple[Anchor, ...] = Field(min_length=4)
+    options: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
     """Practical steps that fit."""
-    other_side: tuple[Anchor, ...] = Field(min_length=4)
+    other_side: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
     """How it looks from the other side."""
-    insights: tuple[Anchor, ...] = Field(min_length=4)
+    insights: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
     """What they might see about themselves."""
-    unspoken: tuple[Anchor, ...] = Field(min_length=4)
+    unspoken: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
     """Feelings they have not spoken."""
 
     def each(self) -> Iterator[tuple[AnchorKind, Anchor]]:
@@ -228,14 +233,14 @@ class Anchors(Frozen):
 class Hints(Frozen):
     """Lines that let a need show without naming it, in the words of this situation."""
 
-    not_at_fault: tuple[Line, ...] = Field(min_length=3)
-    reflection: tuple[Line, ...] = Field(min_length=3)
-    balanced_view: tuple[Line, ...] = Field(min_length=3)
-    deep_empathy: tuple[Line, ...] = Field(min_length=3)
-    listening: tuple[Line, ...] = Field(min_length=3)
-    motives: tuple[Line, ...] = Field(min_length=3)
-    practical_advice: tuple[Line, ...] = Field(min_length=3)
-    praise: tuple[Line, ...] = Field(min_length=3)
+    not_at_fault: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    reflection: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    balanced_view: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    deep_empathy: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    listening: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    motives: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    practical_advice: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    praise: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
 
     def of(self, need: HiddenNeed) -> tuple[Line, ...]:
         """The hints of one need."""
@@ -259,16 +264,16 @@ class Situation(Frozen):
 
     id: Slug
     title: Line
-    topics: tuple[Topic, ...] = Field(min_length=1)
+    topics: tuple[Topic, ...] = Field(min_length=1, max_length=MAX_LINES)
     fits: Fits
     cause: Prose
-    timeline: tuple[Moment, ...] = Field(min_length=4)
+    timeline: tuple[Moment, ...] = Field(min_length=4, max_length=MAX_LINES)
     conflict: Conflict
-    people: tuple[Other, ...] = Field(min_length=1)
-    tried: tuple[Line, ...] = Field(min_length=2)
+    people: tuple[Other, ...] = Field(min_length=1, max_length=MAX_LINES)
+    tried: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
     now: Prose
     openings: Openings
-    disclosures: tuple[Disclosure, ...] = Field(min_length=10)
+    disclosures: tuple[Disclosure, ...] = Field(min_length=10, max_length=MAX_LINES)
     hints: Hints
     anchors: Anchors
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlver_gym.errors import CardError, RlverError
-from rlver_gym.untrusted.files import read_bytes, read_lines, read_text
+from rlver_gym.untrusted.files import inside, read_bytes, read_lines, read_text
 from rlver_gym.untrusted.jsontext import parse_json
 from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.untrusted.text import one_line, printable
@@ -30,6 +30,29 @@ def test_a_file_over_the_bound_is_refused_without_reading_it_all(tmp_path: Path)
         read_bytes(tmp_path / "huge", max_bytes=1 << 20, error=CardError)
     with pytest.raises(CardError, match="line 1: longer than 8 MiB"):
         list(read_lines(tmp_path / "huge", error=CardError))
+
+
+def test_a_file_of_many_lines_is_bounded_as_a_whole_too(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("12345\n" * 1000, encoding="utf-8")
+    assert len(list(read_lines(tmp_path / "lines", error=CardError, max_bytes=6000))) == 1000
+    with pytest.raises(CardError, match="larger than 5 KiB"):
+        list(read_lines(tmp_path / "lines", error=CardError, max_bytes=5999))
+
+
+def test_a_path_that_leads_out_of_its_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    (folder / "people").mkdir(parents=True)
+    (tmp_path / "secret").write_text("mine", encoding="utf-8")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "circle").symlink_to(folder / "circle")
+    (folder / "good").symlink_to(folder / "people")
+    (tmp_path / "mine").symlink_to(folder)
+    for parts in (("link",), ("up", "secret"), ("..", "secret"), ("/etc/passwd",)):
+        with pytest.raises(CardError, match="leads out of the folder"):
+            inside(folder, *parts, error=CardError)
+    assert inside(folder, "good", "a.yaml", error=CardError) == folder / "good" / "a.yaml"
+    assert inside(tmp_path / "mine", "people", error=CardError) == tmp_path / "mine" / "people"
 
 
 @pytest.mark.timeout(10)

@@ -9,6 +9,8 @@ from typing import BinaryIO
 
 MAX_LINE_BYTES = 8 << 20
 """Of one line of JSON: hundreds of times the longest dialogue."""
+MAX_FILE_BYTES = 1 << 30
+"""Of a file that is read line by line."""
 
 MakeError = Callable[[str], Exception]
 """Makes the caller's error from a message, such as `CardError`."""
@@ -33,16 +35,35 @@ def read_text(path: Path, *, max_bytes: int, error: MakeError, hint: str = "Chec
 
 
 def read_lines(
-    path: Path, *, error: MakeError, hint: str = "Check the path.", max_line_bytes: int = MAX_LINE_BYTES
+    path: Path,
+    *,
+    error: MakeError,
+    hint: str = "Check the path.",
+    max_line_bytes: int = MAX_LINE_BYTES,
+    max_bytes: int = MAX_FILE_BYTES,
 ) -> Iterator[tuple[int, str]]:
     """The numbered lines of a regular file, from 1, without their line feeds, read one at a time. See `read_bytes` for errors."""
     with open_regular(path, error=error, hint=hint) as file:
-        number = 0
+        number = size = 0
         while line := file.readline(max_line_bytes + 1):
-            number += 1
+            number, size = number + 1, size + len(line)
             if len(line) > max_line_bytes:
                 raise error(f"{path}, line {number}: longer than {_size(max_line_bytes)}. Was the file damaged?")
+            if size > max_bytes:
+                raise error(f"{path}: larger than {_size(max_bytes)}, which is more than such a file needs.")
             yield number, _decoded(line.removesuffix(b"\n"), path, error, f", line {number}")
+
+
+def inside(folder: Path, *parts: str, error: MakeError) -> Path:
+    """The path of a file in a folder that somebody else made. `error` for one that leads out of the folder, as a link can."""
+    path = folder.joinpath(*parts)
+    try:
+        stays = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a NUL in a name
+        stays = False
+    if not stays:
+        raise error(f"{path}: leads out of the folder {folder}. Copy what it points to into the folder.")
+    return path
 
 
 @contextmanager
