@@ -1,17 +1,26 @@
 """Recorded dialogues and ratings with their judgements, from JSONL files. Knows no user and no statistics."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.errors import RecordingError
-from rlver_gym.library import library
-from rlver_gym.persona import Persona
-from rlver_gym.sage import disposition_of, need_of, profile_persona, sketch
+from pydantic import ValidationError
 
+from rlver_gym.dialogue import Appraisal, Dialogue, Turn
+from rlver_gym.errors import CardError, RecordingError, UnknownName
+from rlver_gym.library import field_errors, library
+from rlver_gym.persona import Persona
+from rlver_gym.recordlines import Described, Message, RatingLine, RecordingLine
+from rlver_gym.sage import disposition_of, need_of, profile_persona, sketch
+from rlver_gym.untrusted import files
+from rlver_gym.untrusted.files import inside
+from rlver_gym.untrusted.jsontext import parse_json
+
+MAX_BYTES = 256 << 20
+"""Of a file, or all files of a folder: ten times SAGE's."""
+MAX_JUDGED = 200_000
+"""Utterances that are judged."""
 _ALIASES = {"gpt-4o-0808": "gpt-4o-0806"}
 """SAGE's files call one model by two names; who leaves it out must leave out both."""
 
@@ -80,27 +89,46 @@ def read_recordings(folder: Path) -> list[Recording]:
 
     Other `.jsonl` files in the folder whose lines have a `player` are SAGE profiles, which tell the personas' stories.
     """
-    paths = sorted(folder.glob("*.jsonl"))
-    if not paths:
-        raise RecordingError(f"{folder}: there is no .jsonl file. Give a folder of recorded dialogues.")
     profiles: dict[str, Persona] = {}
-    lines = [(f"{path.name}:{number}", value) for path in paths for number, value in read_lines(path)]
-    for _, value in lines:
-        if "player" in value:
-            profiles[value["id"]] = profile_persona(value)
-    found = [recording(value, profiles, place) for place, value in lines if "messages" in value]
-    if not found:
+    recorded: list[tuple[str, dict[str, Any]]] = []
+    for path in recording_files(folder):
+        for number, value in read_lines(path):
+            place = f"{path.name}:{number}"
+            if "player" in value:
+                profile = _profile(value, place)
+                profiles[profile.id] = profile
+            elif "messages" in value:
+                recorded.append((place, value))
+    if not recorded:
         raise RecordingError(f"{folder}: no line has 'messages'. Give a folder of recorded dialogues.")
+    found: list[Recording] = []
+    count = 0
+    for place, value in recorded:
+        found.append(recording(value, profiles, place))
+        count += len(found[-1].exchanges)
+        _refuse_too_many(count, folder)
     return found
+
+
+def recording_files(data: Path) -> list[Path]:
+    """The `.jsonl` files of a folder, sorted, or the one file given. RecordingError when there are none, or they are too large, or lead out of the folder."""
+    if not data.is_dir():
+        return [data]
+    paths = [inside(data, path.name, error=RecordingError) for path in sorted(data.glob("*.jsonl"))]
+    if not paths:
+        raise RecordingError(f"{data}: there is no .jsonl file. Give a folder of recorded dialogues.")
+    if sum(path.stat().st_size for path in paths) > MAX_BYTES:
+        raise RecordingError(f"{data}: holds more than {MAX_BYTES >> 20} MiB of .jsonl files. Split the folder.")
+    return paths
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The numbered JSON objects of a file; RecordingError says which line is not one."""
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in files.read_lines(path, error=RecordingError, max_bytes=MAX_BYTES):
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = parse_json(line)
         except ValueError as error:
             raise RecordingError(f"{path}:{number}: is not JSON ({error}). Correct or remove the line.") from None
         if not isinstance(value, dict):
@@ -111,28 +139,36 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def recording(value: Mapping[str, Any], profiles: Mapping[str, Persona], source: str) -> Recording:
     """One line: simulator, agent, persona, need, disposition, messages (user and agent in turn, the user's with emotion and change)."""
     try:
-        persona = profiles.get(value["persona"]) or sketch(
-            value["persona"], need_of(value["need"]), disposition_of(value["disposition"])
+        line = RecordingLine.model_validate(value)
+        persona = profiles.get(line.persona) or sketch(
+            line.persona, need_of(line.need), disposition_of(line.disposition)
         )
-        first, *rest = value["messages"]
+        first, *rest = line.messages
         exchanges = tuple(
-            Exchange(said["text"], round(answer["change"]), round(answer["emotion"]), answer["text"])
+            Exchange(said.text, round(answer.change), round(_emotion(answer)), answer.text)
             for said, answer in zip(rest[::2], rest[1::2], strict=False)
-            if "change" in answer
+            if answer.change is not None
         )
-        return Recording(
-            value["simulator"],
-            str(_ALIASES.get(value["agent"], value["agent"])),
-            persona,
-            first["text"],
-            round(first["emotion"]),
-            exchanges,
-            source,
-        )
-    except (KeyError, ValueError, TypeError) as error:
+        if not exchanges:
+            raise ValueError("messages: no answer of the user has a change")
+        start = round(_emotion(first))
+    except ValueError as error:
         raise RecordingError(
-            f"{source}: is no recording ({type(error).__name__}: {error}). A line needs simulator, agent, persona, need, disposition and messages."
+            f"{source}: is no recording ({_first_problem(error)}). A line needs simulator, agent, persona, need, disposition and messages."
         ) from None
+    return Recording(
+        line.simulator, _ALIASES.get(line.agent, line.agent), persona, first.text, start, exchanges, source
+    )
+
+
+def _emotion(message: Message) -> float:
+    if message.emotion is None:
+        raise ValueError("messages: what the user says needs an emotion")
+    return message.emotion
+
+
+def _first_problem(error: ValueError) -> str:
+    return field_errors(error)[0] if isinstance(error, ValidationError) else str(error)
 
 
 def read_judged(path: Path) -> list[Judged]:
@@ -143,51 +179,55 @@ def read_judged(path: Path) -> list[Judged]:
     """
     if path.is_dir():
         return [one for found in read_recordings(path) for one in found.judged()]
-    if not path.is_file():
-        raise RecordingError(f"{path}: there is no such file or folder.")
     judged: list[Judged] = []
     for number, value in read_lines(path):
         place = f"{path}:{number}"
-        judged += recording(value, {}, place).judged() if "messages" in value else [_rating(value, place)]
+        if "messages" in value:
+            judged += recording(value, {}, place).judged()
+        else:
+            judged.append(_rating(value, place, number))
+        _refuse_too_many(len(judged), path)
     if not judged:
         raise RecordingError(f"{path}: holds no ratings.")
     return judged
 
 
-def _rating(value: Mapping[str, Any], place: str) -> Judged:
+def _refuse_too_many(count: int, source: Path) -> None:
+    if count > MAX_JUDGED:
+        raise RecordingError(f"{source}: holds more than {MAX_JUDGED:,} judged utterances. Give a part of them.")
+
+
+def _rating(value: Mapping[str, Any], place: str, number: int) -> Judged:
     try:
-        texts = [line["text"] for line in value["dialogue"]]
-        roles = [line["role"] for line in value["dialogue"]]
-        if roles != ["user", "agent"] * (len(roles) // 2) or not roles:
-            raise ValueError("the dialogue must go user, agent, user, … and end with the agent")
-        change = float(value["change"])
-        if not -100 <= change <= 100:
-            raise ValueError(f"change is {change:g}, outside [-100, 100]")
-        dialogue = Dialogue(texts[0])
-        for said, answer in zip(texts[1:-1:2], texts[2::2], strict=True):
-            dialogue = dialogue.answered(Turn(said, Appraisal(0, "", ()), 40, 0.0, None, answer))
-        who = value["persona"]
-        persona = library().get(who) if isinstance(who, str) else _described(who, place)
-        emotion = int(value.get("emotion", 40))
-        return Judged(
-            str(value.get("rater", "rater")),
-            str(value.get("agent", "agent")),
-            persona,
-            dialogue.said(texts[-1]),
-            emotion,
-            0,
-            change,
-        )
-    except (KeyError, ValueError, TypeError) as error:
+        line = RatingLine.model_validate(value)
+        if len(line.dialogue) % 2 or any(one.role is None for one in line.dialogue):
+            raise ValueError("the dialogue must go user, agent, user, … with their roles, and end with the agent")
+        texts = [one.text for one in line.dialogue]
+        who = line.persona
+        persona = library().get(who) if isinstance(who, str) else _described(who, number)
+    except (ValueError, UnknownName) as error:
+        problem = str(error) if isinstance(error, UnknownName) else _first_problem(error)
         raise RecordingError(
-            f"{place}: is no rating ({type(error).__name__}: {error}). A line needs persona, dialogue (role and text, ending with the agent) and change."
+            f"{place}: is no rating ({problem}). A line needs persona, dialogue (role and text, ending with the agent) and change."
         ) from None
+    dialogue = Dialogue(texts[0])
+    for said, answer in zip(texts[1:-1:2], texts[2::2], strict=True):
+        dialogue = dialogue.answered(Turn(said, Appraisal(0, "", ()), 40, 0.0, None, answer))
+    return Judged(line.rater, line.agent, persona, dialogue.said(texts[-1]), int(line.emotion), 0, line.change)
 
 
-def _described(who: Mapping[str, Any], place: str) -> Persona:
-    story, language = str(who.get("story", "")), who.get("language", "en")
-    if language not in ("en", "zh"):
-        raise ValueError(f"the language {language!r} is none of en, zh")
+def _described(who: Described, number: int) -> Persona:
     return sketch(
-        who.get("id", place), need_of(who["need"]), disposition_of(who["disposition"]), story=story, language=language
+        who.id or f"line {number}",
+        need_of(who.need),
+        disposition_of(who.disposition),
+        story=who.story,
+        language=who.language,
     )
+
+
+def _profile(value: Mapping[str, Any], place: str) -> Persona:
+    try:
+        return profile_persona(value)
+    except CardError as error:
+        raise RecordingError(f"{place}: {error}") from None

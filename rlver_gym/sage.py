@@ -1,13 +1,13 @@
 """SAGE and RLVER profiles (JSONL, Chinese) as personas. They tell a story but have no anchors and no lines: they can be appraised, not spoken for."""
 
-import ast
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from rlver_gym.errors import CardError
+from rlver_gym.library import field_errors
 from rlver_gym.persona import (
     Anchors,
     Conflict,
@@ -22,6 +22,8 @@ from rlver_gym.persona import (
     Situation,
     Thoughts,
 )
+from rlver_gym.recordlines import ProfileLine
+from rlver_gym.untrusted.text import one_line
 
 _Card = TypeVar("_Card", bound=BaseModel)
 
@@ -30,9 +32,11 @@ _NEEDS = {
     "共情": HiddenNeed.DEEP_EMPATHY, "倾听": HiddenNeed.LISTENING, "原因": HiddenNeed.MOTIVES, "建议": HiddenNeed.PRACTICAL_ADVICE, "夸奖": HiddenNeed.PRAISE,
 }  # fmt: skip
 _DISPOSITIONS = {"负面型": Disposition.NEGATIVE, "被动型": Disposition.PASSIVE, "回避型": Disposition.AVOIDANT}
-_REACTIONS = re.compile(r"(?m)^#*\s*\**\s*(?:\d[.、]|[二三四五][、.])?\s*[^\n]{0,12}(?:可能的反应|回复的反应|隐藏主题)")
-"""Where a scene goes over from the story to how the person will react, which names the hidden need."""
-_FIELD = r"(?m)^\**\s*\*?\s*{}[：:]\s*(\S+)"
+_REACTIONS = re.compile(
+    r"(?m)^#*+[^\S\n]*+\**+[^\S\n]*+(?:\d[.、]|[二三四五][、.])?+[^\S\n]*+[^\n]{0,12}(?:可能的反应|回复的反应|隐藏主题)"
+)
+"""Where a scene goes over from the story to how the person will react, which names the hidden need. Never goes back, so that no text makes it slow."""
+_FIELD = r"(?m)^(?:\*|[^\S\n])*+{}[：:]\s*+(\S{{1,200}})"
 
 
 def need_of(task: str) -> HiddenNeed:
@@ -42,7 +46,9 @@ def need_of(task: str) -> HiddenNeed:
             return need
     if task in set(HiddenNeed):
         return HiddenNeed(task)
-    raise CardError(f"the hidden need {task!r} is none of SAGE's eight themes. Use one of: {', '.join(HiddenNeed)}.")
+    raise CardError(
+        f"the hidden need '{one_line(task, 80)}' is none of SAGE's eight themes. Use one of: {', '.join(HiddenNeed)}."
+    )
 
 
 def disposition_of(kind: str) -> Disposition:
@@ -50,7 +56,9 @@ def disposition_of(kind: str) -> Disposition:
     if kind in set(Disposition):
         return Disposition(kind)
     if kind not in _DISPOSITIONS:
-        raise CardError(f"the disposition {kind!r} is none of: {', '.join((*_DISPOSITIONS, *Disposition))}.")
+        raise CardError(
+            f"the disposition '{one_line(kind, 80)}' is none of: {', '.join((*_DISPOSITIONS, *Disposition))}."
+        )
     return _DISPOSITIONS[kind]
 
 
@@ -72,7 +80,7 @@ def sketch(
 ) -> Persona:
     """A persona of which no more is known than this. Built without the checks of a card, which ask for anchors and lines."""
     name = _found(card, "姓名") or "?"
-    age = re.search(r"\d+", _found(card, "年龄"))
+    age = re.search(r"\d{1,3}", _found(card, "年龄"))
     manner = _empty(Manner)
     thoughts = _empty(Thoughts)
     person = Person.model_construct(
@@ -98,18 +106,20 @@ def _empty(card: type[_Card]) -> _Card:
 
 def profile_persona(profile: Mapping[str, Any]) -> Persona:
     """One line of a SAGE or RLVER profile file as a persona; CardError names what is missing."""
-    missing = {"id", "player", "scene", "main_cha", "task"} - profile.keys()
-    if missing:
-        raise CardError(f"the profile lacks {', '.join(sorted(missing))}. Give a line of a SAGE or RLVER profile file.")
-    traits = profile.get("cha_group", ())
+    try:
+        line = ProfileLine.model_validate(profile)
+    except ValidationError as error:
+        raise CardError(
+            f"the profile cannot be used ({'; '.join(field_errors(error))}). Give a line of a SAGE or RLVER profile file."
+        ) from None
     return sketch(
-        profile["id"],
-        need_of(profile["task"]),
-        disposition_of(profile["main_cha"]),
-        story=story_of(profile["scene"]),
-        card=profile["player"],
-        traits=tuple(ast.literal_eval(traits) if isinstance(traits, str) else traits),
-        opening=profile.get("first_talk", ""),
+        line.id,
+        need_of(line.task),
+        disposition_of(line.main_cha),
+        story=story_of(line.scene),
+        card=line.player,
+        traits=line.cha_group,
+        opening=line.first_talk,
     )
 
 

@@ -148,7 +148,7 @@ def test_a_profile_can_be_appraised_but_not_spoken_for() -> None:
         ("[1]", "not a JSON object"),
         ('{"persona": "nobody"}', "is no rating"),
         ('{"persona": "theo-the-burst-pipe", "dialogue": [{"role": "agent", "text": "x"}], "change": 1}', "user, agent"),
-        ('{"persona": "theo-the-burst-pipe", "dialogue": [{"role": "user", "text": "x"}, {"role": "agent", "text": "y"}], "change": 1e9}', "outside"),
+        ('{"persona": "theo-the-burst-pipe", "dialogue": [{"role": "user", "text": "x"}, {"role": "agent", "text": "y"}], "change": 1e9}', "change: Input should be less"),
         ('{"persona": "theo", "dialogue": [{"role": "user", "text": "x"}, {"role": "agent", "text": "y"}], "change": 1}', "no persona"),
         ('{"messages": []}', "is no recording"),
     ],
@@ -156,7 +156,7 @@ def test_a_profile_can_be_appraised_but_not_spoken_for() -> None:
 def test_bad_lines_are_named(tmp_path: Path, line: str, says: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text("\n" + line, encoding="utf-8")
-    with pytest.raises((RecordingError, UnknownName), match=says):
+    with pytest.raises(RecordingError, match=says):
         read_judged(path)
 
 
@@ -170,7 +170,7 @@ def test_too_little_is_refused(tmp_path: Path) -> None:
 def test_missing_folders_and_weights_are_named(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=r"no \.jsonl file"):
         read_recordings(tmp_path)
-    with pytest.raises(CardError, match="no such file"):
+    with pytest.raises(CardError, match=r"No such file.*Make one with"):
         read_weights(tmp_path / "none.json")
     (tmp_path / "x.json").write_text("{}", encoding="utf-8")
     with pytest.raises(CardError, match="no weights file"):

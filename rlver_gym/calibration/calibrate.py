@@ -12,7 +12,7 @@ from rlver_gym.calibration.fit import RIDGE, fit, fit_relevance
 from rlver_gym.errors import RecordingError
 from rlver_gym.recordings import Judged
 from rlver_gym.users.embedded.measured import reasons_for
-from rlver_gym.users.embedded.weights import Weights
+from rlver_gym.users.embedded.weights import MAX_PRESETS, Weights
 
 RECIPE = "2026-11-21"
 """When the features and this recipe were last changed. Recipe and data determine the file, byte for byte."""
@@ -83,10 +83,14 @@ def short(persona_id: str) -> str:
 
 def enough(judged: Sequence[Judged]) -> list[int]:
     """The rows that can be fitted: simulators with several agents if there are any; RecordingError when that is too little."""
-    agents = {
-        name: len({one.agent for one in judged if one.simulator == name}) for name in {one.simulator for one in judged}
-    }
-    many = {name for name, count in agents.items() if count >= MANY_AGENTS}
+    agents: dict[str, set[str]] = {}
+    for one in judged:
+        agents.setdefault(one.simulator, set()).add(one.agent)
+    if len(agents) > MAX_PRESETS:
+        raise RecordingError(
+            f"{len(agents):,} raters are too many: each would be a preset. Give raters of one kind one name."
+        )
+    many = {name for name, known in agents.items() if len(known) >= MANY_AGENTS}
     kept = [row for row, one in enumerate(judged) if not many or one.simulator in many]
     if len(kept) < FEW or np.var([judged[row].change for row in kept]) == 0:
         raise RecordingError(

@@ -1,18 +1,23 @@
 """The design matrix of calibration: one row a judged utterance, one column a feature (or a feature for one need). Numpy only."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from rlver_gym.errors import RecordingError
 from rlver_gym.persona import HiddenNeed
 from rlver_gym.recordings import Judged
-from rlver_gym.users.embedded.features import NEARNESS, features, listen, nearness, told
+from rlver_gym.users.embedded.features import features, listen, nearness, told
+from rlver_gym.users.embedded.weights import NEARNESS
 
 FOR_ANYONE = frozenset(
     {"length", "far_over", "under", "many_questions", "first_person", "overlap", "repetition", "exclamations"}
 )
 """Features whose worth does not depend on the need: form, and the relation to what was said."""
+MAX_CELLS = 40_000_000
+"""Of all columns, those of people included: a few copies of them take gigabytes."""
 NEED_SCALE = 0.4
 """Columns for one need are so much shorter than those for anyone: the same penalty then draws them harder to 0."""
 
@@ -33,7 +38,7 @@ class Design(NamedTuple):
     """Number of the simulator."""
     disposition_B: np.ndarray
     near_BN: np.ndarray
-    """`features.NEARNESS` of each utterance."""
+    """`features.nearness` of each utterance."""
     strange_BN: np.ndarray
     """The same of an utterance of the same agent at the same turn to somebody else, in its place; NaN where there is none."""
 
@@ -56,6 +61,11 @@ def design(judged: Sequence[Judged]) -> Design:
     strangers = others(judged)
     columns = _columns(names_of(found))
     place = {column: number for number, column in enumerate(columns)}
+    people = len({one.persona.id for one in judged})
+    if len(judged) * (len(columns) + people) > MAX_CELLS:
+        raise RecordingError(
+            f"{len(judged):,} judged utterances with {people:,} people are too much to fit at once. Give a part of them."
+        )
     x_BK = np.zeros((len(judged), len(columns)))
     for row, (one, values) in enumerate(zip(judged, found, strict=True)):
         for name, value in values.items():
@@ -88,9 +98,11 @@ def others(judged: Sequence[Judged]) -> list[int | None]:
     found: list[int | None] = [None] * len(judged)
     for rows in groups.values():
         rows.sort(key=lambda row: judged[row].persona.id)
-        for at, row in enumerate(rows):
-            behind = rows[at + 1 :] + rows[:at]
-            found[row] = next((b for b in behind if judged[b].persona.id != judged[row].persona.id), None)
+        ids = [judged[row].persona.id for row in rows]
+        for row, own in zip(rows, ids, strict=True):
+            behind = bisect_right(ids, own)
+            if behind < len(ids) or ids[0] != own:
+                found[row] = rows[behind % len(ids)]
     return found
 
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from rlver_gym.calibration.design import NEED_SCALE, Design
 from rlver_gym.errors import RlverError
-from rlver_gym.users.embedded.features import NEARNESS
-from rlver_gym.users.embedded.weights import FeatureWeight, Relevance
+from rlver_gym.users.embedded.weights import NEARNESS, FeatureWeight, Relevance
 
 RIDGE = 25.0
 """Penalty on feature columns: small, since a column is a share in [0, 1] that few utterances fill."""

@@ -62,7 +62,7 @@ def appraise(
     table.add_column("because")
     table.add_column("reason", style="dim")
     for reason in sorted(turn.appraisal.reasons, key=lambda one: -abs(one.points)):
-        table.add_row(f"{reason.points:+g}", Text(reason.note), reason.code)
+        table.add_row(f"{reason.points:+g}", Text(reason.note), Text(reason.code))
     table.add_row("", "")
     table.add_row(f"{turn.appraisal.change:+d}", "in all")
     console.print(table)

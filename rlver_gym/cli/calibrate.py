@@ -7,12 +7,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from rlver_gym.atomic import write_whole
 from rlver_gym.calibration.calibrate import calibrated
 from rlver_gym.calibration.fit import RIDGE
 from rlver_gym.calibration.quality import quality
 from rlver_gym.cli.progress import progress_bar
-from rlver_gym.recordings import read_judged
+from rlver_gym.errors import RecordingError
+from rlver_gym.recordings import MAX_BYTES, read_judged, recording_files
+from rlver_gym.untrusted.files import read_bytes
+from rlver_gym.untrusted.text import one_line
 from rlver_gym.users.embedded.weights import Weights
 
 
@@ -39,14 +44,17 @@ def calibrate(
         scores = quality(judged, ridge, done=lambda: bar.advance(task))
         weights = calibrated(judged, ridge=ridge, data={"data": _hashes(data), "scores": scores})
         bar.advance(task)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(weights.to_json(), encoding="utf-8")
+    write_whole(out, weights.to_json(), RecordingError)
     _print(weights, out)
 
 
 def _hashes(data: Path) -> dict[str, str]:
-    paths = sorted(data.glob("*.jsonl")) if data.is_dir() else [data]
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in paths}
+    return {
+        one_line(path.name): hashlib.sha256(read_bytes(path, max_bytes=MAX_BYTES, error=RecordingError)).hexdigest()[
+            :16
+        ]
+        for path in recording_files(data)
+    }
 
 
 def _print(weights: Weights, out: Path) -> None:
@@ -79,7 +87,6 @@ def _print(weights: Weights, out: Path) -> None:
         )
     console.print(table)
     for name, preset in weights.presets.items():
-        console.print(
-            f"{name}: mean change {preset.mean:+.1f}, mostly {', '.join(map(str, preset.values))}; momentum {preset.momentum}, pull {preset.pull}, unexplained spread {preset.residual_sd}"
-        )
-    console.print(f"weights {out}")
+        shape = f"{name}: mean change {preset.mean:+.1f}, mostly {', '.join(map(str, preset.values))}; momentum {preset.momentum}, pull {preset.pull}, unexplained spread {preset.residual_sd}"
+        console.print(Text(shape))
+    console.print(Text(f"weights {out}"))

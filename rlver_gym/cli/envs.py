@@ -26,12 +26,11 @@ def list_(as_json: AsJson = False) -> None:
         table.add_column(heading, no_wrap=heading == "id")
     for card in cards:
         table.add_row(
-            f"[bold]{card.id}[/]", str(card.start), str(card.turns), card.reward, card.split, Text(card.summary)
+            Text(card.id, style="bold"), str(card.start), str(card.turns), card.reward, card.split, Text(card.summary)
         )
     Console().print(table)
-    Console().print(
-        "[bold]RLVER-Strategy-v0[/]  the dialogues of any of these (card=ID) for reinforcement learning without text: twelve strategies to choose from, and a vector to see"
-    )
+    strategy = "the dialogues of any of these (card=ID) for reinforcement learning without text: twelve strategies to choose from, and a vector to see"
+    Console().print(Text.assemble(("RLVER-Strategy-v0", "bold"), f"  {strategy}"))
 
 
 @app.command()

@@ -8,13 +8,18 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from rlver_gym.atomic import write_whole
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.errors import RecordingError
 from rlver_gym.fidelity.figure import draw
 from rlver_gym.fidelity.report import LLM_USERS, Section, Step, left_out_sections, measured, unseen
 from rlver_gym.recordings import Recording, read_recordings
+from rlver_gym.untrusted.text import one_line
 from rlver_gym.users import SentientUser, make_user
+
+MAX_AGENTS = 200
 
 
 def fidelity(
@@ -54,7 +59,11 @@ def fidelity(
     recordings = [one for one in everything if one.simulator.startswith(simulator)]
     if not recordings:
         names = ", ".join(sorted({one.simulator for one in everything}))
-        raise RecordingError(f"{folder}: no recording of a simulator {simulator!r}. There are: {names}.")
+        raise RecordingError(
+            f"{folder}: no recording of a simulator {simulator!r}. There are: {one_line(names, 1000)}."
+        )
+    if len({one.agent for one in recordings}) > MAX_AGENTS:
+        raise RecordingError(f"{folder}: more than {MAX_AGENTS} agents, each of which is left out of a fit. Give some.")
     untold = len({one.persona.id for one in recordings if not one.persona.situation.cause})
     if untold:
         note = f"note: no profile in {folder} tells the story of {untold} people; replies that fit it will seem less relevant. Put SAGE's profile file beside the recordings."
@@ -62,7 +71,7 @@ def fidelity(
     with progress_bar() as bar:
         sections = _sections(user, everything, recordings, left_out, splits, _step(bar))
     if figure:
-        figure.write_text(draw(sections[min(1, len(sections) - 1)].agents), encoding="utf-8")
+        write_whole(figure, draw(sections[min(1, len(sections) - 1)].agents), RecordingError)
     if as_json:
         typer.echo(json.dumps([section._asdict() for section in sections], default=str))
         return
@@ -105,7 +114,7 @@ def _print(section: Section, dialogues: int) -> None:
     console.print(table, "")
     agents = _table("mean final emotion", ("agent", "replayed", "recorded"))
     for name, (own, recorded) in sorted(section.agents.items(), key=lambda one: -one[1][1]):
-        agents.add_row(name, f"{own:.1f}", f"{recorded:.1f}")
+        agents.add_row(Text(name), f"{own:.1f}", f"{recorded:.1f}")
     console.print(agents, "")
     groups = _table("by need and disposition", ("group", "dialogues", "replayed", "recorded", "r"))
     for name, count, own, recorded, r in (*section.needs, *section.dispositions):
@@ -117,7 +126,9 @@ def _print(section: Section, dialogues: int) -> None:
 
 
 def _table(title: str, columns: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        title=Text(title, style="table.title"), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     kinds: dict[bool, Literal["right", "left"]] = {True: "right", False: "left"}
     for number, column in enumerate(columns):
         table.add_column(

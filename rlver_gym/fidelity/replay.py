@@ -1,5 +1,6 @@
 """Recorded dialogues read again through a simulated user: it hears the recorded words and keeps its own emotion."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -100,8 +101,7 @@ def swapped(
         replies.sort()
     for one in recordings:
         others = [
-            _next_others(said[one.simulator, one.agent, turn], one.persona.id, exchange.utterance)
-            for turn, exchange in enumerate(one.exchanges)
+            _next_others(said[one.simulator, one.agent, turn], one.persona.id) for turn in range(len(one.exchanges))
         ]
         try:
             swaps += _swaps(user_of(one), one, others)
@@ -111,9 +111,10 @@ def swapped(
     return swaps
 
 
-def _next_others(replies: Sequence[tuple[str, str]], person: str, own: str) -> str | None:
-    at = replies.index((person, own))
-    return next((text for who, text in (*replies[at + 1 :], *replies[:at]) if who != person), None)
+def _next_others(replies: Sequence[tuple[str, str]], person: str) -> str | None:
+    """Of sorted replies, the first to the next person; None when there is nobody else."""
+    behind = bisect_right(replies, person, key=lambda one: one[0]) % len(replies)
+    return replies[behind][1] if replies[behind][0] != person else None
 
 
 def _swaps(user: SentientUser, recording: Recording, others: Sequence[str | None]) -> list[Swap]:

@@ -185,9 +185,6 @@ def ramp(value: float, low: float, high: float) -> float:
     return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
-NEARNESS = ("last_share", "last_count", "home_share", "size", "said_count", "said_share", "last_size", "last_density")
-
-
 def nearness(listened: Listened, context: Told) -> tuple[float, ...]:
     """How near an utterance is to this person, in the order of `NEARNESS`: what it shares with their last words, with all their words, with their story."""
     about, size = own_words(listened, context), max(1, len(listened.about))

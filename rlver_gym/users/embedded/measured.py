@@ -6,7 +6,6 @@ from typing import NamedTuple
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.persona import HiddenNeed, Persona
 from rlver_gym.users.embedded.features import (
-    NEARNESS,
     Listened,
     Told,
     features,
@@ -19,7 +18,7 @@ from rlver_gym.users.embedded.features import (
 )
 from rlver_gym.users.embedded.feel import settle
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, Ledger, quote
-from rlver_gym.users.embedded.weights import FeatureWeight, Preset, Relevance, Weights, priors
+from rlver_gym.users.embedded.weights import NEARNESS, FeatureWeight, Preset, Relevance, Weights, priors
 
 FORM_IN_WORDS = {
     "length": "as long as it is", "over": "longer than they can take in", "far_over": "a lecture", "under": "hardly more than a word",

@@ -3,23 +3,36 @@
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rlver_gym.errors import CardError, UnknownName
 from rlver_gym.hashed import Frozen, HashedCard
+from rlver_gym.library import parse_card
 from rlver_gym.persona import Disposition, HiddenNeed
+from rlver_gym.untrusted.files import read_text
+from rlver_gym.untrusted.jsontext import parse_json
+from rlver_gym.untrusted.text import one_line
 from rlver_gym.users.embedded.lexicon import load_data
+
+MAX_BYTES = 4 << 20
+"""Of a file: hundreds of times the shipped ones."""
+NEARNESS = ("last_share", "last_count", "home_share", "size", "said_count", "said_share", "last_size", "last_density")
+"""What `features.nearness` counts, in its order."""
+MAX_PRESETS = 1000
+Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, strict=True)]
+"""So small that sums and products of a few of them are numbers too."""
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(one_line)]
 
 
 class FeatureWeight(Frozen):
     """What one feature is worth per unit, in points of emotion: to anyone, and more or less by hidden need."""
 
-    anyone: float
-    error: float
+    anyone: Number
+    error: Number
     """Standard error of `anyone`, clustered by persona."""
-    by_need: dict[HiddenNeed, float] = Field(default_factory=dict)
+    by_need: dict[HiddenNeed, Number] = Field(default_factory=dict)
 
     def of(self, need: HiddenNeed) -> float:
         """The worth to a person with that need."""
@@ -27,37 +40,51 @@ class FeatureWeight(Frozen):
 
 
 class Relevance(Frozen):
-    """What tells a reply to this person from one to somebody else: a logit of `features.NEARNESS`, and three values of it.
+    """What tells a reply to this person from one to somebody else: a logit of `NEARNESS`, and three values of it.
 
     At `low` an utterance is not relevant at all; midway from `high` to `home` the relevance gate is fully open; at `home` nothing is felt to be missing.
     """
 
-    intercept: float
-    weights: dict[str, float]
-    low: float
-    high: float
-    home: float
+    intercept: Number
+    weights: dict[Name, Number]
+    low: Number
+    high: Number
+    home: Number
+
+    @model_validator(mode="after")
+    def _can_be_computed(self) -> Self:
+        if set(self.weights) != set(NEARNESS):
+            raise ValueError(f"weights must be those of {', '.join(NEARNESS)}")
+        if not self.low < min((self.high + self.home) / 2, self.home):
+            raise ValueError("low must lie below high and home")
+        return self
 
 
 class Preset(Frozen):
     """How one kind of user turns what it hears into a change: level, spread and dynamics."""
 
-    about: str
-    base: float
+    about: Annotated[str, StringConstraints(max_length=1000)]
+    base: Number
     """Points of a turn before anything is weighed."""
-    gain: float
+    gain: Number
     """What the reply's worth is multiplied by, so that changes spread as widely as recorded ones."""
-    temper: dict[Disposition, float]
-    momentum: float
+    temper: dict[Disposition, Number]
+    momentum: Number
     """Share of the last change that lasts on."""
-    pull: float
+    pull: Number
     """Points per 20 points of emotion above 40."""
-    residual_sd: float
+    residual_sd: Number
     """Spread of recorded changes that the appraisal does not explain, in points."""
-    mean: float
+    mean: Number
     """Mean recorded change, in points."""
-    values: tuple[int, ...]
+    values: Annotated[tuple[Annotated[int, Field(ge=-100, le=100)], ...], Field(max_length=201)]
     """The changes that make up nine tenths of the recorded ones."""
+
+    @model_validator(mode="after")
+    def _knows_everybody(self) -> Self:
+        if set(self.temper) != set(Disposition):
+            raise ValueError(f"temper must hold a number for each of {', '.join(Disposition)}")
+        return self
 
 
 class Weights(HashedCard):
@@ -66,10 +93,16 @@ class Weights(HashedCard):
     language: Literal["en", "zh"]
     origin: Literal["measured"] = "measured"
     provenance: dict[str, Any]
-    default: str
-    presets: dict[str, Preset]
+    default: Name
+    presets: dict[Name, Preset] = Field(min_length=1, max_length=MAX_PRESETS)
     relevance: Relevance
-    features: dict[str, FeatureWeight]
+    features: dict[Name, FeatureWeight] = Field(max_length=1000)
+
+    @model_validator(mode="after")
+    def _default_is_a_preset(self) -> Self:
+        if self.default not in self.presets:
+            raise ValueError(f"default '{self.default}' is none of the presets")
+        return self
 
     def preset(self, name: str | None) -> tuple[str, Preset]:
         """The preset of that name or beginning (None: the default) with its whole name; UnknownName lists them."""
@@ -78,7 +111,7 @@ class Weights(HashedCard):
         if name in self.presets or len(found) != 1:
             found = [name]
         if found[0] not in self.presets:
-            raise UnknownName.of("preset", name, self.presets, ", ".join(self.presets))
+            raise UnknownName.of("preset", name, self.presets, one_line(", ".join(self.presets), 1000))
         return found[0], self.presets[found[0]]
 
     def to_json(self) -> str:
@@ -93,14 +126,14 @@ class Weights(HashedCard):
 
 def read_weights(path: Path) -> Weights:
     """A weights file; CardError says what is wrong with it."""
+    text = read_text(path, max_bytes=MAX_BYTES, error=CardError, hint="Make one with `rlver-gym calibrate`.")
     try:
-        return Weights.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise CardError(f"{path}: there is no such file. Make one with `rlver-gym calibrate`.") from None
-    except (ValidationError, ValueError) as error:
-        raise CardError(
-            f"{path}: is no weights file of `rlver-gym calibrate` ({str(error).splitlines()[0]})."
-        ) from None
+        value = parse_json(text)
+        if not isinstance(value, dict):
+            raise ValueError(f"it holds {type(value).__name__}, no fields")
+    except ValueError as error:
+        raise CardError(f"{path}: is no weights file of `rlver-gym calibrate` ({error}).") from None
+    return parse_card(Weights, value, f"{path}: is no weights file of `rlver-gym calibrate`")
 
 
 @lru_cache(maxsize=1)
