@@ -3,6 +3,7 @@
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 from rich.console import Console
 
 from rlver_gym.cards import EnvCard, env_card
@@ -14,7 +15,7 @@ from rlver_gym.render import as_text, show_last
 from rlver_gym.session import EmpathySession, Snapshot, finished
 from rlver_gym.spaces import Utterance
 from rlver_gym.users import SentientUser, make_user
-from rlver_gym.users.base import waits
+from rlver_gym.users.base import Scene, waits
 
 MAX_REPLY_CHARS = 16_000
 
@@ -26,6 +27,8 @@ class EnvState(NamedTuple):
     seed: int
     snapshot: Snapshot
     random: dict[str, Any]
+    scene: str = ""
+    """Hashes of the card and the persona, so that it is restored nowhere else; empty when unknown."""
 
 
 class EmpathyEnv(gym.Env[str, str]):
@@ -187,15 +190,25 @@ class EmpathyEnv(gym.Env[str, str]):
     def save_state(self) -> EnvState:
         """Everything needed to go on from here, as a value that can be pickled."""
         scene = self.session.scene
-        return EnvState(scene.persona.id, scene.seed, self.session.snapshot(), dict(self.np_random.bit_generator.state))
+        random = dict(self.np_random.bit_generator.state)
+        return EnvState(scene.persona.id, scene.seed, self.session.snapshot(), random, _name_of(scene))
 
     def restore(self, state: EnvState) -> None:
-        """Go back to a saved state: the same utterances will give the same answers, rewards and next episodes. Raises DialogueError for what is none."""
+        """Go back to a saved state: the same utterances will give the same answers, rewards and next episodes.
+
+        DialogueError for what is none, or was saved with another card or persona, UnknownName for a persona that is not here; all is then where it was.
+        """
         if not isinstance(state, EnvState):
             raise DialogueError(f"cannot restore a {type(state).__name__}. Give what save_state() gave.")
-        self._session = EmpathySession(self.user, self._library.get(state.persona), self.card, state.seed)
-        self._session.restore(state.snapshot)
-        self.np_random.bit_generator.state = state.random
+        if not isinstance(state.persona, str) or type(state.seed) is not int or not 0 <= state.seed < 2**63:
+            raise DialogueError("cannot restore this state: its persona or seed is none. Give what save_state() gave.")
+        session = EmpathySession(self.user, self._library.get(state.persona), self.card, state.seed)
+        if state.scene not in ("", _name_of(session.scene)):
+            raise DialogueError(
+                f"cannot restore this state: it was saved with another card than {self.card.id}, or another {state.persona}. Make the environment that it was saved from."
+            )
+        session.restore(state.snapshot)
+        self._session, self.np_random.bit_generator.state = session, _random_state(self.np_random, state.random)
 
     def _info(self, turn: Turn | None, cut_chars: int) -> dict[str, Any]:
         session = self.session
@@ -216,6 +229,21 @@ class EmpathyEnv(gym.Env[str, str]):
             "hidden_need": str(persona.need),
             "cut_chars": cut_chars,
         }
+
+
+def _name_of(scene: Scene) -> str:
+    return f"{scene.card.hash}/{scene.persona.hash}"
+
+
+def _random_state(generator: np.random.Generator, state: Any) -> Any:
+    """The state, when a generator of the same kind takes it: tried on another one. DialogueError when it does not."""
+    try:
+        type(generator.bit_generator)().state = state
+    except (TypeError, ValueError, KeyError, OverflowError, AttributeError) as error:
+        raise DialogueError(
+            "cannot restore this state: its random state is none. Give what save_state() gave."
+        ) from error
+    return state
 
 
 def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:

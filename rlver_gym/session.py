@@ -2,7 +2,7 @@
 
 from collections.abc import Coroutine
 from itertools import count
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from rlver_gym.cards import EnvCard
 from rlver_gym.chat.loop import at_once, wait_for
@@ -12,6 +12,7 @@ from rlver_gym.emotion import MAX_CHANGE, Outcome, moved
 from rlver_gym.errors import AgentFailed, DialogueError, UserFailed
 from rlver_gym.persona import Persona
 from rlver_gym.rewards import REWARDS
+from rlver_gym.snapshot import Snapshot, refuse_wrong
 from rlver_gym.users.base import AsyncSentientUser, Scene, SentientUser, waits
 from rlver_gym.utterance import cleaned
 
@@ -19,14 +20,6 @@ T = TypeVar("T")
 AGENT_FAILED = "agent_failed"
 """The code of the reason for which a dialogue ended without a word of the agent's."""
 _NUMBERS = count()
-
-
-class Snapshot(NamedTuple):
-    """Everything that moves in a session: restore it to go on from there, as often as wanted."""
-
-    emotion: int
-    dialogue: Dialogue | None
-    outcome: Outcome | None
 
 
 class EmpathySession:
@@ -157,9 +150,8 @@ class EmpathySession:
         return self._now
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back (or over) to a snapshot. Raises DialogueError for what is none."""
-        if not isinstance(snapshot, Snapshot):
-            raise DialogueError(f"cannot restore a {type(snapshot).__name__}. Give what snapshot() gave.")
+        """Go back (or over) to a snapshot. DialogueError for what is none, or comes from another card; the dialogue is then where it was."""
+        refuse_wrong(snapshot, self.scene.card)
         self._now = snapshot
 
 

@@ -5,6 +5,7 @@ import pickle
 import warnings
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env, data_equivalence
@@ -14,7 +15,8 @@ from rlver_gym.agents import make_agent
 from rlver_gym.benchmark.score import scores
 from rlver_gym.cards import env_card, shipped_env_ids
 from rlver_gym.dialogue import Appraisal, Dialogue
-from rlver_gym.env import EmpathyEnv
+from rlver_gym.emotion import Outcome
+from rlver_gym.env import EmpathyEnv, EnvState
 from rlver_gym.episode import Episode
 from rlver_gym.errors import CardError, DialogueError, UnknownName, UserFailed
 from rlver_gym.library import library
@@ -257,3 +259,87 @@ def test_what_is_no_user_and_no_state_is_named() -> None:
             env.restore(state)  # pyright: ignore[reportArgumentType]
         with pytest.raises(DialogueError, match="snapshot"):
             env.session.restore(state)  # pyright: ignore[reportArgumentType]
+
+
+def _talked() -> EmpathyEnv:
+    env = EmpathyEnv("RLVER-Empathy-v0")
+    env.reset(seed=5)
+    env.step(WORDS[0])
+    env.step(WORDS[1])
+    return env
+
+
+def _with_turn(state: EnvState, **changes: object) -> EnvState:
+    """The state with other values in its last turn."""
+    dialogue = state.snapshot.dialogue
+    assert dialogue is not None
+    turns = (*dialogue.turns[:-1], dialogue.turns[-1]._replace(**changes))
+    return state._replace(snapshot=state.snapshot._replace(dialogue=Dialogue(dialogue.opening, turns)))
+
+
+BAD_STATES = {
+    "no random state": lambda state: state._replace(random=None),
+    "an empty random state": lambda state: state._replace(random={}),
+    "another generator": lambda state: state._replace(random=dict(np.random.MT19937(0).state)),
+    "half a random state": lambda state: state._replace(random={**state.random, "uinteger": "x"}),
+    "a random state too large": lambda state: state._replace(random={**state.random, "state": {"state": 1 << 200, "inc": 1}}),
+    "a seed that is none": lambda state: state._replace(seed="5"),
+    "a seed below zero": lambda state: state._replace(seed=-1),
+    "a persona that is none": lambda state: state._replace(persona=["x"]),
+    "a persona that is not here": lambda state: state._replace(persona="nobody"),
+    "another persona": lambda state: state._replace(persona="noor-missed-evening"),
+    "no snapshot": lambda state: state._replace(snapshot=None),
+    "an emotion off the scale": lambda state: state._replace(snapshot=state.snapshot._replace(emotion=10**30)),
+    "an emotion below zero": lambda state: state._replace(snapshot=state.snapshot._replace(emotion=-5)),
+    "another emotion than the last": lambda state: state._replace(snapshot=state.snapshot._replace(emotion=41)),
+    "an emotion that is NaN": lambda state: state._replace(snapshot=state.snapshot._replace(emotion=float("nan"))),
+    "an outcome that is none": lambda state: state._replace(snapshot=state.snapshot._replace(outcome="left")),
+    "an end that did not come": lambda state: state._replace(snapshot=state.snapshot._replace(outcome=Outcome.LEFT)),
+    "a dialogue that is none": lambda state: state._replace(snapshot=state.snapshot._replace(dialogue="hello")),
+    "an unanswered utterance": lambda state: state._replace(
+        snapshot=state.snapshot._replace(dialogue=state.snapshot.dialogue.said("hello"))
+    ),
+    "no dialogue": lambda state: state._replace(snapshot=state.snapshot._replace(dialogue=None)),
+    "a turn that is none": lambda state: state._replace(
+        snapshot=state.snapshot._replace(dialogue=Dialogue("hello", (("a", "b"),)))
+    ),
+    "a turn of another emotion": lambda state: _with_turn(state, emotion=99),
+    "a turn of another reward": lambda state: _with_turn(state, reward=10.0),
+    "words that are none": lambda state: _with_turn(state, utterance=7),
+    "an appraisal that is none": lambda state: _with_turn(state, appraisal=None),
+    "an appraisal out of bounds": lambda state: _with_turn(state, appraisal=Appraisal(60, "", ()), emotion=100),
+    "reasons that are none": lambda state: _with_turn(state, appraisal=Appraisal(0, "", (1,))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_STATES)
+def test_a_state_that_cannot_be_restored_leaves_everything_where_it_was(name: str) -> None:
+    env, twin = _talked(), _talked()
+    bad = BAD_STATES[name](env.save_state())
+    env.step(WORDS[2])
+    twin.step(WORDS[2])
+    with pytest.raises((DialogueError, UnknownName)) as error:
+        env.restore(bad)
+    assert len(str(error.value)) < 500
+    assert env.save_state() == twin.save_state()
+    assert data_equivalence([env.step(WORDS[0]), env.reset()], [twin.step(WORDS[0]), twin.reset()])
+
+
+def test_a_state_of_another_card_is_refused_by_name() -> None:
+    with pytest.raises(DialogueError, match="another card than SAGE-Sentient-v0"):
+        EmpathyEnv("SAGE-Sentient-v0").restore(_talked().save_state())
+    with pytest.raises(DialogueError, match="turn 1 does not follow"):
+        EmpathyEnv("RLVER-Sparse-v0").restore(_talked().save_state()._replace(scene=""))
+
+
+def test_states_before_the_first_turn_and_after_the_last_can_be_restored() -> None:
+    env = EmpathyEnv("RLVER-Empathy-v0")
+    env.reset(seed=1)
+    begin = env.save_state()
+    while not env.step("")[2]:
+        pass
+    end = env.save_state()
+    other = EmpathyEnv("RLVER-Empathy-v0")
+    for state in (end, begin, end):
+        other.restore(state)
+        assert other.save_state() == state
