@@ -60,20 +60,24 @@ def parse_card(kind: type[Card], value: Any, source: str) -> Card:
         raise CardError("\n".join(f"{source}: {line}" for line in field_errors(error))) from error
 
 
-def field_errors(error: ValidationError) -> list[str]:
-    """A line for each field that is wrong, with its remedy. What they quote of the fields is cut."""
-    lines = list(map(_field_error, error.errors(include_url=False, include_context=False)[:_MAX_ERRORS]))
+def field_errors(error: ValidationError, whole: str = "the whole card") -> list[str]:
+    """A line for each field that is wrong, with its remedy; `whole` names what holds the fields. What they quote of the fields is cut."""
+    items = error.errors(include_url=False, include_context=False)[:_MAX_ERRORS]
+    lines = [_field_error(item, whole) for item in items]
     more = error.error_count() - len(lines)
-    return [*lines, f"the whole card: {more} more fields are wrong. Mend these first."] if more else lines
+    return [*lines, f"{whole}: {more} more fields are wrong. Mend these first."] if more else lines
 
 
-def _field_error(item: Mapping[str, Any]) -> str:
+def _field_error(item: Mapping[str, Any], whole: str) -> str:
     remedies = {"missing": "add this field", "extra_forbidden": "remove this field, or correct its name"}
-    place = ".".join(one_line(str(part), _QUOTED_CHARS) for part in item["loc"]) or "the whole card"
+    place = ".".join(one_line(str(part), _QUOTED_CHARS) for part in item["loc"]) or whole
     if item["type"] in remedies:
         return f"{place}: {remedies[item['type']]}"
+    problem = f"{place}: {one_line(item['msg'], 4 * _QUOTED_CHARS)}"
+    if isinstance(item["input"], dict):
+        return problem
     found = item["input"] if isinstance(item["input"], str) else repr(item["input"])
-    return f"{place}: {one_line(item['msg'], 4 * _QUOTED_CHARS)} (found '{one_line(found, _QUOTED_CHARS)}')"
+    return f"{problem} (found '{one_line(found, _QUOTED_CHARS)}')"
 
 
 def shipped(language: str = "en") -> Path:

@@ -168,7 +168,7 @@ def _emotion(message: Message) -> float:
 
 
 def _first_problem(error: ValueError) -> str:
-    return field_errors(error)[0] if isinstance(error, ValidationError) else str(error)
+    return field_errors(error, "the whole line")[0] if isinstance(error, ValidationError) else str(error)
 
 
 def read_judged(path: Path) -> list[Judged]:

@@ -7,11 +7,20 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+from rlver_gym.atomic import write_whole
 from rlver_gym.errors import TrainingError
+from rlver_gym.untrusted.files import read_text
+from rlver_gym.untrusted.jsontext import parse_json
 
 BEST = "best.json"
-_NAME = re.compile(r"\d{6}")
+_NAME = re.compile(r"[0-9]{6}")
+
+
+class _Best(NamedTuple):
+    iteration: int
+    score: float
 
 
 class Checkpoints:
@@ -58,24 +67,33 @@ class Checkpoints:
     def best(self) -> Path | None:
         """The one with the highest score; None when none was scored."""
         noted = self._noted()
-        path = self.folder / f"{int(noted['iteration']):06d}" if noted else None
+        path = self.folder / f"{noted.iteration:06d}" if noted else None
         return path if path is not None and path.is_dir() else None
 
-    def _noted(self) -> dict[str, float] | None:
+    def _noted(self) -> "_Best | None":
         path = self.folder / BEST
-        return json.loads(path.read_text()) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            value = parse_json(read_text(path, max_bytes=1 << 10, error=TrainingError))
+            iteration, score = value["iteration"], value["score"]
+            if type(iteration) is not int or not 0 <= iteration < 10**6 or type(score) not in (int, float):
+                raise ValueError("it holds no iteration and score")
+        except (ValueError, TypeError, KeyError) as error:
+            raise TrainingError(
+                f"{path}: does not say which checkpoint is best ({error}). Remove it; then the last one counts."
+            ) from error
+        return _Best(iteration, score)
 
     def _note(self, iteration: int, score: float | None) -> None:
         noted = self._noted()
         if (
             score is None
             or not math.isfinite(score)
-            or (noted is not None and noted["iteration"] < iteration and noted["score"] >= score)
+            or (noted is not None and noted.iteration < iteration and noted.score >= score)
         ):
             return
-        temporary = self.folder / f".{BEST}.tmp"
-        temporary.write_text(json.dumps({"iteration": iteration, "score": score}))
-        temporary.replace(self.folder / BEST)
+        write_whole(self.folder / BEST, json.dumps({"iteration": iteration, "score": score}), OSError)
 
     def _clear(self) -> None:
         stay = {*self.all()[-self.keep :], self.best()}

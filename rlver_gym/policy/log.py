@@ -11,12 +11,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rlver_gym.atomic import write_whole
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.trajectory import Played
+from rlver_gym.untrusted.files import read_text
+from rlver_gym.untrusted.jsontext import parse_json
+from rlver_gym.untrusted.text import one_line
 
 METRICS = "metrics.jsonl"
 TIMES = "times.jsonl"
 DIALOGUES = "dialogues.md"
+MAX_BYTES = 256 << 20
+"""Of a file that a run goes on with: a hundred thousand iterations."""
 TRACKERS = ("wandb", "trackio")
 
 
@@ -100,31 +106,48 @@ def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
     path = folder / name
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    try:
-        return [json.loads(line) for line in lines]
-    except ValueError as error:
-        raise TrainingError(f"{path}: a line is not JSON ({error}). Was it edited?") from error
+    found = read_iterations(path)
+    for number, line in enumerate(found, 1):
+        for key, value in line.items():
+            if value is not None and not is_number(value):
+                raise TrainingError(f"{path}, line {number}: {one_line(key, 80)!r} is no number. Was it edited?")
+    return found
+
+
+def read_iterations(path: Path) -> list[dict[str, Any]]:
+    """The JSON objects of a file with one line an iteration (a score may be NaN), without a last line that was cut off. TrainingError names a line that is none."""
+    lines = read_text(path, max_bytes=MAX_BYTES, error=TrainingError).split("\n")[:-1]
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            value = parse_json(line, allow_nan=True)
+        except ValueError as error:
+            raise TrainingError(f"{path}, line {number}: not JSON ({error}). Was it edited?") from error
+        if not isinstance(value, dict) or type(value.get("iteration")) is not int or value["iteration"] < 0:
+            raise TrainingError(f"{path}, line {number}: holds no iteration. Was it edited?")
+        found.append(value)
+    return found
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number that can be drawn: what a 32-bit float can hold, and more."""
+    return type(value) in (int, float) and abs(value) < 1e100  # pyright: ignore[reportArgumentType]
 
 
 def _keep_until(path: Path, last: int) -> None:
     kept = [line for line in read_metrics(path.parent, path.name) if line["iteration"] <= last]
     if path.exists():
-        replaced(path, "".join(json.dumps(line) + "\n" for line in kept))
+        write_whole(path, "".join(json.dumps(line) + "\n" for line in kept), TrainingError)
 
 
 def _keep_shown_until(path: Path, last: int) -> None:
     if path.exists():
-        parts = re.split(r"(?m)^(?=## Iteration \d+:)", path.read_text(encoding="utf-8"))
-        later = [part for part in parts if (found := re.match(r"## Iteration (\d+):", part)) and int(found[1]) > last]
-        replaced(path, "".join(part for part in parts if part not in later))
-
-
-def replaced(path: Path, text: str) -> None:
-    """Write a file anew: whoever is killed meanwhile leaves the old one."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+        text = read_text(path, max_bytes=MAX_BYTES, error=TrainingError)
+        parts = re.split(r"(?m)^(?=## Iteration \d{1,9}:)", text)
+        later = [
+            part for part in parts if (found := re.match(r"## Iteration (\d{1,9}):", part)) and int(found[1]) > last
+        ]
+        write_whole(path, "".join(part for part in parts if part not in later), TrainingError)
 
 
 def _plain(value: float) -> float | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from rlver_gym.atomic import write_whole
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.checkpoint import Checkpoints
 from rlver_gym.policy.config import TrainConfig
@@ -18,7 +19,7 @@ from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.distributed import process_group, rank
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
 from rlver_gym.policy.learner import Learner, make_learner
-from rlver_gym.policy.log import RunLog, replaced
+from rlver_gym.policy.log import RunLog, read_iterations
 from rlver_gym.policy.saved import MODEL, load, save
 from rlver_gym.policy.train import Iteration, train
 
@@ -126,9 +127,8 @@ def _keep(held_out: Evaluation, iteration: int, folder: Path) -> None:
 def _drop_later(path: Path, iteration: int) -> None:
     """Drop what a run that goes on will write again."""
     if path.exists():
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-        kept = [line for line in lines if json.loads(line)["iteration"] <= iteration and iteration]
-        replaced(path, "".join(f"{line}\n" for line in kept))
+        kept = [line for line in read_iterations(path) if line["iteration"] <= iteration and iteration]
+        write_whole(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept), TrainingError)
 
 
 def _refuse_confusion(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:

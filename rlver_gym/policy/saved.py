@@ -21,8 +21,12 @@ from rlver_gym.policy.expected import Expected
 from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.model import export
 from rlver_gym.policy.prompts import agent_prompt
+from rlver_gym.untrusted.files import open_regular, read_text
+from rlver_gym.untrusted.jsontext import parse_json
 
 WEIGHTS, OPTIMIZER, STATE, MODEL = "learner.safetensors", "optimizer.pt", "state.json", "model"
+MAX_STATE_BYTES = 16 << 20
+"""Of the state: a line for each persona that the critic knows."""
 
 
 def save(learner: Learner, folder: Path) -> None:
@@ -61,6 +65,9 @@ def load(learner: Learner, folder: Path) -> None:
                 f"{folder} was made with {name} {theirs[name]!r}, this run has {ours[name]!r}. Go on with the same, or choose another --out."
             )
     try:
+        for name in (WEIGHTS, OPTIMIZER):
+            with open_regular(folder / name, error=TrainingError):
+                pass  # libraries would wait for a pipe
         weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
         optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu")
         set_state_dict(
@@ -110,10 +117,18 @@ def manner(config: TrainConfig) -> Manner:
 def read_state(folder: Path) -> dict[str, Any]:
     """What stands beside the weights of a checkpoint: iteration, version, config, and what the critic expects of whom if it knows whom. TrainingError when it is none."""
     try:
-        state = {"expected": None, **json.loads((folder / STATE).read_text(encoding="utf-8"))}
-        return {name: state[name] for name in ("iteration", "version", "config", "expected")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TrainingError(f"{folder} is no checkpoint ({error!r}).") from error
+        value = parse_json(read_text(folder / STATE, max_bytes=MAX_STATE_BYTES, error=TrainingError))
+        state = {"expected": None, **value}
+        state = {name: state[name] for name in ("iteration", "version", "config", "expected")}
+        if type(state["iteration"]) is not int or state["iteration"] < 0 or not isinstance(state["config"], dict):
+            raise ValueError("iteration or config is none")
+        if state["expected"] is not None:
+            Expected(dict(state["expected"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise TrainingError(
+            f"{folder} is no checkpoint ({type(error).__name__}: {error}). Remove it to go on from the one before."
+        ) from error
+    return state
 
 
 def _all(learner: Learner) -> nn.ModuleDict:
