@@ -13,6 +13,8 @@ from rlver_gym.untrusted.text import one_line
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20
+MAX_NODES = 30_000
+"""Texts, numbers, lists and mappings, keys included: an index of the largest size needs fewer."""
 _QUOTED_CHARS = 80
 _KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp")
 
@@ -99,9 +101,10 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
 
 
 def _refuse_what_is_not_plain(text: str) -> None:
-    depth = documents = 0
+    depth = documents = nodes = 0
     for event in yaml.parse(text, Loader=_Base):
         line = event.start_mark.line
+        nodes += isinstance(event, yaml.NodeEvent)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise _Refused(line, "YAML anchors and aliases (& and *) are not allowed. Write the value out.")
         if getattr(event, "tag", None):
@@ -116,6 +119,8 @@ def _refuse_what_is_not_plain(text: str) -> None:
             depth -= 1
         if documents > 1:
             raise _Refused(line, "a second document begins here (---). Give each a file of its own.")
+        if nodes > MAX_NODES:
+            raise _Refused(line, f"more than {MAX_NODES:,} values. Split the file.")
         if depth > MAX_DEPTH:
             raise _Refused(line, f"nested deeper than {MAX_DEPTH} levels. Such files are flatter than that.")
 

@@ -7,10 +7,10 @@ from typing import get_args
 import pytest
 import yaml
 
-from rlver_gym.cards import env_card
+from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.check import check
 from rlver_gym.errors import CardError, UnknownName
-from rlver_gym.library import PersonaLibrary, library, shipped
+from rlver_gym.library import PersonaLibrary, library, parse_card, shipped
 from rlver_gym.persona import Disposition, HiddenNeed, Persona, Topic
 from rlver_gym.yamlfile import parse_yaml
 
@@ -150,10 +150,23 @@ def test_unfit_pairs_and_leaking_splits_are_found(folder: Path) -> None:
         "[" * 5000 + "]" * 5000,
         "x: " + "y" * 300_000,
         "!!python/object/apply:os.system ['true']",
+        "[" + "1," * 100_000 + "]",
+        "a: " + "9" * 200_000,
+        "a: 0x" + "f" * 200_000,
+        "a: " + ":".join(["1"] * 90_000),
         "a: 1\na: 2",
         "1: x",
         "a: [",
         "\x00",
+        "a: !!set {b, c}",
+        "a: !!binary aGk=",
+        "a: !!omap [b: 1]",
+        "a: ! b",
+        "a: .nan",
+        "a: -.inf",
+        "a: 2026-01-01",
+        "a: 1\n---\nb: 2",
+        "a: \ud800",
     ],
 )  # fmt: skip
 def test_hostile_yaml_is_refused_quickly(text: str) -> None:
@@ -205,13 +218,42 @@ def test_what_everybody_is_told_names_no_need(folder: Path, word: str) -> None:
         ("!!python/object/apply:os.system ['true']", "tags .* are not allowed"),
         ("1: x", "in quotes"),
         ("a: 2026-99-99", "look like dates"),
+        ("a: 1\nb: 2026-01-01", "line 2: '2026-01-01' is read as a date. Quote texts that look like dates"),
         ("a: [", "Quote texts that hold"),
+        ("a: &b [x]", "^card.yaml: line 1: YAML anchors and aliases .* Write the value out.$"),
+        ("[" * 30, "^card.yaml: line 1: nested deeper than 20 levels. [A-Za-z ]+.$"),
+        ("a: !!set {b}", "^card.yaml: line 1: YAML tags .* are not allowed: remove the tag"),
+        ("a: !!binary aGk=", "^card.yaml: line 1: YAML tags"),
+        ("a: " + "9" * 5000, "line 1: a number of more than 18 digits"),
+        ("a: .inf", "line 1: '.inf' is no number that can be used"),
+        ("a: 1\n---\nb: 2", "line 2: a second document begins here"),
+        ('"\\e[31m": 1\n"\\e[31m": 2', "line 2: the key '�\\[31m' stands here twice"),
     ],
 )
 def test_each_mistake_in_yaml_has_its_own_remedy(text: str, says: str) -> None:
     with pytest.raises(CardError, match=says) as error:
         parse_yaml(text, "card.yaml")
     assert ("Quote texts that hold" in str(error.value)) == (text == "a: [")
+    assert ("dates" in str(error.value)) == ("2026" in text)
+
+
+def test_what_an_error_quotes_of_a_card_is_cut() -> None:
+    for text in (
+        f"? {'k' * 50_000}\n: 1\n? {'k' * 50_000}\n: 2",
+        f"a: {'1' * 50_000}.5",
+        "[" + "x, " * 20_000 + "]: 1",
+    ):
+        with pytest.raises(CardError) as error:
+            parse_yaml(text, "card.yaml")
+        assert len(str(error.value)) < 300
+    fields = {"k" * 50_000: 1, "id": "x" * 50_000, **{f"field{number}": 1 for number in range(10_000)}}
+    with pytest.raises(CardError, match=r"more fields are wrong\. Mend these first") as error:
+        parse_card(EnvCard, fields, "card.yaml")
+    assert len(str(error.value)) < 4000
+
+
+def test_what_yaml_would_merge_is_an_unknown_field() -> None:
+    assert parse_yaml("<<: {a: 1}\n=: 2", "card.yaml") == {"<<": {"a": 1}, "=": 2}
 
 
 def test_a_wrong_env_card_is_sent_to_the_right_help(tmp_path: Path) -> None:

@@ -154,7 +154,6 @@ EDITS: dict[str, Callable[[dict], object]] = {
     "a text for the iteration": lambda state: {**state, "iteration": "7"},
     "an iteration below zero": lambda state: {**state, "iteration": -1},
     "a config that is none": lambda state: {**state, "config": "tiny"},
-    "expectations that are none": lambda state: {**state, "expected": {"noor": "x"}},
     "a list of expectations": lambda state: {**state, "expected": [1]},
 }
 

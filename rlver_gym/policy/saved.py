@@ -122,8 +122,8 @@ def read_state(folder: Path) -> dict[str, Any]:
         state = {name: state[name] for name in ("iteration", "version", "config", "expected")}
         if type(state["iteration"]) is not int or state["iteration"] < 0 or not isinstance(state["config"], dict):
             raise ValueError("iteration or config is none")
-        if state["expected"] is not None:
-            Expected(dict(state["expected"]))
+        if not isinstance(state["expected"], dict | None):
+            raise ValueError("expected is none")
     except (ValueError, KeyError, TypeError) as error:
         raise TrainingError(
             f"{folder} is no checkpoint ({type(error).__name__}: {error}). Remove it to go on from the one before."

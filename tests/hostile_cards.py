@@ -1,0 +1,295 @@
+"""Persona folders, env cards, ratings, recordings and weights as a stranger could make them: data for tests, each with one fault.
+
+`persona_folder` makes a good folder of one persona, `HOSTILE_FOLDERS` does one bad thing to such a folder each.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rlver_gym.library import shipped
+from rlver_gym.shipped import shipped_cards
+
+PERSON, SITUATION = "noor", "the-old-dog"
+PERSONA = "mine"
+INDEX = f"language: en\npersonas:\n- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need: praise, split: demo}}\n"
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\b"
+"""What a terminal would obey: a title, a cleared screen, a colour, text from right to left, a line begun anew."""
+YAML_ESCAPES = r"\e]0;owned\a\e[2J\x9b31m\u202e\r\b"
+"""The same inside double quotes of YAML."""
+MARKUP = "[bold]no[/nope] [link=http://localhost]x[/link] :smile: <script>alert(1)</script>"
+"""Text that is obeyed as markup by Rich or a browser; a card may say it, and it is shown as it stands."""
+
+
+def persona_folder(folder: Path) -> Path:
+    """A good folder with the persona `mine`."""
+    for kind, name in (("people", PERSON), ("situations", SITUATION)):
+        (folder / kind).mkdir(parents=True)
+        shutil.copy(shipped() / kind / f"{name}.yaml", folder / kind)
+    (folder / "index.yaml").write_text(INDEX, encoding="utf-8")
+    return folder
+
+
+def _replace(*parts: str, old: str, new: str) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        path = folder.joinpath(*parts)
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    return change
+
+
+def _write(*parts: str, data: str | bytes) -> Callable[[Path], object]:
+    return lambda folder: folder.joinpath(*parts).write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def _instead(*parts: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        path = folder.joinpath(*parts)
+        path.unlink()
+        make(path)
+
+    return change
+
+
+def _terabyte(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def _linked_folder(folder: Path) -> None:
+    outside = folder.parent / f"{folder.name}-outside"
+    shutil.move(folder / "people", outside)
+    (folder / "people").symlink_to(outside)
+
+
+def _many_entries(folder: Path) -> None:
+    (folder / "index.yaml").write_text("language: en\npersonas: [" + "{}," * 60_000 + "]", encoding="utf-8")
+
+
+_PERSON, _SITUATION = ("people", f"{PERSON}.yaml"), ("situations", f"{SITUATION}.yaml")
+_TITLE = "title: The last appointment"
+_PAIR = f"- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need: praise, split: demo}}\n"
+
+HOSTILE_FOLDERS: dict[str, Callable[[Path], object]] = {
+    "no index": lambda folder: (folder / "index.yaml").unlink(),
+    "an index that is a pipe": _instead("index.yaml", make=os.mkfifo),
+    "an index that never ends": _instead("index.yaml", make=lambda path: path.symlink_to("/dev/zero")),
+    "an index that is a folder": _instead("index.yaml", make=Path.mkdir),
+    "an index of a terabyte": _instead("index.yaml", make=_terabyte),
+    "an index in a circle": _instead("index.yaml", make=lambda path: path.symlink_to(path)),
+    "an index with very many entries": _many_entries,
+    "an index that names a path": _replace("index.yaml", old=f"person: {PERSON}", new="person: ../../../etc/passwd"),
+    "an index that names a long id": _replace("index.yaml", old=f"id: {PERSONA}", new=f"id: {'x' * 5000}"),
+    "an index with an id twice": _write("index.yaml", data=INDEX + _PAIR),
+    "an index that is no text": _write("index.yaml", data=b"\xff\xfe\x00language"),
+    "an index of another kind": _write("index.yaml", data="- 1\n- 2\n"),
+    "a card that is a pipe": _instead(*_PERSON, make=os.mkfifo),
+    "a card that never ends": _instead(*_PERSON, make=lambda path: path.symlink_to("/dev/zero")),
+    "a card that leads outside": _instead(*_PERSON, make=lambda path: path.symlink_to("/etc/passwd")),
+    "a folder that leads outside": _linked_folder,
+    "a card of many bytes": _write(*_PERSON, data="x: " + "y" * 400_000),
+    "a card that is no text": _write(*_PERSON, data=b"id: \xff"),
+    "a card with control characters": _write(*_PERSON, data="id: \x00\x1b[31m"),
+    "a card with escapes in a text": _replace(*_SITUATION, old=_TITLE, new=f'title: "{YAML_ESCAPES}"'),
+    "a card with escapes in a name": _replace(*_SITUATION, old=_TITLE, new=f'{_TITLE}\n"{YAML_ESCAPES}": 1'),
+    "a card with escapes in a name twice": _replace(
+        *_SITUATION, old=_TITLE, new=f'{_TITLE}\n"{YAML_ESCAPES}": 1\n"{YAML_ESCAPES}": 1'
+    ),
+    "a card with a long name": _replace(*_SITUATION, old=_TITLE, new=f"{_TITLE}\n? {'k' * 100_000}\n: 1"),
+    "a card with a long value": _replace(*_SITUATION, old=_TITLE, new=f"title: {'t' * 100_000}"),
+    "a card with an alias": _replace(*_SITUATION, old=_TITLE, new="title: &t The last appointment"),
+    "a card with a tag": _replace(*_SITUATION, old=_TITLE, new="title: !!python/object/apply:os.system ['true']"),
+    "a card with binary": _replace(*_SITUATION, old=_TITLE, new="title: !!binary aGVsbG8gaGVsbG8="),
+    "a card with a deep value": _replace(*_SITUATION, old=_TITLE, new="title: " + "[" * 10_000),
+    "a card with a huge number": _replace(*_SITUATION, old="ages: [20, 70]", new=f"ages: [20, {'9' * 5000}]"),
+    "a card with a huge hexadecimal number": _replace(*_SITUATION, old="ages: [20, 70]", new=f"ages: [20, 0x{'f' * 90_000}]"),
+    "a card with an endless number": _replace(*_PERSON, old="age: ", new="age: .inf #"),
+    "a card with a date": _replace(*_SITUATION, old=_TITLE, new="title: 2026-01-01"),
+    "a card with words that are none": _replace(*_SITUATION, old='words: ["slept|sleeping|lay beside"', new="words: [\"-|'\""),
+    "a card with very many lines": _replace(
+        *_SITUATION, old="disclosures:\n", new="disclosures:\n" + "- {id: a, depth: 1, high: aa, normal: aa, low: aa}\n" * 3000
+    ),
+    "a card of another name": _replace(*_PERSON, old=f"id: {PERSON}", new="id: somebody"),
+    "two documents": _replace(*_SITUATION, old=_TITLE, new=f"{_TITLE}\n---\n"),
+}  # fmt: skip
+"""What makes a good folder unusable, by what is wrong with it: each must be one error (exit code 2), or problems of `personas check` (1)."""
+
+
+def markup_folder(folder: Path) -> Path:
+    """A folder whose cards are valid, and say in every place what Rich or a browser would obey."""
+    persona_folder(folder)
+    _replace(*_SITUATION, old=_TITLE, new=f"title: '{MARKUP}'")(folder)
+    person = folder.joinpath(*_PERSON)
+    lines = person.read_text(encoding="utf-8").split("\n")
+    named = [f"name: '{MARKUP}'" if line.startswith("name:") else line for line in lines]
+    person.write_text("\n".join(named), encoding="utf-8")
+    return folder
+
+
+_ENV = (shipped_cards("envs") / "RLVER-Empathy-v0.yaml").read_text(encoding="utf-8")
+HOSTILE_ENV_CARDS: dict[str, bytes] = {
+    "empty": b"",
+    "no text": b"\xff\xff",
+    "a huge number": _ENV.replace("start: 40", f"start: {'9' * 6000}").encode(),
+    "a huge hexadecimal number": _ENV.replace("start: 40", f"start: 0x{'f' * 90_000}").encode(),
+    "escapes": _ENV.replace("summary: ", f'"{YAML_ESCAPES}": 1\nsummary: ').encode(),
+    "escapes in a text": _ENV.replace("notes: >\n  ", f'notes: "{YAML_ESCAPES}"\nother: >\n  ').encode(),
+    "a long name": _ENV.replace("id: RLVER", f"id: {'x' * 5000}-RLVER").encode(),
+    "an alias": b"a: &a [x, x]\nb: [*a, *a]",
+    "a deep value": b"[" * 50_000,
+    "many wrong fields": "\n".join(f"field{number}: 1" for number in range(10_000)).encode(),
+    "turns without end": _ENV.replace("turns: ", "turns: 9").encode(),
+}
+
+_WHO = {"need": "praise", "disposition": "passive", "story": "My neighbour sued me over a burst pipe."}
+_RATING: dict[str, Any] = {
+    "persona": _WHO,
+    "dialogue": [{"role": "user", "text": "My neighbour sues me."}, {"role": "agent", "text": "What happened?"}],
+    "change": 3,
+}
+
+
+def _rating(**changes: Any) -> bytes:
+    return json.dumps({**_RATING, **changes}).encode()
+
+
+HOSTILE_RATINGS: dict[str, bytes] = {
+    "nothing": b"",
+    "no text": b'{"persona": "caf\xe9"}',
+    "no JSON": b"{",
+    "a list": b"[1]",
+    "deep JSON": b"[" * 200_000,
+    "a deep field": b'{"persona": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    "a field twice": b'{"change": 1, "change": 2}',
+    "no persona": _rating(persona=None),
+    "a persona that is a list": _rating(persona=[1]),
+    "a persona that is a number": _rating(persona=5.5),
+    "a persona with a wrong id": _rating(persona={**_WHO, "id": ["x"]}),
+    "a need that is a number": _rating(persona={**_WHO, "need": 5}),
+    "a need that is long": _rating(persona={**_WHO, "need": ESCAPES + "n" * 20_000}),
+    "a disposition that is a list": _rating(persona={**_WHO, "disposition": []}),
+    "a language that is a list": _rating(persona={**_WHO, "language": ["en"]}),
+    "an unknown persona": _rating(persona=ESCAPES),
+    "a dialogue that is a text": _rating(dialogue="hello"),
+    "a dialogue of texts": _rating(dialogue=["a", "b"]),
+    "a text that is a number": _rating(dialogue=[{"role": "user", "text": 5}, {"role": "agent", "text": "x"}]),
+    "a text that is long": _rating(dialogue=[{"role": "user", "text": "x" * 40_000}, {"role": "agent", "text": "x"}]),
+    "a dialogue that is long": _rating(dialogue=_RATING["dialogue"] * 400),
+    "a role that is none": _rating(dialogue=[{"role": ESCAPES, "text": "x"}, {"role": "agent", "text": "x"}]),
+    "a change that is a text": _rating(change="3"),
+    "a change that is true": _rating(change=True),
+    "a change that is NaN": _rating(change=float("nan")),
+    "a change that is infinite": _rating(change=float("inf")),
+    "a change that is huge": _rating(change=10**30),
+    "a change that overflows": b'{"change": 1e999}',
+    "an emotion below zero": _rating(emotion=-5),
+    "an emotion off the scale": _rating(emotion=1e30),
+    "an emotion that is a list": _rating(emotion=[40]),
+    "a rater that is a list": _rating(rater=[1]),
+    "a surrogate": b'{"rater": "\\ud800"}',
+    "a long line": b'{"rater": "' + b"x" * (9 << 20) + b'"}',
+}
+"""Files that `calibrate` must refuse by line."""
+
+_RECORDING: dict[str, Any] = {
+    "simulator": "judge", "agent": "near", "persona": "lin", "need": "praise", "disposition": "passive",
+    "messages": [
+        {"role": "user", "text": "I am tired.", "emotion": 40},
+        {"role": "agent", "text": "What happened?"},
+        {"role": "user", "text": "The pipe burst.", "emotion": 45, "change": 5},
+    ],
+}  # fmt: skip
+
+
+def _recording(**changes: Any) -> bytes:
+    return json.dumps({**_RECORDING, **changes}).encode()
+
+
+def _last(**changes: Any) -> bytes:
+    first, said, answer = _RECORDING["messages"]
+    return _recording(messages=[first, said, {**answer, **changes}])
+
+
+_PROFILE = {"id": "lin", "player": "x", "scene": "y", "main_cha": "passive", "task": "praise"}
+HOSTILE_RECORDINGS: dict[str, bytes] = {
+    "nothing": b"",
+    "no text": b"\xff",
+    "deep JSON": b"[" * 200_000,
+    "messages that are a number": _recording(messages=5),
+    "no messages": _recording(messages=[]),
+    "one message": _recording(messages=_RECORDING["messages"][:1]),
+    "no change": _recording(messages=_RECORDING["messages"][:2]),
+    "very many messages": _recording(messages=_RECORDING["messages"] * 5000),
+    "an emotion below zero": _last(emotion=-5),
+    "an emotion off the scale": _last(emotion=10**30),
+    "an emotion that is a text": _last(emotion="45"),
+    "a change that is NaN": _last(change=float("nan")),
+    "a change that is a list": _last(change=[5]),
+    "a persona that is a list": _recording(persona=["lin"]),
+    "an agent that is nothing": _recording(agent=None),
+    "an agent that is an object": _recording(agent={}),
+    "a need of escapes": _recording(need=ESCAPES),
+    "a profile without an id": b'{"player": "x"}',
+    "a profile with a list for an id": json.dumps({**_PROFILE, "id": ["x"]}).encode(),
+    "a profile of numbers": json.dumps({**_PROFILE, "scene": 5, "player": 7}).encode(),
+    "a profile of wrong traits": json.dumps({**_PROFILE, "cha_group": {"a": 1}}).encode(),
+}
+"""Files that `fidelity` must refuse, in a folder of their own."""
+
+SLOW_TEXTS = {
+    "line feeds": "\n" * 30_000,
+    "blanks": " " * 30_000,
+    "stars": "*" * 30_000,
+    "blanks and stars": " *" * 15_000,
+    "a heading of blanks": "###" + " " * 29_000 + "x",
+    "half lines": ("**  姓名 \n" * 3000)[:30_000],
+}
+"""Texts that make a careless regular expression take hours."""
+
+
+def weights_file() -> dict[str, Any]:
+    """Good weights, as plain values to be spoiled."""
+    return json.loads((files("rlver_gym.users.embedded") / "weights_zh.json").read_text(encoding="utf-8"))
+
+
+def _spoiled(*path: str | int, value: Any) -> bytes:
+    weights = weights_file()
+    inner: Any = weights
+    for part in path[:-1]:
+        inner = inner[part]
+    inner[path[-1]] = value
+    return json.dumps(weights).encode()
+
+
+_PRESET = "gpt-4o-2024-0806"
+HOSTILE_WEIGHTS: dict[str, bytes] = {
+    "nothing": b"",
+    "no text": b"\xff",
+    "deep JSON": b"[" * 200_000,
+    "a list": b"[]",
+    "no fields": b"{}",
+    "megabytes": b'{"about": "' + b"x" * (5 << 20) + b'"}',
+    "features that are a list": _spoiled("features", value=[]),
+    "a feature that is a text": _spoiled("features", "praise", "anyone", value="1"),
+    "a feature that is NaN": _spoiled("features", "praise", "anyone", value=float("nan")),
+    "a feature that is infinite": _spoiled("features", "praise", "anyone", value=float("inf")),
+    "a feature that is huge": _spoiled("features", "praise", "anyone", value=1e300),
+    "a need that is none": _spoiled("features", "praise", "by_need", value={ESCAPES: 1.0}),
+    "a feature with a long name": _spoiled("features", value={"x" * 100_000: {"anyone": 1.0, "error": 1.0}}),
+    "no temper": _spoiled("presets", _PRESET, "temper", value={}),
+    "a gain that is infinite": _spoiled("presets", _PRESET, "gain", value=float("-inf")),
+    "a base that is huge": _spoiled("presets", _PRESET, "base", value=10**17),
+    "no presets": _spoiled("presets", value={}),
+    "a default that is none": _spoiled("default", value=ESCAPES),
+    "a relevance without weights": _spoiled("relevance", "weights", value={}),
+    "a relevance of one value": _spoiled("relevance", "home", value=-1e5),
+    "a language that is none": _spoiled("language", value="xx"),
+    "an unknown field": _spoiled(ESCAPES, value=1),
+    "a huge number": b'{"default": ' + b"9" * 6000 + b"}",
+}
