@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from rlver_gym.chat import connect as shared
-from rlver_gym.chat import wire
+from rlver_gym.chat import excerpts, wire
 from rlver_gym.chat.client import ChatClient
 from rlver_gym.chat.connect import connect, spending
 from rlver_gym.chat.limits import Concurrency
@@ -472,7 +472,7 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
         (b'{"choices": [{"message": {"content": null}}]}', Kind.MALFORMED, "without text"),
         (b'{"choices": [{"message": {"content": " \\n"}}]}', Kind.MALFORMED, "without text"),
         (b'{"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}', Kind.MALFORMED, "max_tokens"),
-        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.MALFORMED, "no chat completion"),
+        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.MALFORMED, "cannot be used"),
         (b'{"error": {"message": "upstream is down", "code": 502}}', Kind.MALFORMED, "upstream is down"),
         (b'{"choices": [{"message": {"content": null, "refusal": "no"}}]}', Kind.DECLINED, "declined"),
     ],
@@ -481,7 +481,7 @@ def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str
     result = wire.read(body, "application/json").result
     assert isinstance(result, Failure)
     assert result.kind is kind
-    assert says in result.reason
+    assert says in excerpts.show(result, [], []).reason
 
 
 def test_counts_that_make_no_sense_are_no_counts() -> None:
@@ -511,11 +511,11 @@ def test_what_an_http_error_means(status: int, body: bytes, kind: Kind) -> None:
 def test_a_server_that_repeats_the_request_in_its_complaint_is_not_quoted() -> None:
     said = ["I never told anyone that my brother set the fire.", "别人都不知道我弟弟当年放火烧了那间老屋子的事情。"]
     for words in said:
-        shown = wire.masked(f"Invalid input: {words} (Bearer abc.def, key {KEY})", SecretStr("another-key"), said)
+        shown = excerpts.masked(f"Invalid input: {words} (Bearer abc.def, key {KEY})", ["another-key"], said)
         assert shown.startswith("Invalid input: […]")
         assert not any(part in shown for part in ("brother", "放火", "abc", "planted"))
     detail = b'{"detail": [{"msg": "field required", "input": "my brother set the fire"}]}'
-    assert wire.objection(422, detail, {}).reason == "HTTP 422: field required"
+    assert excerpts.show(wire.objection(422, detail, {}), [], []).reason == "HTTP 422: field required"
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:

@@ -102,6 +102,13 @@ def test_json_that_is_not_small_flat_and_unambiguous_is_refused(text: str | byte
         parse_json(text)
 
 
+@pytest.mark.timeout(10)
+def test_a_key_that_stands_twice_is_found_in_one_pass_over_many_keys() -> None:
+    keys = [*(f'"k{number}": 0' for number in range(80_000)), '"k79999": 0']
+    with pytest.raises(ValueError, match="'k79999' stands twice"):
+        parse_json("{" + ", ".join(keys) + "}")
+
+
 def test_json_within_the_bounds_is_what_the_standard_parser_gives() -> None:
     assert parse_json('{"a": [1, -2.5, "\\ud83d\\ude00", null]}') == {"a": [1, -2.5, "😀", None]}
     assert parse_json("[" * 64 + "]" * 64) is not None

@@ -3,18 +3,18 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 
-import httpx2
 import openai
 
-from rlver_gym.chat import wire
-from rlver_gym.chat.doors import LARGEST_ANSWER, Doors, TooLarge
+from rlver_gym.chat import excerpts, wire
+from rlver_gym.chat.doors import Doors, UnusableResponse
 from rlver_gym.chat.limits import Concurrency
 from rlver_gym.chat.outage import Outage
 from rlver_gym.chat.retries import Failure, Kind, Patience, condensed
 from rlver_gym.chat.settings import ChatSettings, public_url, resolved
 from rlver_gym.chat.spending import Spending
+from rlver_gym.chat.transport import ConnectError, ConnectTimeout, Response
 from rlver_gym.chat.values import ChatAnswer, ChatRequest
 from rlver_gym.errors import ChatError, ServerRefused, ServerUnreachable
 
@@ -88,10 +88,10 @@ class ChatClient:
                 self.concurrency.succeeded()
                 self._left_out[request.model] = left_out | self._left_out.get(request.model, frozenset())
                 return result
-            if result.blames & wire.body(request, left_out).keys() and left_s > 0:
+            failures.append(self._masked(result, request))
+            if self._may_leave_out(result.blames & wire.body(request, left_out).keys(), failures, left_s):
                 left_out |= result.blames
                 continue
-            failures.append(self._masked(result, request))
             if result.kind in (Kind.DECLINED, Kind.UNUSABLE, Kind.REFUSED):
                 self._is_up()
             self.outage.failed(failures[-1], probing=probing)
@@ -117,6 +117,11 @@ class ChatClient:
         if self.outage.answered():
             self.concurrency.widen()
 
+    def _may_leave_out(self, blamed: Set[str], failures: list[Failure], left_s: float) -> bool:
+        """Whether to ask again without these fields, at once: it is an attempt like any other."""
+        failed = sum(failure.kind is not Kind.BUSY for failure in failures)
+        return bool(blamed) and failed < self.settings.attempts and left_s > 0
+
     def _attempt_s(self, left_s: float, failures: list[Failure]) -> float:
         """How long the next attempt may take."""
         if self.settings.attempt_timeout_s is not None:
@@ -129,12 +134,9 @@ class ChatClient:
         try:
             async with asyncio.timeout(timeout_s):
                 with self._doors.one() as client:
-                    response = await client.post("/chat/completions", body=body, cast_to=httpx2.Response)
+                    response = await client.post("/chat/completions", body=body, cast_to=Response)
         except TimeoutError:
             return Failure(Kind.BROKEN, "no answer in time")
-        except TooLarge:
-            self._heard()
-            return Failure(Kind.MALFORMED, f"an answer of more than {LARGEST_ANSWER >> 20} MB")
         except openai.APIStatusError as error:
             self._heard()
             return wire.objection(error.status_code, error.response.content, error.response.headers)
@@ -147,13 +149,16 @@ class ChatClient:
 
     def _masked(self, failure: Failure, request: ChatRequest) -> Failure:
         said = [message.content for message in request.messages]
-        return failure._replace(reason=wire.masked(failure.reason, self.settings.api_key, said))
+        return excerpts.show(failure, self.settings.secrets, said)
 
     def _heard(self) -> None:
         self._has_answered, self._unconnected = True, 0
 
     def _unheard(self, cause: BaseException | None) -> Failure:
-        if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
+        if isinstance(cause, UnusableResponse):
+            self._heard()
+            return cause.failure
+        if isinstance(cause, ConnectError | ConnectTimeout):
             self._unconnected += 1
             return Failure(Kind.NO_CONNECTION, "no connection")
         return Failure(Kind.BROKEN, "the connection broke off")
@@ -177,6 +182,8 @@ class ChatClient:
 
 
 def _remedy(status: int | None) -> str:
+    if status is not None and 300 <= status < 400:
+        return "Redirects are not followed, since they carry the dialogue elsewhere: if you trust that place, make it OPENAI_BASE_URL (base_url)."
     if status in (401, 403):
         return "Check OPENAI_API_KEY (api_key), and that it belongs to this server."
     if status == 404:

@@ -12,6 +12,9 @@ _FIRST_S = 0.25
 _LONGEST_S = 8.0
 LONGEST_WAIT_S = 60.0
 """A server that asks one request to wait for longer is taken to be down for all."""
+_LONGEST_HEADER = 64
+_LONGEST_RETRY_S = 30 * 86_400.0
+"""What a Retry-After means at most: who asks for more has no date in mind."""
 
 
 class Kind(Enum):
@@ -38,12 +41,14 @@ class Failure(NamedTuple):
 
     kind: Kind
     reason: str
-    """For people: a few words without key, prompt or answer."""
+    """For people: a few words of ours."""
     status: int | None = None
     retry_after_s: float | None = None
     """What the server asked for."""
     blames: frozenset[str] = frozenset()
     """Fields of the request that the server seems to object to: it may answer without them."""
+    quote: str = ""
+    """The server's own words, which may hold anything. `excerpts.show` makes them part of the reason."""
 
 
 class Patience(NamedTuple):
@@ -84,18 +89,18 @@ class Patience(NamedTuple):
 
 
 def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
-    """Seconds that a Retry-After header asks to wait: it holds seconds or an HTTP date. None when it says nothing usable."""
-    if not header:
+    """Seconds that a Retry-After header asks to wait, 30 days at most: it holds seconds or an HTTP date. None when it says nothing usable."""
+    if not header or len(header) > _LONGEST_HEADER:
         return None
     try:
         seconds = float(header)
     except ValueError:
         try:
             at = parsedate_to_datetime(header)
-        except ValueError:
+            seconds = (at.replace(tzinfo=at.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
+        except (ValueError, OverflowError):  # no date, or one that no calendar has
             return None
-        seconds = (at.replace(tzinfo=at.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    return min(max(0.0, seconds), _LONGEST_RETRY_S) if math.isfinite(seconds) else None
 
 
 def condensed(failures: Sequence[Failure]) -> str:

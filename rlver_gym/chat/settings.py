@@ -1,25 +1,26 @@
 """How a chat server is reached, how patiently, and what it may cost."""
 
 import os
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt, SecretStr
 from pydantic import field_validator as check
 
+from rlver_gym.chat.address import find_credentials, find_problem, is_at, without_credentials
+from rlver_gym.chat.withheld import KEY, NO_KEY, URL, recover, withhold
 from rlver_gym.errors import ServerRefused
 
 OPENAI_URL = "https://api.openai.com/v1"
-_SCHEMES = ("http", "https")
 
 TapeMode = Literal["off", "record", "replay", "auto"]
 """record: ask the server and keep the answers, also those the tape already holds. replay: only the tape. auto: the tape, and the server for the rest."""
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Prices(_Settings):
@@ -40,7 +41,7 @@ class Budget(_Settings):
 
 
 class ChatSettings(_Settings):
-    """Everything a client needs to know. Printing it shows neither the key nor credentials in the address."""
+    """Everything a client needs to know. Neither printed nor pickled does it show the key or a password in the address (see `withheld`)."""
 
     base_url: str | None = None
     """None: OPENAI_BASE_URL, else OpenAI itself."""
@@ -65,8 +66,9 @@ class ChatSettings(_Settings):
     @check("base_url")
     @classmethod
     def _is_address(cls, url: str | None) -> str | None:
-        if url is not None and urlsplit(url).scheme not in _SCHEMES:
-            raise ValueError("base_url begins with http:// or https:// and usually ends in /v1")
+        problem = find_problem(url) if url is not None else None
+        if problem:
+            raise ValueError(f"base_url {problem}")
         return url
 
     def model_post_init(self, _: Any) -> None:
@@ -74,24 +76,42 @@ class ChatSettings(_Settings):
         if self.budget.money is not None and self.prices is None:
             raise ValueError("a budget of money needs prices (per million prompt and completion tokens)")
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show: the key, user and password of the address, and how they are sent."""
+        key = [self.api_key.get_secret_value()] if self.api_key else []
+        credentials = find_credentials(self.base_url) if self.base_url else None
+        if credentials is None:
+            return tuple(key)
+        return (*key, *credentials, b64encode(":".join(credentials).encode()).decode())
+
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """What a printed one shows."""
         for name, value in super().__repr_args__():
-            yield name, _without_credentials(value) if name == "base_url" and value else value
+            yield name, without_credentials(value) if name == "base_url" and value else value
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """For a pickle: without secrets."""
+        state = super().__getstate__()
+        return state | {"__dict__": withhold(state["__dict__"])}
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """From a pickle. ServerRefused when a secret is not to be found here."""
+        super().__setstate__(state | {"__dict__": recover(state["__dict__"])})
 
 
 def resolved(settings: ChatSettings) -> ChatSettings:
-    """The same with address and key filled in from the environment. ServerRefused when the address is none, or OpenAI's own server has no key."""
-    url = settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-    key = settings.api_key or SecretStr(os.environ.get("OPENAI_API_KEY") or "none")
-    if urlsplit(url).scheme not in _SCHEMES:
+    """The same with address and key filled in from the environment. ServerRefused when either is none, or OpenAI's own server has no key."""
+    url = settings.base_url or os.environ.get(URL) or OPENAI_URL
+    key = settings.api_key or SecretStr(os.environ.get(KEY) or NO_KEY)
+    if problem := find_problem(url):
+        raise ServerRefused(f"{URL} (base_url) {problem}.")
+    secret = key.get_secret_value()
+    if not secret.isascii() or not secret.isprintable():
+        raise ServerRefused(f"the API key holds characters that no key has. Copy it again into {KEY} (api_key).")
+    if is_at(url, OPENAI_URL) and settings.tape_mode != "replay" and secret == NO_KEY:
         raise ServerRefused(
-            f"{_without_credentials(url)!r} is no address of a server: OPENAI_BASE_URL begins with http:// or https://"
-        )
-    needs_key = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname and settings.tape_mode != "replay"
-    if needs_key and key.get_secret_value() == "none":
-        raise ServerRefused(
-            f"no API key for {_without_credentials(url)}. Set OPENAI_API_KEY (api_key); for a server of your own, OPENAI_BASE_URL "
+            f"no API key for {without_credentials(url)}. Set {KEY} (api_key); for a server of your own, {URL} "
             '(base_url); to work offline, user="embedded".'
         )
     return settings.model_copy(update={"base_url": url, "api_key": key})
@@ -99,9 +119,4 @@ def resolved(settings: ChatSettings) -> ChatSettings:
 
 def public_url(settings: ChatSettings) -> str:
     """The address that these settings mean now, without user, password and query: fit for records and messages."""
-    return _without_credentials(settings.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
-
-
-def _without_credentials(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+    return without_credentials(settings.base_url or os.environ.get(URL) or OPENAI_URL)

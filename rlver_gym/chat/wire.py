@@ -2,17 +2,18 @@
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from rlver_gym.chat.retries import Failure, Kind, retry_after_s
 from rlver_gym.chat.values import ChatAnswer, ChatRequest
+from rlver_gym.untrusted.jsontext import parse_json
+from rlver_gym.untrusted.text import one_line
 
-EXCERPT = 200
-"""Most characters shown of a server's own error message."""
-_KEYS = re.compile(r"Bearer\s+\S+|\b(?:sk|pk|rk|hf|gsk|xai|key|AIza)[-_]?[\w*.-]{8,}|[A-Za-z0-9_-]{28,}")
+OPTIONAL = frozenset({"temperature", "max_tokens", "seed", "response_format"})
+"""The fields that a request can do without. Whatever a server says, no others are left out."""
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size)|too many tokens|prompt is too long|reduce the length", re.IGNORECASE
 )
@@ -20,6 +21,7 @@ _OF_SCHEMA = re.compile(r"response_format|json_schema|json_object|guided|grammar
 _FILTERED = re.compile(r"content[ _](filter|policy|management)|moderation", re.IGNORECASE)
 _OVERLOADED = (429, 503, 529)
 _SCHEMA = frozenset({"response_format"})
+_LONGEST_FINISH_REASON = 40
 
 
 def body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str, Any]:
@@ -47,15 +49,10 @@ class _Said(BaseModel):
 
 
 class _Choice(BaseModel):
+    """What is used of a choice."""
+
     message: _Said
     finish_reason: str | None = None
-
-
-class _Completion(BaseModel):
-    """What is used of a server's answer."""
-
-    choices: list[_Choice] = Field(min_length=1)
-    usage: Any = None
 
 
 class Read(NamedTuple):
@@ -69,33 +66,41 @@ class Read(NamedTuple):
 def read(content: bytes, kind: str) -> Read:
     """The answer in the body of a successful response; `kind` is its Content-Type."""
     try:
-        completion = _Completion.model_validate_json(content)
-    except ValidationError:
-        return Read(_no_completion(content, kind))
-    choice = completion.choices[0]
-    prompt, written = _count(completion.usage, "prompt_tokens"), _count(completion.usage, "completion_tokens")
+        found = parse_json(content, allow_nan=True)
+    except json.JSONDecodeError:
+        return Read(_no_json(kind))
+    except ValueError as error:
+        return Read(Failure(Kind.MALFORMED, "JSON that cannot be used", quote=str(error)))
+    try:
+        choice = _Choice.model_validate(found["choices"][0])  # the first is meant, however many there are
+    except (ValidationError, TypeError, LookupError):
+        return Read(_no_completion(found))
+    prompt, written = _count(found.get("usage"), "prompt_tokens"), _count(found.get("usage"), "completion_tokens")
+    return Read(_answer(choice, prompt, written), prompt, written)
+
+
+def _answer(choice: _Choice, prompt_tokens: int, completion_tokens: int) -> ChatAnswer | Failure:
     text = choice.message.content or ""
     if choice.message.refusal:
-        result = Failure(Kind.DECLINED, "the model declined to answer")
-    elif choice.finish_reason == "content_filter":
-        result = Failure(Kind.DECLINED, "a content filter of the server withheld the answer")
-    elif not text.strip():
+        return Failure(Kind.DECLINED, "the model declined to answer")
+    if choice.finish_reason == "content_filter":
+        return Failure(Kind.DECLINED, "a content filter of the server withheld the answer")
+    if not text.strip():
         hint = ": max_tokens is too small" if choice.finish_reason == "length" else ""
-        result = Failure(Kind.MALFORMED, f"an answer without text{hint}")
-    else:
-        result = ChatAnswer(text, choice.finish_reason, prompt, written)
-    return Read(result, prompt, written)
+        return Failure(Kind.MALFORMED, f"an answer without text{hint}")
+    reason = choice.finish_reason and one_line(choice.finish_reason, _LONGEST_FINISH_REASON)
+    return ChatAnswer(text, reason, prompt_tokens, completion_tokens)
 
 
-def _no_completion(content: bytes, kind: str) -> Failure:
-    try:
-        found = json.loads(content)
-    except ValueError:
-        if "json" in kind:
-            return Failure(Kind.MALFORMED, "a body that is no complete JSON")
-        return Failure(Kind.MALFORMED, f"{kind[:40] or 'something'} instead of JSON; does base_url end in /v1?")
+def _no_json(kind: str) -> Failure:
+    if "json" in kind:
+        return Failure(Kind.MALFORMED, "a body that is no complete JSON")
+    return Failure(Kind.MALFORMED, "something else than JSON; does base_url end in /v1? It calls itself", quote=kind)
+
+
+def _no_completion(found: Any) -> Failure:
     if isinstance(found, dict) and found.get("error"):
-        return Failure(Kind.MALFORMED, f"an error instead of an answer: {_message(found)}")
+        return Failure(Kind.MALFORMED, "an error instead of an answer", quote=_message(found))
     if isinstance(found, dict) and found.get("choices") == []:
         return Failure(Kind.MALFORMED, "an answer without choices")
     return Failure(Kind.MALFORMED, "JSON that is no chat completion; does base_url end in /v1?")
@@ -108,33 +113,34 @@ def _count(usage: Any, name: str) -> int:
 
 
 def objection(status: int, content: bytes, headers: Mapping[str, str]) -> Failure:
-    """What an HTTP error means. The reason holds the server's message, still to be masked."""
+    """What an HTTP error means. It quotes the server's message, still to be masked."""
     try:
-        found = json.loads(content)
+        found = parse_json(content, allow_nan=True)
     except ValueError:
         found = None
-    message = _message(found)
-    reason = f"HTTP {status}" + (f": {message}" if message else "")
+    message, everything = _message(found), str(found)
+    says = Failure(Kind.REFUSED, f"HTTP {status}", status, quote=message)
     wait_s = retry_after_s(headers.get("retry-after"))
-    if status == 402 or (status == 429 and "insufficient_quota" in str(found)):
-        return Failure(Kind.REFUSED, reason, status)
+    if status == 402 or (status == 429 and "insufficient_quota" in everything):
+        return says
     if status in _OVERLOADED:
-        return Failure(Kind.BUSY, reason, status, wait_s)
+        return says._replace(kind=Kind.BUSY, retry_after_s=wait_s)
     if status >= 500 or status in (408, 409, 425):
-        return Failure(Kind.BROKEN, reason, status, wait_s, _SCHEMA if _OF_SCHEMA.search(message) else frozenset())
-    if status in (400, 413, 422) and (_TOO_LONG.search(str(found)) or _FILTERED.search(str(found))):
-        return Failure(Kind.UNUSABLE, reason, status)
+        blames = _SCHEMA if _OF_SCHEMA.search(message) else frozenset()
+        return says._replace(kind=Kind.BROKEN, retry_after_s=wait_s, blames=blames)
+    if status in (400, 413, 422) and (_TOO_LONG.search(everything) or _FILTERED.search(everything)):
+        return says._replace(kind=Kind.UNUSABLE)
     if status in (401, 403):
-        return Failure(Kind.REFUSED, reason, status)
-    return Failure(Kind.REFUSED, reason, status, blames=_unsupported(found) or _SCHEMA)
+        return says
+    return says._replace(blames=_blamed(found))
 
 
-def _unsupported(found: Any) -> frozenset[str]:
-    """The field of the request that the server names as one that this model does not take."""
+def _blamed(found: Any) -> frozenset[str]:
+    """The field that the server names as one that this model does not take; where it names none, a schema is the likeliest."""
     error = found.get("error") if isinstance(found, dict) else None
     if isinstance(error, dict) and str(error.get("code")).startswith("unsupported"):
-        return frozenset({str(error.get("param"))})
-    return frozenset()
+        return OPTIONAL & {str(error.get("param") or "response_format").partition(".")[0]}
+    return _SCHEMA
 
 
 def _message(found: Any) -> str:
@@ -147,24 +153,3 @@ def _message(found: Any) -> str:
             error = error.get("message") or error.get("code") or ""
         return " ".join(str(error)[:1000].split()) if isinstance(error, str | int) else ""
     return ""
-
-
-def masked(text: str, key: SecretStr | None, said: Sequence[str]) -> str:
-    """An excerpt of a server's message without keys, and without words of the request that it repeats."""
-    if key is not None and len(key) > 4:
-        text = text.replace(key.get_secret_value(), "***")
-    text = _KEYS.sub("***", text)
-    repeated = "\n".join(" ".join(one.split()) for one in said)
-    kept, at = [], 0
-    while at < len(text):
-        if len(text) - at >= 16 and text[at : at + 16] in repeated:
-            length = 16
-            while at + length < len(text) and text[at : at + length + 1] in repeated:
-                length += 1
-            kept.append("[…]")
-            at += length
-        else:
-            kept.append(text[at])
-            at += 1
-    shown = "".join(kept)
-    return shown if len(shown) <= EXCERPT else shown[:EXCERPT] + "…"

@@ -1,0 +1,51 @@
+"""The HTTP library that the installed openai brings: httpx2 with openai 3, httpx with openai 2. The only file that imports either."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import openai
+
+if TYPE_CHECKING:
+    from httpx2 import (
+        URL,
+        AsyncByteStream,
+        BasicAuth,
+        ConnectError,
+        ConnectTimeout,
+        Headers,
+        InvalidURL,
+        Limits,
+        RequestError,
+        Response,
+        Timeout,
+        create_ssl_context,
+    )
+else:
+    _http = import_module(openai.DefaultAsyncHttpxClient.__base__.__module__)
+    URL = _http.URL
+    AsyncByteStream = _http.AsyncByteStream
+    BasicAuth = _http.BasicAuth
+    ConnectError = _http.ConnectError
+    ConnectTimeout = _http.ConnectTimeout
+    Headers = _http.Headers
+    InvalidURL = _http.InvalidURL
+    Limits = _http.Limits
+    RequestError = _http.RequestError
+    Response = _http.Response
+    Timeout = _http.Timeout
+    create_ssl_context = _http.create_ssl_context
+
+__all__ = [
+    "URL",
+    "AsyncByteStream",
+    "BasicAuth",
+    "ConnectError",
+    "ConnectTimeout",
+    "Headers",
+    "InvalidURL",
+    "Limits",
+    "RequestError",
+    "Response",
+    "Timeout",
+    "create_ssl_context",
+]
