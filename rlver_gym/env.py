@@ -80,7 +80,8 @@ class EmpathyEnv(gym.Env[str, str]):
     - `persona`: the id of the one persona to talk to; None draws one at each reset
     - `personas`: a folder of persona cards; None takes the shipped ones
     - `render_mode`: "human" prints each turn, "ansi" gives the dialogue as text
-    - all others are options of the user, such as `base_url` of "openai:MODEL". Its key is read from OPENAI_API_KEY, so that none stands in a spec
+    - all others are options of the user, such as `base_url` of "openai:MODEL". Its key is read from OPENAI_API_KEY, so that none stands in a spec;
+      for a key of its own make the user first: `user=make_user("openai:MODEL", api_key=...)`
 
     `reset(options={"persona": id})` chooses for one episode. A server that cannot be reached, that refuses, or a spent budget is an error out
     of `reset` or `step`; the dialogue is then where it was. `areset` and `astep` are the same for code on an event loop.
@@ -114,6 +115,7 @@ class EmpathyEnv(gym.Env[str, str]):
     ) -> None:
         """See the class for the arguments. Raises CardError, or UnknownName for a persona, card, split, user or option that does not exist."""
         self.card = env_card(card)
+        _refuse_secrets(options)
         self.user = make_user(user, **options)
         if not isinstance(self.user, SentientUser):
             raise UnknownName.of(
@@ -248,6 +250,15 @@ def _random_state(generator: np.random.Generator, state: Any) -> Any:
 
 def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
     return [{"code": code, "points": points, "note": note} for code, points, note in reasons]
+
+
+def _refuse_secrets(options: dict[str, Any]) -> None:
+    """CardError for a key or a password among the options: Gymnasium keeps them in the spec, which is printed, pickled and written as JSON."""
+    if options.get("api_key") is not None or "@" in str(options.get("base_url", "")):
+        raise CardError(
+            "a key, or a password in base_url, would stand in the environment's spec. Set OPENAI_API_KEY and OPENAI_BASE_URL instead, or make the user "
+            "first: user=make_user('openai:MODEL', api_key=...)."
+        )
 
 
 def _known_split(split: str) -> Literal["train", "test", "demo", "all"]:

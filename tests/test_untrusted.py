@@ -102,6 +102,12 @@ def test_json_that_is_not_small_flat_and_unambiguous_is_refused(text: str | byte
         parse_json(text)
 
 
+def test_the_number_of_values_is_bounded_where_that_is_asked_for() -> None:
+    assert parse_json("[1,2,3]", max_values=3) == [1, 2, 3]
+    with pytest.raises(ValueError, match="more than 2 values"):
+        parse_json("[1,2,3]", max_values=2)
+
+
 @pytest.mark.timeout(10)
 def test_a_key_that_stands_twice_is_found_in_one_pass_over_many_keys() -> None:
     keys = [*(f'"k{number}": 0' for number in range(80_000)), '"k79999": 0']

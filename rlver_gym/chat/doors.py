@@ -6,7 +6,9 @@ Whatever a server answers comes in through here: bounded, as it was sent, and wi
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from http.cookiejar import CookieJar
+from ssl import SSLContext
 from typing import Any
 
 import openai
@@ -36,7 +38,7 @@ _IN_ONE_POOL = 16
 _CONNECT_S = 5.0
 """Longest time to connect; less where a whole request has little. Everything else ends at the deadline of the request."""
 _IDLE_S = 30.0
-_READ = ("content-type", "retry-after")
+_READ = (b"content-type", b"retry-after")
 """The headers that mean something here."""
 _COMPRESSED = (
     "a compressed answer, which was not asked for (turn compression off in the server, or in the proxy before it)"
@@ -80,12 +82,16 @@ async def _admit(response: Response) -> None:
         raise UnusableResponse(Failure(Kind.REFUSED, "a redirect", response.status_code, quote=place))
     if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
         raise UnusableResponse(Failure(Kind.MALFORMED, _COMPRESSED))
-    kept = {name: response.headers[name] for name in _READ if name in response.headers}
-    if "content-type" in kept:
-        kept["content-type"] = kept["content-type"].partition(";")[0]
-    response.headers = Headers(kept)
+    kept = [(name, value) for name, value in response.headers.raw if name.lower() in _READ]
+    response.headers = Headers([(name, value.partition(b";")[0]) for name, value in kept])
     assert isinstance(response.stream, AsyncByteStream)
     response.stream = _Capped(response.stream, response.is_success)
+
+
+@lru_cache
+def _trust() -> SSLContext:
+    """Which certificates are believed: read once, since that takes longer than many requests."""
+    return create_ssl_context()
 
 
 class _NoCookies(CookieJar):
@@ -119,7 +125,6 @@ class Doors:
         self._auth = BasicAuth(*credentials) if credentials else None
         self._key = settings.api_key.get_secret_value() if settings.api_key else "none"
         self._times = Timeout(None, connect=min(_CONNECT_S, settings.timeout_s / 4))
-        self._trust = create_ssl_context()
         self._pools: list[_Pool] = []
 
     @contextmanager
@@ -150,7 +155,7 @@ class Doors:
             cookies=_NoCookies(),
             follow_redirects=False,
             event_hooks={"response": [_admit]},
-            verify=self._trust,
+            verify=_trust(),
         )
         return openai.AsyncOpenAI(
             api_key=self._key, base_url=self._url, max_retries=0, timeout=self._times, http_client=http

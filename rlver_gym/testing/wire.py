@@ -11,6 +11,8 @@ from typing import NamedTuple, Self
 JSON = "application/json"
 _LONGEST_HEAD = 64 * 1024
 _LONGEST_BODY = 64 * 1024 * 1024
+_MOST_UNSENT = 1 << 18
+_LOOK_AGAIN_S = 0.005
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER on, for 0 seconds: closing then sends RST instead of FIN."""
 
@@ -95,6 +97,15 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Bytes of an answer that is sent in parts, from its head on."""
         self._transport.write(data)
+
+    async def drain(self) -> None:
+        """Wait until most of what was written is sent, so that an endless answer takes no memory here."""
+        while self._transport.get_write_buffer_size() > _MOST_UNSENT:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    def close(self) -> None:
+        """Close once everything is sent."""
+        self._transport.close()
 
     def reset(self) -> None:
         """Break the connection off so that the client gets a TCP reset."""

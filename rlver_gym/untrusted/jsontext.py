@@ -12,15 +12,20 @@ MAX_DIGITS = 18
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_json(text: str | bytes, *, max_depth: int = MAX_DEPTH, allow_nan: bool = False) -> Any:
+def parse_json(
+    text: str | bytes, *, max_depth: int = MAX_DEPTH, max_values: int | None = None, allow_nan: bool = False
+) -> Any:
     """The value of a JSON text.
 
     ValueError for what is no JSON, nested deeper than `max_depth`, holds a key twice (the last would
     silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite, a lone surrogate or, unless `allow_nan`, NaN and Infinity.
+    `max_values`: where time counts, refuse a text with more commas and brackets than that, without parsing it.
     """
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
+        if max_values is not None and sum(map(text.count, ",[{")) > max_values:
+            raise ValueError(f"more than {max_values:,} values")
         value = json.loads(
             text,
             object_pairs_hook=_unique,

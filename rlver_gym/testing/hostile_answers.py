@@ -1,0 +1,36 @@
+"""What the modes of a hostile server are made of: a good completion to spoil, and errors in the form of the OpenAI API."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+from rlver_gym.testing.hostile import Mode, Step
+
+JSON_TYPE = "Content-Type: application/json"
+COMPLETION: dict[str, Any] = {
+    "id": "x",
+    "object": "chat.completion",
+    "created": 0,
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "I hear you."}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 3, "total_tokens": 6},
+}
+GOOD = json.dumps(COMPLETION).encode()
+MIB = 1 << 20
+
+
+def plain(group: str, variant: object, *steps: Step) -> Mode:
+    """A mode that does the same every time."""
+    return Mode(f"{group}.{variant}", (steps,))
+
+
+def says(text: str) -> bytes:
+    """A completion with this text."""
+    completion = deepcopy(COMPLETION)
+    completion["choices"][0]["message"]["content"] = text
+    return json.dumps(completion).encode()
+
+
+def complaint(message: str, **fields: str | None) -> bytes:
+    """An error as the OpenAI API shapes it."""
+    return json.dumps({"error": {"message": message, "type": "invalid_request_error", **fields}}).encode()

@@ -1,0 +1,184 @@
+"""The client against a server that does everything to harm it: each request comes to an end in time, within its limits, and tells nothing."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pydantic import SecretStr
+
+from rlver_gym.chat import connect as shared
+from rlver_gym.chat.client import ChatClient
+from rlver_gym.chat.settings import Budget, ChatSettings
+from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.errors import BudgetSpent, ChatError, UnknownName
+from rlver_gym.library import library
+from rlver_gym.testing.hostile import HostileServer
+from rlver_gym.testing.hostile_modes import GROUPS, MODES
+from rlver_gym.untrusted.text import printable
+
+KEY = "sk-planted-0123456789abcdef"
+PIECES = {KEY[at : at + 12] for at in range(len(KEY) - 11)}
+PROFILE = '{"person": {"name": "Rosalind", "age": 47, "work": "locksmith"}, "story": "my sister stole the inheritance"}'
+TOLD = ("Rosalind", "47", "locksmith", "sister", "stole", "inheritance")
+"""Words of the request that no message may hold."""
+ATTEMPTS = 2
+TIMEOUT_S, ATTEMPT_S = 1.0, 0.4
+SLACK_S = 2.0
+"""What a busy machine may add to a deadline."""
+MOST_WAITS = 6
+"""Requests that fit in the time where a server asks to wait, since each wait is longer than the one before."""
+AT_ONCE = 8
+EACH_GROUP = 12
+"""Modes of each group that are always tried, spread evenly."""
+MOST_MB = 300
+LAUNCHER = """
+import json, resource, subprocess, sys
+code = subprocess.run(sys.argv[2:], stdin=subprocess.DEVNULL, timeout=120).returncode
+open(sys.argv[1], "w").write(json.dumps([code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss]))
+"""
+"""A small process that starts the command, since the memory of whoever starts one counts as the command's."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    yield
+    shared.close()
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    with HostileServer(MODES) as server:
+        yield server
+
+
+class Ending(NamedTuple):
+    """How one request to one mode ended."""
+
+    mode: str
+    result: object
+    took_s: float
+    counted: int
+    """Attempts that the client counted."""
+
+
+async def end_of(server: HostileServer, mode: str) -> Ending:
+    """Ask once, with every field that can be blamed; then once more, for which there is no budget."""
+    settings = ChatSettings(
+        base_url=server.base_url(mode), api_key=SecretStr(KEY), attempts=ATTEMPTS, timeout_s=TIMEOUT_S,
+        attempt_timeout_s=ATTEMPT_S, budget=Budget(calls=1),
+    )  # fmt: skip
+    request = ChatRequest("m", (ChatMessage("system", PROFILE),), max_tokens=9, seed=3, schema={"type": "object"})
+    client = ChatClient(settings, random=lambda: 0.5)
+    begun = time.monotonic()
+    (result,) = await asyncio.gather(client.ask(request), return_exceptions=True)
+    took_s = time.monotonic() - begun
+    with pytest.raises(BudgetSpent):
+        await client.ask(request)
+    await client.close()
+    return Ending(mode, result, took_s, client.spending.spent.attempts)
+
+
+def endings(server: HostileServer, modes: Iterable[str]) -> list[Ending]:
+    """The endings of these modes, a few of them at once."""
+
+    async def run() -> list[Ending]:
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def one(mode: str) -> Ending:
+            async with places:
+                return await end_of(server, mode)
+
+        return await asyncio.gather(*map(one, modes))
+
+    return asyncio.run(run())
+
+
+def faults(ending: Ending, requests: int) -> Iterator[str]:
+    """What is wrong with an ending."""
+    text = str(ending.result)
+    if not isinstance(ending.result, ChatAnswer | ChatError):
+        yield f"ended as {type(ending.result).__name__}"
+    if ending.took_s > TIMEOUT_S + SLACK_S:
+        yield f"took {ending.took_s:.1f} s"
+    waits = ending.mode.startswith("waits") or "429" in text or "503" in text
+    if requests > (MOST_WAITS if waits else ATTEMPTS):
+        yield f"{requests} requests"
+    if requests > ending.counted:
+        yield f"{requests} requests, of which the budget knows {ending.counted}"
+    if isinstance(ending.result, ChatError):
+        if printable(text) != text:
+            yield "not printable"
+        yield from (f"tells {word!r}" for word in (*PIECES, *TOLD) if word.lower() in text.lower())
+        if len(text) > 1_000:
+            yield "says too much"
+
+
+def check(server: HostileServer, modes: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        ended = endings(server, modes)
+    wrong = {one.mode: found for one in ended if (found := [*faults(one, server.requests[one.mode])])}
+    assert not wrong, {
+        mode: (found, str(next(one.result for one in ended if one.mode == mode))[:300]) for mode, found in wrong.items()
+    }
+    assert server.strays == []
+    assert {one.mode for one in ended} <= server.requests.keys(), "a mode that was never asked"
+    logged = [record.getMessage() for record in caplog.records]
+    assert not [line for line in logged if any(piece in line for piece in PIECES) and "reason" not in line]
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_there_are_over_a_hundred_modes_each_with_a_name_of_its_own() -> None:
+    names = [mode.name for mode in MODES]
+    assert len(names) == len(set(names)) > 100
+    with HostileServer(MODES[:3]) as server, pytest.raises(UnknownName, match="encodings"):
+        server.base_url("encoding")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_some_of_each_kind_of_malice_end_in_time_and_tell_nothing(
+    group: str, server: HostileServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    modes = [mode.name for mode in MODES if mode.group == group]
+    check(server, modes[:: -(-len(modes) // EACH_GROUP)], caplog)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_mode_ends_in_time_and_tells_nothing(
+    group: str, server: HostileServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    check(server, [mode.name for mode in MODES if mode.group == group], caplog)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_benchmark_survives_each_kind_of_malice_in_little_memory(
+    group: str, server: HostileServer, tmp_path: Path
+) -> None:
+    persona = library().ids("demo")[0]
+    command = [sys.executable, "-m", "rlver_gym", "bench", "--user", "openai:m", "--base-url", server.base_url(group)]
+    command += ["--agent", "comfort", "--seeds", "4", "--persona", persona, "--out", str(tmp_path / "run")]
+    command += [
+        word for option in ("attempts=3", "timeout_s=4", "attempt_timeout_s=1") for word in ("--user-option", option)
+    ]
+    launched = [sys.executable, "-c", LAUNCHER, str(tmp_path / "end"), *command]
+    environment = os.environ | {"OPENAI_API_KEY": KEY, "NO_COLOR": "1"}
+    done = subprocess.run(launched, env=environment, capture_output=True, text=True, timeout=150)
+    output = done.stdout + done.stderr
+    code, resident_kib = (int(word) for word in (tmp_path / "end").read_text().strip("[]").split(","))
+    print(group, "exit code", code, "resident", resident_kib >> 10, "MB", sum(server.requests.values()), "requests")
+    assert "Traceback" not in output, output[-3_000:]
+    assert code in (0, 2, 3, 4), output[-3_000:]
+    assert resident_kib >> 10 < MOST_MB
+    assert server.strays == []
+    assert not [piece for piece in PIECES if piece in output]
+    assert sum(server.requests.values()) > 0
