@@ -1,17 +1,24 @@
 """What must not get out: the key anywhere at all, and neither what an agent says nor what a server answers in logs and messages of errors."""
 
 import asyncio
+import copy
 import json
 import logging
+import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
+from pydantic import SecretStr
 
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.benchmark.folder import EPISODES, MANIFEST, TAPE
@@ -20,7 +27,7 @@ from rlver_gym.chat import connect as shared
 from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.emotion import Outcome
-from rlver_gym.errors import AgentError, RlverError, UserFailed
+from rlver_gym.errors import AgentError, CardError, RlverError, ServerRefused, UserFailed
 from rlver_gym.library import library
 from rlver_gym.rollout import arollout
 from rlver_gym.session import EmpathySession
@@ -205,3 +212,77 @@ def test_thoughts_of_a_model_that_says_nothing_are_not_told() -> None:
     with ChatServer(f"<think>{ANSWERED}") as server, pytest.raises(AgentError) as error:
         OpenAIChat("a", chat=ChatSettings(base_url=server.base_url)).reply([Message("user", "Hi.")])
     assert ANSWERED not in str(error.value)
+
+
+def child_asks(settings: ChatSettings, told: Connection) -> None:
+    """In a process that was just started: whether the server let it in."""
+    user = make_user("openai:u", **dict(settings))
+    told.send(user.open(Scene(library().get(PEOPLE[0]), env_card("SAGE-Sentient-v0"), 0), 40))
+
+
+def made_env(user: Any) -> gym.Env[str, str]:
+    return gym.make("RLVER-Empathy-v0", user=user, persona=PEOPLE[0])
+
+
+def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"http://me:{KEY[::-1]}@127.0.0.1:1/v1"
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    line = shared.connect()
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        pickled = [pickle.dumps(one, protocol) for one in (line, line.settings, made_env("openai:u"))]
+        assert not [one for one in pickled if b"planted" in one or b"detnalp" in one]
+        assert [pickle.loads(one) for one in pickled[:2]] == [line, line.settings]
+        assert isinstance(pickle.loads(pickled[2]).unwrapped.user, LLMUser)
+    assert copy.deepcopy(line) == copy.copy(line) == line
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-another")  # a key is changed now and then
+    assert pickle.loads(pickled[0]).settings.secrets[0] == "sk-another"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hunter2@elsewhere/v1")
+    with pytest.raises(ServerRefused, match="Set OPENAI_BASE_URL"):
+        pickle.loads(pickled[0])
+
+
+def test_a_key_that_was_given_is_never_replaced_by_another_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ChatSettings(base_url="http://127.0.0.1:1/v1", api_key=SecretStr(KEY))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    pickled = pickle.dumps(given)
+    assert KEY.encode() not in pickled
+    for there in (None, "sk-of-another-server"):
+        if there:
+            monkeypatch.setenv("OPENAI_API_KEY", there)
+        with pytest.raises(ServerRefused, match="Set OPENAI_API_KEY to it where they are unpickled") as error:
+            pickle.loads(pickled)
+        assert "planted" not in str(error.value)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert pickle.loads(pickled) == given
+
+
+def test_a_process_that_is_just_started_gets_the_key_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    here, there = multiprocessing.Pipe()
+    with ChatServer(ANSWERS, api_key=KEY) as server:
+        settings = ChatSettings(base_url=server.base_url, api_key=SecretStr(KEY))
+        child = multiprocessing.get_context("spawn").Process(target=child_asks, args=(settings, there))
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0
+        assert here.recv()
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_environments_in_processes_of_their_own_have_the_key(context: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatServer(ANSWERS, api_key=KEY) as server:
+        user = make_user("openai:u", base_url=server.base_url, api_key=KEY)
+        envs = gym.vector.AsyncVectorEnv([partial(made_env, user)], context=context)
+        (first,), _ = envs.reset(seed=0)
+        envs.close()
+    assert first
+
+
+def test_a_key_or_password_that_would_stand_in_a_spec_is_refused() -> None:
+    for options in ({"api_key": KEY}, {"base_url": f"http://me:{KEY}@127.0.0.1:1/v1"}):
+        with pytest.raises(CardError, match="Set OPENAI_API_KEY and OPENAI_BASE_URL") as error:
+            gym.make("RLVER-Empathy-v0", user="openai:u", **options)
+        assert "planted" not in str(error.value)

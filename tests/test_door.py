@@ -1,0 +1,267 @@
+"""The door to chat servers: what goes out through it, what is let in, and what is told of it. Against real servers on loopback."""
+
+import asyncio
+import base64
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
+
+from rlver_gym.chat import connect as shared
+from rlver_gym.chat import excerpts, transport, wire
+from rlver_gym.chat.address import find_problem, without_credentials
+from rlver_gym.chat.client import ChatClient
+from rlver_gym.chat.connect import connect
+from rlver_gym.chat.retries import retry_after_s
+from rlver_gym.chat.settings import ChatSettings, public_url
+from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.errors import ChatError, ServerRefused
+from rlver_gym.testing.hostile import HostileServer
+from rlver_gym.testing.hostile_modes import MODES
+from rlver_gym.testing.listener import Listener
+from rlver_gym.testing.wire import Connection, Request
+
+KEY = "sk-planted-0123456789abcdef"
+GOOD = {"choices": [{"message": {"content": "I hear you."}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 5}}
+FULL = ChatRequest("m", (ChatMessage("user", "hello"),), max_tokens=9, seed=3, schema={"type": "object"})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    yield
+    shared.close()
+
+
+@contextmanager
+def answering(status: int, body: object, headers: Mapping[str, str]) -> Iterator[tuple[str, list[Request]]]:
+    """The address of a server that gives this answer to everything, and the requests that came."""
+    requests: list[Request] = []
+
+    async def handle(request: Request, connection: Connection) -> None:
+        requests.append(request)
+        connection.send(status, body, headers=headers)
+
+    listener = Listener(handle)
+    try:
+        yield f"http://127.0.0.1:{listener.port}/v1", requests
+    finally:
+        listener.stop()
+
+
+def ask(url: str, times: int = 1, request: ChatRequest = FULL, **options: object) -> list[ChatAnswer | BaseException]:
+    """What the same client is answered, several times in a row."""
+    settings = ChatSettings.model_validate({"base_url": url, "api_key": KEY, "timeout_s": 5, **options})
+
+    async def run() -> list[ChatAnswer | BaseException]:
+        client = ChatClient(settings, random=lambda: 0.0)
+        results = [(await asyncio.gather(client.ask(request), return_exceptions=True))[0] for _ in range(times)]
+        await client.close()
+        return results
+
+    return asyncio.run(run())
+
+
+def test_nothing_packed_is_asked_for_and_no_cookie_comes_back() -> None:
+    with answering(200, GOOD, {"Set-Cookie": "id=1; Path=/"}) as (url, requests):
+        assert [type(one) for one in ask(url, times=2)] == [ChatAnswer, ChatAnswer]
+    assert [one.headers["accept-encoding"] for one in requests] == ["identity"] * 2
+    assert not [one for one in requests if "cookie" in one.headers]
+
+
+@pytest.mark.parametrize("mode", ["0_200", "1_200", "1_500", "two_headers", "charset_zlib_400"])
+def test_a_bomb_is_not_unpacked(mode: str) -> None:
+    with HostileServer(MODES) as server:
+        begun = time.process_time()
+        (error,) = ask(server.base_url(f"encodings.{mode}"), attempts=1)
+    assert isinstance(error, ChatError)
+    assert time.process_time() - begun < 2
+    assert (
+        "HTTP 400" if "charset" in mode else "compressed answer, which was not asked for (turn compression off"
+    ) in str(error)
+
+
+def test_a_redirect_is_not_followed_and_says_what_to_do() -> None:
+    with HostileServer(MODES) as server:
+        for status in (301, 302, 303, 307, 308):
+            (error,) = ask(server.base_url(f"redirects.other_port_{status}"))
+            assert type(error) is ServerRefused
+            assert all(
+                word in str(error) for word in ("a redirect: http://127.0.0.1", "not followed", "OPENAI_BASE_URL")
+            )
+        assert server.strays == []
+        assert server.requests.total() == 5
+
+
+@pytest.mark.parametrize("field", ["messages", "model", "stream", "max_completion_tokens"])
+def test_a_field_that_no_request_can_do_without_is_not_left_out(field: str) -> None:
+    complaint = {"error": {"message": "Unsupported", "code": "unsupported_parameter", "param": field}}
+    with answering(400, complaint, {}) as (url, requests):
+        (error,) = ask(url)
+        assert type(error) is ServerRefused
+        assert len(requests) == 1
+
+
+def test_each_optional_field_is_left_out_once_and_that_is_an_attempt() -> None:
+    async def blame(request: Request, connection: Connection) -> None:
+        bodies.append(json.loads(request.body))
+        left = [field for field in sorted(wire.OPTIONAL) if field in bodies[-1]]
+        error = {"message": "no", "code": "unsupported_parameter", "param": left[0] if left else "messages"}
+        connection.send(400 if left else 200, {"error": error} if left else GOOD)
+
+    bodies: list[dict[str, object]] = []
+    listener = Listener(blame)
+    url = f"http://127.0.0.1:{listener.port}/v1"
+    (error,) = ask(url, attempts=4)
+    assert type(error) is ServerRefused
+    assert len(bodies) == 4
+    bodies.clear()
+    first, second = ask(url, times=2, attempts=5)
+    listener.stop()
+    assert isinstance(first, ChatAnswer)
+    assert isinstance(second, ChatAnswer)
+    assert len(bodies) == 6  # five to find out, and then at once
+
+
+def test_user_and_password_of_an_address_are_sent_as_a_header_and_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    with answering(200, GOOD, {}) as (url, requests), caplog.at_level(logging.INFO):
+        (answer,) = ask(url.replace("://", "://me:hunter%32@"))
+    assert isinstance(answer, ChatAnswer)
+    assert requests[0].headers["authorization"] == f"Basic {base64.b64encode(b'me:hunter2').decode()}"
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    assert "127.0.0.1" in logged
+    assert not [word for word in ("hunter", "me:", KEY) if word in logged]
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("http://127.0.0.1:1/v1?key=hunter2", "query"),
+        ("http://127.0.0.1:1/v1#hunter2", "query"),
+        ("http://me:hunter2/x@127.0.0.1/v1", "begin with http"),
+        ("http://127.0.0.1:hunter2/v1", "begin with http"),
+        ("http://127.0.0.1:99999/hunter2", "begin with http"),
+        ("http://[::1/hunter2", "begin with http"),
+        ("http://", "begin with http"),
+        ("http://:80/v1", "begin with http"),
+        ("me:hunter2@localhost", "begin with http"),
+        ("file:///hunter2", "begin with http"),
+        ("http://127.0.0.1/ hunter2", "blanks"),
+        ("http://127.0.0.1/v1\n", "blanks"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_with_the_remedy_and_not_repeated(
+    url: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValidationError, match=says) as wrong:
+        ChatSettings(base_url=url)
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ServerRefused, match=f"OPENAI_BASE_URL.*{says}") as refused:
+        connect()
+    assert "hunter2" not in str(wrong.value) + str(refused.value)
+
+
+def test_an_address_that_only_the_http_library_refuses_is_an_error_of_ours() -> None:
+    with pytest.raises(ServerRefused, match="no address of a server"):
+        connect(ChatSettings(base_url=f"http://{'a' * 70}é.example/v1"))
+
+
+@given(st.text(max_size=60) | st.from_regex(r"https?://[\w:@%\[\].-]{0,20}/?[\w?#/]{0,10}", fullmatch=True))
+def test_no_text_is_too_odd_to_be_told_from_an_address(text: str) -> None:
+    without_credentials(text)
+    if find_problem(text) is None:
+        assert "@" not in public_url(ChatSettings(base_url=text)).split("/")[2]
+
+
+def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
+    for key in ("sk-“quoted”", "sk-two\nlines", "schlüssel"):
+        with pytest.raises(ServerRefused, match="holds characters that no key has") as error:
+            connect(ChatSettings(base_url="http://127.0.0.1:1/v1", api_key=SecretStr(key)))
+        assert key[3:6] not in str(error.value)
+
+
+def test_no_piece_of_a_key_is_shown() -> None:
+    for piece in (KEY, KEY[3:], KEY[5:17], KEY[:12], KEY.upper(), f"x{KEY[8:]}x"):
+        assert (
+            excerpts.masked(f"no such key: {piece}!", [KEY], [])
+            == f"no such key: {piece.replace(piece.strip('x'), '***')}!"
+        )
+    assert excerpts.masked("no such key: abcde", ["abcde"], []) == "no such key: ***"
+    assert excerpts.masked("none of them", ["none"], []) == "none of them"
+
+
+@pytest.mark.parametrize(
+    ("says", "shown"),
+    [
+        ("Invalid person: Rosalind, 47", "Invalid person: […]"),
+        ("ROSALIND's age is 47.", "[…]'s age is […]."),
+        ("name_Rosalind: too long", "name_[…]: too long"),
+        ("李雷 is 47", "[…] is […]"),
+        (r"got \u674e\u96f7 and 47\n", "got […] and […]"),
+        ("&#82;osalind", "[…]"),
+        ("She told him about the locksmith", "[…] about the […]"),
+        ("This model's maximum context length is 4096 tokens", "This model's maximum context length is 4096 tokens"),
+        ("response_format: json_schema is not supported", "response_format: json_schema is not supported"),
+        ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),
+    ],
+)
+def test_what_a_server_repeats_of_the_request_is_masked_however_short(says: str, shown: str) -> None:
+    said = ["Your name is Rosalind, a locksmith, 47. She told him, in tokens of the model.", "我是李雷。"]
+    assert excerpts.masked(says, [KEY], said) == shown
+
+
+def test_words_of_our_own_are_never_masked() -> None:
+    request = ChatRequest("m", (ChatMessage("user", "HTTP 400, no usable answer, a body that is no complete JSON"),))
+    with answering(400, {"error": {"message": "no usable body"}}, {}) as (url, _):
+        (error,) = ask(url, request=request)
+    assert "HTTP 400: no […]" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("1e308", 30 * 86_400),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 30 * 86_400),
+        ("3600", 3600),
+        ("Mon, 01 Jan 0001 00:00:00 GMT", 0),
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", None),
+        ("1 Jan 2030 00:00:00 +99999999999", None),
+        ("1" * 100, None),
+    ],
+)
+def test_an_absurd_time_to_wait_is_bounded_or_none(header: str, seconds: float | None) -> None:
+    assert retry_after_s(header) == seconds
+
+
+@given(
+    st.text(max_size=70)
+    | st.datetimes().map(lambda at: format_datetime(at.replace(tzinfo=UTC)))
+    | st.from_regex(
+        r"\w{0,3},? ?\d{0,25} ?(Jan|Foo|\d)? \d{0,25} \d{0,3}:\d{0,3}:?\d{0,3} ?[+-]?\w{0,12}", fullmatch=True
+    )
+)
+def test_no_header_is_too_odd_to_be_read(header: str) -> None:
+    wait_s = retry_after_s(header, datetime(2026, 1, 1, tzinfo=UTC))
+    assert wait_s is None or 0 <= wait_s <= 30 * 86_400
+
+
+@given(st.binary(max_size=200), st.sampled_from([200, 400, 404, 429, 500]))
+def test_no_body_is_too_odd_to_be_read(body: bytes, status: int) -> None:
+    wire.read(body, "application/json")
+    wire.objection(status, body, {})
+
+
+def test_the_http_library_is_the_one_of_openai() -> None:
+    client = openai.DefaultAsyncHttpxClient()
+    assert isinstance(client.build_request("GET", "http://x").url, transport.URL)
+    asyncio.run(client.aclose())
