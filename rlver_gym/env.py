@@ -4,7 +4,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from rich.console import Console
 
 from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.dialogue import Appraisal, Reason, Turn
@@ -14,6 +13,7 @@ from rlver_gym.library import library
 from rlver_gym.render import as_text, show_last
 from rlver_gym.session import EmpathySession, Snapshot, finished
 from rlver_gym.spaces import Utterance
+from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.users import SentientUser, make_user
 from rlver_gym.users.base import Scene, waits
 
@@ -168,7 +168,7 @@ class EmpathyEnv(gym.Env[str, str]):
         opening = await session.astart()
         self._session = session
         if self.render_mode == "human":
-            show_last(session, Console())
+            show_last(session, SafeConsole())
         return opening, self._info(None, 0)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -180,7 +180,7 @@ class EmpathyEnv(gym.Env[str, str]):
         session = self.session
         turn = session.dialogue.turns[0] if session.unopened else await session.areply(action)
         if self.render_mode == "human":
-            show_last(session, Console())
+            show_last(session, SafeConsole())
         cut = max(0, len(action) - self.card.max_utterance_chars)
         failed = turn.outcome is Outcome.FAILED
         return turn.reply, turn.reward, turn.outcome is not None and not failed, failed, self._info(turn, cut)

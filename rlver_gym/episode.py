@@ -5,9 +5,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
+from rlver_gym.cards import MAX_TURNS
 from rlver_gym.dialogue import Appraisal, Reason, Turn
-from rlver_gym.emotion import Outcome
+from rlver_gym.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION, Outcome
 from rlver_gym.errors import RunError
+from rlver_gym.persona import Disposition, HiddenNeed
 from rlver_gym.session import EmpathySession
 from rlver_gym.untrusted.jsontext import parse_json
 
@@ -85,11 +87,18 @@ class Episode(NamedTuple):
 
     @classmethod
     def from_json(cls, line: str, source: str = "episode") -> Self:
-        """Parse a line of `to_json`; RunError names `source` and what is wrong."""
+        """Parse a line of `to_json`; RunError names `source` and what is wrong: a value out of its range, too."""
         try:
             plain = parse_json(line)
             header = {name: plain[name] for name in cls._fields if name != "turns"}
             _typed(header, cls.__annotations__, "the episode")
+            _in_range(header, _HEADER_RANGES, "the episode")
+            header["need"], header["disposition"] = (
+                HiddenNeed(header["need"]).value,
+                Disposition(header["disposition"]).value,
+            )
+            if len(plain["turns"]) > MAX_TURNS:
+                raise ValueError(f"{len(plain['turns'])} turns, but no dialogue has more than {MAX_TURNS}")
             return cls(**header, turns=tuple(_turn(turn, number) for number, turn in enumerate(plain["turns"], 1)))
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(
@@ -129,15 +138,42 @@ _TURN = {
 }
 
 
+_MAX_POINTS = 1e6
+"""Of a reward or a reason: far beyond what any user gives, and small enough to add up."""
+_HEADER_RANGES = {"seed": (0, 10**18), "start": (MIN_EMOTION, MAX_EMOTION)}
+_TURN_RANGES = {
+    "change": (-MAX_CHANGE, MAX_CHANGE),
+    "emotion": (MIN_EMOTION, MAX_EMOTION),
+    "reward": (-_MAX_POINTS, _MAX_POINTS),
+    "spread": (0, 2 * MAX_CHANGE),
+}
+
+
 def _turn(plain: dict[str, Any], number: int) -> Turn:
-    _typed(plain, _TURN, f"turn {number}")
-    reasons = tuple(Reason(code, points, note) for code, points, note in plain["reasons"])
+    place = f"turn {number}"
+    _typed(plain, _TURN, place)
+    _in_range(plain, _TURN_RANGES, place)
+    reasons = tuple(_reason(reason, place) for reason in plain["reasons"])
     outcome = Outcome(plain["outcome"]) if plain["outcome"] is not None else None
     appraisal = Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread"))
     return Turn(plain["utterance"], appraisal, plain["emotion"], plain["reward"], outcome, plain["reply"])
+
+
+def _reason(plain: list[Any], place: str) -> Reason:
+    code, points, note = plain
+    named = {"code": code, "points": points, "note": note}
+    _typed(named, {"code": str, "points": int if type(points) is int else float, "note": str}, f"a reason of {place}")
+    _in_range(named, {"points": (-_MAX_POINTS, _MAX_POINTS)}, f"a reason of {place}")
+    return Reason(code, points, note)
 
 
 def _typed(plain: dict[str, Any], types: Mapping[str, Any], place: str) -> None:
     for name, kind in types.items():
         if name in plain and type(plain[name]) is not kind:
             raise TypeError(f"{name} of {place} is {type(plain[name]).__name__}, not {kind.__name__}")
+
+
+def _in_range(plain: dict[str, Any], ranges: Mapping[str, tuple[float, float]], place: str) -> None:
+    for name, (low, high) in ranges.items():
+        if name in plain and not low <= plain[name] <= high:
+            raise ValueError(f"{name} of {place} is {plain[name]:g}, not from {low:g} to {high:g}")

@@ -7,6 +7,7 @@ from rich.text import Text
 from rlver_gym.dialogue import Turn
 from rlver_gym.emotion import Band
 from rlver_gym.session import EmpathySession
+from rlver_gym.untrusted.text import printable
 
 BAND_COLOURS = {Band.S: "bright_green", Band.A: "green", Band.B: "yellow", Band.C: "dark_orange", Band.F: "red"}
 ENDINGS = {
@@ -35,7 +36,7 @@ def colour_bar(emotion: int, width: int = 24) -> Text:
 
 
 def as_text(session: EmpathySession) -> str:
-    """The whole dialogue, with the emotion bar after each turn."""
+    """The whole dialogue, with the emotion bar after each turn; nothing in it is a command to a terminal."""
     name = session.scene.persona.person.name
     lines = [f"{name}: {session.dialogue.opening}", f"    {bar(session.scene.card.start)}"]
     for turn in session.dialogue.turns:
@@ -46,7 +47,7 @@ def as_text(session: EmpathySession) -> str:
         ]
     if session.outcome:
         lines.append(f"    {ENDINGS[session.outcome].format(name=name)}")
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def show_last(session: EmpathySession, console: Console, *, explain: bool = True) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlver_gym.errors import CardError, RlverError
 from rlver_gym.untrusted.files import inside, read_bytes, read_lines, read_text
-from rlver_gym.untrusted.jsontext import parse_json
+from rlver_gym.untrusted.jsontext import dump_json, parse_json
 from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.untrusted.text import one_line, printable
 
@@ -153,3 +153,12 @@ def test_the_console_shows_markup_and_escapes_instead_of_obeying_them() -> None:
     text = out.getvalue()
     assert "[bold]no[/nope] \ufffd[2J\ufffd31m :smile:" in text
     assert text.startswith("\x1b[31m")
+
+
+def test_json_for_a_terminal_holds_no_commands_and_means_the_same() -> None:
+    value = {"says\x1b[2J": ["caf\xe9 \u4f60\u597d \U0001f642", "\x7f\x9b31m", "\u202egnp.exe", "\U000e0041"]}
+    text = dump_json(value)
+    assert printable(text) == text
+    assert "caf\xe9 \u4f60\u597d \U0001f642" in text
+    assert parse_json(text) == value
+    assert "\\udc9b" in dump_json("\udc9b")

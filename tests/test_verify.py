@@ -81,13 +81,27 @@ def test_edits_of_an_episode_are_found(copy: Path, edit: object) -> None:
     assert found.line == 2
 
 
-def test_missing_doubled_and_swapped_episodes_are_found(copy: Path) -> None:
+def test_episodes_may_stand_in_any_order(copy: Path, plan: BenchPlan) -> None:
+    path = copy / EPISODES
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*reversed(lines), ""]), encoding="utf-8")
+    assert list(verify(copy)) == [None] * len(plan.cases())
+
+
+def test_missing_doubled_and_strange_episodes_are_found(copy: Path) -> None:
     path = copy / EPISODES
     whole = path.read_text(encoding="utf-8")
     lines = whole.split("\n")
-    for changed in (lines[:3] + lines[4:], lines[:3] + lines[2:], [lines[1], lines[0], *lines[2:]], [*lines[:-2], ""]):
+    for changed, line, says in (
+        (lines[:3] + lines[4:], 48, "1 episodes of the plan are missing"),
+        ([*lines[:-2], ""], 48, "1 episodes of the plan are missing"),
+        (lines[:3] + lines[2:], 4, "it stands twice"),
+        ([*lines[:-1], lines[0].replace('"seed":0', '"seed":2'), ""], 49, "the plan has no such episode"),
+    ):
         path.write_text("\n".join(changed), encoding="utf-8")
-        assert first_divergence(copy)
+        found = first_divergence(copy)
+        assert found
+        assert (found.line, found.what) == (line, says)
     path.write_text(whole.rstrip("\n"), encoding="utf-8")
     with pytest.raises(RunError, match="cut off"):
         list(verify(copy))

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import AgentError
+from rlver_gym.untrusted.terminal import SafeConsole
 
 
 class Human:
@@ -14,7 +14,7 @@ class Human:
 
     def __init__(self) -> None:
         """On the standard streams."""
-        self._console = Console()
+        self._console = SafeConsole()
 
     def reply(self, messages: Sequence[Message]) -> str:
         """What was typed. AgentError at the end of input."""

@@ -1,4 +1,7 @@
-"""The folder of a run: its manifest, its episodes, and the lock that keeps two runs apart. Knows files, and no plan."""
+"""The folder of a run: its manifest, its episodes, and the lock that keeps two runs apart. Knows files, and no plan.
+
+A folder may come from a stranger: only regular files are read, bounded, and no link in it leads out of it.
+"""
 
 import os
 from collections.abc import Iterator
@@ -9,6 +12,7 @@ from pathlib import Path
 from rlver_gym.atomic import on_disk
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
+from rlver_gym.untrusted.files import read_lines, read_text
 from rlver_gym.untrusted.jsontext import parse_json
 
 try:
@@ -21,6 +25,27 @@ MANIFEST = "manifest.json"
 LOCK = ".lock"
 """Held while a process writes to the folder. Its episodes may be written anew meanwhile, so they cannot be the lock themselves."""
 TAPE = "tape.sqlite"
+_MAX_MANIFEST_BYTES = 16 << 20
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The path of a file in a run folder, which need not be there.
+
+    RunError when it is a link that leads out of the folder: whoever made the folder would choose what is read or written there.
+    """
+    path = folder / name
+    if path.is_symlink() and not _resolved(path).is_relative_to(_resolved(folder)):
+        raise RunError(
+            f"{path}: a link that leads out of the folder. Put the file itself there (cp -rL copies a folder so)."
+        )
+    return path
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # links in a circle
+        raise RunError(f"{path}: cannot be read ({error}). Put a file there.") from error
 
 
 @contextmanager
@@ -31,6 +56,8 @@ def locked(path: Path) -> Iterator[FileIO]:
     """
     with on_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if (path := inside(path.parent, path.name)).exists() and not path.is_file():
+            raise RunError(f"{path}: not a regular file. Choose another folder with --out.")
         file = path.open("ab", buffering=0)
     with file:
         _lock(file, path)
@@ -65,11 +92,10 @@ def salvage(path: Path) -> None:
 
 def read_manifest(folder: Path) -> dict[str, object]:
     """The manifest of a run folder; RunError when there is none to read."""
-    path = folder / MANIFEST
+    path = inside(folder, MANIFEST)
+    text = read_text(path, max_bytes=_MAX_MANIFEST_BYTES, error=RunError, hint=f"Is {folder} the folder of a run?")
     try:
-        manifest = parse_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror}). Is {folder} the folder of a run?") from error
+        manifest = parse_json(text)
     except ValueError as error:
         raise RunError(f"{path}: not valid JSON ({error}). Was it edited or cut?") from error
     if not isinstance(manifest, dict):
@@ -77,13 +103,12 @@ def read_manifest(folder: Path) -> dict[str, object]:
     return manifest
 
 
+def episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a run's episodes, read one at a time; the last may be cut off."""
+    return read_lines(inside(folder, EPISODES), error=RunError, hint=f"Is {folder} the folder of a run?")
+
+
 def read_episodes(folder: Path) -> list[Episode]:
     """The episodes of a run folder, in the order of the file."""
     path = folder / EPISODES
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror}). Is {folder} the folder of a run?") from error
-    except UnicodeDecodeError as error:
-        raise RunError(f"{path}: not UTF-8 text (byte {error.start}). Was it edited?") from error
-    return [Episode.from_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line]
+    return [Episode.from_json(line, f"{path}, line {number}") for number, line in episode_lines(folder) if line]

@@ -4,10 +4,13 @@ import hashlib
 import json
 import platform
 import re
+import shlex
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, SecretStr, field_validator
@@ -19,7 +22,7 @@ from rlver_gym.chat.settings import ChatSettings, public_url, resolved
 from rlver_gym.errors import RunError
 from rlver_gym.hashed import Frozen
 from rlver_gym.library import PersonaLibrary, library
-from rlver_gym.users import SentientUser, make_user
+from rlver_gym.users import SentientUser, is_shipped_user, make_user
 
 PlanSplit = Literal["train", "test", "demo", "all"]
 MAX_SEEDS = 10_000
@@ -95,14 +98,7 @@ class BenchPlan(Frozen):
 
     def chosen_personas(self) -> tuple[str, ...]:
         """The ids of the personas, in the order of the index."""
-        if self.persona_ids:
-            return tuple(self.library.get(persona_id).id for persona_id in dict.fromkeys(self.persona_ids))
-        ids = self.library.ids(self.split or self.card.split)
-        if not ids:
-            raise RunError(
-                f"there are no personas in split {self.split or self.card.split!r}. See: rlver-gym personas list"
-            )
-        return ids
+        return chosen_personas(self.library, self.persona_ids, self.split or self.card.split)
 
     def cases(self) -> list[Case]:
         """Every dialogue to hold, in order."""
@@ -120,12 +116,8 @@ class BenchPlan(Frozen):
         user = self.make_user(_UNASKED)
         options = {name: value for name, value in self.user_options.items() if name not in ChatSettings.model_fields}
         plan = self.model_dump(mode="json", exclude={"personas", "user_options"})
-        return {
-            "plan": plan | ({"user_options": options} if options else {}),
-            "env_hash": self.card.hash,
-            "personas": {persona_id: self.library.get(persona_id).hash for persona_id in self.chosen_personas()},
-            "user": {"kind": user.kind, "version": user.version},
-        }
+        plan |= {"user_options": options} if options else {}
+        return pin_scenes(plan, self.card, self.library, self.chosen_personas(), user)
 
     @cached_property
     def pinned(self) -> dict[str, Any]:
@@ -148,6 +140,20 @@ class BenchPlan(Frozen):
         """Where the run lies unless told otherwise: equal plans share it, so that the same command goes on where it stopped."""
         return f"{self.card.id}-{self.fingerprint}"
 
+    def verify_command(self, folder: Path) -> str:
+        """How to verify a run of this plan: what its manifest alone does not bring along is named."""
+        words = ["rlver-gym", "verify", str(folder)]
+        if not is_shipped_user(self.user):
+            words += ["--user", self.user]
+            shown = {
+                name: value if isinstance(value, str) else json.dumps(value)
+                for name, value in self.user_options.items()
+            }
+            words += [word for name, value in shown.items() for word in ("--user-option", f"{name}={value}")]
+        words += ["--personas", self.personas] if self.personas else []
+        words += ["--tape", str(self.chat.tape)] if self.chat.tape and asks_server(self.user) else []
+        return shlex.join(words)
+
     def manifest(self) -> dict[str, Any]:
         """What is written beside the episodes."""
         return {
@@ -162,6 +168,28 @@ class BenchPlan(Frozen):
             "python": platform.python_version(),
             "packages": {name: _version(name) for name in ("rlver-gym", "gymnasium", "numpy", "pydantic", "openai")},
         }
+
+
+def chosen_personas(library: PersonaLibrary, persona_ids: Sequence[str], split: PlanSplit) -> tuple[str, ...]:
+    """These personas or, where none are named, those of the split. RunError when there are none, UnknownName for one that is not there."""
+    if persona_ids:
+        return tuple(library.get(persona_id).id for persona_id in dict.fromkeys(persona_ids))
+    ids = library.ids(split)
+    if not ids:
+        raise RunError(f"there are no personas in split {split!r}. See: rlver-gym personas list")
+    return ids
+
+
+def pin_scenes(
+    plan: dict[str, Any], card: EnvCard, library: PersonaLibrary, personas: Sequence[str], user: SentientUser
+) -> dict[str, Any]:
+    """Everything that decides how given utterances are felt and answered, by content; `plan` is the plain one of a manifest."""
+    return {
+        "plan": plan,
+        "env_hash": card.hash,
+        "personas": {persona_id: library.get(persona_id).hash for persona_id in personas},
+        "user": {"kind": user.kind, "version": user.version},
+    }
 
 
 def fingerprint(pinned: dict[str, Any]) -> str:

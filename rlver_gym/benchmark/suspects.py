@@ -5,6 +5,7 @@ from html import escape
 from rich.text import Text
 
 from rlver_gym.alarm import AboveCeiling, Alarm, Watch
+from rlver_gym.untrusted.text import one_line
 
 _EXCERPT = 110
 
@@ -13,7 +14,7 @@ def alarm_lines(watched: Watch) -> list[Text]:
     """A line for each alarm with its evidence below it, then what is expected or could not be judged."""
     lines: list[Text] = []
     for alarm in _unexpected(watched):
-        lines.append(Text.assemble(("suspicious", "bold red"), "  ", (clean(alarm.agent), "bold"), f" {alarm.says}"))
+        lines.append(Text.assemble(("suspicious", "bold red"), "  ", (one_line(alarm.agent), "bold"), f" {alarm.says}"))
         lines += [Text(f"            {evidence}", style="dim") for evidence in evidence_lines(alarm)]
     return lines + [Text(note, style="dim") for note in _notes(watched)]
 
@@ -21,7 +22,7 @@ def alarm_lines(watched: Watch) -> list[Text]:
 def banners(watched: Watch) -> str:
     """The same for the report."""
     boxes = "".join(
-        f'<div class="alarm" role="note"><p><strong>{escape(clean(alarm.agent))}</strong> {escape(alarm.says)}</p>'
+        f'<div class="alarm" role="note"><p><strong>{escape(one_line(alarm.agent))}</strong> {escape(alarm.says)}</p>'
         f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in evidence_lines(alarm))}</ul></div>"
         for alarm in _unexpected(watched)
     )
@@ -41,9 +42,9 @@ def evidence_lines(alarm: Alarm) -> list[str]:
     evidence = alarm.evidence
     if isinstance(evidence, AboveCeiling):
         first = ", ".join(f"{persona} seed {seed} ({final})" for persona, seed, final in evidence.read_first)
-        return [clean(f"read first: {first}")]
+        return [one_line(f"read first: {first}")]
     return [
-        f"to {clean(said.persona)}, seed {said.seed}, turn {said.turn}: “{_excerpt(said.text)}”"
+        f"to {one_line(said.persona)}, seed {said.seed}, turn {said.turn}: “{one_line(said.text, _EXCERPT)}”"
         for said in evidence.pair or ()
     ]
 
@@ -56,14 +57,4 @@ def _notes(watched: Watch) -> list[str]:
     expected = [alarm.agent for alarm in watched.alarms if alarm.expected]
     told = [f"{', '.join(watched.privileged)} was told everything: the theoretical top, not a competitor."]
     same = [f"Same words to everybody, as these baselines are meant to: {', '.join(expected)}."] if expected else []
-    return [clean(note) for note in (*(told if watched.privileged else ()), *same, *watched.unjudged)]
-
-
-def clean(text: str) -> str:
-    """The text on one line, and without signs that a terminal would take for commands."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
-
-
-def _excerpt(text: str) -> str:
-    line = clean(text)
-    return line if len(line) <= _EXCERPT else f"{line[: _EXCERPT - 1]}…"
+    return [one_line(note) for note in (*(told if watched.privileged else ()), *same, *watched.unjudged)]

@@ -1,18 +1,19 @@
 """Recompute a run: every appraisal, emotion, reward and answer must come out as it was recorded."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.agents import asks_server
-from rlver_gym.benchmark.folder import EPISODES, TAPE, read_manifest
-from rlver_gym.benchmark.plan import BenchPlan, fingerprint
-from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.benchmark.folder import EPISODES, episode_lines, inside
+from rlver_gym.benchmark.manifest import Manifest
+from rlver_gym.benchmark.plan import Case
+from rlver_gym.benchmark.recompute import NOTHING, Scenes, Sources, excerpt, scenes_of
 from rlver_gym.episode import Episode
 from rlver_gym.errors import NotOnTape, RlverError, RunError
 from rlver_gym.session import EmpathySession
-from rlver_gym.users import SentientUser
+from rlver_gym.untrusted.files import open_regular
 
 
 class Divergence(NamedTuple):
@@ -27,75 +28,49 @@ class Divergence(NamedTuple):
         return f"line {self.line}, episode {self.episode}, turn {self.turn}: {self.what}"
 
 
-def verify(folder: Path, tape: Path | None = None) -> Iterator[Divergence | None]:
+def verify(folder: Path, tape: Path | None = None, sources: Sources = NOTHING) -> Iterator[Divergence | None]:
     """One result an episode of the run: None when it is sound, else its first divergence. At the end, one for what is missing.
 
-    Needs none of the agents, and no server: what agents said is recorded, and what the server of an LLM user answered is on the run's tape
-    (or on `tape`). Raises RunError when the folder or its tape cannot be read, or was made with cards or a user that are not these.
+    Episodes may stand in any order, each at most once. Needs none of the agents, and no server: what agents said is recorded, and what the
+    server of an LLM user answered is on the run's tape (or on `tape`). The folder may come from a stranger: nothing that it names is imported,
+    asked or opened outside of it, unless the caller names it in `sources`. Raises RunError when the folder or its tape cannot be read, needs something
+    named, or was made with cards or a user that are not these.
     """
-    plan, manifest = _plan(folder)
-    user = plan.make_user(_replaying(folder, manifest, tape) if asks_server(plan.user) else None)
-    expected = plan.cases()
-    path = folder / EPISODES
-    try:
-        data = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path}: cannot be read ({error}). Is {folder} the folder of a run?") from error
-    if data and not data.endswith("\n"):
-        raise RunError(f"{path}: the last line is cut off. Run the same bench command again to finish it.")
-    lines = data.split("\n")[:-1]
-    for number, line in enumerate(lines, 1):
-        yield _check(line, number, plan, user, expected[number - 1] if number <= len(expected) else None)
-    if len(lines) < len(expected):
-        yield Divergence(
-            len(lines) + 1,
-            "/".join(map(str, expected[len(lines)])),
-            0,
-            f"{len(expected) - len(lines)} episodes of the plan are missing",
-        )
+    manifest = Manifest.read(folder)
+    scenes = scenes_of(folder, manifest, tape, sources)
+    if _is_cut(folder):
+        raise RunError(f"{folder / EPISODES}: the last line is cut off. Run the same bench command again to finish it.")
+    seen: set[Case] = set()
+    number = 0
+    for number, line in episode_lines(folder):
+        yield _check(line, number, scenes, seen)
+    if missing := scenes.count - len(seen):
+        first = next(case for case in scenes.cases() if case not in seen)
+        yield Divergence(number + 1, "/".join(map(str, first)), 0, f"{missing} episodes of the plan are missing")
 
 
-def _plan(folder: Path) -> tuple[BenchPlan, Mapping[str, object]]:
-    """The plan of the manifest, when all that the manifest pins is so here too, and the manifest."""
-    manifest = read_manifest(folder)
-    try:
-        plan = BenchPlan.model_validate({**manifest["plan"], "personas": manifest["persona_folder"]})  # pyright: ignore[reportGeneralTypeIssues]
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{folder}: the manifest does not hold a plan ({error}). Was it edited?") from error
-    pinned = {**plan.judged, **{name: manifest[name] for name in ("package", "agents", "server") if name in manifest}}
-    here = {**plan.judged, "env_card": plan.card.model_dump(mode="json"), "fingerprint": fingerprint(pinned)}
-    for name, value in here.items():
-        if manifest.get(name) != value:
-            raise RunError(
-                f"{folder} was made with other cards, another user version or an edited manifest: {name} is {_short(manifest.get(name))}, "
-                f"here it is {_short(value)}. So it cannot be recomputed. Use the package version in its manifest."
-            )
-    return plan, manifest
+def _is_cut(folder: Path) -> bool:
+    """Whether the last line does not end."""
+    with open_regular(inside(folder, EPISODES), error=RunError, hint=f"Is {folder} the folder of a run?") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return file.read(1) not in (b"", b"\n")
 
 
-def _replaying(folder: Path, manifest: Mapping[str, object], tape: Path | None) -> ChatSettings:
-    """The way to the tape with the answers of the user's server."""
-    for path in [tape] if tape else [folder / TAPE, Path(str(manifest.get("tape")))]:
-        if path.exists():
-            return ChatSettings(tape=path, tape_mode="replay")
-    raise RunError(
-        f"{tape or folder / TAPE}: there is no tape, so nothing can be recomputed without the server. Put the run's tape there, or name it with --tape."
-    )
-
-
-def _check(
-    line: str, number: int, plan: BenchPlan, user: SentientUser, expected: tuple[str, str, int] | None
-) -> Divergence | None:
+def _check(line: str, number: int, scenes: Scenes, seen: set[Case]) -> Divergence | None:
+    """What is wrong with a line; a sound one is added to those `seen`."""
     try:
         recorded = Episode.from_json(line)
     except RunError as error:
         return Divergence(number, "?", 0, str(error))
-    name = "/".join(map(str, recorded.key))
-    if recorded.key != expected:
-        return Divergence(
-            number, name, 0, f"the plan has {'/'.join(map(str, expected)) if expected else 'no more episodes'} here"
-        )
-    session = EmpathySession(user, plan.library.get(recorded.persona), plan.card, recorded.seed)
+    case = Case(*recorded.key)
+    name = "/".join(map(str, case))
+    if case not in scenes:
+        return Divergence(number, name, 0, "the plan has no such episode")
+    if case in seen:
+        return Divergence(number, name, 0, "it stands twice")
+    seen.add(case)
+    session = scenes.session(case)
     try:
         again = replayed(session, recorded).to_json()
     except RlverError as error:
@@ -164,10 +139,5 @@ def _values(theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Iterable[
         if theirs[name] != ours[name] or type(theirs[name]) is not type(ours[name]):
             if name == "check":
                 return "its text was changed after it was recorded (the checksum does not fit)"
-            return f"{name} is recorded as {_short(theirs[name])}, recomputed it is {_short(ours[name])}"
+            return f"{name} is recorded as {excerpt(theirs[name])}, recomputed it is {excerpt(ours[name])}"
     return None
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 160 else f"{text[:157]}…"

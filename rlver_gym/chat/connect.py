@@ -58,13 +58,13 @@ def close() -> None:
 
 
 class _Shared:
-    """What this process shares: clients by their settings without a tape, and tapes by their path."""
+    """What this process shares: clients by their settings without a tape, and tapes by their path and whether they are only read."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._chats: dict[ChatSettings, Chat] = {}
         self.clients: dict[ChatSettings, ChatClient] = {}
-        self._tapes: dict[str, Tape] = {}
+        self._tapes: dict[tuple[str, bool], Tape] = {}
 
     def chat(self, settings: ChatSettings) -> Chat:
         if settings not in self._chats:
@@ -78,11 +78,12 @@ class _Shared:
             raise TapeError(f"tape mode {mode} needs a tape: give its file (tape, --tape).")
         if settings.tape is None or mode == "off":
             return self.client(settings)
-        path = os.path.abspath(settings.tape)
-        if path not in self._tapes:
-            self._tapes[path] = Tape(settings.tape, must_exist=mode == "replay")
-        client = None if mode == "replay" else self.client(settings)
-        return TapedChat(client, self._tapes[path], mode, server=public_url(settings))
+        read_only = mode == "replay"
+        place = os.path.abspath(settings.tape), read_only
+        if place not in self._tapes:
+            self._tapes[place] = Tape(settings.tape, read_only=read_only)
+        client = None if read_only else self.client(settings)
+        return TapedChat(client, self._tapes[place], mode, server=public_url(settings))
 
     def client(self, settings: ChatSettings) -> ChatClient:
         bare = settings.model_copy(update={"tape": None, "tape_mode": "off"})
@@ -92,7 +93,7 @@ class _Shared:
             return self.clients[bare]
 
     def close_tapes(self) -> None:
-        for tape in self._tapes.values():
+        for _, tape in sorted(self._tapes.items(), key=lambda one: not one[0][1]):  # who writes a file closes it last
             tape.close()
 
 

@@ -32,10 +32,13 @@ _TABLE = """CREATE TABLE IF NOT EXISTS answers (
 ) WITHOUT ROWID"""
 _WAIT_S = 30.0
 """How long to wait for another process that is writing."""
+_MAX_VALUE_BYTES = 64 << 20
+"""Of one value in the file: many times the longest answer that is taken from a server."""
+_MAX_TOKENS = 10**12
 
 
 class Row(NamedTuple):
-    """One request and what came of it, as the file holds it."""
+    """One request and what came of it, as the file holds it. In text that was damaged, bytes that are no UTF-8 are lone surrogates."""
 
     key: str
     request: str
@@ -69,14 +72,15 @@ class Row(NamedTuple):
 class Tape:
     """Requests and raw answers in one SQLite file. Safe to use from several threads and processes at once, also across a fork."""
 
-    def __init__(self, path: str | Path, *, must_exist: bool = False) -> None:
-        """`must_exist`: do not begin a new tape. Raises TapeError when the file is no tape, or cannot be read."""
+    def __init__(self, path: str | Path, *, must_exist: bool = False, read_only: bool = False) -> None:
+        """`must_exist`: do not begin a new tape. `read_only`: nor write to it, whoever made it. Raises TapeError when the file is no tape, or cannot be read."""
         self.path = Path(path)
+        self._read_only = read_only
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._left_behind: list[sqlite3.Connection] = []
         """Connections of a parent process: neither used nor closed here, or its locks would go."""
-        if must_exist and not self.path.exists():
+        if (must_exist or read_only) and not self.path.exists():
             raise TapeError(f"{self.path}: there is no tape. Record one first: --tape {self.path} with a server.")
         with self._db():
             pass
@@ -85,7 +89,7 @@ class Tape:
         """What is on the tape for this key: an answer, or the error that asking ended in; None when nothing is. TapeError when it was changed."""
         with self._db() as db:
             found = db.execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
-        return Row(*found).result() if found else None
+        return _row_from(found).result() if found else None
 
     def put(
         self, request: ChatRequest, result: ChatAnswer | ChatError, *, server: str = "", renew: bool = False
@@ -101,11 +105,11 @@ class Tape:
         """All rows, oldest first."""
         with self._db() as db:
             keys = db.execute("SELECT key FROM answers ORDER BY created, key").fetchall()
-        for key in keys:
+        for (key,) in keys:
             with self._db() as db:
-                found = db.execute("SELECT * FROM answers WHERE key = ?", key).fetchone()
+                found = db.execute(f"SELECT * FROM answers WHERE {_IS_KEY}", _stored(_text(key))).fetchone()
             if found:
-                yield Row(*found)
+                yield _row_from(found)
 
     def damaged(self) -> list[str]:
         """Keys of the rows that are not as they were written."""
@@ -114,7 +118,7 @@ class Tape:
     def drop(self, keys: list[str]) -> None:
         """Forget these rows and give the space back."""
         with self._db() as db:
-            db.executemany("DELETE FROM answers WHERE key = ?", [(key,) for key in keys])
+            db.executemany(f"DELETE FROM answers WHERE {_IS_KEY}", map(_stored, keys))
         with self._db() as db:
             db.execute("VACUUM")
 
@@ -128,10 +132,10 @@ class Tape:
         """The connection of this process to the file that is there now, for one statement."""
         with self._lock:
             try:
-                if self._opened is None or (self._opened.process, self._opened.file) != (os.getpid(), _file(self.path)):
+                if self._opened is None or self._opened[1:] != (os.getpid(), _file(self.path), self._way()):
                     self._let_go()
-                    db = _connected(self.path)
-                    self._opened = _Opened(db, os.getpid(), _file(self.path))
+                    db = _connected(self.path, read_only=self._read_only)
+                    self._opened = _Opened(db, os.getpid(), _file(self.path), self._way())
                 yield self._opened.db
             except sqlite3.OperationalError as error:
                 raise TapeError(
@@ -139,6 +143,9 @@ class Tape:
                 ) from error
             except sqlite3.DatabaseError as error:
                 raise TapeError(f"{self.path}: not a tape, or a broken one ({error}). Give another file.") from error
+
+    def _way(self) -> str:
+        return _reading(self.path) if self._read_only else ""
 
     def _let_go(self) -> None:
         opened, self._opened = self._opened, None
@@ -154,6 +161,8 @@ class _Opened(NamedTuple):
     db: sqlite3.Connection
     process: int
     file: tuple[int, int] | None
+    way: str
+    """How it is read, when it is not written: another process may begin to write."""
 
 
 def _file(path: Path) -> tuple[int, int] | None:
@@ -164,23 +173,35 @@ def _file(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if path.is_dir() or not path.parent.is_dir():
         raise TapeError(f"{path}: no place for a tape. Give a file in a folder that exists.")
-    readonly = path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-    where = f"{path.resolve().as_uri()}?immutable=1" if readonly else str(path)
-    db = sqlite3.connect(where, uri=readonly, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+    for part in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
+        if part.exists() and not part.is_file():
+            raise TapeError(f"{part}: not a regular file, so no part of a tape. Give another file.")
+    read_only |= path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    where = f"{path.resolve().as_uri()}?{_reading(path)}" if read_only else str(path)
+    db = sqlite3.connect(where, uri=read_only, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
     try:
-        _recognised(db, path, readonly)
+        db.text_factory = _text
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
+        db.execute("PRAGMA trusted_schema = OFF")
+        _recognised(db, path, read_only)
     except BaseException:
         db.close()
         raise
     return db
 
 
+def _reading(path: Path) -> str:
+    """How SQLite is to read a file without writing to it. Only where a killed process left a log beside it does that have to be looked into."""
+    log = path.with_name(f"{path.name}-wal")
+    return "mode=ro" if log.exists() and log.stat().st_size and os.access(path.parent, os.W_OK) else "immutable=1"
+
+
 def _recognised(db: sqlite3.Connection, path: Path, readonly: bool) -> None:
-    """Begin a tape in an empty file; TapeError for a file that is something else."""
-    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]  # first: it is made last
+    """Begin a tape in an empty file; TapeError for a file that is something else, or would be more than a table when it is read."""
+    tables = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()  # first: they are made last
     mark = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if tables and mark != _APPLICATION:
@@ -189,7 +210,13 @@ def _recognised(db: sqlite3.Connection, path: Path, readonly: bool) -> None:
         raise TapeError(
             f"{path}: a tape of another version ({version}, not {_VERSION}). Use the rlver-gym that made it."
         )
+    if tables and tables != [("table", "answers", _TABLE.replace("IF NOT EXISTS ", ""))]:
+        raise TapeError(
+            f"{path}: holds more or other than a tape's one table, so it is not believed. Give another file."
+        )
     if readonly:
+        if not tables:
+            raise TapeError(f"{path}: an empty file, not a tape. Give another file.")
         return
     with suppress(sqlite3.OperationalError):  # locked: another process is just doing the same
         db.execute("PRAGMA journal_mode = WAL")
@@ -198,6 +225,31 @@ def _recognised(db: sqlite3.Connection, path: Path, readonly: bool) -> None:
         db.execute(f"PRAGMA application_id = {_APPLICATION}")
         db.execute(f"PRAGMA user_version = {_VERSION}")
         db.execute(_TABLE)
+
+
+_IS_KEY = "key IN (CAST(? AS TEXT), ?)"
+"""Finds a row by the bytes of its key, be they text or not."""
+
+
+def _stored(key: str) -> tuple[bytes, bytes]:
+    raw = key.encode("utf-8", "surrogateescape")
+    return raw, raw
+
+
+def _text(value: object) -> str:
+    """A value of a damaged row that should be text."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def _row_from(found: tuple[object, ...]) -> Row:
+    """A row of the file. What is not of the type that was written becomes one that its checksum does not fit."""
+    plain = dict(zip(Row._fields, found, strict=True))
+    for name, value in plain.items():
+        if name.endswith("_tokens"):
+            plain[name] = value if isinstance(value, int) and 0 <= value <= _MAX_TOKENS else 0
+        elif value is not None or name not in ("answer", "failure", "finish_reason"):
+            plain[name] = _text(value)
+    return Row(**plain)  # pyright: ignore[reportArgumentType]
 
 
 def _row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> Row:
@@ -220,9 +272,11 @@ def _row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> R
 
 def _checksum(row: Row) -> str:
     used = [row.key, row.answer, row.failure, row.finish_reason, row.prompt_tokens, row.completion_tokens]
-    return hashlib.sha256(json.dumps(used, ensure_ascii=False, default=repr).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(used, ensure_ascii=False, default=repr).encode(errors="surrogateescape")
+    ).hexdigest()
 
 
 def _asked(request: str) -> str:
     """The key of a stored request. Empty when it is none."""
-    return hashlib.sha256(request.encode()).hexdigest()
+    return hashlib.sha256(request.encode(errors="surrogateescape")).hexdigest()

@@ -4,7 +4,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -12,6 +11,7 @@ from rlver_gym.cards import env_card
 from rlver_gym.library import library
 from rlver_gym.render import bar
 from rlver_gym.session import EmpathySession
+from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.users import make_user
 
 
@@ -51,7 +51,7 @@ def appraise(
             )
         )
         return
-    console = Console()
+    console = SafeConsole()
     heard = session.dialogue.user_lines[-2] if len(text) > 1 else opening
     console.print(Text.assemble((f"{who.person.name}: ", "bold"), heard))
     console.print(Text.assemble(("agent: ", "bold"), text[-1]))

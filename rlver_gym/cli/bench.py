@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -20,7 +19,7 @@ from rlver_gym.benchmark.plan import MAX_SEEDS, BenchPlan, PlanSplit
 from rlver_gym.benchmark.report import write_report
 from rlver_gym.benchmark.run import Run, begun
 from rlver_gym.benchmark.score import Score, failures, plain, scores
-from rlver_gym.benchmark.suspects import alarm_lines, clean
+from rlver_gym.benchmark.suspects import alarm_lines
 from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.chat.spending import Spending
 from rlver_gym.cli.servers import (
@@ -40,6 +39,8 @@ from rlver_gym.cli.servers import (
 )
 from rlver_gym.emotion import Outcome
 from rlver_gym.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage, ServerUnreachable, TapeError
+from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.untrusted.text import one_line
 
 SOME_FAILED = 4
 """The exit code when some dialogues failed."""
@@ -137,7 +138,7 @@ def bench(
     where = {
         "run": f"{folder} ({count}; {MANIFEST} pins versions and hashes)",
         "report": str(report),
-        "check it": f"rlver-gym verify {folder}",
+        "check it": plan.verify_command(folder),
         **({"spent": "; ".join(spent)} if spent else {}),
     }
     _print(plan, ranked, [*_failed_lines(failed), *alarm_lines(watched)], where)
@@ -160,7 +161,7 @@ def _told(under_way: Run, yes: bool) -> None:
     plan, rest = under_way.plan, under_way.rest
     if not rest or not plan.asks_servers or plan.chat.tape_mode == "replay":
         return
-    Console(stderr=True).print(
+    SafeConsole(stderr=True).print(
         Text(f"{len(rest)} dialogues: {estimate(plan, rest)}; what the tape holds is free"), soft_wrap=True
     )
     if (
@@ -175,8 +176,8 @@ def _told(under_way: Run, yes: bool) -> None:
 def _hold(under_way: Run) -> int:
     """Hold the rest of a run under a progress bar on standard error; how many dialogues were held now. RunError when a server or budget stops it."""
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
-        TextColumn("{task.fields[spent]}"), console=Console(stderr=True), transient=True,
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
+        TextColumn("{task.fields[spent]}", markup=False), console=SafeConsole(stderr=True), transient=True,
     )  # fmt: skip
     console = bar.console
     under_way.on_outage(lambda notice: console.print(Text(notice, style="yellow"), soft_wrap=True))
@@ -215,12 +216,12 @@ def _failed_lines(failed: dict[str, int]) -> list[Text]:
             style="yellow",
         )
     ]
-    shown = [Text(f"{count:12d}  {clean(why)}", style="dim") for why, count in list(failed.items())[:_MOST_REASONS]]
+    shown = [Text(f"{count:12d}  {one_line(why)}", style="dim") for why, count in list(failed.items())[:_MOST_REASONS]]
     return first + shown
 
 
 def _print(plan: BenchPlan, ranked: Sequence[Score], suspects: Sequence[Text], where: dict[str, str]) -> None:
-    console = Console()
+    console = SafeConsole()
     people = len(plan.chosen_personas())
     console.print(leaderboard(ranked, f"{plan.card.id}: {people} personas x {plan.seeds} seeds, {plan.user} user"))
     console.print(needs_table(ranked))

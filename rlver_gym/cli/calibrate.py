@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +16,7 @@ from rlver_gym.cli.progress import progress_bar
 from rlver_gym.errors import RecordingError
 from rlver_gym.recordings import MAX_BYTES, read_judged, recording_files
 from rlver_gym.untrusted.files import read_bytes
+from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.untrusted.text import one_line
 from rlver_gym.users.embedded.weights import Weights
 
@@ -58,7 +58,7 @@ def _hashes(data: Path) -> dict[str, str]:
 
 
 def _print(weights: Weights, out: Path) -> None:
-    console = Console()
+    console = SafeConsole()
     known = weights.provenance
     console.print(
         f"{known['judged utterances']} judged utterances of {len(known['agents'])} agents to {len(known['people'])} people"

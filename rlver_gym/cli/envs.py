@@ -4,11 +4,11 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.cards import EnvCard, env_card, shipped_env_ids
+from rlver_gym.untrusted.terminal import SafeConsole
 
 app = typer.Typer(help="The environments: every number of their protocols.", no_args_is_help=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -28,9 +28,9 @@ def list_(as_json: AsJson = False) -> None:
         table.add_row(
             Text(card.id, style="bold"), str(card.start), str(card.turns), card.reward, card.split, Text(card.summary)
         )
-    Console().print(table)
+    SafeConsole().print(table)
     strategy = "the dialogues of any of these (card=ID) for reinforcement learning without text: twelve strategies to choose from, and a vector to see"
-    Console().print(Text.assemble(("RLVER-Strategy-v0", "bold"), f"  {strategy}"))
+    SafeConsole().print(Text.assemble(("RLVER-Strategy-v0", "bold"), f"  {strategy}"))
 
 
 @app.command()
@@ -42,7 +42,7 @@ def show(
     if as_json:
         typer.echo(json.dumps(card.model_dump(mode="json") | {"hash": card.hash}))
         return
-    console = Console()
+    console = SafeConsole()
     for name in EnvCard.model_fields:
         console.print(Text.assemble((f"{name:20s}", "bold"), str(getattr(card, name)).strip()))
     console.print(Text.assemble((f"{'hash':20s}", "bold"), card.hash))

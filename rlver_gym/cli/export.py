@@ -1,12 +1,10 @@
 """`rlver-gym export`: the dialogues of a run as data to train on."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from rlver_gym.emotion import Outcome
@@ -14,6 +12,8 @@ from rlver_gym.export.choose import VALID, Wanted
 from rlver_gym.export.export import MORE_PAIRS, Exported, Format
 from rlver_gym.export.export import export as write
 from rlver_gym.persona import Split
+from rlver_gym.untrusted.jsontext import dump_json
+from rlver_gym.untrusted.terminal import SafeConsole
 
 _OUTCOMES = (*Outcome, "all")
 _MANY_POINTS = 1000
@@ -72,9 +72,9 @@ def export(
     wanted = Wanted(tuple(agent or ()), _outcomes(outcome), min_emotion, split)
     done = write(runs, cast(Format, to), out, wanted, system=system, min_margin=min_margin, bare=bare)
     if as_json:
-        typer.echo(json.dumps(_plain(done), ensure_ascii=False))
+        typer.echo(dump_json(_plain(done)))
         return
-    console = Console()
+    console = SafeConsole()
     for name, text in _lines(done):
         console.print(Text.assemble((f"{name:9s}", "bold"), " ", text), soft_wrap=True)
 

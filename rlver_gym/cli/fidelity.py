@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from rlver_gym.errors import RecordingError
 from rlver_gym.fidelity.figure import draw
 from rlver_gym.fidelity.report import LLM_USERS, Section, Step, left_out_sections, measured, unseen
 from rlver_gym.recordings import Recording, read_recordings
+from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.untrusted.text import one_line
 from rlver_gym.users import SentientUser, make_user
 
@@ -67,7 +67,7 @@ def fidelity(
     untold = len({one.persona.id for one in recordings if not one.persona.situation.cause})
     if untold:
         note = f"note: no profile in {folder} tells the story of {untold} people; replies that fit it will seem less relevant. Put SAGE's profile file beside the recordings."
-        Console(stderr=True).print(note, style="yellow", markup=False)
+        SafeConsole(stderr=True).print(note, style="yellow", markup=False)
     with progress_bar() as bar:
         sections = _sections(user, everything, recordings, left_out, splits, _step(bar))
     if figure:
@@ -77,7 +77,7 @@ def fidelity(
         return
     for section in sections:
         _print(section, len(recordings))
-    Console().print(LLM_USERS, style="dim")
+    SafeConsole().print(LLM_USERS, style="dim")
 
 
 def _step(bar) -> Step:
@@ -105,7 +105,7 @@ def _sections(
 
 
 def _print(section: Section, dialogues: int) -> None:
-    console = Console()
+    console = SafeConsole()
     table = _table(f"{section.title} ({dialogues} dialogues)", ("check", "value", "95 % interval", "what it says"))
     for check in section.checks:
         digits = 1 if "%" in check.name else 3

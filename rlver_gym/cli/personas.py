@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +12,8 @@ from rlver_gym.check import check
 from rlver_gym.errors import CardError
 from rlver_gym.library import Index, library, shipped
 from rlver_gym.persona import HiddenNeed, Person, Persona, Situation
+from rlver_gym.untrusted.jsontext import dump_json
+from rlver_gym.untrusted.terminal import SafeConsole
 
 app = typer.Typer(help="The people to talk to: list, read and check their cards.", no_args_is_help=True)
 Folder = Annotated[
@@ -41,7 +42,7 @@ def list_(
         table.add_column(heading, no_wrap=True)
     for pairing in chosen:
         table.add_row(pairing.id, pairing.need.value, pairing.split)
-    Console().print(table)
+    SafeConsole().print(table)
 
 
 @app.command()
@@ -53,9 +54,9 @@ def show(
     """One persona, whole: the person, what happened, the hidden need and what a good answer could touch."""
     persona = library(personas).get(persona_id)
     if as_json:
-        typer.echo(json.dumps(persona.model_dump(mode="json") | {"hash": persona.hash}, ensure_ascii=False))
+        typer.echo(dump_json(persona.model_dump(mode="json") | {"hash": persona.hash}))
         return
-    Console().print(_portrait(persona))
+    SafeConsole().print(_portrait(persona))
 
 
 def _portrait(persona: Persona) -> Text:
@@ -105,12 +106,12 @@ def check_(
         )
     problems = check(path)
     if as_json:
-        typer.echo(json.dumps([problem._asdict() for problem in problems], ensure_ascii=False))
+        typer.echo(dump_json([problem._asdict() for problem in problems]))
     else:
         for problem in problems:
-            Console(stderr=True).print(Text(str(problem)), soft_wrap=True)
+            SafeConsole(stderr=True).print(Text(str(problem)), soft_wrap=True)
         summary = f"{len(problems)} problem{'s' * (len(problems) > 1)}" if problems else f"{path}: all cards are sound"
-        Console().print(Text(summary), soft_wrap=True)
+        SafeConsole().print(Text(summary), soft_wrap=True)
     if problems:
         raise typer.Exit(1)
 

@@ -1,7 +1,8 @@
 """The progress bar of long work, on standard error."""
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from rlver_gym.untrusted.terminal import SafeConsole
 
 
 def progress_bar(*, quiet: bool = False) -> Progress:
@@ -13,4 +14,4 @@ def progress_bar(*, quiet: bool = False) -> Progress:
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=Console(stderr=True, quiet=quiet), transient=True)
+    return Progress(*columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)

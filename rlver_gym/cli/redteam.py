@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from rlver_gym.cards import env_card
@@ -19,6 +18,7 @@ from rlver_gym.recordings import read_recordings
 from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, Attack, AttackResult, redteam
 from rlver_gym.redteam.recorded import one_each, recorded_agents, recorded_attacks, redteam_recorded
 from rlver_gym.redteam.search import SearchAttack
+from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.users import make_user
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
@@ -64,7 +64,7 @@ def attack(
     if as_json:
         typer.echo(json.dumps([_plain(result) for result in results]))
         return
-    Console().print(_table(results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"))
+    SafeConsole().print(_table(results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"))
 
 
 def _chosen(names: Sequence[str] | None, attacks: Sequence[Attack | SearchAttack]) -> list[Attack | SearchAttack]:

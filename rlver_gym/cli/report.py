@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from rlver_gym.alarm import watch
@@ -15,6 +14,7 @@ from rlver_gym.benchmark.suspects import alarm_lines
 from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.log import METRICS
+from rlver_gym.untrusted.terminal import SafeConsole
 
 
 def report(
@@ -48,7 +48,7 @@ def report(
         }
         typer.echo(json.dumps(found))
         return
-    console = Console()
+    console = SafeConsole()
     console.print(leaderboard(ranked, " and ".join(folder.name for folder in runs)))
     console.print(needs_table(ranked))
     for line in alarm_lines(watched):

@@ -4,7 +4,6 @@ import os
 import sys
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from rlver_gym._version import __version__
@@ -26,6 +25,7 @@ from rlver_gym.cli import (
     verify,
 )
 from rlver_gym.errors import RlverError, RunStopped
+from rlver_gym.untrusted.terminal import SafeConsole
 
 STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""
@@ -88,5 +88,5 @@ def main() -> None:
 
 
 def _fail(message: str, code: int = 2) -> None:
-    Console(stderr=True).print(Text.assemble(("error: ", "bold red"), message))
+    SafeConsole(stderr=True).print(Text.assemble(("error: ", "bold red"), message))
     sys.exit(code)

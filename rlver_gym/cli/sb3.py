@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
-from rich.console import Console
 
 from rlver_gym.atomic import write_whole
 from rlver_gym.benchmark.choosers import fixed_choosers
@@ -19,6 +18,7 @@ from rlver_gym.errors import RlverError, UnknownName
 from rlver_gym.integrations.figure import draw
 from rlver_gym.integrations.trial import RANDOM, Algo, Trial, tried
 from rlver_gym.library import library
+from rlver_gym.untrusted.terminal import SafeConsole
 
 PACKAGES = ("rlver-gym", "stable-baselines3", "sb3-contrib", "torch", "gymnasium", "numpy")
 
@@ -84,7 +84,7 @@ def _learning() -> Any:
 
 
 def _print(trial: Trial, seeds: int, where: str) -> None:
-    console = Console()
+    console = SafeConsole()
     people = len({episode.persona for episode in trial.episodes})
     console.print(
         leaderboard(trial.scores, f"RLVER-Strategy-v0: {people} test personas x {seeds} seeds, embedded user")

@@ -6,11 +6,11 @@ from statistics import mean
 from typing import Annotated, Literal, cast
 
 import typer
-from rich.console import Console
 
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.cli.train import with_torch
 from rlver_gym.policy.lessons import AGENTS
+from rlver_gym.untrusted.terminal import SafeConsole
 
 
 def sft(
@@ -70,7 +70,7 @@ def sft(
                 bar.console.print(
                     f"step {len(seen):5d} of {steps}, loss {mean(seen[-tenth:]):.2f} (nats a token)", highlight=False
                 )
-    Console(quiet=not first).print(
+    SafeConsole(quiet=not first).print(
         f"loss {mean(seen[:tenth]):.2f} at first, {mean(seen[-tenth:]):.2f} at last (nats a token)\nmodel {out}",
         highlight=False,
     )

@@ -24,6 +24,7 @@ from rlver_gym.errors import UtteranceError
 from rlver_gym.library import library
 from rlver_gym.render import ENDINGS, colour_bar, felt
 from rlver_gym.session import EmpathySession
+from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.users import make_user
 
 
@@ -56,7 +57,7 @@ def talk(
     chat = chat_settings(base_url, tape, tape_mode, budget=budget, prices=prices)
     reached = dict(chat) if asks_server(user) else {}
     session = EmpathySession(make_user(user, **{**reached, **user_options(user_option)}), who, env_card(env), seed)
-    console = Console()
+    console = SafeConsole()
     opening = session.start()
     console.print(_introduction(session))
     _say(console, who.person.name, opening)

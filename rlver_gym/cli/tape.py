@@ -1,6 +1,5 @@
 """`rlver-gym tape`: look at the answers that were recorded, forget some, or take them elsewhere."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -10,11 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from rlver_gym.chat.tape import Row, Tape
 from rlver_gym.errors import TapeError
+from rlver_gym.untrusted.jsontext import dump_json, parse_json
+from rlver_gym.untrusted.terminal import SafeConsole
 
 app = typer.Typer(help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True)
 File = Annotated[Path, typer.Argument(help="A tape, as made with --tape.")]
@@ -26,11 +26,13 @@ def stats(tape: File, as_json: AsJson = False) -> None:
     """What is on a tape: requests, models, tokens, failures. Exit code 1 when answers were changed since they were recorded."""
     counts = _counts(tape)
     if as_json:
-        typer.echo(json.dumps({"tape": str(tape)} | counts, ensure_ascii=False))
+        typer.echo(dump_json({"tape": str(tape)} | counts))
     else:
-        Console().print(Text("\n".join(f"{name:18}{_shown(value)}" for name, value in counts.items())), soft_wrap=True)
+        SafeConsole().print(
+            Text("\n".join(f"{name:18}{_shown(value)}" for name, value in counts.items())), soft_wrap=True
+        )
     if counts["damaged"]:
-        Console(stderr=True).print(
+        SafeConsole(stderr=True).print(
             Text(f"{counts['damaged']} answers were changed: `rlver-gym tape prune --damaged` forgets them."),
             style="red",
         )
@@ -65,11 +67,13 @@ def prune(
             and not (damaged and row.sound)
         )
 
-    with _opened(tape) as opened:
+    with _opened(tape, read_only=dry_run) as opened:
         keys = [row.key for row in opened.rows() if meant(row)]
         if not dry_run:
             opened.drop(keys)
-    Console().print(Text(f"{tape}: {len(keys):,} requests {'would be ' if dry_run else ''}forgotten"), soft_wrap=True)
+    SafeConsole().print(
+        Text(f"{tape}: {len(keys):,} requests {'would be ' if dry_run else ''}forgotten"), soft_wrap=True
+    )
 
 
 @app.command()
@@ -79,12 +83,12 @@ def export(
     """Every request and its answer as JSON, one a line, oldest first."""
     with _opened(tape) as opened, _stream(out) as stream:
         for row in opened.rows():
-            stream.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
+            stream.write(dump_json(_plain(row)) + "\n")
 
 
 @contextmanager
-def _opened(tape: Path) -> Iterator[Tape]:
-    opened = Tape(tape, must_exist=True)
+def _opened(tape: Path, *, read_only: bool = True) -> Iterator[Tape]:
+    opened = Tape(tape, must_exist=True, read_only=read_only)
     try:
         yield opened
     finally:
@@ -133,7 +137,7 @@ def _shown(value: Any) -> str:
 
 def _plain(row: Row) -> dict[str, Any]:
     try:
-        request = json.loads(row.request)
+        request = parse_json(row.request)
     except ValueError as error:
         raise TapeError(
             f"request {row.key[:12]} on the tape is no JSON. Run: rlver-gym tape prune --damaged"

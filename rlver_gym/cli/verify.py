@@ -1,42 +1,56 @@
 """`rlver-gym verify`: recompute a run and see that nothing was changed."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import track
 from rich.text import Text
 
+from rlver_gym.benchmark.recompute import Sources
 from rlver_gym.benchmark.verify import verify as recompute
+from rlver_gym.cli.servers import UserOption, user_options
+from rlver_gym.untrusted.jsontext import dump_json
+from rlver_gym.untrusted.terminal import SafeConsole
 
 
 def verify(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, your own or anybody's.")],
     tape: Annotated[
         Path | None,
-        typer.Option(
-            help="The tape of a run with an LLM user. Default: tape.sqlite in the folder, or where the run had it."
-        ),
+        typer.Option(help="The tape of a run with an LLM user, when it is not tape.sqlite in the folder."),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(help="The user of the run when it is your own: MODULE:NAME, or embedded:WEIGHTS.json."),
+    ] = None,
+    user_option: UserOption = None,
+    personas: Annotated[
+        str | None, typer.Option(help="The folder of the run's persona cards, when they are not the shipped ones.")
+    ] = None,
+    env: Annotated[
+        str | None, typer.Option(help="The run's env card (.yaml); default: the card in its manifest.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Recompute every appraisal, reward and answer of a run, without agents and servers: what a server answered is on the run's tape.
 
+    A run folder starts no code and opens no file outside of it: your own user, personas or tape are used when you name them here.
+
     Exit code 0 when all are as recorded, 1 when one is not: the first episode and turn that differ are named.
     """
-    errors = Console(stderr=True)
+    errors = SafeConsole(stderr=True)
+    sources = Sources(user, user_options(user_option), personas, env)
     found = None
     checked = 0
-    for result in track(recompute(run, tape), description="recomputing", console=errors, transient=True):
+    for result in track(recompute(run, tape, sources), description="recomputing", console=errors, transient=True):
         checked += result is None
         if result is not None:
             found = result
             break
     if as_json:
         typer.echo(
-            json.dumps(
+            dump_json(
                 {
                     "run": str(run),
                     "sound": found is None,
@@ -48,6 +62,6 @@ def verify(
     elif found:
         errors.print(Text(f"{run}: {found}"), style="red", soft_wrap=True)
     else:
-        Console().print(Text(f"{run}: {checked} episodes recomputed, all as recorded"), soft_wrap=True)
+        SafeConsole().print(Text(f"{run}: {checked} episodes recomputed, all as recorded"), soft_wrap=True)
     if found:
         raise typer.Exit(1)

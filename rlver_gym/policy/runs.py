@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from rlver_gym.atomic import write_whole
@@ -22,6 +21,7 @@ from rlver_gym.policy.learner import Learner, make_learner
 from rlver_gym.policy.log import RunLog, read_iterations
 from rlver_gym.policy.saved import MODEL, load, save
 from rlver_gym.policy.train import Iteration, train
+from rlver_gym.untrusted.terminal import SafeConsole
 
 CONFIG, EVALUATIONS, BAD_BATCH = "config.json", "evaluations.jsonl", "bad_batch.pt"
 
@@ -151,7 +151,7 @@ class _Screen:
 
     def __init__(self, config: TrainConfig, folder: Path) -> None:
         self._config = config
-        self._console = Console(stderr=True, quiet=rank() != 0, width=None if sys.stderr.isatty() else 160)
+        self._console = SafeConsole(stderr=True, quiet=rank() != 0, width=None if sys.stderr.isatty() else 160)
         self._console.print(
             f"{config.algo} on {config.env}: {config.model}, {config.style}, {config.dialogues} dialogues an iteration, into {folder}",
             highlight=False,

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from math import isfinite
 from typing import Any, NoReturn
 
+from rlver_gym.untrusted.text import COMMANDS
+
 MAX_DEPTH = 64
 MAX_DIGITS = 18
 """Of an integer: what fits 64 bits. Longer ones slow down or break what computes with them."""
@@ -94,3 +96,13 @@ def _refuse_surrogates(value: Any) -> None:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         raise ValueError("a lone surrogate, which is no text") from None
+
+
+def dump_json(value: Any) -> str:
+    """JSON for a terminal: text as it is, but what a terminal would obey, and lone surrogates, as escapes. `parse_json` gives the same value."""
+    return COMMANDS.sub(_escape, json.dumps(value, ensure_ascii=False))
+
+
+def _escape(found: re.Match[str]) -> str:
+    """As JSON writes it in ASCII: beyond 16 bits as a pair."""
+    return json.dumps(found[0])[1:-1]

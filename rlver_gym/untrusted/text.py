@@ -2,7 +2,7 @@
 
 import re
 
-_COMMANDS = re.compile(
+COMMANDS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 """What a terminal or a browser obeys instead of showing: control characters but tab and line feed, marks that turn the direction of writing, invisible tags,
@@ -12,7 +12,7 @@ REPLACEMENT = "\ufffd"
 
 def printable(text: str) -> str:
     """The text with every sign that a terminal would obey replaced by U+FFFD. Line feeds and tabs stay. Idempotent."""
-    return _COMMANDS.sub(REPLACEMENT, text)
+    return COMMANDS.sub(REPLACEMENT, text)
 
 
 def one_line(text: str, max_chars: int | None = None) -> str:

@@ -9,7 +9,7 @@ from rlver_gym.errors import UnknownName
 from rlver_gym.users.base import Scene, SentientUser
 from rlver_gym.users.embedded import EmbeddedUser
 
-__all__ = ["EmbeddedUser", "Scene", "SentientUser", "make_user"]
+__all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_user"]
 
 _SHIPPED = ("embedded", "openai")
 _SEE = "embedded, embedded:PRESET, embedded:WEIGHTS.json, openai:MODEL, MODULE:NAME, or an object with open, appraise and speak"
@@ -42,6 +42,12 @@ def is_own_user(name: str) -> bool:
     """Whether a user of that name is a class of somebody's own: MODULE:NAME."""
     kind, _, rest = name.partition(":")
     return kind not in _SHIPPED and rest.isidentifier() and all(part.isidentifier() for part in kind.split("."))
+
+
+def is_shipped_user(user: str) -> bool:
+    """Whether making the user of that name runs nobody's code and opens nobody's file: "embedded", "embedded:PRESET" and "openai:MODEL"."""
+    kind, _, rest = user.partition(":")
+    return (kind == "embedded" and not rest.endswith(".json")) or (kind == "openai" and bool(rest))
 
 
 def _takes_none(user: str, options: dict[str, Any]) -> None:
