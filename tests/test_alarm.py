@@ -11,9 +11,10 @@ from rich.console import Console
 from rlver_gym.agents import agent_maker
 from rlver_gym.alarm import AboveCeiling, NearCopies, Watch, alarms, ceiling, near_copies, unjudged, watch
 from rlver_gym.alarm.ceiling import HONEST, TOLD, finals, ladder_for
+from rlver_gym.benchmark.compare import read_comparisons
 from rlver_gym.benchmark.plan import BenchPlan
 from rlver_gym.benchmark.report import page_html
-from rlver_gym.benchmark.run import hold, read_manifest, run
+from rlver_gym.benchmark.run import hold, run
 from rlver_gym.benchmark.suspects import alarm_lines
 from rlver_gym.dialogue import Appraisal, Turn
 from rlver_gym.episode import Episode
@@ -192,7 +193,7 @@ def test_hostile_text_stays_text_in_report_and_terminal(tmp_path: Path) -> None:
     hostile = "</script><script>alert('x')</script><img src=x onerror=alert(1)> \x1b[31m\u202e [bold]x[/bold]"
     list(run(BenchPlan(agents=("comfort",), seeds=1, split="demo"), tmp_path))
     said = [told(*[hostile] * 8, persona=f"<b>{name}</b>", agent="<i>mine</i>") for name in ("ada", "ben")]
-    page = page_html(said, [read_manifest(tmp_path)])
+    page = page_html([one._replace(episodes=said) for one in read_comparisons([tmp_path])])
     assert '<div class="alarm"' in page
     assert page.count("<script") == 2
     assert "<img" not in page

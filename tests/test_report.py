@@ -3,16 +3,19 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rlver_gym.benchmark.compare import read_comparisons
 from rlver_gym.benchmark.plan import BenchPlan
 from rlver_gym.benchmark.report import page_html, write_report
-from rlver_gym.benchmark.run import read_episodes, read_manifest, run
+from rlver_gym.benchmark.run import read_episodes, run
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
+from rlver_gym.untrusted.text import printable
 
-HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&lt;\u2028\"'"
+HOSTILE = "\x1b]0;owned\x07\u202e</script><script>alert('x')</script><img src=x onerror=alert(1)>&lt;\u2028\"'"
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +25,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def embedded(page: str) -> list[dict[str, object]]:
+def embedded(page: str) -> list[dict[str, Any]]:
+    """The dialogues of a page, its numbers turned back into the texts that they point to."""
     found = re.search(r'<script type="application/json" id="episodes">(.*?)</script>', page, re.DOTALL)
     assert found
-    return json.loads(found.group(1))
+    value = json.loads(found.group(1))
+    texts = value["texts"]
+    assert len(set(texts)) == len(texts)
+    named = ("agent", "persona", "need", "disposition", "opening")
+    return [
+        one
+        | {name: texts[one[name]] for name in named}
+        | {
+            "turns": [
+                [
+                    texts[said],
+                    change,
+                    emotion,
+                    texts[thought],
+                    [[points, texts[note]] for points, note in why],
+                    texts[reply],
+                ]
+                for said, change, emotion, thought, why, reply in one["turns"]
+            ]
+        }
+        for one in value["episodes"]
+    ]
 
 
 def test_the_page_holds_every_dialogue(folder: Path) -> None:
@@ -33,8 +58,16 @@ def test_the_page_holds_every_dialogue(folder: Path) -> None:
     shown = embedded(page)
     episodes = read_episodes(folder)
     assert len(shown) == len(episodes) == 16
-    said = {turn[0] for one in shown for turn in one["turns"]}  # pyright: ignore[reportGeneralTypeIssues]
-    assert said == {turn.utterance for episode in episodes for turn in episode.turns}
+    assert {json.dumps(one["turns"]) for one in shown} == {
+        json.dumps(
+            [
+                [turn.utterance, turn.appraisal.change, turn.emotion, turn.appraisal.thought,
+                 [list(reason[1:]) for reason in turn.appraisal.reasons], turn.reply]
+                for turn in episode.turns
+            ]
+        )
+        for episode in episodes
+    }  # fmt: skip
 
 
 def test_the_page_needs_no_network(folder: Path) -> None:
@@ -50,13 +83,22 @@ def test_hostile_text_stays_text(folder: Path) -> None:
     hostile: Episode = first._replace(
         agent=HOSTILE, persona=HOSTILE, need=HOSTILE, env=HOSTILE, opening=HOSTILE, turns=(turn, *first.turns[1:])
     )
-    manifest = {**read_manifest(folder), "command": [HOSTILE], "python": HOSTILE, "packages": {HOSTILE: HOSTILE}}
-    page = page_html([hostile, *episodes[1:]], [manifest])
+    (one,) = read_comparisons([folder])
+    told = {
+        "command": (HOSTILE,),
+        "python": HOSTILE,
+        "packages": {HOSTILE: HOSTILE},
+        "fingerprint": HOSTILE,
+        "created": HOSTILE,
+    }
+    manifest = one.manifests[0].model_copy(update=told)
+    page = page_html([one._replace(manifests=(manifest,), episodes=[hostile, *episodes[1:]])])
+    assert printable(page) == page
     assert page.count("<script") == 2
     assert page.count("</script>") == 2
     assert "<img" not in page
-    shown = next(one for one in embedded(page) if one["agent"] == HOSTILE)
-    assert shown["opening"] == HOSTILE
+    shown = next(one for one in embedded(page) if one["agent"] == printable(HOSTILE))
+    assert shown["opening"] == printable(HOSTILE)
 
 
 def test_an_empty_run_says_so(tmp_path: Path) -> None:

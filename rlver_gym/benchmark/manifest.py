@@ -18,7 +18,7 @@ MAX_PERSONAS = 10_000
 _MAX_PROBLEMS = 3
 Name = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 """As long as a path may be: agents and users can be named by one."""
-Word = Annotated[str, StringConstraints(max_length=200)]
+Word = Annotated[str, StringConstraints(max_length=1000)]
 
 
 class RecordedPlan(Frozen):

@@ -1,11 +1,15 @@
 "use strict";
 // Reads the embedded episodes and shows one. Every text is set with textContent, never as markup.
-const episodes = JSON.parse(document.getElementById("episodes").textContent);
+const embedded = JSON.parse(document.getElementById("episodes").textContent);
+const text = (number) => embedded.texts[number];
+const episodes = embedded.episodes.map((one) => ({
+  ...one, agent: text(one.agent), persona: text(one.persona), need: text(one.need), disposition: text(one.disposition), opening: text(one.opening),
+}));
 const pick = (id) => document.getElementById(id);
-const make = (tag, className, text) => {
+const make = (tag, className, content) => {
   const node = document.createElement(tag);
   if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
+  if (content !== undefined) node.textContent = content;
   return node;
 };
 const endings = {
@@ -35,8 +39,8 @@ function current() {
   return episodes.findIndex((one) => one.agent === pick("agent").value && one.persona === pick("persona").value && String(one.seed) === pick("seed").value);
 }
 
-function bubble(who, text) {
-  const said = make("div", "say " + who + (text ? "" : " silence"), text || "(silence)");
+function bubble(who, words) {
+  const said = make("div", "say " + who + (words ? "" : " silence"), words || "(silence)");
   said.dir = "auto";
   return said;
 }
@@ -51,11 +55,11 @@ function felt([, change, emotion, thought, reasons]) {
   meter.title = emotion + " of 100, band " + band(emotion);
   box.append(meter);
   const details = make("details");
-  details.append(make("summary", "", emotion + " " + band(emotion) + " · “" + thought + "”"));
+  details.append(make("summary", "", emotion + " " + band(emotion) + " · “" + text(thought) + "”"));
   const list = make("ul");
   for (const [points, note] of reasons) {
     const item = make("li");
-    item.append(make("b", points > 0 ? "up" : "down", signed(points)), make("span", "", note));
+    item.append(make("b", points > 0 ? "up" : "down", signed(points)), make("span", "", text(note)));
     list.append(item);
   }
   details.append(list);
@@ -69,12 +73,13 @@ function show() {
   const last = episode.turns.length ? episode.turns[episode.turns.length - 1][2] : episode.start;
   const parts = [make("p", "summary", episode.disposition + " · hidden need: " + episode.need.replaceAll("_", " ") + " · " + episode.start + " → " + last + " in " + episode.turns.length + " turns")];
   parts.push(bubble("user", episode.opening));
-  for (const turn of episode.turns) parts.push(bubble("agent", turn[0]), felt(turn), bubble("user", turn[5]));
+  for (const turn of episode.turns) parts.push(bubble("agent", text(turn[0])), felt(turn), bubble("user", text(turn[5])));
   parts.push(make("p", "ending", endings[episode.outcome] || ""));
   pick("dialogue").replaceChildren(...parts);
 }
 
 function step(by) {
+  if (!episodes.length) return;
   const episode = episodes[(current() + by + episodes.length) % episodes.length];
   pick("agent").value = episode.agent;
   choices();

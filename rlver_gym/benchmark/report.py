@@ -2,49 +2,41 @@
 
 import base64
 import hashlib
-import json
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from rlver_gym.alarm import Watch, watch
 from rlver_gym.atomic import write_whole
 from rlver_gym.benchmark.charts import final_bar, heat_cell, trajectories
-from rlver_gym.benchmark.folder import read_episodes, read_manifest
+from rlver_gym.benchmark.compare import Comparison, read_comparisons
+from rlver_gym.benchmark.manifest import Manifest
 from rlver_gym.benchmark.score import Score, scores, valid
 from rlver_gym.benchmark.suspects import badge, banners
 from rlver_gym.benchmark.table import bounds, points
+from rlver_gym.benchmark.viewer import Viewer, view
 from rlver_gym.episode import Episode
-from rlver_gym.errors import RunError
+from rlver_gym.untrusted.text import printable
+
+APART = "Runs of different protocols (env card, user, people or seeds): one table each, since a rank across them would mean nothing."
+_VIEWER = """<div class="choose"><label>agent <select id="agent"></select></label><label>person <select id="persona"></select></label>
+<label>seed <select id="seed"></select></label><button id="previous" type="button">previous</button><button id="next" type="button">next</button></div>
+<div id="dialogue" aria-live="polite"><p>Reading the dialogues needs JavaScript; nothing is loaded from anywhere.</p></div>"""
 
 
 def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
-    """Write the page for one run, or for several compared; returns its path."""
-    page = out or (folders[0] / "report.html" if len(folders) == 1 else Path("compare.html"))
-    manifests = [read_manifest(folder) for folder in folders]
-    write_whole(page, page_html(load_runs(folders), manifests))
+    """Write the page for one run, or for several compared; returns its path, by default one in the first folder."""
+    page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")
+    write_whole(page, page_html(read_comparisons(folders)))
     return page
 
 
-def load_runs(folders: Sequence[Path]) -> list[Episode]:
-    """The episodes of all runs; an agent that is in several gets the run's name behind its own."""
-    runs = [read_episodes(folder) for folder in folders]
-    if not any(runs):
-        raise RunError(f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench")
-    agents = [{episode.agent for episode in episodes} for episodes in runs]
-    shared = {agent for names in agents for agent in names if sum(agent in others for others in agents) > 1}
-    return [
-        episode._replace(agent=f"{episode.agent} ({folder.name})") if episode.agent in shared else episode
-        for folder, episodes in zip(folders, runs, strict=True)
-        for episode in episodes
-    ]
-
-
-def page_html(episodes: Sequence[Episode], manifests: Sequence[dict[str, Any]]) -> str:
-    """The page as text."""
-    ranked, watched = scores(episodes), watch(episodes)
+def page_html(comparisons: Sequence[Comparison]) -> str:
+    """The page as text. Runs of different protocols have tables of their own."""
+    episodes = [episode for one in comparisons for episode in one.episodes]
+    ranked = [scores(one.episodes) for one in comparisons]
+    viewer = view(episodes, [score for group in ranked for score in group])
     style, script = _asset("report.css"), _asset("report.js")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"""<!doctype html>
@@ -57,19 +49,40 @@ def page_html(episodes: Sequence[Episode], manifests: Sequence[dict[str, Any]]) 
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{_title(episodes)}</h1>{_lead(episodes, manifests)}</header>
+<header><h1>{_title(episodes)}</h1>{_lead(episodes)}{_apart(comparisons)}</header>
 <main>
-<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start, watched)}{banners(watched)}</section>
-<section><h2>How the emotion moved</h2><p>Emotion after each turn. Bold: the mean, an ended dialogue keeping its last score. Thin: each persona. The dashed lines are the bands' borders, 10, 40 and 70.</p>{_curves(ranked, episodes)}</section>
-<section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>
-<section><h2>Every dialogue</h2>{_viewer()}</section>
+{"".join(_sections(one, scored, len(comparisons) > 1) for one, scored in zip(comparisons, ranked, strict=True))}
+<section><h2>Every dialogue</h2>{_left_out(viewer, len(episodes))}{_VIEWER}</section>
 </main>
-<footer>{_provenance(manifests)}</footer>
-<script type="application/json" id="episodes">{_embedded(episodes, ranked)}</script>
+<footer>{"".join(_provenance(manifest) for one in comparisons for manifest in one.manifests)}</footer>
+<script type="application/json" id="episodes">{viewer.json}</script>
 <script>{script}</script>
 </body>
 </html>
 """
+
+
+def _text(value: object) -> str:
+    """Anything as text of a page, an attribute's too: escaped, and without what turns the direction of writing."""
+    return escape(printable(str(value)))
+
+
+def _sections(comparison: Comparison, ranked: Sequence[Score], several: bool) -> str:
+    episodes, watched = comparison.episodes, watch(comparison.episodes)
+    title = f"<h2>{_text(comparison.protocol)}</h2><p>{_text(', '.join(comparison.runs))}</p>" if several else ""
+    return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start, watched)}{banners(watched)}</section>
+<section><h2>How the emotion moved</h2><p>Emotion after each turn. Bold: the mean, an ended dialogue keeping its last score. Thin: each persona. The dashed lines are the bands' borders, 10, 40 and 70.</p>{_curves(ranked, episodes)}</section>
+<section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>"""
+
+
+def _apart(comparisons: Sequence[Comparison]) -> str:
+    return f'<p class="note">{APART}</p>' if len(comparisons) > 1 else ""
+
+
+def _left_out(viewer: Viewer, count: int) -> str:
+    if viewer.shown == count:
+        return ""
+    return f'<p class="note">{viewer.shown:,} of {count:,} dialogues are here, lower seeds first; all are in the runs\' episodes.jsonl.</p>'
 
 
 def _asset(name: str) -> str:
@@ -77,18 +90,18 @@ def _asset(name: str) -> str:
 
 
 def _title(episodes: Sequence[Episode]) -> str:
-    return escape(" and ".join(sorted({episode.env for episode in episodes})))
+    return _text(" and ".join(sorted({episode.env for episode in episodes})))
 
 
-def _lead(episodes: Sequence[Episode], manifests: Sequence[dict[str, Any]]) -> str:
+def _lead(episodes: Sequence[Episode]) -> str:
     people, agents = len({episode.persona for episode in episodes}), len({episode.agent for episode in episodes})
     users = ", ".join(sorted({f"{episode.user} user, version {episode.user_version}" for episode in episodes}))
-    return f"<p>{len(episodes):,} dialogues of {agents} agents with {people} simulated people ({escape(users)}). Emotion runs from 0 to 100.</p>"
+    return f"<p>{len(episodes):,} dialogues of {agents} agents with {people} simulated people ({_text(users)}). Emotion runs from 0 to 100.</p>"
 
 
 def _leaderboard(ranked: Sequence[Score], start: int, watched: Watch) -> str:
     rows = "".join(
-        f"""<tr><th scope="row">{escape(score.agent)}{badge(score.agent, watched)}</th>
+        f"""<tr><th scope="row">{_text(score.agent)}{badge(score.agent, watched)}</th>
 <td class="num strong">{points(score.final)}</td><td class="bar">{final_bar(score.final, start)}</td><td class="num dim wide">{bounds(score.final)}</td>
 <td class="num">{score.content:.0f} %</td><td class="num">{score.left:.0f} %</td><td class="num wide">{score.turns:.1f}</td>
 <td class="num">{_to_best(score)}</td>{_failed(score, ranked)}</tr>"""
@@ -115,7 +128,7 @@ def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
     horizon = max(len(episode.turns) for episode in episodes)
     episodes = valid(episodes)
     panels = "".join(
-        f"<figure><figcaption>{escape(score.agent)} <span class='dim'>{points(score.final)}</span></figcaption>"
+        f"<figure><figcaption>{_text(score.agent)} <span class='dim'>{points(score.final)}</span></figcaption>"
         f"{trajectories([episode for episode in episodes if episode.agent == score.agent], horizon)}</figure>"
         for score in ranked
     )
@@ -124,48 +137,17 @@ def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
 
 def _heat_map(ranked: Sequence[Score]) -> str:
     needs = sorted({need for score in ranked for need in score.needs})
-    head = "".join(f'<th scope="col"><span>{escape(need.replace("_", " "))}</span></th>' for need in needs)
+    head = "".join(f'<th scope="col"><span>{_text(need.replace("_", " "))}</span></th>' for need in needs)
     rows = "".join(
-        f'<tr><th scope="row">{escape(score.agent)}</th>{"".join(heat_cell(score.needs.get(need)) for need in needs)}</tr>'
+        f'<tr><th scope="row">{_text(score.agent)}</th>{"".join(heat_cell(score.needs.get(need)) for need in needs)}</tr>'
         for score in ranked
     )
     return f'<div class="scroll"><table class="heat"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def _viewer() -> str:
-    return """<div class="choose"><label>agent <select id="agent"></select></label><label>person <select id="persona"></select></label>
-<label>seed <select id="seed"></select></label><button id="previous" type="button">previous</button><button id="next" type="button">next</button></div>
-<div id="dialogue" aria-live="polite"><p>Reading the dialogues needs JavaScript; nothing is loaded from anywhere.</p></div>"""
-
-
-def _provenance(manifests: Sequence[dict[str, Any]]) -> str:
-    lines = []
-    for manifest in manifests:
-        packages = ", ".join(
-            f"{name} {number}" for name, number in dict(manifest.get("packages") or {}).items() if number
-        )
-        lines.append(
-            f"<p>Run {escape(str(manifest.get('fingerprint')))}, {escape(str(manifest.get('created')))}: <code>{escape(' '.join(map(str, manifest.get('command') or [])))}</code><br>"
-            f"Python {escape(str(manifest.get('python')))}, {escape(packages)}</p>"
-        )
-    return "".join(lines)
-
-
-def _embedded(episodes: Sequence[Episode], ranked: Sequence[Score]) -> str:
-    """The episodes, the best agent's first, as JSON that cannot end its own script element."""
-    rank = {score.agent: number for number, score in enumerate(ranked)}
-    plain = [
-        {
-            "agent": episode.agent, "persona": episode.persona, "need": episode.need, "disposition": episode.disposition, "seed": episode.seed,
-            "start": episode.start, "opening": episode.opening, "outcome": episode.outcome,
-            "turns": [
-                [turn.utterance, turn.appraisal.change, turn.emotion, turn.appraisal.thought, [reason[1:] for reason in turn.appraisal.reasons], turn.reply]
-                for turn in episode.turns
-            ],
-        }
-        for episode in sorted(episodes, key=lambda episode: rank[episode.agent])
-    ]  # fmt: skip
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
+def _provenance(manifest: Manifest) -> str:
+    packages = ", ".join(f"{name} {number}" for name, number in manifest.packages.items() if number)
+    return (
+        f"<p>Run {_text(manifest.fingerprint)}, {_text(manifest.created)}: <code>{_text(' '.join(manifest.command))}</code><br>"
+        f"Python {_text(manifest.python)}, {_text(packages)}</p>"
+    )

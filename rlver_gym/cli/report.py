@@ -1,14 +1,16 @@
 """`rlver-gym report`: the report of one run, or several compared."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from rlver_gym.alarm import watch
-from rlver_gym.benchmark.report import load_runs, write_report
+from rlver_gym.benchmark.compare import Comparison, read_comparisons
+from rlver_gym.benchmark.report import APART, write_report
 from rlver_gym.benchmark.score import plain, scores
 from rlver_gym.benchmark.suspects import alarm_lines
 from rlver_gym.benchmark.table import leaderboard, needs_table
@@ -20,12 +22,12 @@ from rlver_gym.untrusted.terminal import SafeConsole
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Run folders. Several are compared: paired differences over the personas they share."),
+        typer.Argument(help="Run folders. Several are compared; those of different protocols get a table each."),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where to write the page. Default: report.html in the first run's folder, or compare.html for several."
+            help="Where to write the page. Default, in the first run's folder: report.html, or compare.html for several."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")] = False,
@@ -34,23 +36,37 @@ def report(
 
     Folders of training runs give learning curves instead, several on the same axes.
     """
+    console = SafeConsole()
     if all((folder / METRICS).exists() for folder in runs):
-        typer.echo(f"curves  {write_curves(runs, out)}")
+        console.print(Text(f"curves  {write_curves(runs, out)}"), soft_wrap=True)
         return
-    episodes = load_runs(runs)
-    ranked, watched = scores(episodes), watch(episodes)
+    comparisons = read_comparisons(runs)
     page = write_report(runs, out)
     if as_json:
-        found = {
-            "report": str(page),
-            "scores": [plain(score) for score in ranked],
-            **watched.plain(),
-        }
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps({"report": str(page), **_plain(comparisons)}))
         return
-    console = SafeConsole()
-    console.print(leaderboard(ranked, " and ".join(folder.name for folder in runs)))
-    console.print(needs_table(ranked))
-    for line in alarm_lines(watched):
-        console.print(line, soft_wrap=True)
+    if len(comparisons) > 1:
+        console.print(Text(APART, style="yellow"), soft_wrap=True)
+    for comparison in comparisons:
+        _print(console, comparison, len(comparisons) > 1)
     console.print(Text.assemble(("report", "bold"), f"  {page}"), soft_wrap=True)
+
+
+def _plain(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """The scores; where they cannot be compared, those of each protocol."""
+    found = [
+        {"scores": [plain(score) for score in scores(one.episodes)], **watch(one.episodes).plain()}
+        for one in comparisons
+    ]
+    if len(found) == 1:
+        return found[0]
+    named = zip(comparisons, found, strict=True)
+    return {"protocols": [{"protocol": str(one.protocol), "runs": one.runs, **scored} for one, scored in named]}
+
+
+def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
+    ranked, runs = scores(comparison.episodes), " and ".join(comparison.runs)
+    console.print(leaderboard(ranked, f"{runs}: {comparison.protocol}" if several else runs))
+    console.print(needs_table(ranked))
+    for line in alarm_lines(watch(comparison.episodes)):
+        console.print(line, soft_wrap=True)
