@@ -11,6 +11,8 @@ from rlver_gym.benchmark.compare import read_comparisons
 from rlver_gym.benchmark.plan import BenchPlan
 from rlver_gym.benchmark.report import page_html, write_report
 from rlver_gym.benchmark.run import read_episodes, run
+from rlver_gym.benchmark.score import scores
+from rlver_gym.benchmark.viewer import view
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
 from rlver_gym.untrusted.text import printable
@@ -106,3 +108,46 @@ def test_an_empty_run_says_so(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").write_text("", encoding="utf-8")
     with pytest.raises(RunError, match="no episodes"):
         write_report([tmp_path])
+
+
+def test_runs_of_another_protocol_get_a_table_of_their_own(folder: Path, tmp_path: Path) -> None:
+    other, same = tmp_path / "other", tmp_path / "same"
+    list(run(BenchPlan(agents=("comfort",), seeds=2, split="demo"), other))
+    list(run(BenchPlan(agents=("comfort", "silent"), seeds=1, split="demo"), same))
+    assert [one.runs for one in read_comparisons([folder, other, same])] == [(folder.name, "same"), ("other",)]
+    page = write_report([folder, other, same]).read_text(encoding="utf-8")
+    assert page.count('<table class="board">') == 2
+    assert "a rank across them would mean nothing" in page
+    assert "8 people x 2 seeds" in page
+    assert "comfort (same)" in page
+    alike = write_report([folder, same], tmp_path / "both.html").read_text(encoding="utf-8")
+    assert alike.count('<table class="board">') == 1
+    with pytest.raises(RunError, match="given twice"):
+        write_report([folder, folder / "." / ".." / folder.name])
+
+
+def test_a_comparison_is_written_into_the_first_run_and_runs_of_one_name_can_be_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders = [Path("one/run"), Path("two/run")]
+    for each in folders:
+        list(run(BenchPlan(agents=("comfort",), seeds=1, split="demo"), each))
+    assert write_report(folders) == Path("one/run/compare.html")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+    page = Path("one/run/compare.html").read_text(encoding="utf-8")
+    assert {one["agent"] for one in embedded(page)} == {"comfort (one/run)", "comfort (two/run)"}
+
+
+def test_of_more_dialogues_than_a_page_holds_the_lower_seeds_are_there(tmp_path: Path) -> None:
+    list(run(BenchPlan(agents=("comfort", "listener"), seeds=3, split="demo"), tmp_path))
+    episodes = read_episodes(tmp_path)
+    ranked = scores(episodes)
+    whole = view(episodes, ranked)
+    assert whole.shown == len(episodes) == 48
+    some = view(episodes, ranked, max_chars=len(whole.json) // 2)
+    assert len(some.json) < len(whole.json) * 0.55
+    assert 8 < some.shown < 40
+    seeds = [one["seed"] for one in json.loads(some.json)["episodes"]]
+    assert seeds.count(0) == 16
+    assert view(episodes, ranked, max_chars=0).shown == 0

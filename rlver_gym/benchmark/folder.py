@@ -12,7 +12,7 @@ from pathlib import Path
 from rlver_gym.atomic import on_disk
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
-from rlver_gym.untrusted.files import read_lines, read_text
+from rlver_gym.untrusted.files import inside, read_lines, read_text
 from rlver_gym.untrusted.jsontext import parse_json
 
 try:
@@ -28,26 +28,6 @@ TAPE = "tape.sqlite"
 _MAX_MANIFEST_BYTES = 16 << 20
 
 
-def inside(folder: Path, name: str) -> Path:
-    """The path of a file in a run folder, which need not be there.
-
-    RunError when it is a link that leads out of the folder: whoever made the folder would choose what is read or written there.
-    """
-    path = folder / name
-    if path.is_symlink() and not _resolved(path).is_relative_to(_resolved(folder)):
-        raise RunError(
-            f"{path}: a link that leads out of the folder. Put the file itself there (cp -rL copies a folder so)."
-        )
-    return path
-
-
-def _resolved(path: Path) -> Path:
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError) as error:  # links in a circle
-        raise RunError(f"{path}: cannot be read ({error}). Put a file there.") from error
-
-
 @contextmanager
 def locked(path: Path) -> Iterator[FileIO]:
     """A file open for appending, which no other process can have open so; its folders are made.
@@ -56,7 +36,7 @@ def locked(path: Path) -> Iterator[FileIO]:
     """
     with on_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if (path := inside(path.parent, path.name)).exists() and not path.is_file():
+        if (path := inside(path.parent, path.name, error=RunError)).exists() and not path.is_file():
             raise RunError(f"{path}: not a regular file. Choose another folder with --out.")
         file = path.open("ab", buffering=0)
     with file:
@@ -92,7 +72,7 @@ def salvage(path: Path) -> None:
 
 def read_manifest(folder: Path) -> dict[str, object]:
     """The manifest of a run folder; RunError when there is none to read."""
-    path = inside(folder, MANIFEST)
+    path = inside(folder, MANIFEST, error=RunError)
     text = read_text(path, max_bytes=_MAX_MANIFEST_BYTES, error=RunError, hint=f"Is {folder} the folder of a run?")
     try:
         manifest = parse_json(text)
@@ -105,7 +85,9 @@ def read_manifest(folder: Path) -> dict[str, object]:
 
 def episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
     """The numbered lines of a run's episodes, read one at a time; the last may be cut off."""
-    return read_lines(inside(folder, EPISODES), error=RunError, hint=f"Is {folder} the folder of a run?")
+    return read_lines(
+        inside(folder, EPISODES, error=RunError), error=RunError, hint=f"Is {folder} the folder of a run?"
+    )
 
 
 def read_episodes(folder: Path) -> list[Episode]:

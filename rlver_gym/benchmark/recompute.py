@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlver_gym.agents import asks_server
-from rlver_gym.benchmark.folder import TAPE, inside
+from rlver_gym.benchmark.folder import TAPE
 from rlver_gym.benchmark.manifest import Manifest
 from rlver_gym.benchmark.plan import Case, chosen_personas, fingerprint, pin_scenes
 from rlver_gym.cards import EnvCard, env_card, shipped_env_ids
@@ -14,6 +14,7 @@ from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.errors import RunError
 from rlver_gym.library import PersonaLibrary, library
 from rlver_gym.session import EmpathySession
+from rlver_gym.untrusted.files import inside
 from rlver_gym.untrusted.text import one_line
 from rlver_gym.users import SentientUser, is_shipped_user, make_user
 
@@ -141,7 +142,7 @@ def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources)
 
 def _tape(folder: Path, manifest: Manifest, tape: Path | None) -> Path:
     """The tape with the answers of the user's server: the one that was named, or the one in the folder."""
-    path = tape or inside(folder, TAPE)
+    path = tape or inside(folder, TAPE, error=RunError)
     if not path.exists():
         elsewhere = f" Its manifest says that it was at {excerpt(manifest.tape)}." if manifest.tape else ""
         raise RunError(

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.benchmark.folder import EPISODES, episode_lines, inside
+from rlver_gym.benchmark.folder import EPISODES, episode_lines
 from rlver_gym.benchmark.manifest import Manifest
 from rlver_gym.benchmark.plan import Case
 from rlver_gym.benchmark.recompute import NOTHING, Scenes, Sources, excerpt, scenes_of
 from rlver_gym.episode import Episode
 from rlver_gym.errors import NotOnTape, RlverError, RunError
 from rlver_gym.session import EmpathySession
-from rlver_gym.untrusted.files import open_regular
+from rlver_gym.untrusted.files import inside, open_regular
 
 
 class Divergence(NamedTuple):
@@ -51,7 +51,9 @@ def verify(folder: Path, tape: Path | None = None, sources: Sources = NOTHING) -
 
 def _is_cut(folder: Path) -> bool:
     """Whether the last line does not end."""
-    with open_regular(inside(folder, EPISODES), error=RunError, hint=f"Is {folder} the folder of a run?") as file:
+    with open_regular(
+        inside(folder, EPISODES, error=RunError), error=RunError, hint=f"Is {folder} the folder of a run?"
+    ) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         return file.read(1) not in (b"", b"\n")

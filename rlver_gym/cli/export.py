@@ -42,6 +42,12 @@ def export(
     split: Annotated[
         str | None, typer.Option(help=f"Only personas of this split: {', '.join(get_args(Split))}.")
     ] = None,
+    personas: Annotated[
+        str | None,
+        typer.Option(
+            help="The folder of the runs' persona cards, when they are not the shipped ones: it tells the splits."
+        ),
+    ] = None,
     system: Annotated[str | None, typer.Option(help="A system message to put before each dialogue.")] = None,
     min_margin: Annotated[
         float, typer.Option(min=0.01, help="dpo, hf: how many points the changes of a pair are apart at least.")
@@ -70,7 +76,9 @@ def export(
     if split not in (None, *get_args(Split)):
         raise typer.BadParameter(f"{split!r} is not one of: {', '.join(get_args(Split))}", param_hint="--split")
     wanted = Wanted(tuple(agent or ()), _outcomes(outcome), min_emotion, split)
-    done = write(runs, cast(Format, to), out, wanted, system=system, min_margin=min_margin, bare=bare)
+    done = write(
+        runs, cast(Format, to), out, wanted, system=system, min_margin=min_margin, bare=bare, personas=personas
+    )
     if as_json:
         typer.echo(dump_json(_plain(done)))
         return

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from rlver_gym.benchmark.folder import MANIFEST, read_episodes, read_manifest
 from rlver_gym.emotion import Outcome
 from rlver_gym.episode import Episode
-from rlver_gym.errors import CardError, RunError, UnknownName
+from rlver_gym.errors import RunError, UnknownName
 from rlver_gym.library import library
+from rlver_gym.untrusted.files import inside
 
 VALID = tuple(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
 
@@ -20,7 +21,7 @@ class Record(NamedTuple):
     run: str
     """The name of the run's folder."""
     split: str | None
-    """The split of its persona; None when the run's persona cards are not there any more."""
+    """The split of its persona; None when the run has persona cards of its own that were not named."""
     episode: Episode
 
 
@@ -41,11 +42,14 @@ class Chosen(NamedTuple):
     left_out: dict[str, int]
 
 
-def read(folders: Sequence[Path]) -> list[Record]:
-    """All dialogues of all runs, in order. RunError when a folder holds no run, or none of them a dialogue."""
+def read(folders: Sequence[Path], personas: str | None = None) -> list[Record]:
+    """All dialogues of all runs, in order. `personas`: the folder of the runs' persona cards; None for the shipped ones.
+
+    RunError when a folder holds no run, or none of them a dialogue; CardError when the persona cards cannot be used.
+    """
     records = []
     for folder in folders:
-        split_of = _splits(folder)
+        split_of = _splits(folder, personas)
         for episode in read_episodes(folder):
             split = split_of.get(episode.persona.partition("/")[0])
             records.append(Record(folder.resolve().name, split, episode))
@@ -74,7 +78,8 @@ def _missing(record: Record, wanted: Wanted) -> str | None:
     if wanted.agents and episode.agent not in wanted.agents:
         return "by other agents"
     if wanted.split and record.split != wanted.split:
-        return f"not with {wanted.split} personas"
+        unknown = "" if record.split else " (whose cards are not there: name them with --personas DIR)"
+        return f"not with {wanted.split} personas{unknown}"
     if not episode.opening or not episode.turns:
         return "in which nobody said a word"
     if episode.outcome not in wanted.outcomes:
@@ -84,12 +89,11 @@ def _missing(record: Record, wanted: Wanted) -> str | None:
     return None
 
 
-def _splits(folder: Path) -> Mapping[str, str]:
-    """The split of each persona that the run could talk to; empty when its cards cannot be read."""
-    manifest = read_manifest(folder) if (folder / MANIFEST).exists() else {}
-    cards = manifest.get("persona_folder")
-    try:
-        shelf = library(str(cards) if cards else None)
-    except CardError:
+def _splits(folder: Path, personas: str | None) -> Mapping[str, str]:
+    """The split of each persona that the run could talk to. Empty for a run with other cards than the shipped ones, when they are not named: what its manifest names is not opened."""
+    manifest = read_manifest(folder) if inside(folder, MANIFEST, error=RunError).exists() else {}
+    shipped = "persona_folder" in manifest and manifest["persona_folder"] is None
+    if manifest and not shipped and personas is None:
         return {}
-    return {persona_id: pairing.split for persona_id, pairing in shelf.pairings.items()}
+    cards = library(None if shipped else personas)
+    return {persona_id: pairing.split for persona_id, pairing in cards.pairings.items()}

@@ -11,6 +11,7 @@ from rlver_gym.export.files import jsonl, write_folder
 from rlver_gym.export.hub import hub_files
 from rlver_gym.export.pairs import Point, dpo_rows, points
 from rlver_gym.export.rows import Row, openai_rows, sft_rows, sharegpt_rows
+from rlver_gym.untrusted.files import inside
 
 Format = Literal["openai", "sharegpt", "sft", "dpo", "hf"]
 
@@ -35,19 +36,21 @@ def export(
     system: str | None = None,
     min_margin: float = 1,
     bare: bool = False,
+    personas: str | None = None,
 ) -> Exported:
     """Write the wanted dialogues of the runs; `out` is a file (for "hf" a folder), None for one in the first run's folder, named after the format.
 
     `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair are apart at least, in points of change.
-    `bare`: without metadata, for readers that refuse what they do not know. Raises RunError when a run cannot be read, nothing is left or
+    `bare`: without metadata, for readers that refuse what they do not know. `personas`: the folder of the runs' persona cards, which tell the
+    splits; None for the shipped ones. Raises RunError when a run cannot be read, nothing is left or
     nothing can be written, and UnknownName for an agent that is in none of the runs.
     """
-    chosen = choose(read(folders), wanted)
+    chosen = choose(read(folders, personas), wanted)
     forks = tuple(points(chosen.records)) if to in ("dpo", "hf") else None
     views = {name: rows for name, rows in _views(to, chosen.records, forks, system, min_margin).items() if rows}
     if not views:
         raise RunError(_nothing(len(chosen.records), forks, min_margin))
-    path = out or folders[0] / ("hf" if to == "hf" else f"{to}.jsonl")
+    path = out or inside(folders[0], "hf" if to == "hf" else f"{to}.jsonl", error=RunError)
     if to == "hf":
         write_folder(path, hub_files(views, chosen.records, bare))
     else:

@@ -8,10 +8,12 @@ from tempfile import TemporaryDirectory
 from rlver_gym.atomic import on_disk, write_whole
 from rlver_gym.errors import RunError
 from rlver_gym.export.rows import Row
+from rlver_gym.untrusted.files import read_text
 
 CARD = "README.md"
 MARK = "<!-- written by rlver-gym export -->"
 """Stands in the card of a folder that may be written anew."""
+_MAX_CARD_BYTES = 16 << 20
 
 
 def jsonl(rows: Sequence[Row], bare: bool = False) -> str:
@@ -44,4 +46,6 @@ def _may_replace(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     card = folder / CARD
-    return not any(folder.iterdir()) or (card.is_file() and MARK in card.read_text(encoding="utf-8", errors="replace"))
+    return not any(folder.iterdir()) or (
+        card.is_file() and MARK in read_text(card, max_bytes=_MAX_CARD_BYTES, error=RunError)
+    )

@@ -1,5 +1,6 @@
 """A folder as the Hugging Face Hub and `datasets.load_dataset(folder)` read it: JSONL by split, and a card that says what it is."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -11,6 +12,7 @@ from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.export.choose import Record
 from rlver_gym.export.files import CARD, MARK, jsonl
 from rlver_gym.export.rows import Row
+from rlver_gym.untrusted.text import one_line
 
 _WHAT = {
     "dialogues": "a row a dialogue: `messages`",
@@ -44,7 +46,9 @@ def _card(
     views: Mapping[str, Sequence[Row]], records: Sequence[Record], configs: list[dict[str, Any]], metadata: str
 ) -> str:
     head = {
-        "pretty_name": f"Dialogues with a sentient user ({', '.join(dict.fromkeys(one.run for one in records))})",
+        "pretty_name": one_line(
+            f"Dialogues with a sentient user ({', '.join(dict.fromkeys(one.run for one in records))})"
+        ),
         "language": ["en"],
         "task_categories": ["text-generation"],
         "tags": ["rlver-gym", "empathy", "conversational", "simulated-user"],
@@ -61,8 +65,8 @@ def _card(
 
 # Dialogues with a sentient user
 
-Agents talking with simulated people, whose emotion (0 to 100) moves with every reply. Held and exported by rlver-gym; the user is {", ".join(users)},
-the environment {", ".join(dict.fromkeys(one.episode.env for one in records))}.
+Agents talking with simulated people, whose emotion (0 to 100) moves with every reply. Held and exported by rlver-gym; the user is {_plain(", ".join(users))},
+the environment {_plain(", ".join(dict.fromkeys(one.episode.env for one in records)))}.
 
 {views_listed}
 
@@ -80,9 +84,14 @@ def _agents(records: Sequence[Record]) -> str:
     counts = Counter(record.episode.agent for record in records)
     finals = {name: fmean(one.episode.final for one in records if one.episode.agent == name) for name in counts}
     return "\n".join(
-        f"| {name.replace('|', ' ')} | {counts[name]} | {finals[name]:.1f} |"
+        f"| {_plain(name)} | {counts[name]} | {finals[name]:.1f} |"
         for name in sorted(counts, key=lambda name: -finals[name])
     )
+
+
+def _plain(name: str) -> str:
+    """A name as one line that Markdown and HTML show as it is."""
+    return re.sub(r"([\\`*_\[\]<>#|~$&]|:(?=//)|(?<=www)\.)", r"\\\1", one_line(name))
 
 
 def _told(records: Sequence[Record]) -> str:

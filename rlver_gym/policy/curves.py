@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from rlver_gym.atomic import write_whole
 from rlver_gym.benchmark.score import bootstrap
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.log import MAX_BYTES, is_number, read_metrics
+from rlver_gym.policy.log import EVALUATIONS, MAX_BYTES, is_number, read_metrics
 from rlver_gym.policy.measures import ACTS
-from rlver_gym.untrusted.files import read_lines
+from rlver_gym.untrusted.files import inside, read_lines
 from rlver_gym.untrusted.jsontext import parse_json
 from rlver_gym.untrusted.text import one_line
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS
 
 PAGE = "curves.html"
+_MAX_EVALUATION_BYTES = 64 << 20
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 420, 200, 46, 24
 
@@ -140,7 +141,7 @@ def _range(name: str, values: Sequence[float]) -> tuple[float, float]:
 def _with_start(folder: Path) -> list[dict[str, Any]]:
     """The metrics, with the evaluation before the first iteration in front where there is one."""
     lines = read_metrics(folder)
-    path = folder / "evaluations.jsonl"
+    path = inside(folder, EVALUATIONS, error=TrainingError)
     if path.exists() and path.stat().st_size and lines:
         scores = _first_scores(path)
         if len(scores):

@@ -14,16 +14,19 @@ from typing import Any, Self
 from rlver_gym.atomic import write_whole
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.trajectory import Played
-from rlver_gym.untrusted.files import read_text
+from rlver_gym.untrusted.files import inside, read_text
 from rlver_gym.untrusted.jsontext import parse_json
 from rlver_gym.untrusted.text import one_line
 
 METRICS = "metrics.jsonl"
+EVALUATIONS = "evaluations.jsonl"
 TIMES = "times.jsonl"
 DIALOGUES = "dialogues.md"
 MAX_BYTES = 256 << 20
 """Of a file that a run goes on with: a hundred thousand iterations."""
 TRACKERS = ("wandb", "trackio")
+_MAX_METRICS_BYTES = 1 << 28
+_MAX_METRIC = 1e15
 
 
 class RunLog:
@@ -103,7 +106,7 @@ def _end(dialogue: Played) -> str:
 
 def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
     """The iterations written so far, without a last line that was cut off. TrainingError when a line is not what was written."""
-    path = folder / name
+    path = inside(folder, name, error=TrainingError)
     if not path.exists():
         return []
     found = read_iterations(path)

@@ -18,12 +18,12 @@ from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.distributed import process_group, rank
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
 from rlver_gym.policy.learner import Learner, make_learner
-from rlver_gym.policy.log import RunLog, read_iterations
+from rlver_gym.policy.log import EVALUATIONS, RunLog, read_iterations
 from rlver_gym.policy.saved import MODEL, load, save
 from rlver_gym.policy.train import Iteration, train
 from rlver_gym.untrusted.terminal import SafeConsole
 
-CONFIG, EVALUATIONS, BAD_BATCH = "config.json", "evaluations.jsonl", "bad_batch.pt"
+CONFIG, BAD_BATCH = "config.json", "bad_batch.pt"
 
 
 def run(config: TrainConfig, *, out: Path | None = None, resume: bool = False, track: str | None = None) -> Path:

@@ -1,0 +1,180 @@
+"""Run folders that a stranger made to harm whoever looks at them. As files: nothing here runs anything."""
+
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rlver_gym.benchmark.folder import EPISODES, MANIFEST, TAPE, read_episodes
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import run
+from rlver_gym.chat.tape import Tape
+from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/nope][bold]{{x}}|\n<img src=x>`"
+"""A terminal's title, a cleared screen, colour, text that runs backwards, a broken tag of markup, and what Markdown and HTML obey."""
+Manifest = dict[str, Any]
+
+
+def honest_run(folder: Path) -> Path:
+    """A small finished run: one person, two agents."""
+    list(run(BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=("noor-missed-evening",)), folder))
+    return folder
+
+
+def noisy_run(folder: Path) -> Path:
+    """A run that is well formed, and in which every text that can be written freely holds `ESCAPES`. With a tape of the same sort."""
+    honest_run(folder)
+    lines = []
+    for episode in read_episodes(folder):
+        turns = []
+        for turn in episode.turns:
+            felt = turn.appraisal
+            reasons = tuple(one._replace(code=ESCAPES, note=one.note + ESCAPES) for one in felt.reasons)
+            appraisal = felt._replace(thought=felt.thought + ESCAPES, reasons=reasons)
+            said = {"utterance": turn.utterance + ESCAPES, "reply": turn.reply + ESCAPES}
+            turns.append(turn._replace(appraisal=appraisal, **said))
+        names = {name: getattr(episode, name) + ESCAPES for name in ("agent", "persona", "env", "user", "user_version", "opening")}  # fmt: skip
+        lines.append(episode._replace(turns=tuple(turns), **names).to_json())
+    (folder / EPISODES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    def noisy(there: Manifest) -> None:
+        there["plan"]["agents"] = [name + ESCAPES for name in there["plan"]["agents"]]
+        there["plan"]["user"] += ESCAPES
+        there["command"], there["python"], there["packages"] = [ESCAPES], ESCAPES, {ESCAPES: ESCAPES}
+        there["user"] = {"kind": ESCAPES, "version": ESCAPES}
+        there["created"] = there["fingerprint"] = ESCAPES
+        there[ESCAPES] = 1
+
+    edit_manifest(folder, noisy)
+    noisy_tape(folder / TAPE)
+    return folder
+
+
+def noisy_tape(path: Path) -> None:
+    """A tape of two requests: one whose texts hold `ESCAPES`, and one with a byte of its answer flipped."""
+    tape = Tape(path)
+    for words in ("one", "two"):
+        asked = ChatRequest(f"{words}{ESCAPES}", (ChatMessage("user", ESCAPES),))
+        tape.put(asked, ChatAnswer(f"a secret {ESCAPES}", "stop", 1, 1), server=f"http://{ESCAPES}")
+    tape.close()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE answers SET answer = CAST(X'FFFE' || CAST(answer AS BLOB) AS TEXT) WHERE model LIKE 'two%'")
+    db.close()
+
+
+def edit_manifest(folder: Path, edit: Callable[[Manifest], object]) -> None:
+    """Apply `edit` to the plain manifest."""
+    path = folder / MANIFEST
+    there = json.loads(path.read_text(encoding="utf-8"))
+    edit(there)
+    path.write_text(json.dumps(there), encoding="utf-8")
+
+
+def command_at(outside: Path) -> list[str]:
+    """The words of a command that leaves a file `executed` in the folder."""
+    return [sys.executable, "-c", f"open({str(outside / 'executed')!r}, 'w')"]
+
+
+def _pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def _own_weights(there: Manifest, outside: Path) -> None:
+    there["plan"]["user"] = f"embedded:{_pipe(outside / 'weights.json')}"
+
+
+def _own_tape(there: Manifest, outside: Path) -> None:
+    (outside / "empty").touch()
+    there["plan"] |= {"user": "openai:m", "user_options": {"tape": str(outside / "empty"), "tape_mode": "record"}}
+
+
+def _server(there: Manifest, outside: Path) -> None:
+    there["plan"] |= {"user": "openai:m", "user_options": {"base_url": "http://127.0.0.1:9/v1", "tape_mode": "off"}}
+
+
+def _tape_elsewhere(there: Manifest, outside: Path) -> None:
+    (outside / "empty").touch()
+    there["plan"]["user"] = "openai:m"
+    there["tape"] = str(outside / "empty")
+
+
+def _env_with_a_shipped_id(there: Manifest, outside: Path) -> None:
+    there["plan"]["env"] = str(_pipe(outside / "card.yaml"))
+    there["env_card"]["start"] = 90
+
+
+MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
+    "user that is a command": (
+        lambda there, outside: there["plan"].update(user="subprocess:Popen", user_options={"args": command_at(outside)}),
+        r"'subprocess:Popen'.*--user MODULE:NAME",
+    ),
+    "user that is a module": (lambda there, _: there["plan"].update(user="antigravity:fly"), "--user MODULE:NAME"),
+    "user from weights elsewhere": (_own_weights, "--user embedded:WEIGHTS.json"),
+    "user with a tape of its own": (_own_tape, "no run records how its server is reached"),
+    "user with a server of its own": (_server, "no run records how its server is reached"),
+    "tape elsewhere": (_tape_elsewhere, "there is no tape.*--tape"),
+    "env that is a pipe": (_env_with_a_shipped_id, "--env CARD.yaml"),
+    "persona cards elsewhere": (
+        lambda there, outside: there.update(persona_folder=str(_pipe(outside / "index.yaml").parent)),
+        "--personas DIR",
+    ),
+    "persona that is a path": (
+        lambda there, _: there["plan"].update(persona_ids=["../../../etc/passwd"]), "there is no persona",
+    ),
+    "agents that are no list": (lambda there, _: there["plan"].update(agents={"comfort": 1}), "agents"),
+    "a hundred thousand agents": (lambda there, _: there["plan"].update(agents=["comfort"] * 10**5), "agents"),
+    "endless seeds": (lambda there, _: there["plan"].update(seeds=10**17), "seeds"),
+    "seeds that are text": (lambda there, _: there["plan"].update(seeds="1"), "seeds"),
+    "packages that are a list": (lambda there, _: there.update(packages=[1]), "packages"),
+    "card that is none": (lambda there, _: there.update(env_card={"start": 10**17}), "env_card"),
+}  # fmt: skip
+"""What a manifest may hold, and what is said of it. The edits may leave bait in a folder outside the run."""
+
+
+def _linked(name: str) -> Callable[[Path, Path], None]:
+    def link(folder: Path, outside: Path) -> None:
+        (folder / name).rename(outside / name)
+        (folder / name).symlink_to(outside / name)
+
+    return link
+
+
+def _device(name: str) -> Callable[[Path, Path], None]:
+    def link(folder: Path, _: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).symlink_to("/dev/zero")
+
+    return link
+
+
+def _fifo(name: str) -> Callable[[Path, Path], None]:
+    def make(folder: Path, _: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return make
+
+
+def _replaced(name: str, data: bytes) -> Callable[[Path, Path], None]:
+    def write(folder: Path, _: Path) -> None:
+        (folder / name).write_bytes(data)
+
+    return write
+
+
+FILES: dict[str, tuple[Callable[[Path, Path], None], str]] = {
+    "manifest that is a pipe": (_fifo(MANIFEST), "a pipe, not a regular file"),
+    "manifest that never ends": (_device(MANIFEST), "leads out of the folder"),
+    "manifest elsewhere": (_linked(MANIFEST), "leads out of the folder"),
+    "manifest of brackets": (_replaced(MANIFEST, b"[" * 100_000), "nested too deeply"),
+    "episodes that never end": (_device(EPISODES), "leads out of the folder"),
+    "episodes elsewhere": (_linked(EPISODES), "leads out of the folder"),
+    "episodes that are a pipe": (_fifo(EPISODES), "a pipe, not a regular file"),
+    "episodes that are no text": (_replaced(EPISODES, b"\xff\xfe\n"), "not UTF-8 text"),
+}
+"""What a folder may hold in place of a run's files, and what is said of it."""

@@ -1,0 +1,441 @@
+"""Every command that takes a run folder or a tape, on folders that a stranger made: refused by name or shown as text, and nothing else happens."""
+
+import json
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hostile_run import ESCAPES, FILES, MANIFESTS, command_at, edit_manifest, honest_run, noisy_run, noisy_tape
+from typer.testing import CliRunner, Result
+
+from rlver_gym.benchmark.folder import EPISODES, TAPE, read_episodes
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.recompute import Sources
+from rlver_gym.benchmark.run import run
+from rlver_gym.benchmark.verify import verify
+from rlver_gym.chat.connect import close
+from rlver_gym.chat.tape import Tape
+from rlver_gym.cli.root import app
+from rlver_gym.episode import Episode
+from rlver_gym.errors import RlverError, RunError, TapeError, TrainingError, UnknownName
+from rlver_gym.policy.curves import PAGE
+from rlver_gym.policy.log import EVALUATIONS, METRICS
+from rlver_gym.shipped import shipped_cards
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.untrusted.text import printable
+
+pytestmark = pytest.mark.timeout(120)
+
+_ACTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
+_watched: list[str] = []
+_watching: list[str] = []
+"""The folder in which nothing may be opened, while a test looks."""
+
+
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
+    if not _watching:
+        return
+    if event in _ACTS or (event in ("open", "sqlite3.connect") and str(arguments[0]).startswith(_watching[0])):
+        _watched.append(f"{event} {arguments[0]!s:.200}")
+
+
+sys.addaudithook(_audit)
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return honest_run(tmp_path_factory.mktemp("honest"))
+
+
+@pytest.fixture
+def folder(honest: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "run"
+    copy.mkdir()
+    for path in honest.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    return copy
+
+
+@pytest.fixture
+def watched(outside: Path) -> Iterator[list[str]]:
+    """What was done or opened outside while the commands ran: should be nothing."""
+    _watched.clear()
+    yield _watched
+    _watching.clear()
+
+
+def shown(*words: object) -> Result:
+    """A command's result. An error of the package is what `main` prints for it; any other fails the test."""
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    if result.exception and not isinstance(result.exception, SystemExit | RlverError):
+        raise result.exception
+    return result
+
+
+def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
+    """Every command that takes a run folder or a tape; what they are told to write goes below `at`."""
+    tape = folder / TAPE
+    return [
+        ("verify", folder), ("verify", folder, "--json"), ("report", folder), ("report", folder, "--json"),
+        *(("export", folder, "--to", to, "--out", at / to) for to in ("openai", "sharegpt", "sft", "dpo", "hf")),
+        ("export", folder, "--to", "hf"), ("export", folder, "--to", "openai", "--json"),
+        ("export", folder, "--to", "sft", "--split", "train"),
+        ("bench", "--agent", "comfort", "--seeds", 1, "--persona", "noor-missed-evening", "--out", folder),
+        ("tape", "stats", tape), ("tape", "stats", tape, "--json"), ("tape", "export", tape),
+        ("tape", "prune", tape, "--damaged", "--dry-run"), ("tape", "prune", tape, "--damaged"), ("tape", "stats", tape),
+    ]  # fmt: skip
+
+
+def recording_commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
+    """Those that take a folder of recordings, should they be given a run."""
+    return [("fidelity", folder), ("calibrate", folder, "--out", at / "weights.json")]
+
+
+def test_a_noisy_run_is_shown_as_text_by_every_command(tmp_path: Path, outside: Path, watched: list[str]) -> None:
+    folder = noisy_run(tmp_path / "run")
+    _watching.append(str(outside))
+    out = tmp_path / "out"
+    out.mkdir()
+    for words in commands(folder, out) + recording_commands(folder, out):
+        result = shown(*words)
+        said = result.output + (str(result.exception) if isinstance(result.exception, RlverError) else "")
+        assert printable(said) == said, words
+    assert watched == []
+    assert not list(outside.iterdir())
+    assert (out / "hf" / "README.md").is_file()
+    assert "[/nope]" in shown("report", folder).output
+
+
+def test_a_reports_page_holds_no_commands_of_a_noisy_run(tmp_path: Path) -> None:
+    folder = noisy_run(tmp_path / "run")
+    shown("report", folder)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert printable(page) == page
+    assert "<img" not in page
+    assert "owned" in page
+
+
+def test_names_in_the_exported_card_are_neither_markup_nor_columns(tmp_path: Path) -> None:
+    folder = noisy_run(tmp_path / "run")
+    shown("export", folder, "--to", "hf", "--out", tmp_path / "hf")
+    card = (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
+    assert printable(card) == card
+    row = next(line for line in card.splitlines() if line.startswith("| comfort"))
+    assert len(re.findall(r"(?<!\\)\|", row)) == 4
+    assert r"\<img src=x\>\`" in row
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_nothing_that_a_manifest_names_is_run_or_opened(
+    name: str, folder: Path, outside: Path, tmp_path: Path, watched: list[str]
+) -> None:
+    edit, says = MANIFESTS[name]
+    edit_manifest(folder, lambda there: edit(there, outside))
+    there = {path.name: path.lstat().st_size for path in outside.iterdir()}
+    _watching.append(str(outside))
+    with pytest.raises(RlverError, match=re.compile(says, re.DOTALL)):
+        list(verify(folder))
+    for words in commands(folder, tmp_path / "out"):
+        shown(*words)
+    assert watched == []
+    assert {path.name: path.lstat().st_size for path in outside.iterdir()} == there
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_none_of_a_run_is_refused_by_name(
+    name: str, folder: Path, outside: Path, tmp_path: Path, watched: list[str]
+) -> None:
+    make, says = FILES[name]
+    make(folder, outside)
+    there = {path.name: path.read_bytes() for path in outside.iterdir()}
+    _watching.append(str(outside))
+    with pytest.raises(RunError, match=says):
+        list(verify(folder))
+    for words in commands(folder, tmp_path / "out"):
+        shown(*words)
+    _watching.clear()
+    assert watched == []
+    assert {path.name: path.read_bytes() for path in outside.iterdir()} == there
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.html.part", "openai.jsonl", "openai.jsonl.part", "hf"])
+def test_what_is_written_into_a_run_folder_stays_there(folder: Path, outside: Path, name: str) -> None:
+    target = outside / "precious"
+    if name == "hf":
+        target.mkdir()
+        (target / "README.md").write_text("<!-- written by rlver-gym export -->")
+    else:
+        target.write_text("mine")
+    (folder / name).symlink_to(target)
+    for words in (("report", folder), ("export", folder, "--to", "openai"), ("export", folder, "--to", "hf")):
+        shown(*words)
+    assert [path.name for path in outside.iterdir()] == ["precious"]
+    assert (target / "README.md" if name == "hf" else target).read_text() in (
+        "mine",
+        "<!-- written by rlver-gym export -->",
+    )
+
+
+USER = """
+from rlver_gym.users import EmbeddedUser
+class Mine(EmbeddedUser):
+    kind = "mine"
+    def __init__(self, gain=1):
+        super().__init__()
+        self.version = f"7/{gain}"
+"""
+
+
+def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine_for_verify.py").write_text(USER, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    plan = BenchPlan(
+        agents=("comfort",),
+        seeds=1,
+        persona_ids=("noor-missed-evening",),
+        user="mine_for_verify:Mine",
+        user_options={"gain": 2},
+    )
+    list(run(plan, tmp_path / "run"))
+    assert plan.verify_command(Path("run")) == "rlver-gym verify run --user mine_for_verify:Mine --user-option gain=2"
+    with pytest.raises(RunError, match="'mine_for_verify:Mine', which does not come with rlver-gym"):
+        list(verify(tmp_path / "run"))
+    with pytest.raises(RunError, match="Name the same: --user-option"):
+        list(verify(tmp_path / "run", sources=Sources(user="mine_for_verify:Mine")))
+    with pytest.raises(UnknownName, match="'embedded' takes no options, but was given gain"):
+        list(verify(tmp_path / "run", sources=Sources(user="embedded")))
+    result = shown("verify", tmp_path / "run", "--user", "mine_for_verify:Mine", "--user-option", "gain=2")
+    assert "1 episodes recomputed" in result.output
+
+
+def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_the_personas_that_are_named(
+    tmp_path: Path,
+) -> None:
+    card = (shipped_cards("envs") / "SAGE-Sentient-v0.yaml").read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(card.replace("SAGE-Sentient-v0", "Mine-v0"), encoding="utf-8")
+    people = shipped_cards("personas") / "en"
+    plan = BenchPlan(
+        env=str(tmp_path / "mine.yaml"),
+        personas=str(people),
+        agents=("comfort",),
+        seeds=1,
+        persona_ids=("noor-missed-evening",),
+    )
+    list(run(plan, tmp_path / "run"))
+    (tmp_path / "mine.yaml").unlink()
+    with pytest.raises(RunError, match="--personas DIR"):
+        list(verify(tmp_path / "run"))
+    assert list(verify(tmp_path / "run", sources=Sources(personas=str(people)))) == [None]
+    with pytest.raises(RunError, match="env_hash is"):
+        list(verify(tmp_path / "run", sources=Sources(personas=str(people), env="RLVER-Empathy-v0")))
+
+
+def _set(name: str, value: object, turn: int | None = None):
+    return lambda record: (record if turn is None else record["turns"][turn]).update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (_set("emotion", -5, 0), "emotion of turn 1 is -5, not from 0 to 100"),
+        (_set("emotion", 10**17, 0), "emotion of turn 1 is 1e.17, not from 0"),
+        (_set("change", 11, 0), "change of turn 1 is 11, not from -10 to 10"),
+        (_set("reward", 1e300, 0), "reward of turn 1"),
+        (_set("reasons", [["a", 1e300, "b"]], 0), "points of a reason of turn 1"),
+        (_set("reasons", [["a", "1", "b"]], 0), "points of a reason of turn 1 is str"),
+        (_set("reasons", [["a", 1.0, 5]], 0), "note of a reason of turn 1 is int"),
+        (_set("reasons", 5, 0), "not an episode record"),
+        (_set("spread", -1.0, 0), "spread of turn 1"),
+        (_set("need", "[/nope]"), "not a valid HiddenNeed"),
+        (_set("disposition", "[/nope]"), "not a valid Disposition"),
+        (_set("start", 101), "start of the episode is 101"),
+        (_set("seed", -1), "seed of the episode is -1"),
+        (_set("turns", [{}] * 21), "21 turns"),
+        (_set("turns", {"a": 1}), "not an episode record"),
+        (_set("thought", "\ud800", 0), "lone surrogate"),
+    ],
+)  # fmt: skip
+def test_an_episode_with_a_value_out_of_its_range_is_none(folder: Path, edit, says: str) -> None:
+    path = folder / EPISODES
+    first, *rest = path.read_text(encoding="utf-8").splitlines()
+    record = json.loads(first)
+    edit(record)
+    with pytest.raises(RunError, match=says):
+        Episode.from_json(json.dumps(record))
+    path.write_text("\n".join([json.dumps(record), *rest, ""]), encoding="utf-8")
+    assert shown("verify", folder).exit_code == 1
+    assert isinstance(shown("report", folder).exception, RunError)
+    assert isinstance(shown("export", folder, "--to", "sft").exception, RunError)
+
+
+@pytest.mark.parametrize("number", ["1e999", "Infinity", "NaN", "9" * 5000])
+def test_numbers_beyond_all_use_are_no_episode(folder: Path, number: str) -> None:
+    path = folder / EPISODES
+    path.write_text(
+        re.sub(r'"reward":[-0-9.]+', f'"reward":{number}', path.read_text(encoding="utf-8"), count=1), encoding="utf-8"
+    )
+    with pytest.raises(RunError, match=r"line 1: not an episode record"):
+        read_episodes(folder)
+
+
+def test_a_damaged_answer_is_counted_pruned_and_never_quoted(tmp_path: Path) -> None:
+    noisy_tape(tmp_path / "tape")
+    stats = shown("tape", "stats", tmp_path / "tape", "--json")
+    assert (stats.exit_code, json.loads(stats.stdout)["damaged"]) == (1, 1)
+    tape = Tape(tmp_path / "tape", read_only=True)
+    (key,) = tape.damaged()
+    with pytest.raises(TapeError, match="was changed after it was recorded") as error:
+        tape.get(key)
+    assert "secret" not in str(error.value)
+    tape.close()
+    assert "1 requests forgotten" in shown("tape", "prune", tmp_path / "tape", "--damaged").output
+    left = shown("tape", "stats", tmp_path / "tape")
+    assert left.exit_code == 0
+    assert "owned" in left.output
+
+
+def test_a_damaged_key_is_pruned_too(tmp_path: Path) -> None:
+    noisy_tape(tmp_path / "tape")
+    with sqlite3.connect(tmp_path / "tape") as db:
+        db.execute("UPDATE answers SET key = CAST(X'C3' AS TEXT), prompt_tokens = 'many' WHERE model LIKE 'one%'")
+    db.close()
+    assert "2 requests forgotten" in shown("tape", "prune", tmp_path / "tape", "--damaged").output
+    assert shown("tape", "stats", tmp_path / "tape").exit_code == 0
+
+
+def test_a_tape_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) -> None:
+    path = tmp_path / "tape"
+    path.touch()
+    with pytest.raises(TapeError, match="an empty file, not a tape"):
+        Tape(path, read_only=True)
+    assert path.stat().st_size == 0
+    path.unlink()
+    with pytest.raises(TapeError, match="there is no tape"):
+        Tape(path, read_only=True)
+    noisy_tape(path)
+    before = path.read_bytes()
+    tape = Tape(path, read_only=True)
+    (row, _) = tape.rows()
+    with pytest.raises(TapeError):
+        tape.drop([row.key])
+    tape.close()
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["tape"]
+
+
+@pytest.mark.timeout(20)
+def test_a_tape_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Path) -> None:
+    noisy_tape(tmp_path / "tape")
+    with sqlite3.connect(tmp_path / "tape") as db:
+        columns = ", ".join(f"x AS {row[1]}" for row in db.execute("PRAGMA table_info(answers)"))
+        db.execute("DROP TABLE answers")
+        db.execute(
+            f"CREATE VIEW answers AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT {columns} FROM n"
+        )
+    db.close()
+    for command in ("stats", "export"):
+        with pytest.raises(TapeError, match="more or other than a tape's one table"):
+            raise shown("tape", command, tmp_path / "tape").exception or AssertionError
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TapeError, match="not a regular file"):
+        Tape(tmp_path / "pipe", read_only=True)
+
+
+def test_a_tape_that_leads_out_of_the_folder_is_not_opened(tmp_path: Path, outside: Path, watched: list[str]) -> None:
+    with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
+        plan = BenchPlan.model_validate(
+            {
+                "agents": ("comfort",),
+                "user": "openai:m",
+                "persona_ids": ("noor-missed-evening",),
+                "seeds": 1,
+                "chat": {"base_url": server.base_url},
+            }
+        )
+        list(run(plan, tmp_path / "run"))
+    assert list(verify(tmp_path / "run")) == [None]
+    close()
+    (tmp_path / "run" / TAPE).rename(outside / "tape")
+    (tmp_path / "run" / TAPE).symlink_to(outside / "tape")
+    _watching.append(str(outside))
+    with pytest.raises(RunError, match="leads out of the folder"):
+        list(verify(tmp_path / "run"))
+    assert watched == []
+    _watching.clear()
+    assert list(verify(tmp_path / "run", outside / "tape")) == [None]
+
+
+def test_the_bait_itself_would_be_found(outside: Path, tmp_path: Path, watched: list[str]) -> None:
+    import subprocess
+
+    _watching.append(str(outside))
+    subprocess.run(command_at(outside), check=True)
+    (outside / "executed").read_bytes()
+    assert [one.split()[0] for one in watched] == ["subprocess.Popen", "open"]
+    assert "\x1b" in ESCAPES
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"iteration":1,"emotion":NaN}', '{"iteration":1,"emotion":1e999}', '{"iteration":1,"emotion":"\\ud800"}', '{"iteration":1,"kl":1e300}',
+        '{"iteration":1,"kl":"0.1"}', '{"iteration":1,"kl":[0.1]}', '{"iteration":true}', '{"iteration":-1}', '{"emotion":40}', "5", "[" * 100_000,
+        "\x1b[2J", '{"iteration":1,"iteration":2}',
+    ],
+)  # fmt: skip
+def test_edited_metrics_are_named_with_their_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / METRICS).write_text(f'{{"iteration":1,"emotion":40.5}}\n{line}\n', encoding="utf-8")
+    result = shown("report", tmp_path)
+    assert isinstance(result.exception, TrainingError)
+    assert "metrics.jsonl, line 2: not what was written there" in str(result.exception)
+    assert not (tmp_path / PAGE).exists()
+
+
+@pytest.mark.parametrize(
+    "evaluation",
+    ["[]", "{", '{"iteration":0,"dialogues":[{"score":1e300,"valid":true}]}', '{"iteration":0,"dialogues":[{"score":"a","valid":true}]}', '{"iteration":0,"dialogues":5}'],
+)  # fmt: skip
+def test_edited_evaluations_are_named(tmp_path: Path, evaluation: str) -> None:
+    (tmp_path / METRICS).write_text('{"iteration":1,"emotion":40.5}\n', encoding="utf-8")
+    (tmp_path / EVALUATIONS).write_text(f"{evaluation}\n", encoding="utf-8")
+    result = shown("report", tmp_path)
+    assert isinstance(result.exception, TrainingError)
+    assert "evaluations.jsonl: not what was written there" in str(result.exception)
+
+
+def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(tmp_path: Path, outside: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / METRICS).write_text('{"iteration":1,"emotion":40.5,"kl":null}\n{"iteration":2,"emot', encoding="utf-8")
+    (outside / "precious").write_text("mine")
+    (folder / PAGE).symlink_to(outside / "precious")
+    assert f"curves  {folder / PAGE}" in shown("report", folder).output
+    assert (outside / "precious").read_text() == "mine"
+    assert "<polyline" in (folder / PAGE).read_text(encoding="utf-8")
+    (folder / METRICS).unlink()
+    (folder / METRICS).symlink_to("/dev/zero")
+    assert "leads out of the folder" in str(shown("report", folder).exception)
+
+
+def test_splits_of_a_run_with_its_own_cards_are_known_when_the_cards_are_named(folder: Path, tmp_path: Path) -> None:
+    edit_manifest(folder, lambda there: there.update(persona_folder="/somewhere"))
+    result = shown("export", folder, "--to", "sft", "--split", "demo")
+    assert "name them with --personas DIR" in str(result.exception)
+    named = ("--personas", shipped_cards("personas") / "en")
+    assert shown("export", folder, "--to", "sft", *named).exit_code == 0
+    row = json.loads((folder / "sft.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert row["metadata"]["split"] in ("train", "test", "demo")
