@@ -78,7 +78,7 @@ def watched(outside: Path) -> Iterator[list[str]]:
 
 def shown(*words: object) -> Result:
     """A command's result. An error of the package is what `main` prints for it; any other fails the test."""
-    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "400"})
     if result.exception and not isinstance(result.exception, SystemExit | RlverError):
         raise result.exception
     return result
@@ -115,7 +115,9 @@ def test_a_noisy_run_is_shown_as_text_by_every_command(tmp_path: Path, outside: 
     assert watched == []
     assert not list(outside.iterdir())
     assert (out / "hf" / "README.md").is_file()
-    assert "[/nope]" in shown("report", folder).output
+    table = shown("report", folder).output
+    assert "[/nope]" in table
+    assert not [line for line in table.splitlines() if line.startswith("<img")]
 
 
 def test_a_reports_page_holds_no_commands_of_a_noisy_run(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.benchmark.score import Interval, Score
+from rlver_gym.untrusted.text import one_line
 
 ROOM = 15
 """What eighty columns leave for an agent's name, in characters."""
@@ -16,7 +17,12 @@ ROOM = 15
 def leaderboard(ranked: Sequence[Score], title: str) -> Table:
     """One row an agent: final emotion, rates, turns, paired difference to the best."""
     table = Table(
-        title=Text(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        title=Text(one_line(title)),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
     table.add_column("agent", style="bold", overflow="ellipsis")
     for heading in ("final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"):
@@ -27,7 +33,7 @@ def leaderboard(ranked: Sequence[Score], title: str) -> Table:
     agents = [score.agent for score in ranked]
     for score in ranked:
         row = [
-            short(score.agent, agents), f"{points(score.final)} [{bounds(score.final)}]", f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}",
+            one_line(short(score.agent, agents)), f"{points(score.final)} [{bounds(score.final)}]", f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}",
             f"{points(score.to_best, signed=True)} [{bounds(score.to_best, signed=True)}]" if score.to_best else "best",
         ]  # fmt: skip
         table.add_row(*map(Text, row), *([Text(str(score.failed))] if failed else []))
@@ -47,11 +53,11 @@ def needs_table(ranked: Sequence[Score]) -> Table:
     )
     table.add_column("agent", style="bold", no_wrap=True, max_width=24)
     for need in needs:
-        table.add_column("\n".join(need.replace("_", " ").rsplit(" ", 1)), justify="right", vertical="bottom")
+        table.add_column(Text("\n".join(need.replace("_", " ").rsplit(" ", 1))), justify="right", vertical="bottom")
     agents = [score.agent for score in ranked]
     for score in ranked:
         table.add_row(
-            Text(short(score.agent, agents)),
+            Text(one_line(short(score.agent, agents))),
             *(f"{score.needs[need]:.0f}" if need in score.needs else "" for need in needs),
         )
     return table
