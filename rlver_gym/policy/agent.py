@@ -10,10 +10,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rlver_gym.agents.base import user_lines
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import AgentError, TrainingError
+from rlver_gym.library import field_errors
 from rlver_gym.policy.model import computes_half, load_model, load_tokenizer, max_context
 from rlver_gym.policy.prompts import Style, agent_prompt
 from rlver_gym.policy.renderer import Renderer
 from rlver_gym.policy.sampler import ModelSampler, Prompt, Sampling
+from rlver_gym.untrusted.files import read_bytes
+from rlver_gym.untrusted.jsontext import parse_json
 
 MANNER = "rlver_gym.json"
 _ENDS = 2**20
@@ -38,9 +41,12 @@ class Manner(BaseModel):
         """What is written in `folder`; the default where nothing is. AgentError when it cannot be read."""
         path = folder / MANNER
         try:
-            return cls.model_validate_json(path.read_bytes()) if path.is_file() else cls()
-        except (OSError, ValidationError) as error:
-            raise AgentError(f"{path} cannot be read ({error}). Mend it, or delete it for the default.") from error
+            if not path.exists():
+                return cls()
+            return cls.model_validate(parse_json(read_bytes(path, max_bytes=1 << 20, error=AgentError)))
+        except ValueError as error:
+            problem = field_errors(error, "the whole file")[0] if isinstance(error, ValidationError) else error
+            raise AgentError(f"{path} cannot be read ({problem}). Mend it, or delete it for the default.") from error
 
 
 class HFAgent:

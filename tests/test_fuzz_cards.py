@@ -1,0 +1,115 @@
+"""Shipped cards, damaged in any way: each is one bounded, printable error, or a card that can be checked and talked to."""
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import LONG, SHORT, assert_clear, damaged_bytes, damaged_value
+
+from rlver_gym.anchors import AnchorIndex
+from rlver_gym.cards import EnvCard, env_card
+from rlver_gym.check import problems_of_person, problems_of_situation
+from rlver_gym.errors import CardError
+from rlver_gym.hashed import Frozen
+from rlver_gym.library import Index, library, parse_card, shipped
+from rlver_gym.persona import Person, Persona, Situation
+from rlver_gym.session import EmpathySession
+from rlver_gym.shipped import shipped_cards
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.yamlfile import parse_yaml
+
+KINDS: dict[type[Frozen], Path] = {
+    Person: shipped() / "people" / "noor.yaml",
+    Situation: shipped() / "situations" / "the-old-dog.yaml",
+    Index: shipped() / "index.yaml",
+    EnvCard: shipped_cards("envs") / "RLVER-Empathy-v0.yaml",
+}
+REPLIES = ("You slept on the kitchen floor beside him, nine nights.", "What happened then?", "")
+
+
+@lru_cache
+def plain(kind: type[Frozen]) -> Any:
+    return yaml.safe_load(KINDS[kind].read_text(encoding="utf-8"))
+
+
+def talk_to(card: Frozen) -> None:
+    """What a valid card is good for, whatever it says."""
+    base = library().get("noor-missed-evening")
+    env = card if isinstance(card, EnvCard) else env_card("RLVER-Empathy-v0")
+    persona = Persona.model_validate(
+        {
+            **dict(base),
+            "person": card if isinstance(card, Person) else base.person,
+            "situation": card if isinstance(card, Situation) else base.situation,
+        }
+    )
+    assert len(persona.hash) == len(env.hash) == 16
+    session = EmpathySession(EmbeddedUser(), persona, env)
+    assert session.start()
+    for reply in REPLIES:
+        if session.outcome is None:
+            turn = session.reply(reply)
+            assert turn.reply
+            assert 0 <= turn.emotion <= 100
+
+
+def check_value(kind: type[Frozen], value: Any) -> None:
+    try:
+        card = parse_card(kind, value, "card.yaml")
+    except CardError as error:
+        assert_clear(error, "card.yaml: ", 20_000)
+        return
+    if isinstance(card, Person):
+        problems_of_person(card)
+    if isinstance(card, Situation):
+        problems_of_situation(card)
+        AnchorIndex(card)
+    if not isinstance(card, Index):
+        talk_to(card)
+
+
+def check_bytes(kind: type[Frozen], data: bytes) -> None:
+    try:
+        value = parse_yaml(data.decode("utf-8", errors="replace"), "card.yaml")
+    except CardError as error:
+        assert_clear(error, "card.yaml:", 500)
+        return
+    json.dumps(value, allow_nan=False)  # texts, numbers, lists and mappings alone
+    check_value(kind, value)
+
+
+DAMAGED_BYTES = st.sampled_from(list(KINDS)).flatmap(
+    lambda kind: st.tuples(st.just(kind), damaged_bytes(KINDS[kind].read_bytes()))
+)
+DAMAGED_VALUES = st.sampled_from(list(KINDS)).flatmap(lambda kind: st.tuples(st.just(kind), damaged_value(plain(kind))))
+
+
+@SHORT
+@given(DAMAGED_BYTES)
+def test_cards_with_damaged_bytes(damaged: tuple[type[Frozen], bytes]) -> None:
+    check_bytes(*damaged)
+
+
+@SHORT
+@given(DAMAGED_VALUES)
+def test_cards_with_damaged_values(damaged: tuple[type[Frozen], Any]) -> None:
+    check_value(*damaged)
+
+
+@pytest.mark.fuzz
+@LONG
+@given(DAMAGED_BYTES)
+def test_cards_with_damaged_bytes_for_long(damaged: tuple[type[Frozen], bytes]) -> None:
+    check_bytes(*damaged)
+
+
+@pytest.mark.fuzz
+@LONG
+@given(DAMAGED_VALUES)
+def test_cards_with_damaged_values_for_long(damaged: tuple[type[Frozen], Any]) -> None:
+    check_value(*damaged)

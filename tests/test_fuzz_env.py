@@ -1,0 +1,172 @@
+"""Dialogues of any length by agents that reach every end, with gibberish among them, saved and restored at any turn: what always holds."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import AutoresetMode
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import LONG, SHORT
+
+from rlver_gym.agents import make_agent
+from rlver_gym.cards import EnvCard, env_card
+from rlver_gym.dialogue import Message
+from rlver_gym.env import EmpathyEnv
+from rlver_gym.errors import DialogueError
+from rlver_gym.library import library
+from rlver_gym.vector_env import EmpathyVectorEnv
+
+PERSONAS = library().ids("demo")
+AGENTS = ("oracle", "oracle", "listener", "comfort", "silent")
+"""Of these the first reaches content, the last is left."""
+NOISE = st.one_of(
+    st.text(max_size=60), st.sampled_from(["", "x" * 5000, "\x1b[2J", "🙂" * 500, "?" * 300, "I hear you. " * 50])
+)
+
+
+@st.composite
+def env_cards(draw: st.DrawFn) -> EnvCard:
+    """Any protocol that a card can state."""
+    start = draw(st.integers(1, 99))
+    return EnvCard.model_validate(
+        {
+            **dict(env_card("RLVER-Empathy-v0")),
+            "start": start,
+            "leave_below": draw(st.integers(0, start)),
+            "content_at": draw(st.integers(start + 1, min(100, start + 30)) | st.just(100)),
+            "turns": draw(st.integers(1, 20)),
+            "reward": draw(st.sampled_from(["delta", "terminal"])),
+            "difficulty": draw(st.sampled_from(["moderate", "challenging"])),
+            "max_utterance_chars": draw(st.sampled_from([1, 40, 4000])),
+        }
+    )
+
+
+@st.composite
+def plays(draw: st.DrawFn) -> dict[str, Any]:
+    """A card, somebody, an agent, what is said instead of its words at some turns, and when the state is saved."""
+    return {
+        "card": draw(env_cards()),
+        "persona": draw(st.sampled_from(PERSONAS)),
+        "agent": draw(st.sampled_from(AGENTS)),
+        "noise": draw(st.dictionaries(st.integers(0, 19), NOISE, max_size=4)),
+        "seed": draw(st.integers(0, 2**31 - 1)),
+        "save_at": draw(st.integers(0, 19)),
+    }
+
+
+def check_play(card: EnvCard, persona: str, agent: str, noise: dict[int, str], seed: int, save_at: int) -> str:
+    """Play, check every turn, then play again from the saved state and from the start. Gives the outcome."""
+    env, twin = EmpathyEnv(card, persona=persona), EmpathyEnv(card, persona=persona)
+    supporter = make_agent(agent, library().get(persona))
+    begin = env.reset(seed=seed)
+    assert data_equivalence(begin, twin.reset(seed=seed))
+    state, said, seen, over = env.save_state(), [], [], False
+    while not over:
+        turn = len(said)
+        state, saved_at = (env.save_state(), turn) if turn <= save_at else (state, min(save_at, turn))
+        heard: tuple[Message, ...] = tuple(env.session.dialogue.messages())
+        said.append(noise[turn] if turn in noise else supporter.reply(heard))
+        seen.append(env.step(said[-1]))
+        over = seen[-1][2]
+        check_step(card, said[-1], seen[-1], seen[-2][4] if turn else begin[1], turn + 1)
+    total, last = sum(step[1] for step in seen), seen[-1][4]
+    assert total == (last["emotion"] - card.start if card.reward == "delta" else last["emotion"] / 100)
+    with pytest.raises(DialogueError, match="over"):
+        env.step("And then?")
+    assert data_equivalence([twin.step(one) for one in said], seen)
+    next_dialogue = twin.reset()
+    twin.restore(state)
+    assert data_equivalence([twin.step(one) for one in said[saved_at:]], seen[saved_at:])
+    assert data_equivalence(twin.reset(), next_dialogue), "the random state was restored too"
+    return last["outcome"]
+
+
+def check_step(card: EnvCard, said: str, step: tuple[Any, ...], before: dict[str, Any], turn: int) -> None:
+    reply, reward, terminated, truncated, info = step
+    emotion, change = info["emotion"], info["change"]
+    assert reply
+    assert not truncated
+    assert 0 <= emotion <= 100
+    assert -10 <= change <= 10
+    assert emotion == before["emotion"] + change
+    assert sum(reason["points"] for reason in info["reasons"]) == change
+    assert info["turn"] == turn <= card.turns
+    assert info["cut_chars"] == max(0, len(said) - card.max_utterance_chars)
+    assert info["outcome"] == card.outcome(emotion, turn)
+    assert terminated == (info["outcome"] is not None)
+    assert reward == (change if card.reward == "delta" else emotion / 100 if terminated else 0.0)
+
+
+def test_dialogues_hold_what_is_promised_and_reach_every_end() -> None:
+    ends: Counter[str] = Counter()
+
+    @SHORT
+    @given(plays())
+    def play(one: dict[str, Any]) -> None:
+        ends[check_play(**one)] += 1
+
+    play()
+    assert set(ends) == {"content", "left", "out_of_turns"}
+    assert ends["content"] >= 5
+
+
+@pytest.mark.fuzz
+@LONG
+@given(plays())
+def test_dialogues_hold_what_is_promised_for_long(one: dict[str, Any]) -> None:
+    check_play(**one)
+
+
+@st.composite
+def vector_plays(draw: st.DrawFn) -> dict[str, Any]:
+    """Some dialogues side by side, and what is said to each, turn by turn."""
+    count = draw(st.integers(1, 3))
+    row = st.tuples(
+        *[st.one_of(st.sampled_from(["What happened?", "That was hard on you, all alone."]), NOISE)] * count
+    )
+    return {
+        "card": draw(env_cards()),
+        "mode": draw(st.sampled_from([AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])),
+        "rows": draw(st.lists(row, min_size=1, max_size=8)),
+        "seed": draw(st.integers(0, 1000)),
+    }
+
+
+def check_vector(card: EnvCard, mode: AutoresetMode, rows: list[tuple[str, ...]], seed: int) -> None:
+    """Side by side they are what each is alone."""
+    count = len(rows[0])
+    together = EmpathyVectorEnv(count, card=card, split="demo", autoreset_mode=mode)
+    alone = [EmpathyEnv(card, split="demo") for _ in range(count)]
+    texts, _ = together.reset(seed=seed)
+    assert texts == tuple(env.reset(seed=seed + number)[0] for number, env in enumerate(alone))
+    over = [False] * count
+    for row in rows:
+        texts, rewards, terminated, _, infos = together.step(row)
+        for number, env in enumerate(alone):
+            if mode is AutoresetMode.NEXT_STEP and over[number]:
+                text, info = env.reset()
+                reward, end = 0.0, False
+            else:
+                text, reward, end, _, info = env.step(row[number])
+                if mode is AutoresetMode.SAME_STEP and end:
+                    assert infos["final_obs"][number] == text
+                    text, info = env.reset()
+            assert (texts[number], rewards[number], terminated[number]) == (text, reward, end)
+            assert infos["emotion"][number] == info["emotion"]
+            over[number] = end
+
+
+@SHORT
+@given(vector_plays())
+def test_dialogues_side_by_side_are_what_each_is_alone(one: dict[str, Any]) -> None:
+    check_vector(**one)
+
+
+@pytest.mark.fuzz
+@LONG
+@given(vector_plays())
+def test_dialogues_side_by_side_for_long(one: dict[str, Any]) -> None:
+    check_vector(**one)
