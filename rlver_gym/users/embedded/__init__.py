@@ -9,6 +9,9 @@ from rlver_gym.users.embedded import measured, speak
 from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.weights import Weights, read_weights, shipped_weights
 
+_VERSION = 5
+"""One more whenever the same words would be felt or answered differently."""
+
 
 class EmbeddedUser:
     """A deterministic appraisal of words: hear, fit, touch, temper, feel; then an answer from the persona's own cards.
@@ -29,7 +32,11 @@ class EmbeddedUser:
         self._preset = preset
         known = self._weights or (shipped_weights() if preset else None)
         open_gates = "" if gated else "/ungated"
-        self.version = f"4{open_gates}" if known is None else f"4/{known.hash}/{known.preset(preset)[0]}{open_gates}"
+        self.version = (
+            f"{_VERSION}{open_gates}"
+            if known is None
+            else f"{_VERSION}/{known.hash}/{known.preset(preset)[0]}{open_gates}"
+        )
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The situation's opening, in the tone of the emotion."""

@@ -1,7 +1,6 @@
 """Speak: the person's answer, from their own lines and disclosures, in the tone of their emotion. Never the same sentence twice."""
 
 import hashlib
-from functools import lru_cache
 
 from rlver_gym.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.emotion import Band, Outcome
@@ -9,19 +8,8 @@ from rlver_gym.persona import Disclosure
 from rlver_gym.users.base import Scene
 from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lines import cut, each_cut, tellings
+from rlver_gym.users.embedded.reactions import reaction_to
 
-_REACTION_TO = {
-    "anchor:deeds": "warmed", "anchor:wrongs": "warmed", "anchor:motives": "thinking", "anchor:other_side": "thinking",
-    "anchor:insights": "thinking", "anchor:options": "helped", "anchor:unspoken": "heard",
-    "act:told_back": "heard", "act:reflect_feeling": "heard", "act:validate": "heard", "act:side": "warmed", "act:praise": "warmed",
-    "act:motives": "thinking", "act:other_side": "thinking", "act:reflect_prompt": "thinking", "act:invite": "asked", "act:open_question": "asked", "asked_first": "asked",
-    "act:blame": "hurt", "act:insult": "hurt", "act:threat": "hurt", "act:minimise": "hurt", "act:advice": "pushed", "act:command": "pushed", "too_soon": "pushed",
-    "list": "pushed", "copying": "repeated", "repetition": "repeated", "silence": "puzzled", "nonsense": "puzzled", "act:meta": "puzzled", "act:ai": "cold",
-}  # fmt: skip
-_WELCOME = 1.5
-"""What earned this many points is answered, even in a turn that brings them no further."""
-_UNWANTED = {**dict.fromkeys(("heard", "warmed", "thinking", "asked"), "cold"), "helped": "pushed"}
-"""The answers to what is welcome in itself, but not what they want."""
 _THOUGHT_OF = {
     "heard": "touched", "warmed": "touched", "thinking": "touched", "helped": "touched", "asked": "eased",
     "hurt": "hurt", "pushed": "missed", "repeated": "missed", "puzzled": "puzzled", "cold": "cold",
@@ -33,28 +21,6 @@ _LAST_RESORT = (
     "It's late.",
     "That's all there is.",
 )
-
-
-@lru_cache(maxsize=2)
-def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
-    """Which of the person's manners answers this: that of the reason that weighed most in the direction of the change.
-
-    The agent's doing decides; temper, momentum and the like are nobody's doing. Kept for a moment, because thought and answer both ask.
-    """
-    ups: list[tuple[float, str]] = []
-    downs: list[tuple[float, str]] = []
-    for code, points, _ in reasons:
-        manner = _REACTION_TO.get(code.partition("/")[0])
-        if manner and points > 0:
-            ups.append((points, "helped" if manner == "pushed" else manner))  # advice to somebody who wants it
-        elif manner and points < 0:
-            downs.append((points, _UNWANTED.get(manner, manner)))
-    if downs and (change < 0 or not ups):
-        return min(downs)[1]
-    if ups and change > 0:
-        return max(ups)[1]
-    welcome = bool(ups) and max(ups)[0] >= _WELCOME
-    return "asked" if welcome or any(manner == "asked" for _, manner in ups) else "cold"
 
 
 def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
