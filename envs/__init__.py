@@ -1,1 +1,0 @@
-"""One YAML card per registered environment, holding every number of its protocol. No code."""
