@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from rlver_gym.agents.keyboard import read_utterance
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import AgentError
 from rlver_gym.untrusted.terminal import SafeConsole
@@ -20,6 +21,6 @@ class Human:
         """What was typed. AgentError at the end of input."""
         self._console.print(Text.assemble(("user  ", "bold"), messages[-1].text))
         try:
-            return self._console.input("[bold cyan]you   [/]")
+            return read_utterance(self._console, Text("you   ", style="bold cyan"))
         except EOFError:
             raise AgentError("the input ended. The same command goes on with this dialogue.") from None

@@ -26,9 +26,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, before)
     try:
         root.main()
-    except KeyboardInterrupt:
-        print("\nstopped.", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.__context__ and isinstance(end.__context__.__cause__, KeyboardInterrupt):  # as typer passes Ctrl-C on
+            print("\nstopped.", file=sys.stderr)
+        raise
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

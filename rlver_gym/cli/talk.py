@@ -1,5 +1,6 @@
 """`rlver-gym talk`: sit in the supporter's chair."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from rlver_gym.agents import asks_server
+from rlver_gym.agents.keyboard import read_utterance
 from rlver_gym.cards import env_card
 from rlver_gym.cli.servers import (
     BaseUrl,
@@ -26,6 +28,13 @@ from rlver_gym.render import ENDINGS, colour_bar, felt
 from rlver_gym.session import EmpathySession
 from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.users import make_user
+
+_COMMAND = re.compile(r"\s*/[a-z]+\s*")
+_COMMANDS = {
+    "/help": "what can be typed: words for them; nothing, which is silence; a paste, which is one turn; and these",
+    "/why": "what your last words did to them, point by point",
+    "/quit": "leave, as Ctrl-D does",
+}
 
 
 def talk(
@@ -49,7 +58,7 @@ def talk(
 ) -> None:
     """You are the supporter: somebody has something on their mind, and it shows how your words land.
 
-    Enter alone is silence, and they will feel it. Ctrl-D ends the talk.
+    Enter alone is silence, and they will feel it. A pasted text is one turn, however many lines it has. Ctrl-D ends the talk; /help shows what else can be typed.
     """
     shelf = library(personas)
     demo = shelf.ids("demo") or shelf.ids()
@@ -62,21 +71,33 @@ def talk(
     console.print(_introduction(session))
     _say(console, who.person.name, opening)
     console.print(colour_bar(session.emotion))
-    while session.outcome is None:
-        words = _asked(console, session)
-        if words is None:
-            console.print(Text(f"\nYou leave. {who.person.name} is at {session.emotion}.", style="italic"))
-            return
-        _answered(console, session, words, explain)
+    try:
+        _converse(console, session, explain)
+    except (EOFError, KeyboardInterrupt) as end:
+        console.print(Text(f"\nYou leave. {who.person.name} is at {session.emotion}.", style="italic"))
+        raise typer.Exit(130 if isinstance(end, KeyboardInterrupt) else 0) from None
+    assert session.outcome is not None
     ending = ENDINGS[session.outcome].format(name=who.person.name)
     console.print(Text(f"\n{ending} They wanted: {who.need.value.replace('_', ' ')}.", style="italic"))
+
+
+def _converse(console: Console, session: EmpathySession, explain: bool) -> None:
+    """Turn by turn until the dialogue is over; EOFError or KeyboardInterrupt when the supporter leaves."""
+    while session.outcome is None:
+        console.print()
+        turns = f"{len(session.dialogue.turns) + 1}/{session.scene.card.turns}"
+        words = read_utterance(console, Text.assemble(("you ", "bold cyan"), (turns, "dim"), "  "))
+        if _COMMAND.fullmatch(words):
+            _obey(words.strip(), console, session)
+        else:
+            _answered(console, session, words, explain)
 
 
 def _introduction(session: EmpathySession) -> Panel:
     person = session.scene.persona.person
     return Panel(
         Text(
-            f"{person.name}, {person.age}. {person.work}.\nYou have {session.scene.card.turns} turns. The bar is how they feel, from 0 to 100."
+            f"{person.name}, {person.age}. {person.work}.\nYou have {session.scene.card.turns} turns. The bar is how they feel, from 0 to 100. Type /help for help."
         ),
         title=Text("somebody wants to talk"),
         title_align="left",
@@ -84,13 +105,20 @@ def _introduction(session: EmpathySession) -> Panel:
     )
 
 
-def _asked(console: Console, session: EmpathySession) -> str | None:
-    """What was typed; None at the end of input."""
-    turns = f"{len(session.dialogue.turns) + 1}/{session.scene.card.turns}"
-    try:
-        return console.input(Text.assemble("\n", ("you ", "bold cyan"), (turns, "dim"), "  "))
-    except EOFError:
-        return None
+def _obey(command: str, console: Console, session: EmpathySession) -> None:
+    """Do what a line that begins with a slash asks for. It is no turn. EOFError for /quit."""
+    if command == "/quit":
+        raise EOFError
+    if command == "/help":
+        for name, effect in _COMMANDS.items():
+            console.print(Text.assemble((f"{name:6s}", "bold"), " ", effect))
+    elif command == "/why" and session.dialogue.turns:
+        for line in felt(session.dialogue.turns[-1], explain=True):
+            console.print(line)
+    elif command == "/why":
+        console.print(Text("Nothing has moved them yet: say something first.", style="dim"))
+    else:
+        console.print(Text(f"There is no {command}. What there is: {', '.join(_COMMANDS)}.", style="red"))
 
 
 def _answered(console: Console, session: EmpathySession, words: str, explain: bool) -> None:
