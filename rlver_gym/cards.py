@@ -17,6 +17,8 @@ from rlver_gym.yamlfile import read_yaml
 MAX_TURNS = 20
 """More turns than this and a person would run out of things to say."""
 Remark = Annotated[str, StringConstraints(max_length=4000), AfterValidator(plain_text)]
+STRATEGY_VIEW = "RLVER-Strategy-v0"
+"""The registered environment that has no card: it shows the dialogues of another one as numbers (`rlver_gym.wrappers`)."""
 
 
 class EnvCard(HashedCard):
@@ -94,6 +96,11 @@ def env_card(card: str | Path | EnvCard) -> EnvCard:
         return found
     if str(card).endswith((".yaml", ".yml")):
         return _read(str(card))
+    if str(card) == STRATEGY_VIEW:
+        raise UnknownName(
+            f"{card} is no protocol of its own but the view for learners that know no text: gym.make({card!r}), rlver-gym sb3. "
+            "Its dialogues are those of RLVER-Empathy-v0: name that one. Its strategies are agents there: strategy:NAME."
+        )
     raise UnknownName.of(
         "environment", card, shipped_env_ids(), "rlver-gym envs list (or give the path of a .yaml card)"
     )

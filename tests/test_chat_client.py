@@ -382,9 +382,9 @@ def test_money_is_tokens_times_price() -> None:
         counted.attempt(first=False)
         counted.tokens(100_000, 20_000)
     assert counted.money == pytest.approx(1.2)
-    assert counted.line() == "3 calls (3 repeated), 360,000 tokens, cost 1.2000"
+    assert counted.line() == "3 calls (3 repeated), 360,000 tokens, cost 1.2000 (your currency)"
     counted.reset()
-    assert counted.line() == "0 calls, 0 tokens, cost 0.0000"
+    assert counted.line() == "0 calls, 0 tokens, cost 0.0000 (your currency)"
 
 
 def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_loop_or_copy() -> None:

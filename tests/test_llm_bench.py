@@ -311,6 +311,26 @@ def test_only_a_public_server_with_prices_costs_money(url: str, prices: str | No
     assert costs_money(chat_settings(url, prices=prices)) is asks
 
 
+def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path: Path) -> None:
+    words = [
+        "bench",
+        "--user",
+        "openai:m",
+        "--agent",
+        "listener",
+        "--persona",
+        PEOPLE[0],
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    words += ["--base-url", "https://api.example.com/v1", "--prices", "1,2"]
+    told = CliRunner().invoke(app, words)
+    assert isinstance(told.exception, RunError)
+    assert "--yes" in str(told.exception)
+    assert "(your currency)" in told.output
+    assert read_episodes(tmp_path / "run") == []
+
+
 def test_options_of_the_user_are_read_by_their_type() -> None:
     words = ["samples=3", "temperature=0.5", "structured=false", "speak_model=a=b", "language=null"]
     expected = {"samples": 3, "temperature": 0.5, "structured": False, "speak_model": "a=b", "language": None}
@@ -320,8 +340,9 @@ def test_options_of_the_user_are_read_by_their_type() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--user-option", "samples"], "NAME=VALUE"), (["--user-option", "sampels=3"], "samples"), (["--budget", "euros=3"], "budget.euros"),
-        (["--budget", "money=3"], "prices"), (["--prices", "1"], "prices.completion"), (["--base-url", "localhost"], "http://"),
+        (["--user-option", "samples"], "NAME=VALUE"), (["--user-option", "sampels=3"], "samples"), (["--budget", "euros=3"], "money=N, tokens=N or calls=N"),
+        (["--budget", "5"], "money=N, tokens=N or calls=N"), (["--budget", "money=3"], "prices"), (["--prices", "0.15"], "--prices 0.15,0.60"),
+        (["--prices", "1,2,3"], "IN,OUT"), (["--prices", "-1,2"], "IN,OUT"), (["--prices", "inf,1"], "IN,OUT"), (["--prices", ""], "IN,OUT"), (["--base-url", "localhost"], "http://"),
         (["--tape-mode", "rewind"], "replay"),
     ],
 )  # fmt: skip

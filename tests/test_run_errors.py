@@ -140,6 +140,9 @@ class Greedy(Good):
 class Mute: pass
 class Numbers:
     def reply(self, messages): return 5
+def text(): return "no agent"
+class Exits:
+    def __init__(self): raise SystemExit(0)
 thing = 3
 """
 
@@ -149,6 +152,8 @@ thing = 3
     [
         ("Breaks", ["turn 3: KeyError: 'lost'", "own.py, line 6"]),
         ("Greedy", ["cannot be made", "no arguments"]),
+        ("Exits", ["cannot be made", "SystemExit"]),
+        ("text", ["is no agent", "'str'", "reply(messages) -> str"]),
         ("Mute", ["has no reply", "reply(messages)"]),
         ("Numbers", ["turn 1", "must be a string, not int"]),
         ("Missing", ["no class or function of that name"]),
@@ -161,9 +166,29 @@ def test_an_agent_of_ones_own_that_fails_is_named(tmp_path: Path, name: str, say
     said = rlver(*words, "--out", "run", code=2, cwd=tmp_path)
     for part in (f"own:{name}", *says):
         assert part in said
+    assert (tmp_path / "run").exists() is (name in ("Breaks", "Numbers"))
     if name in ("Breaks", "Numbers"):
         assert PERSONA in said
         assert [episode.agent for episode in read_episodes(tmp_path / "run")] == ["comfort"]
+
+
+def test_a_function_of_a_library_is_no_agent(tmp_path: Path) -> None:
+    said = rlver("bench", "--agent", "json:loads", "--out", "run", code=2, cwd=tmp_path)
+    assert "An agent is a class that needs no arguments" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_agent_named_twice_is_refused(tmp_path: Path) -> None:
+    said = rlver("bench", "--agent", "comfort", "--agent", "oracle", "--agent", "comfort", code=2, cwd=tmp_path)
+    assert "--agent comfort is named twice" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_strategy_view_is_no_protocol_and_says_which_one_is(tmp_path: Path) -> None:
+    said = rlver("bench", "--env", "RLVER-Strategy-v0", code=2, cwd=tmp_path)
+    assert "there is no environment" not in said
+    assert "RLVER-Empathy-v0" in said
+    assert "strategy:NAME" in said
 
 
 def test_a_module_that_cannot_be_imported_is_named(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import cast
 
 from rlver_gym.agents.base import Agent, AgentMaker
 from rlver_gym.errors import AgentError
-from rlver_gym.persona import Persona
 
 _OTHERS = ("strategy", "openai", "hf")
 """What stands before the colon of agents that are not one's own."""
+_WHAT = "An agent is a class that needs no arguments (or a function that makes one), with a method reply(messages) -> str: see examples/your_own_agent.py."
 
 
 def is_own(name: str) -> bool:
@@ -23,23 +23,22 @@ def is_own(name: str) -> bool:
 
 
 def own_maker(name: str) -> AgentMaker:
-    """The maker of an agent of one's own. AgentError when it cannot be imported; the maker raises it when it cannot be made."""
+    """The maker of an agent of one's own. AgentError when it cannot be imported, or makes no agent: one is made now, to see, and let go."""
+    _made(name)
+    return lambda persona, seed: _made(name)
+
+
+def _made(name: str) -> Agent:
     factory = getattr(_module(name), name.partition(":")[2], None)
     if not callable(factory):
-        raise AgentError(f"the agent {name} is not there: its module has no class or function of that name.")
-
-    def make(persona: Persona, seed: int) -> Agent:
-        try:
-            agent = factory()
-        except Exception as error:  # anybody's code
-            raise AgentError(
-                f"the agent {name} cannot be made ({type(error).__name__}: {error}). It must need no arguments."
-            ) from error
-        if not callable(getattr(agent, "reply", None)):
-            raise AgentError(f"the agent {name} has no reply. Give it a method reply(messages) -> str.")
-        return cast(Agent, agent)
-
-    return make
+        raise AgentError(f"the agent {name} is not there: its module has no class or function of that name. {_WHAT}")
+    try:
+        agent = factory()
+    except (Exception, SystemExit) as error:  # anybody's code
+        raise AgentError(f"the agent {name} cannot be made ({type(error).__name__}: {error}). {_WHAT}") from error
+    if not callable(getattr(agent, "reply", None)):
+        raise AgentError(f"{name} is no agent: what it makes is {type(agent).__name__!r}, which has no reply. {_WHAT}")
+    return cast(Agent, agent)
 
 
 def own_waits(name: str) -> bool:
@@ -59,7 +58,7 @@ def _module(name: str) -> ModuleType:
         sys.path.insert(0, os.getcwd())
     try:
         return import_module(name.partition(":")[0])
-    except Exception as error:  # a module may raise anything when it is imported
+    except (Exception, SystemExit) as error:  # a module may raise anything when it is imported
         raise AgentError(
             f"the agent {name} cannot be imported ({type(error).__name__}: {error}). Is it in this folder or on PYTHONPATH?"
         ) from error

@@ -23,7 +23,7 @@ class Estimate(NamedTuple):
     """In the currency of the prices; None without prices."""
 
     def __str__(self) -> str:
-        cost = "" if self.money is None else f", about {self.money:,.2f} by the prices given"
+        cost = "" if self.money is None else f", about {self.money:,.2f} (your currency) by the prices given"
         tokens = (self.prompt_tokens + self.completion_tokens) / 1e6
         return f"at most {self.calls:,} requests, about {tokens:,.2f} million tokens{cost}"
 

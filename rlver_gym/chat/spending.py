@@ -51,7 +51,7 @@ class Spending:
             if self.budget.tokens is not None and self._spent.tokens >= self.budget.tokens:
                 raise self._used_up(f"{self.budget.tokens:,} tokens")
             if self.budget.money is not None and (self.money or 0) >= self.budget.money:
-                raise self._used_up(f"{self.budget.money:g} (money)")
+                raise self._used_up(f"{self.budget.money:g} (your currency)")
             self._spent = self._spent._replace(calls=self._spent.calls + first, attempts=self._spent.attempts + 1)
 
     def tokens(self, prompt: int, completion: int) -> None:
@@ -74,7 +74,7 @@ class Spending:
         if spent.attempts > spent.calls:
             parts[0] += f" ({spent.attempts - spent.calls:,} repeated)"
         if self.money is not None:
-            parts.append(f"cost {self.money:,.4f}")
+            parts.append(f"cost {self.money:,.4f} (your currency)")
         return ", ".join(parts)
 
     def _used_up(self, limit: str) -> BudgetSpent:

@@ -78,7 +78,12 @@ def bench(
     allow_failures: Annotated[
         bool, typer.Option("--allow-failures", help="Exit with 0 also when some dialogues failed.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a benchmark that costs money.")] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes", help="Do not ask before a benchmark that costs money; needed where there is no terminal to ask at."
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -100,6 +105,10 @@ def bench(
 
     Example: rlver-gym bench --user openai:gpt-4o --agent adaptive --prices 2.50,10 --budget money=5
     """
+    if twice := next((name for name in agent or () if (agent or []).count(name) > 1), None):
+        raise CardError(
+            f"--agent {twice} is named twice. Name each agent once; for more dialogues of each, raise --seeds."
+        )
     if split not in (None, *get_args(PlanSplit)):
         raise CardError(f"--split {split!r} is not one of: {', '.join(get_args(PlanSplit))}.")
     plan = BenchPlan(
@@ -157,19 +166,20 @@ def _spent(under_way: Run) -> list[str]:
 
 
 def _told(under_way: Run, yes: bool) -> None:
-    """What the rest of the run will cost, on standard error; where it costs money, a person at a terminal is asked."""
+    """What the rest of the run will cost, on standard error; where it costs money, a person at a terminal is asked. RunError where there is none to ask."""
     plan, rest = under_way.plan, under_way.rest
     if not rest or not plan.asks_servers or plan.chat.tape_mode == "replay":
         return
     SafeConsole(stderr=True).print(
         Text(f"{len(rest)} dialogues: {estimate(plan, rest)}; what the tape holds is free"), soft_wrap=True
     )
-    if (
-        any(map(costs_money, plan.servers()))
-        and not yes
-        and sys.stdin.isatty()
-        and not typer.confirm("Go on?", default=True, err=True)
-    ):
+    if yes or not any(map(costs_money, plan.servers())):
+        return
+    if not sys.stdin.isatty():
+        raise RunError(
+            "this run costs money, and nobody is at a terminal to agree to it. Nothing was asked for yet: add --yes to go on (--budget money=N bounds it)."
+        )
+    if not typer.confirm("Go on?", default=True, err=True):
         raise typer.Exit(2)
 
 

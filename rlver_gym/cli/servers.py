@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, get_args
 from urllib.parse import urlsplit
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 import typer
 from pydantic import ValidationError
 
-from rlver_gym.chat.settings import ChatSettings, TapeMode, public_url
+from rlver_gym.chat.settings import Budget, ChatSettings, Prices, TapeMode, public_url
 from rlver_gym.errors import CardError
 
 User = Annotated[str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")]
@@ -43,12 +44,16 @@ BudgetOption = Annotated[
     typer.Option(
         "--budget",
         metavar="LIMIT",
-        help="Stop cleanly after calls=N, tokens=N or money=N of a server; repeat it for more.",
+        help="Stop cleanly after calls=N, tokens=N or money=N of a server, money in the currency of --prices; repeat it for more.",
     ),
 ]
 PricesOption = Annotated[
     str | None,
-    typer.Option("--prices", metavar="IN,OUT", help="What a million prompt and completion tokens cost, as 0.15,0.60."),
+    typer.Option(
+        "--prices",
+        metavar="IN,OUT",
+        help="What a million prompt and completion tokens cost, as 0.15,0.60: two numbers, in any currency. All costs are then in that.",
+    ),
 ]
 
 
@@ -69,8 +74,8 @@ def chat_settings(
         "tape": tape,
         "tape_mode": tape_mode,
         "concurrency": concurrency,
-        "budget": dict(_pair(one, "--budget") for one in budget or ()),
-        "prices": dict(zip(("prompt", "completion"), prices.split(","), strict=False)) if prices else None,
+        "budget": dict(map(_limit, budget or ())),
+        "prices": _prices(prices) if prices is not None else None,
     }
     if max_wait_s is not None:
         asked["max_wait_s"] = max_wait_s
@@ -111,6 +116,27 @@ def costs_money(settings: ChatSettings) -> bool:
     except ValueError:
         near = "." not in host or host.endswith((".local", ".internal"))
     return settings.prices is not None and not near
+
+
+def _limit(word: str) -> tuple[str, str]:
+    name, sign, value = (part.strip() for part in word.partition("="))
+    if not sign or name not in Budget.model_fields:
+        raise CardError(
+            f"--budget {word!r} does not say of what. Give money=N, tokens=N or calls=N, such as --budget calls=500."
+        )
+    return name, value
+
+
+def _prices(words: str) -> Prices:
+    try:
+        prompt, completion = map(float, words.split(","))
+        if isfinite(prompt + completion):
+            return Prices(prompt=prompt, completion=completion)
+    except ValueError:  # also pydantic's, for a negative one
+        pass
+    raise CardError(
+        f"--prices {words!r} is not IN,OUT: what a million prompt tokens and a million completion tokens cost, such as --prices 0.15,0.60."
+    )
 
 
 def _pair(word: str, option: str) -> tuple[str, str]:
