@@ -14,6 +14,7 @@ from rlver_gym.agents import agent_maker, agent_pin
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import AgentError, TrainingError
 from rlver_gym.persona import Persona
+from rlver_gym.policy import tiny
 from rlver_gym.policy.agent import HFAgent, Manner
 from rlver_gym.policy.copying import HEADS
 from rlver_gym.policy.forward import causal_lm
@@ -57,18 +58,27 @@ def test_a_word_is_born_alike_wherever_it_stands(tiny_folder: Path) -> None:
     assert likeness(" you", " that") < 0.5
 
 
-def test_a_head_is_born_that_looks_where_the_latest_sentence_begins(tmp_path: Path) -> None:
-    build_tiny(tmp_path)
-    model, tokenizer = load_model(str(tmp_path), device="cpu"), load_tokenizer(str(tmp_path))
-    model.set_attn_implementation("eager")
+def test_a_head_is_born_that_looks_where_the_latest_sentence_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every birth it looks where sentences begin, and over several, whose weights are random, the more the later they do."""
+    tokenizer = tiny.build_tokenizer(list(tiny.corpus()), 3000)
+    monkeypatch.setattr(tiny, "build_tokenizer", lambda *_: tokenizer)
     lines = "Nobody called. She wrote back with a smiley. Two of them said nothing. My hands were cold"
     ids = torch.tensor([tokenizer.encode(lines, add_special_tokens=False)])
-    with torch.no_grad():
-        attention_T = model(input_ids=ids, output_attentions=True).attentions[-1][0, HEADS, -1]
     begins = [at for at in range(1, ids.shape[1]) if tokenizer.decode(ids[0, at - 1]) == "."]
     assert [tokenizer.decode(ids[0, at]) for at in begins] == [" She", " Two", " My"]
-    assert int(attention_T.argmax()) == begins[-1]
-    assert float(attention_T[begins].sum()) > 0.8
+    attention_seed = []
+    for seed in range(8):
+        build_tiny(tmp_path / str(seed), seed=seed)
+        model = load_model(str(tmp_path / str(seed)), device="cpu")
+        model.set_attn_implementation("eager")
+        with torch.no_grad():
+            attention_T = model(input_ids=ids, output_attentions=True).attentions[-1][0, HEADS, -1]
+        attention_seed.append(attention_T[begins])
+        assert float(attention_T[begins].sum()) > 0.8
+    first, second, latest = torch.stack(attention_seed).mean(0).tolist()
+    assert latest > 0.5 > second + first
 
 
 def test_the_corpus_holds_both_sides_of_dialogues() -> None:
@@ -178,6 +188,20 @@ def test_a_model_sits_opposite_the_user(tiny_folder: Path, tmp_path: Path, perso
     pinned = agent_pin(f"hf:{tmp_path}")
     Manner(system="Be long.").write(tmp_path)
     assert agent_pin(f"hf:{tmp_path}") != pinned
+
+
+def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(
+    tiny_folder: Path, tmp_path: Path, persona: Persona
+) -> None:
+    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    replies = {}
+    for temperature in (0.0, 1.0):
+        Manner(system="Be brief.", max_reply_tokens=8, temperature=temperature).write(tmp_path)
+        make = agent_maker(f"hf:{tmp_path}")
+        replies[temperature] = [make(persona, seed).reply([Message("user", "Hi.")]) for seed in (0, 0, 1, 2)]
+    assert len(set(replies[0.0])) == 1
+    assert replies[1.0][0] == replies[1.0][1]
+    assert len(set(replies[1.0])) == 3
 
 
 def test_an_agent_that_cannot_speak_says_why(tiny_folder: Path, tmp_path: Path) -> None:

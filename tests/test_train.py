@@ -252,6 +252,30 @@ def test_bad_input_is_named(options, says, tmp_path):
     assert says in str(result.exception) + result.output
 
 
+@pytest.mark.parametrize("preset", ["quick", "laptop"])
+def test_a_preset_of_the_tiny_model_names_the_two_commands_when_no_model_is_given(preset, tmp_path):
+    from rlver_gym.cli.root import app
+    from rlver_gym.policy.config import PRESETS
+
+    result = CliRunner().invoke(app, ["train", "--config", preset, "--out", str(tmp_path / "run")])
+    says = str(result.exception)
+    (lesson,) = re.findall(r"rlver-gym sft (--out runs/warm .*?)\. Then", says)
+    assert lesson in (PRESETS / f"{preset}.yaml").read_text()
+    assert f"rlver-gym train --config {preset} --model runs/warm" in says
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp_path, capsys):
+    """Who is sampled at a temperature while evaluated is sampled at it afterwards, and the command names the same people."""
+    folder = run(TrainConfig(model=model, eval_temperature=0.7, **(SMALL | {"iterations": 2})), out=tmp_path / "run")
+    told = " ".join(capsys.readouterr().err.split())
+    best = json.loads((folder / "checkpoints" / "best.json").read_text())
+    assert f"(from iteration {best['iteration']}: held out {best['score']:.1f}" in told
+    assert "sampled at temperature 0.7" in told
+    assert f"rlver-gym bench --env RLVER-Empathy-v0 --split test --agent hf:{folder}/model" in told
+    assert json.loads((folder / "model" / "rlver_gym.json").read_text())["temperature"] == 0.7
+
+
 def test_a_number_that_a_preset_gives_can_be_taken_away():
     from rlver_gym.cli.train import gathered
 
@@ -303,6 +327,9 @@ def test_every_field_is_an_option_with_a_help_text():
     from rlver_gym.cli.root import app
 
     shown = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).output
+    assert "runs/train-ALGO-STYLE-MODEL-SEED" in " ".join(shown.split())
+    assert TrainConfig(model="runs/warm", seed=3).folder_name == "train-grpo-direct-warm-3"
+    assert "[default: grpo]" in shown
     for name, field in TrainConfig.model_fields.items():
         assert f"--{name.replace('_', '-')}" in shown
         assert field.description

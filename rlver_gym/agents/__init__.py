@@ -64,7 +64,7 @@ def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
         return lambda persona, seed: OpenAIChat(model, seed=seed, chat=chat)
     if path := _local(name):
         local = _learner().HFAgent(path)
-        return lambda persona, seed: local
+        return lambda persona, seed: local.with_seed(seed)
     if is_own(name):
         return own_maker(name)
     raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))

@@ -1,7 +1,9 @@
 """The root of the command line: which commands there are."""
 
+import inspect
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 from rich.text import Text
@@ -53,6 +55,18 @@ app.command("sb3")(sb3.sb3)
 app.add_typer(personas.app, name="personas")
 app.add_typer(envs.app, name="envs")
 app.add_typer(tape.app, name="tape")
+
+
+def _help_of(command: Callable[..., object]) -> str:
+    """A command's docstring with each paragraph on one line: the terminal breaks it, wherever the source does."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+
+
+for _group in (app, personas.app, envs.app, tape.app):
+    for _command in _group.registered_commands:
+        if _command.callback:
+            _command.help = _help_of(_command.callback)
 
 
 def _version(show: bool) -> None:

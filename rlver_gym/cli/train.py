@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
+from rich.markup import escape
 
 from rlver_gym.cli.machine import keep_freed_memory
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.config import TrainConfig, read_values
+from rlver_gym.policy.config import RUN_FOLDER, TrainConfig, read_values
 
 _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""
+WARM_STARTS = {"quick": "--dialogues 240 --epochs 2 --exchange 0", "laptop": "--dialogues 6144 --epochs 2 --lr 2e-3"}
+"""By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
 
 
 def with_fields(command: Callable[..., None]) -> Callable[..., None]:
@@ -35,9 +38,11 @@ def _option(name: str) -> inspect.Parameter:
     flag = "--" + name.replace("_", "-")
     kind, shown = _typed(field.annotation)
     default = field.get_default(call_default_factory=True)
-    help_text = f"{field.description} [default: {'none' if default in (None, {}) else default}]"
-    names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
-    option = typer.Option(*names, help=help_text, metavar=shown, show_default=False, rich_help_panel="The run's config")
+    choices = f" One of: {', '.join(get_args(field.annotation))}." if get_origin(field.annotation) is Literal else ""
+    help_text = f"{field.description}{choices} [default: {_NONE if default in (None, {}) else default}]"
+    option = typer.Option(
+        flag, help=escape(help_text), metavar=shown, show_default=False, rich_help_panel="The run's config"
+    )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )
@@ -49,7 +54,9 @@ def _typed(annotation: Any) -> tuple[Any, str | None]:
         (annotation,) = [one for one in get_args(annotation) if one is not type(None)]
         return str, f"<{annotation.__name__.lower()}>|{_NONE}"  # the config reads what it says
     if get_origin(annotation) is Literal:
-        return str, "|".join(get_args(annotation))
+        return str, "<choice>"
+    if annotation is bool:
+        return str, "true|false"
     if get_origin(annotation) is dict:
         return list[str], "NAME=VALUE"
     return annotation, None
@@ -91,7 +98,12 @@ def train(
             help="A preset (quick, laptop, single-gpu, paper-ppo, paper-grpo) or a YAML file; the options below go on top.",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/train-ALGO-MODEL-SEED.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"Run folder. Default: runs/{RUN_FOLDER.format(algo='ALGO', style='STYLE', model='MODEL', seed='SEED')}."
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of the run folder.")] = False,
     track: Annotated[str | None, typer.Option(help="Also log to wandb or trackio, when installed.")] = None,
 ) -> None:
@@ -100,8 +112,15 @@ def train(
     Writes metrics (JSONL and TensorBoard), dialogues to read, checkpoints and the trained model into the run folder. Interrupted or killed, it goes on
     with --resume exactly as if it had not been.
 
-    Example: rlver-gym train --config laptop --algo ppo --seed 1
+    The presets quick and laptop train the tiny model, which needs a warm start: rlver-gym sft.
+
+    Example: rlver-gym train --config quick --model runs/warm --algo ppo --seed 1
     """
+    if preset in WARM_STARTS and "model" not in fields:
+        raise TrainingError(
+            f"--config {preset} trains the tiny model, which cannot speak before a warm start. First: rlver-gym sft --out runs/warm {WARM_STARTS[preset]}. "
+            f"Then: rlver-gym train --config {preset} --model runs/warm. (With --model tiny it begins from nothing.)"
+        )
     config = gathered(preset, fields)
     with_torch("rlver_gym.policy.runs").run(config, out=out, resume=resume, track=track)
 

@@ -1,11 +1,12 @@
 """A language model on this machine as an agent: `hf:PATH` of the benchmark. It speaks as it was trained to, which is written beside its weights."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rlver_gym.agents.base import user_lines
 from rlver_gym.dialogue import Message
@@ -19,6 +20,8 @@ from rlver_gym.untrusted.files import read_bytes
 from rlver_gym.untrusted.jsontext import parse_json
 
 MANNER = "rlver_gym.json"
+_TURNS = 1_000
+"""More than a dialogue has: no two turns draw by the same seed."""
 _ENDS = 2**20
 """Bytes of a weight file's beginning and end that tell it from another of the same size."""
 
@@ -31,6 +34,8 @@ class Manner(BaseModel):
     system: str = agent_prompt()
     style: Style = "direct"
     max_reply_tokens: int = 256
+    temperature: float = Field(default=0.0, ge=0)
+    """Of sampling; 0 says what is likeliest."""
 
     def write(self, folder: Path) -> None:
         """Beside the weights in `folder`."""
@@ -52,8 +57,8 @@ class Manner(BaseModel):
 class HFAgent:
     """A Hugging Face causal LM. Its thoughts are not said."""
 
-    def __init__(self, name: str, *, temperature: float = 0.0, seed: int = 0, device: str = "auto") -> None:
-        """`name`: a folder, a Hugging Face name, "tiny" or "smollm2". At temperature 0 it says what is likeliest. AgentError when it cannot be loaded."""
+    def __init__(self, name: str, *, seed: int = 0, device: str = "auto") -> None:
+        """`name`: a folder, a Hugging Face name, "tiny" or "smollm2". `seed` decides what is drawn. AgentError when it cannot be loaded."""
         self.name = name
         self.manner = Manner.read(Path(name).expanduser())
         self.seed = seed
@@ -63,7 +68,13 @@ class HFAgent:
             self._sampler = ModelSampler(self._model, half=computes_half("auto"))
         except TrainingError as error:
             raise AgentError(str(error)) from error
-        self._sampling = Sampling(self.manner.max_reply_tokens, self._renderer.stop_ids, temperature)
+        self._sampling = Sampling(self.manner.max_reply_tokens, self._renderer.stop_ids, self.manner.temperature)
+
+    def with_seed(self, seed: int) -> "HFAgent":
+        """The same model, for a dialogue with a seed of its own."""
+        twin = copy.copy(self)
+        twin.seed = seed
+        return twin
 
     def reply(self, messages: Sequence[Message]) -> str:
         """The next utterance. AgentError when the dialogue has outgrown the model's context."""
@@ -73,7 +84,7 @@ class HFAgent:
             raise AgentError(
                 f"the dialogue has {len(ids):,} tokens, and {self.name} takes {max_context(self._model):,}, replies included. Take a model with a longer context."
             )
-        (drawn,) = self._sampler.sample([Prompt(0, ids, self.seed + len(replies))], self._sampling)
+        (drawn,) = self._sampler.sample([Prompt(0, ids, _TURNS * self.seed + len(replies))], self._sampling)
         return self._renderer.parse(drawn.ids).text
 
 

@@ -10,6 +10,8 @@ from rlver_gym.library import field_errors
 from rlver_gym.yamlfile import read_yaml
 
 PRESETS = Path(__file__).parent / "presets"
+RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
+"""The name of a run's folder unless told otherwise."""
 
 
 class TrainConfig(BaseModel):
@@ -127,7 +129,7 @@ class TrainConfig(BaseModel):
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
     eval_temperature: float = Field(default=0.0, ge=0)
-    """Of sampling when evaluating; 0 takes the likeliest token every time."""
+    """Of sampling when evaluating, and of the trained model as the agent hf:PATH; 0 takes the likeliest token every time."""
     keep: int = Field(default=2, ge=1)
     """How many of the last checkpoints to keep, beside the best."""
     show_every: int = Field(default=10, ge=0)
@@ -157,6 +159,11 @@ class TrainConfig(BaseModel):
     def group(self) -> int:
         """Dialogues that share persona and seed."""
         return 1 if self.algo == "ppo" else self.group_size
+
+    @property
+    def folder_name(self) -> str:
+        """Where the run lies unless told otherwise."""
+        return RUN_FOLDER.format(algo=self.algo, style=self.style, model=Path(self.model).name, seed=self.seed)
 
     @classmethod
     def made(cls, values: dict[str, Any], source: str) -> Self:

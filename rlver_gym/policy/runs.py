@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from rlver_gym.atomic import write_whole
+from rlver_gym.cards import shipped_env_ids
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.checkpoint import Checkpoints
 from rlver_gym.policy.config import TrainConfig
@@ -31,7 +32,7 @@ def run(config: TrainConfig, *, out: Path | None = None, resume: bool = False, t
 
     Raises TrainingError when the folder holds another run, or none to resume.
     """
-    folder = out or Path("runs") / f"train-{config.algo}-{config.style}-{Path(config.model).name}-{config.seed}"
+    folder = out or Path("runs") / config.folder_name
     with process_group():
         checkpoints = Checkpoints(folder / "checkpoints", config.keep)
         _refuse_confusion(folder, checkpoints, resume)
@@ -50,12 +51,14 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
     """Of several processes all learn and evaluate, and only the first one writes."""
     config = learner.config
     screen = _Screen(config, folder)
+    scores: dict[int, float] = {}
     with _log(learner, folder, track) as log, screen:
         screen.say(learner.renderer.note)
         if learner.iteration == 0 and config.eval_every:
             first = evaluate(learner)
             _keep(first, 0, folder)
             screen.evaluated(0, first)
+            scores[0] = first.metrics["eval_score"]
         for iteration in train(learner, save_to=folder / BAD_BATCH):
             number, last = iteration.number, iteration.number == config.iterations
             metrics, score = iteration.metrics, None
@@ -63,6 +66,7 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
                 held_out = evaluate(learner)
                 metrics, score = metrics | held_out.metrics, held_out.metrics["eval_score"]
                 _keep(held_out, number, folder)
+                scores[number] = score
                 screen.evaluated(number, held_out)
             screen.iterated(iteration)
             if log:
@@ -75,9 +79,21 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
     if best is not None and rank() == 0:
         shutil.copytree(best / MODEL, folder / MODEL, dirs_exist_ok=True)
         curves = write_curves([folder])
-        screen.say(
-            f"model {folder / MODEL} (from iteration {int(best.name)}); curves {curves}\ntalk to it: rlver-gym bench --agent hf:{folder / MODEL}"
-        )
+        screen.say(f"{_summary(config, folder, int(best.name), scores)}\ncurves {curves}")
+
+
+def _summary(config: TrainConfig, folder: Path, iteration: int, scores: Mapping[int, float]) -> str:
+    """Which model is kept, what it reached with held-out people, and how to see that again: `hf:PATH` speaks as it did here."""
+    manner = f"sampled at temperature {config.eval_temperature:g}" if config.eval_temperature else "the likeliest token"
+    before = f", {scores[0]:.1f} before" if 0 in scores else ""
+    reached = f": held out {scores[iteration]:.1f}{before}, {manner}" if iteration in scores else ""
+    model = f"model {folder / MODEL} (from iteration {iteration}{reached})"
+    if config.env not in shipped_env_ids():
+        return model
+    options = config.env_options | config.eval_options
+    words = [f"--{name} {options[name]}" for name in ("split", "user") if name in options]
+    command = " ".join(["rlver-gym bench --env", config.env, *words, "--agent", f"hf:{folder / MODEL}"])
+    return f"{model}\nits dialogues with such people, in the same manner: {command}"
 
 
 @contextmanager

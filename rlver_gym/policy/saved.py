@@ -109,9 +109,14 @@ _MAY_CHANGE = frozenset(
 
 
 def manner(config: TrainConfig) -> Manner:
-    """How the model was told to reply, for `hf:PATH`."""
+    """How the model was told to reply, and is evaluated, for `hf:PATH`."""
     system = agent_prompt(config.language, config.style)
-    return Manner(system=system, style=config.style, max_reply_tokens=config.max_reply_tokens)
+    return Manner(
+        system=system,
+        style=config.style,
+        max_reply_tokens=config.max_reply_tokens,
+        temperature=config.eval_temperature,
+    )
 
 
 def read_state(folder: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rlver_gym.policy.quiet import quiet
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
-VERSION = "v5"
+VERSION = "v6"
 """Bumped when the same arguments would give another model."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
