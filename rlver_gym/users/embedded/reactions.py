@@ -74,7 +74,7 @@ def reaction_to(reasons: tuple[Reason, ...], change: int) -> str:
             gains.append((points, answer.gain))
         elif answer.loss and points < 0 and -points >= answer.noticed:
             losses[answer.loss] = losses.get(answer.loss, 0.0) + points
-    worst = min(losses, key=lambda manner: (losses[manner], manner), default=None)
+    worst = min(losses, key=lambda manner: losses[manner], default=None)
     if worst and (change < 0 or not gains):
         return worst
     if gains and change > 0:
