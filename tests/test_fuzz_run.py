@@ -1,0 +1,159 @@
+"""A run folder that somebody damaged or edited: `verify` finds it, says so in an error of ours, and does nothing else."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzzing import as_json, damaged_bytes, damaged_json, effort, json_values, paths
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlver_gym.benchmark.folder import EPISODES, MANIFEST
+from rlver_gym.benchmark.plan import BenchPlan
+from rlver_gym.benchmark.run import run
+from rlver_gym.benchmark.verify import Divergence, verify
+from rlver_gym.errors import RlverError
+from rlver_gym.library import library
+from rlver_gym.untrusted.text import printable
+
+UNCHECKED = {"created", "command", "python", "packages", "format"}
+"""What a manifest notes for people: when and with what it was made. The rest decides what a run is."""
+LONGEST_MESSAGE = 4000
+CANARY = "fuzz_canary"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of two episodes. Damage is done to copies of its files."""
+    folder = tmp_path_factory.mktemp("small")
+    plan = BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=library().ids("demo")[-1:])
+    assert len(list(run(plan, folder))) == 2
+    return folder
+
+
+@pytest.fixture
+def folder(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the run, beside a module that nobody may import, in the folder that people start Python from."""
+    (tmp_path / f"{CANARY}.py").write_text("Name = dict\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    copy = tmp_path / "run"
+    copy.mkdir()
+    for name in (EPISODES, MANIFEST):
+        (copy / name).write_bytes((small / name).read_bytes())
+    return copy
+
+
+def found(folder: Path) -> bool:
+    """Whether `verify` objects, which it may do only in words fit to show, and without leaving a trace."""
+    before = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
+    try:
+        first = next((one for one in verify(folder) if one is not None), None)
+        assert first is None or isinstance(first, Divergence)
+        message = str(first or "")
+    except RlverError as error:
+        message = str(error)
+        assert message == printable(message)
+    assert len(message) < LONGEST_MESSAGE
+    assert sys.modules.pop(CANARY, None) is None
+    assert before == {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
+    return bool(message)
+
+
+@effort(few=25, many=2_000)
+def test_any_other_byte_in_the_episodes_is_found(folder: Path, small: Path, examples: Any) -> None:
+    whole = (small / EPISODES).read_bytes()
+
+    @given(damaged_bytes(whole))
+    def holds(data: bytes) -> None:
+        (folder / EPISODES).write_bytes(data)
+        assert found(folder) == (data != whole)
+
+    examples(holds)()
+
+
+@effort(few=25, many=3_000)
+def test_any_other_value_in_an_episode_is_found(folder: Path, small: Path, examples: Any) -> None:
+    lines = (small / EPISODES).read_text(encoding="utf-8").splitlines()
+
+    @given(
+        st.integers(0, len(lines) - 1).flatmap(lambda at: st.tuples(st.just(at), damaged_json(json.loads(lines[at]))))
+    )
+    def holds(edit: tuple[int, Any]) -> None:
+        at, value = edit
+        line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        data = "\n".join([*lines[:at], line, *lines[at + 1 :], ""]).encode("utf-8", "surrogatepass")
+        (folder / EPISODES).write_bytes(data)
+        assert found(folder) == (line != lines[at])
+
+    examples(holds)()
+
+
+@effort(few=15, many=500)
+def test_any_other_set_or_number_of_episodes_is_found(folder: Path, small: Path, examples: Any) -> None:
+    lines = (small / EPISODES).read_bytes().splitlines(keepends=True)
+    choice = [*lines, b"\n", b"{}\n", b"[]\n", b"null\n"]
+
+    @given(st.permutations(range(len(lines))) | st.lists(st.integers(0, len(choice) - 1), max_size=6))
+    def holds(chosen: list[int]) -> None:
+        (folder / EPISODES).write_bytes(b"".join(choice[at] for at in chosen))
+        assert found(folder) or sorted(chosen) == list(range(len(lines)))  # their order means nothing
+
+    examples(holds)()
+
+
+def checked(manifest: Any) -> Any:
+    """What decides what a run is; None when there is none."""
+    if not isinstance(manifest, dict):
+        return None
+    return {name: value for name, value in manifest.items() if name not in UNCHECKED}
+
+
+@st.composite
+def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
+    """A manifest with other bytes, or other values, names of code and of files among them."""
+    kind = draw(st.sampled_from(["names", "bytes", "values"]))
+    if kind == "bytes":
+        return draw(damaged_bytes(json.dumps(whole, indent=2).encode()))
+    if kind == "values":
+        return as_json(draw(damaged_json(whole)))
+    names = [
+        f"{CANARY}:Name",
+        CANARY,
+        f"openai:{CANARY}",
+        f"embedded:{CANARY}.json",
+        f"./{CANARY}.py",
+        f"{CANARY}.py",
+        "../run",
+        ".",
+    ]
+    everywhere = st.sampled_from([path for path in paths(whole) if path])
+    *above, last = draw(st.sampled_from([("plan", "user"), ("plan", "env"), ("persona_folder",)]) | everywhere)
+    parent: Any = (manifest := json.loads(json.dumps(whole)))
+    for key in above:
+        parent = parent[key]
+    parent[last] = draw(st.sampled_from(names))
+    if draw(st.booleans()):
+        manifest["tape"] = draw(st.sampled_from([*names, "/dev/null"]))
+    if draw(st.booleans()):
+        manifest["plan"]["user_options"] = draw(
+            st.dictionaries(st.sampled_from(["model", "args", "tape", "base_url"]), json_values())
+        )
+    return as_json(manifest)
+
+
+@effort(few=60, many=5_000)
+def test_any_other_manifest_is_found_or_means_the_same(folder: Path, small: Path, examples: Any) -> None:
+    whole = json.loads((small / MANIFEST).read_bytes())
+
+    @given(damaged_manifests(whole))
+    def holds(data: bytes) -> None:
+        (folder / MANIFEST).write_bytes(data)
+        if not found(folder):
+            there = checked(json.loads(data))
+            assert there is not None
+            assert {name: there[name] for name in checked(whole)} == checked(whole)
+
+    examples(holds)()

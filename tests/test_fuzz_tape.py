@@ -1,0 +1,180 @@
+"""A cache of answers that somebody damaged or edited: what it gives is what was recorded, or a TapeError."""
+
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzzing import damaged_bytes, effort
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlver_gym.chat.tape import Tape
+from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.errors import ChatError, TapeError
+from rlver_gym.untrusted.text import printable
+
+SECRET = "my sister stole the inheritance"
+LONGEST_MESSAGE = 1000
+COLUMNS = ["key", "request", "model", "answer", "failure", "finish_reason", "prompt_tokens", "completion_tokens", "server", "created", "checksum"]  # fmt: skip
+
+RECORDED: dict[ChatRequest, ChatAnswer | ChatError] = {
+    ChatRequest("m", (ChatMessage("user", f"question {number}"),), seed=number): (
+        ChatAnswer(f"{SECRET} {number} – grüße 🙂", "stop", 3 + number, 4)
+        if number % 3
+        else ChatError(f"no answer {number}")
+    )
+    for number in range(6)
+}
+BY_KEY = {request.key: result for request, result in RECORDED.items()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The bytes of a cache with four answers and two failures."""
+    path = tmp_path_factory.mktemp("tape") / "tape.sqlite"
+    tape = Tape(path)
+    for request, result in RECORDED.items():
+        tape.put(request, result, server="http://127.0.0.1/v1")
+    tape.close()
+    return path.read_bytes()
+
+
+def same(result: ChatAnswer | ChatError, recorded: ChatAnswer | ChatError) -> bool:
+    if isinstance(result, ChatError) or isinstance(recorded, ChatError):
+        return type(result) is type(recorded) and str(result) == str(recorded)
+    return result == recorded and list(map(type, result)) == list(map(type, recorded))
+
+
+def check_error(error: TapeError) -> None:
+    """Fit to show, short, and without what a model said in confidence."""
+    message = str(error)
+    assert message == printable(message)
+    assert len(message) < LONGEST_MESSAGE
+    assert SECRET[:12] not in message
+
+
+def check_well_formed(result: object) -> None:
+    """Whatever a cache gives has the types that a server's answer has."""
+    if isinstance(result, ChatAnswer):
+        json.dumps(result, ensure_ascii=False).encode()
+        assert type(result.text) is str
+        assert result.finish_reason is None or type(result.finish_reason) is str
+        assert all(type(count) is int and count >= 0 for count in result[2:])
+    else:
+        assert type(result) is ChatError
+        assert str(result) == printable(str(result))
+
+
+def open_tape(path: Path) -> Tape | None:
+    try:
+        return Tape(path, must_exist=True)
+    except TapeError as error:
+        check_error(error)
+        return None
+
+
+def check_prune(tape: Tape) -> None:
+    """What is damaged is listed and can be taken out, or the file as a whole is refused."""
+    try:
+        tape.drop(tape.damaged())
+        assert tape.damaged() == []
+        for row in tape.rows():
+            check_well_formed(row.result())
+    except TapeError as error:
+        check_error(error)
+
+
+def write(path: Path, data: bytes) -> None:
+    for suffix in ("-wal", "-shm", "-journal"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+
+
+@effort(few=40, many=4_000)
+def test_any_other_byte_gives_no_other_answer(whole: bytes, tmp_path: Path, examples: Any) -> None:
+    path = tmp_path / "tape.sqlite"
+
+    @given(damaged_bytes(whole))
+    def holds(data: bytes) -> None:
+        write(path, data)
+        if not (tape := open_tape(path)):
+            return
+        try:
+            for key, recorded in BY_KEY.items():
+                try:
+                    result = tape.get(key)
+                    assert result is None or same(result, recorded)
+                except TapeError as error:
+                    check_error(error)
+            check_prune(tape)
+        finally:
+            tape.close()
+
+    examples(holds)()
+
+
+VALUES = (
+    st.none() | st.integers(-(1 << 63), (1 << 63) - 1) | st.floats() | st.binary(max_size=20) | st.text(max_size=20)
+    | st.sampled_from(["", "stop", "\x1b[31m", SECRET, "A" * 3000, b"\xff\xfe", -1, 1 << 62, "3", b"3"])
+)  # fmt: skip
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> tuple[str, dict[str, Any], bool]:
+    """Which row, which of its columns become what, and whether whoever edits it knows how checksums are made."""
+    changed = draw(st.dictionaries(st.sampled_from(COLUMNS[1:]), VALUES, min_size=1, max_size=3))
+    return draw(st.sampled_from(list(BY_KEY))), changed, draw(st.booleans())
+
+
+def edit(path: Path, key: str, changed: dict[str, Any], signed: bool) -> bool:
+    """Change a row as any SQLite program can. Whether the file took it."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        try:
+            for name, value in changed.items():
+                db.execute(
+                    f"UPDATE answers SET {name} = CAST(? AS BLOB) WHERE key = ?"
+                    if isinstance(value, bytes)
+                    else f"UPDATE answers SET {name} = ? WHERE key = ?",
+                    (value, key),
+                )
+        except sqlite3.DatabaseError:
+            return False
+        if signed:
+            row = db.execute(
+                "SELECT key, answer, failure, finish_reason, prompt_tokens, completion_tokens FROM answers WHERE key = ?",
+                (key,),
+            ).fetchone()
+            text = json.dumps(list(row), ensure_ascii=False, default=repr)
+            checksum = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+            db.execute("UPDATE answers SET checksum = ? WHERE key = ?", (checksum, key))
+        db.commit()
+    return True
+
+
+@effort(few=60, many=4_000)
+def test_any_other_value_is_refused_or_at_least_well_formed(whole: bytes, tmp_path: Path, examples: Any) -> None:
+    path = tmp_path / "tape.sqlite"
+
+    @given(edits())
+    def holds(change: tuple[str, dict[str, Any], bool]) -> None:
+        key, changed, signed = change
+        write(path, whole)
+        if not edit(path, key, changed, signed) or not (tape := open_tape(path)):
+            return
+        try:
+            result = tape.get(key)
+            check_well_formed(result)
+            assert signed or same(result, BY_KEY[key])  # pyright: ignore[reportArgumentType]
+        except TapeError as error:
+            check_error(error)
+        finally:
+            check_prune(tape)
+            tape.close()
+
+    examples(holds)()

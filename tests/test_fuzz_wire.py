@@ -1,0 +1,197 @@
+"""Whatever a chat server sends, a request ends in an answer or in an error of ours, in bounded time and words."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from fuzzing import as_json, damaged_bytes, damaged_json, effort, json_values
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from rlver_gym.chat import wire
+from rlver_gym.chat.client import ChatClient
+from rlver_gym.chat.retries import Failure, retry_after_s
+from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.errors import ChatError
+from rlver_gym.testing.listener import Listener
+from rlver_gym.testing.replies import completion, error
+from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.untrusted.text import printable
+
+KEY = "sk-planted-0123456789abcdef"
+PROMPT = "My sister stole the inheritance and I told nobody"
+ASKED = ChatRequest("m", (ChatMessage("user", PROMPT),), temperature=0.5, max_tokens=50, seed=1)
+GOOD = completion({"model": "m", "messages": [{"role": "user", "content": PROMPT}]}, "I hear you.")
+ERRORS = [
+    error(400, f"cannot serve {PROMPT} with {KEY}", "invalid_request"),
+    {"error": {"code": "unsupported_parameter", "param": "messages", "message": "\x1b]0;x\x07"}},
+    {"error": {"code": "unsupported_value", "param": "temperature", "message": PROMPT}},
+    {"detail": [{"loc": ["body", "model"], "msg": "field required", "input": PROMPT}]},
+    {"message": "context length exceeded"},
+    {"error": "content_filter"},
+]
+LONGEST_MESSAGE = 2000
+"""More than the words of every attempt together."""
+
+BODIES = st.one_of(
+    damaged_json(GOOD).map(as_json),
+    st.sampled_from(ERRORS).flatmap(damaged_json).map(as_json),
+    damaged_bytes(as_json(GOOD)),
+    json_values().map(as_json),
+    st.sampled_from([b"[" * 3_000, b'{"error":' * 2_000, b'{"choices":' + b"9" * 5000 + b"}"]),
+    st.binary(max_size=50),
+)
+STATUSES = st.sampled_from(
+    [200, 201, 204, 301, 302, 307, 400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 529]
+)
+DATES = ["Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 -9999", "Mon, 1 Jan 0000 00:00:00 GMT",
+         "Sat, 99 Jan 99999999999999999999 00:00:00 GMT", "Wed, 21 Oct 2015 07:28:00", "1 Jan 1 0:0:0 +999999999999"]  # fmt: skip
+WAITS = (
+    st.sampled_from([*DATES, "0", "-1", "3600", "1e400", "nan", "-inf", "9" * 5000, "1_0", "٣", " 5 "])
+    | st.sampled_from(DATES).flatmap(lambda date: damaged_bytes(date.encode())).map(lambda data: data.decode("latin-1"))
+    | st.text(max_size=30)
+    | st.floats().map(str)
+)
+
+
+def check_message(message: str) -> None:
+    """What is shown of a server's words: bounded and printable."""
+    assert len(message) < LONGEST_MESSAGE
+    assert str(ChatError(message)) == printable(str(ChatError(message)))
+
+
+def check_result(result: object) -> None:
+    """An answer that can be used and kept, or why there is none."""
+    if isinstance(result, ChatAnswer):
+        assert result.text.strip()
+        json.dumps(result, ensure_ascii=False).encode()
+        assert all(type(count) is int and 0 <= count < 1 << 40 for count in result[2:])
+    else:
+        assert isinstance(result, Failure)
+        check_message(result.reason)
+
+
+@effort(few=80, many=30_000)
+def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
+    @given(BODIES, st.sampled_from(["application/json", "text/html; charset=x", ""]) | st.text(max_size=80))
+    def holds(body: bytes, kind: str) -> None:
+        read = wire.read(body, kind)
+        check_result(read.result)
+        assert all(type(count) is int and 0 <= count < 1 << 40 for count in read[1:])
+
+    examples(holds)()
+
+
+@effort(few=80, many=30_000)
+def test_any_http_error_is_a_failure_that_can_be_shown(examples: Any) -> None:
+    @given(STATUSES | st.integers(100, 999), BODIES, st.dictionaries(st.just("retry-after"), WAITS))
+    def holds(status: int, body: bytes, headers: dict[str, str]) -> None:
+        failure = wire.objection(status, body, headers)
+        assert isinstance(failure, Failure)
+        check_result(failure)
+        assert failure.retry_after_s is None or 0 <= failure.retry_after_s < float("inf")
+
+    examples(holds)()
+
+
+@effort(few=80, many=50_000)
+def test_any_wait_that_is_asked_for_is_a_finite_number_or_none(examples: Any) -> None:
+    @given(WAITS)
+    def holds(header: str) -> None:
+        wait_s = retry_after_s(header)
+        assert wait_s is None or 0 <= wait_s < float("inf")
+
+    examples(holds)()
+
+
+class Response(NamedTuple):
+    """What the server sends to a request, byte by byte, before it closes the connection."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    length: int | None
+    """What Content-Length claims; None leaves it out."""
+
+    def sent(self) -> bytes:
+        fields = [*self.headers, *([] if self.length is None else [("Content-Length", str(self.length))])]
+        lines = [f"HTTP/1.1 {self.status} x", *(f"{name}: {value}" for name, value in fields)]
+        return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace") + self.body
+
+
+@st.composite
+def responses(draw: st.DrawFn) -> Response:
+    """A response, most often one that can be read as HTTP."""
+    body = draw(BODIES)
+    fields = st.sampled_from([
+        ("Content-Type", "application/json"), ("Content-Type", "text/html"), ("Content-Encoding", "gzip"), ("Content-Encoding", "gzip, gzip"),
+        ("Content-Encoding", "zstd"), ("Transfer-Encoding", "chunked"), ("Location", "/v1/elsewhere"), ("Location", "http://["),
+        ("Set-Cookie", "planted=1"), ("Set-Cookie", "planted=1; Max-Age=9" + "9" * 400), ("X-Odd", "\x00"), ("Content-Type", "é" * 200),
+    ])  # fmt: skip
+    headers = draw(st.lists(fields | st.tuples(st.just("Retry-After"), WAITS), max_size=3))
+    length = draw(st.just(len(body)) | st.none() | st.integers(-1, 10) | st.just(len(body) + 5))
+    return Response(draw(STATUSES | st.integers(100, 599)), tuple(headers), body, length)
+
+
+class OddServer:
+    """Sends whatever it is told to, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.response = Response(200, (), b"", None)
+        self.requests: list[Request] = []
+        self.listener = Listener(self._handle)
+
+    async def _handle(self, request: Request, connection: Connection) -> None:
+        self.requests.append(request)
+        connection.write(self.response.sent())
+        connection._transport.close()  # pyright: ignore[reportPrivateUsage] (what is under way is still sent)
+
+
+@pytest.fixture
+def server() -> Iterator[OddServer]:
+    server = OddServer()
+    yield server
+    server.listener.stop()
+
+
+async def no_sleep(_: float) -> None:
+    """Waiting is counted, not done."""
+
+
+async def settled(client: ChatClient) -> ChatAnswer | BaseException:
+    """What asking came to: an answer or what was raised."""
+    (result,) = await asyncio.gather(client.ask(ASKED), return_exceptions=True)
+    return result
+
+
+@effort(few=40, many=5_000)
+def test_a_client_survives_any_response_and_goes_nowhere_else(server: OddServer, examples: Any) -> None:
+    url = f"http://127.0.0.1:{server.listener.port}/v1"
+    settings = ChatSettings(base_url=url, api_key=SecretStr(KEY), timeout_s=20, attempts=2)
+    with asyncio.Runner() as runner:
+
+        @given(responses())
+        def holds(response: Response) -> None:
+            server.response = response
+            server.requests.clear()
+            result = runner.run(asyncio.wait_for(settled(client), 15))
+            if isinstance(result, ChatError):
+                check_message(str(result))
+                assert KEY not in str(result)
+                assert PROMPT[:20] not in str(result)
+            else:
+                assert isinstance(result, ChatAnswer), result
+                check_result(result)
+            assert len(server.requests) < 50
+            assert {request.path for request in server.requests} <= {"/v1/chat/completions"}
+            assert not any("cookie" in request.headers for request in server.requests)
+
+        client = ChatClient(settings, random=lambda: 0.9, sleep=no_sleep)
+        try:
+            examples(holds)()
+        finally:
+            runner.run(client.close())
