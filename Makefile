@@ -1,4 +1,4 @@
-.PHONY: help install check test learner fuzz slow bench ceilings speed fidelity
+.PHONY: help install check test learner slow fuzz full bench ceilings speed fidelity
 
 PYTHON ?= .venv/bin/python
 
@@ -29,6 +29,12 @@ fuzz:            ## damage that nobody thought of, for minutes
 
 slow:            ## the slow tests: kill -9, other Python versions
 	$(PYTHON) -m pytest -m slow
+
+fuzz:            ## the fuzzers with thousands of new examples, some minutes
+	$(PYTHON) -m pytest -m fuzz
+
+full:            ## what takes too long for every change: lowest versions, other Pythons and openai, long fuzzing; an hour
+	.ci/full
 
 bench:           ## the benchmark of all baselines on the test personas
 	$(PYTHON) -m rlver_gym bench
