@@ -74,7 +74,7 @@ def test_any_other_byte_in_the_episodes_is_found(folder: Path, small: Path, exam
     examples(holds)()
 
 
-@effort(few=25, many=3_000)
+@effort(few=15, many=1_500)
 def test_any_other_value_in_an_episode_is_found(folder: Path, small: Path, examples: Any) -> None:
     lines = (small / EPISODES).read_text(encoding="utf-8").splitlines()
 

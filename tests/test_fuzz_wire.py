@@ -75,7 +75,7 @@ def check_result(result: object) -> None:
         check_message(result.reason)
 
 
-@effort(few=80, many=30_000)
+@effort(few=80, many=10_000)
 def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
     @given(BODIES, st.sampled_from(["application/json", "text/html; charset=x", ""]) | st.text(max_size=80))
     def holds(body: bytes, kind: str) -> None:
@@ -86,7 +86,7 @@ def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
     examples(holds)()
 
 
-@effort(few=80, many=30_000)
+@effort(few=80, many=10_000)
 def test_any_http_error_is_a_failure_that_can_be_shown(examples: Any) -> None:
     @given(STATUSES | st.integers(100, 999), BODIES, st.dictionaries(st.just("retry-after"), WAITS))
     def holds(status: int, body: bytes, headers: dict[str, str]) -> None:
@@ -98,7 +98,7 @@ def test_any_http_error_is_a_failure_that_can_be_shown(examples: Any) -> None:
     examples(holds)()
 
 
-@effort(few=80, many=50_000)
+@effort(few=80, many=20_000)
 def test_any_wait_that_is_asked_for_is_a_finite_number_or_none(examples: Any) -> None:
     @given(WAITS)
     def holds(header: str) -> None:
@@ -168,7 +168,7 @@ async def settled(client: ChatClient) -> ChatAnswer | BaseException:
     return result
 
 
-@effort(few=40, many=5_000)
+@effort(few=40, many=2_000)
 def test_a_client_survives_any_response_and_goes_nowhere_else(server: OddServer, examples: Any) -> None:
     url = f"http://127.0.0.1:{server.listener.port}/v1"
     settings = ChatSettings(base_url=url, api_key=SecretStr(KEY), timeout_s=20, attempts=2)
