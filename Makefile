@@ -24,9 +24,6 @@ LEARNER = $(shell grep -lE "(importorskip|NEEDS).*(torch|stable_baselines3|trl)"
 learner:         ## the fast tests that need torch
 	OMP_WAIT_POLICY=passive $(PYTHON) -m pytest $(LEARNER)
 
-fuzz:            ## damage that nobody thought of, for minutes
-	$(PYTHON) -m pytest -m fuzz
-
 slow:            ## the slow tests: kill -9, other Python versions
 	$(PYTHON) -m pytest -m slow
 
