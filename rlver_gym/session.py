@@ -17,8 +17,8 @@ from rlver_gym.users.base import AsyncSentientUser, Scene, SentientUser, waits
 from rlver_gym.utterance import cleaned
 
 T = TypeVar("T")
-AGENT_FAILED = "agent_failed"
-"""The code of the reason for which a dialogue ended without a word of the agent's."""
+_AGENT_FAILED, _AGENT_FAILED_NOTE = "agent_failed", "the agent failed: "
+"""Code and beginning of the reason for which a dialogue ended without a word of the agent's."""
 _NUMBERS = count()
 
 
@@ -128,7 +128,7 @@ class EmpathySession:
     def give_up(self, failure: AgentFailed) -> None:
         """The agent gives no reply: the dialogue ends as failed, with one turn in which nobody says anything and which holds the reason."""
         self.heard("")
-        reason = Reason(AGENT_FAILED, 0.0, f"the agent failed: {failure}")
+        reason = Reason(_AGENT_FAILED, 0.0, f"{_AGENT_FAILED_NOTE}{failure}")
         turn = Turn("", Appraisal(0, "", (reason,)), self.emotion, 0.0, Outcome.FAILED, "")
         self._now = Snapshot(self.emotion, self.dialogue.answered(turn), Outcome.FAILED)
 
@@ -153,6 +153,15 @@ class EmpathySession:
         """Go back (or over) to a snapshot. DialogueError for what is none, or comes from another card; the dialogue is then where it was."""
         refuse_wrong(snapshot, self.scene.card)
         self._now = snapshot
+
+
+def why_given_up(turn: Turn) -> str | None:
+    """What the agent's failure was, when the turn is one with which `give_up` ended a dialogue; else None."""
+    if turn.outcome is not Outcome.FAILED or turn.utterance or len(turn.appraisal.reasons) != 1:
+        return None
+    code, _, note = turn.appraisal.reasons[0]
+    is_given_up = code == _AGENT_FAILED and note.startswith(_AGENT_FAILED_NOTE)
+    return note.removeprefix(_AGENT_FAILED_NOTE) if is_given_up else None
 
 
 def finished(work: Coroutine[Any, Any, T], waits: bool) -> T:

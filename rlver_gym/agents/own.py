@@ -10,6 +10,7 @@ from typing import cast
 
 from rlver_gym.agents.base import Agent, AgentMaker
 from rlver_gym.errors import AgentError
+from rlver_gym.own_code import describe_error
 
 _OTHERS = ("strategy", "openai", "hf")
 """What stands before the colon of agents that are not one's own."""
@@ -34,8 +35,10 @@ def _made(name: str) -> Agent:
         raise AgentError(f"the agent {name} is not there: its module has no class or function of that name. {_WHAT}")
     try:
         agent = factory()
-    except (Exception, SystemExit) as error:  # anybody's code
-        raise AgentError(f"the agent {name} cannot be made ({type(error).__name__}: {error}). {_WHAT}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # anybody's code
+        raise AgentError(f"the agent {name} cannot be made ({describe_error(error)}). {_WHAT}") from error
     if not callable(getattr(agent, "reply", None)):
         raise AgentError(f"{name} is no agent: what it makes is {type(agent).__name__!r}, which has no reply. {_WHAT}")
     return cast(Agent, agent)
@@ -58,7 +61,9 @@ def _module(name: str) -> ModuleType:
         sys.path.insert(0, os.getcwd())
     try:
         return import_module(name.partition(":")[0])
-    except (Exception, SystemExit) as error:  # a module may raise anything when it is imported
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may raise anything when it is imported
         raise AgentError(
-            f"the agent {name} cannot be imported ({type(error).__name__}: {error}). Is it in this folder or on PYTHONPATH?"
+            f"the agent {name} cannot be imported ({describe_error(error)}). Is it in this folder or on PYTHONPATH?"
         ) from error

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 from rlver_gym.agents import asks_server
 from rlver_gym.benchmark.folder import TAPE
+from rlver_gym.benchmark.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.benchmark.manifest import Manifest
 from rlver_gym.benchmark.plan import Case, chosen_personas, fingerprint, pin_scenes
 from rlver_gym.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.errors import RunError
 from rlver_gym.library import PersonaLibrary, library
+from rlver_gym.own_code import OwnCode
 from rlver_gym.session import EmpathySession
 from rlver_gym.untrusted.files import inside
 from rlver_gym.untrusted.text import one_line
@@ -135,7 +137,7 @@ def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources)
             raise RunError(
                 f"{folder} was made with the options {excerpt(plan.user_options)} of its user. Name the same: --user-option NAME=VALUE"
             )
-        return make_user(name, **sources.user_options)
+        return guard_user(name, make_user(name, **sources.user_options), OwnCode(AGENT_TIMEOUT_S))
     reached = dict(ChatSettings(tape=_tape(folder, manifest, tape), tape_mode="replay")) if asks_server(name) else {}
     return make_user(name, **{**reached, **options})
 

@@ -32,6 +32,7 @@ from rlver_gym.own_code import OwnCode
 from rlver_gym.rollout import hold as talk
 from rlver_gym.rollout import rollout
 from rlver_gym.session import EmpathySession
+from rlver_gym.untrusted.files import inside
 from rlver_gym.users.base import AsyncSentientUser, SentientUser
 
 Key = tuple[str, str, int]
@@ -127,7 +128,7 @@ def begun(plan: BenchPlan, folder: Path, *, agent_timeout_s: float | None = AGEN
     Raises RunError when the folder belongs to another plan, when another process runs in it, or when it cannot be written; ServerRefused without a
     key that is needed.
     """
-    chat = plan.chat if plan.chat.tape else plan.chat.model_copy(update={"tape": folder / TAPE})
+    chat = plan.chat if plan.chat.tape else plan.chat.model_copy(update={"tape": inside(folder, TAPE, error=RunError)})
     plan.servers(chat)
     makers = {agent: agent_maker(agent, chat) for agent in plan.agents}
     path = folder / EPISODES

@@ -11,8 +11,8 @@ from rlver_gym.benchmark.manifest import Manifest
 from rlver_gym.benchmark.plan import Case
 from rlver_gym.benchmark.recompute import NOTHING, Scenes, Sources, excerpt, scenes_of
 from rlver_gym.episode import Episode
-from rlver_gym.errors import NotOnTape, RlverError, RunError
-from rlver_gym.session import EmpathySession
+from rlver_gym.errors import AgentFailed, NotOnTape, RlverError, RunError
+from rlver_gym.session import EmpathySession, why_given_up
 from rlver_gym.untrusted.files import inside, open_regular
 
 
@@ -109,12 +109,18 @@ def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Found | 
 
 
 def replayed(session: EmpathySession, recorded: Episode) -> Episode:
-    """The episode that the recorded utterances give now, in a session of the same scene."""
+    """The episode that the recorded utterances give now, in a session of the same scene.
+
+    That an agent gave no reply is taken as it is recorded: agents are not asked again.
+    """
     session.start()
     for turn in recorded.turns:
         if session.outcome is not None:
             break
-        session.reply(turn.utterance)
+        if (why := why_given_up(turn)) is not None:
+            session.give_up(AgentFailed(why))
+        else:
+            session.reply(turn.utterance)
     return Episode.of(session, recorded.agent)
 
 

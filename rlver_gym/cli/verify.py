@@ -7,9 +7,11 @@ import typer
 from rich.progress import track
 from rich.text import Text
 
+from rlver_gym.benchmark.folder import read_episodes
 from rlver_gym.benchmark.recompute import Sources
 from rlver_gym.benchmark.verify import verify as recompute
 from rlver_gym.cli.servers import UserOption, user_options
+from rlver_gym.session import why_given_up
 from rlver_gym.untrusted.jsontext import dump_json
 from rlver_gym.untrusted.terminal import SafeConsole
 
@@ -62,6 +64,8 @@ def verify(
     elif found:
         errors.print(Text(f"{run}: {found}"), style="red", soft_wrap=True)
     else:
-        SafeConsole().print(Text(f"{run}: {checked} episodes recomputed, all as recorded"), soft_wrap=True)
+        given_up = sum(why_given_up(turn) is not None for episode in read_episodes(run) for turn in episode.turns)
+        note = f"; in {given_up} of them the agent gave no reply, which cannot be recomputed" if given_up else ""
+        SafeConsole().print(Text(f"{run}: {checked} episodes recomputed, all as recorded{note}"), soft_wrap=True)
     if found:
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from rlver_gym.errors import UnknownName
+from rlver_gym.own_code import describe_error
 from rlver_gym.users.base import Scene, SentientUser
 from rlver_gym.users.embedded import EmbeddedUser
 
@@ -63,8 +64,10 @@ def _own(module: str, name: str, user: str, options: dict[str, Any]) -> Sentient
         sys.path.insert(0, os.getcwd())
     try:
         made = getattr(import_module(module), name)(**options)
-    except Exception as error:  # anybody's code
-        raise UnknownName(f"the user {user} cannot be made ({type(error).__name__}: {error}). {_SEE}.") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # anybody's code
+        raise UnknownName(f"the user {user} cannot be made ({describe_error(error)}). {_SEE}.") from error
     if not isinstance(made, SentientUser):
         raise UnknownName(f"the user {user} lacks kind, version, open, appraise or speak. See SentientUser.")
     return made
