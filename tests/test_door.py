@@ -91,6 +91,12 @@ def test_a_bomb_is_not_unpacked(mode: str) -> None:
     ) in str(error)
 
 
+def test_an_answer_in_crumbs_is_given_up() -> None:
+    with HostileServer(MODES) as server:
+        (error,) = ask(server.base_url("pace.flood_of_chunks"), attempts=1)
+    assert "an answer in more than 10,000 pieces" in str(error)
+
+
 def test_a_redirect_is_not_followed_and_says_what_to_do() -> None:
     with HostileServer(MODES) as server:
         for status in (301, 302, 303, 307, 308):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import time
@@ -31,11 +32,11 @@ TOLD = ("Rosalind", "47", "locksmith", "sister", "stole", "inheritance")
 """Words of the request that no message may hold."""
 ATTEMPTS = 2
 TIMEOUT_S, ATTEMPT_S = 1.0, 0.4
-SLACK_S = 2.0
+SLACK_S = 3.0
 """What a busy machine may add to a deadline."""
 MOST_WAITS = 6
 """Requests that fit in the time where a server asks to wait, since each wait is longer than the one before."""
-AT_ONCE = 8
+AT_ONCE = 6
 EACH_GROUP = 12
 """Modes of each group that are always tried, spread evenly."""
 MOST_MB = 300
@@ -119,7 +120,8 @@ def faults(ending: Ending, requests: int) -> Iterator[str]:
     if isinstance(ending.result, ChatError):
         if printable(text) != text:
             yield "not printable"
-        yield from (f"tells {word!r}" for word in (*PIECES, *TOLD) if word.lower() in text.lower())
+        yield from (f"tells {piece!r}" for piece in PIECES if piece.lower() in text.lower())
+        yield from (f"tells {word!r}" for word in TOLD if re.search(rf"\b{word}\b", text, re.IGNORECASE))
         if len(text) > 1_000:
             yield "says too much"
 
@@ -134,7 +136,7 @@ def check(server: HostileServer, modes: list[str], caplog: pytest.LogCaptureFixt
     assert server.strays == []
     assert {one.mode for one in ended} <= server.requests.keys(), "a mode that was never asked"
     logged = [record.getMessage() for record in caplog.records]
-    assert not [line for line in logged if any(piece in line for piece in PIECES) and "reason" not in line]
+    assert not [line for line in logged if any(piece in line for piece in PIECES)]
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 

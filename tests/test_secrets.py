@@ -228,7 +228,7 @@ def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(monkeypatc
     url = f"http://me:{KEY[::-1]}@127.0.0.1:1/v1"
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", url)
-    line = shared.connect()
+    line, pickled = shared.connect(), list[bytes]()
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         pickled = [pickle.dumps(one, protocol) for one in (line, line.settings, made_env("openai:u"))]
         assert not [one for one in pickled if b"planted" in one or b"detnalp" in one]
@@ -282,7 +282,8 @@ def test_environments_in_processes_of_their_own_have_the_key(context: str, monke
 
 
 def test_a_key_or_password_that_would_stand_in_a_spec_is_refused() -> None:
-    for options in ({"api_key": KEY}, {"base_url": f"http://me:{KEY}@127.0.0.1:1/v1"}):
+    secrets: list[dict[str, Any]] = [{"api_key": KEY}, {"base_url": f"http://me:{KEY}@127.0.0.1:1/v1"}]
+    for options in secrets:
         with pytest.raises(CardError, match="Set OPENAI_API_KEY and OPENAI_BASE_URL") as error:
             gym.make("RLVER-Empathy-v0", user="openai:u", **options)
         assert "planted" not in str(error.value)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Set
 import openai
 
 from rlver_gym.chat import excerpts, wire
-from rlver_gym.chat.doors import Doors, UnusableResponse
+from rlver_gym.chat.doors import PATH, Doors, UnusableResponse
 from rlver_gym.chat.limits import Concurrency
 from rlver_gym.chat.outage import Outage
 from rlver_gym.chat.retries import Failure, Kind, Patience, condensed
@@ -134,7 +134,7 @@ class ChatClient:
         try:
             async with asyncio.timeout(timeout_s):
                 with self._doors.one() as client:
-                    response = await client.post("/chat/completions", body=body, cast_to=Response)
+                    response = await client.post(PATH, body=body, cast_to=Response)
         except TimeoutError:
             return Failure(Kind.BROKEN, "no answer in time")
         except openai.APIStatusError as error:

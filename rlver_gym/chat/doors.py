@@ -3,6 +3,7 @@
 Whatever a server answers comes in through here: bounded, as it was sent, and without what would make the HTTP library act (unpack, follow, keep).
 """
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from rlver_gym.chat.address import find_credentials, without_credentials
 from rlver_gym.chat.retries import Failure, Kind
 from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.chat.transport import (
+    LOG,
     URL,
     AsyncByteStream,
     BasicAuth,
@@ -30,8 +32,11 @@ from rlver_gym.chat.transport import (
 )
 from rlver_gym.errors import ServerRefused
 
+PATH = "/chat/completions"
 LARGEST_ANSWER = 1 << 20
 """Bytes of an answer that are read; a larger one is given up there."""
+_MOST_PARTS = 10_000
+"""Pieces that an answer comes in. Each takes its time, however small it is, while all other requests wait."""
 _LARGEST_COMPLAINT = 1 << 16
 """Bytes of an HTTP error that are read; what follows is left."""
 _IN_ONE_POOL = 16
@@ -60,11 +65,13 @@ class _Capped(AsyncByteStream):
         self._is_success = is_success
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size = parts = 0
         async for part in self._stream:
-            size += len(part)
+            size, parts = size + len(part), parts + 1
             if self._is_success and size > LARGEST_ANSWER:
                 raise UnusableResponse(Failure(Kind.MALFORMED, f"an answer of more than {LARGEST_ANSWER >> 20} MB"))
+            if parts > _MOST_PARTS:
+                raise UnusableResponse(Failure(Kind.MALFORMED, f"an answer in more than {_MOST_PARTS:,} pieces"))
             yield part
             if not self._is_success and size >= _LARGEST_COMPLAINT:
                 return
@@ -92,6 +99,13 @@ async def _admit(response: Response) -> None:
 def _trust() -> SSLContext:
     """Which certificates are believed: read once, since that takes longer than many requests."""
     return create_ssl_context()
+
+
+def _without_phrase(record: logging.LogRecord) -> bool:
+    """Drop from the library's line about a chat request the server's own words after the status, which may hold a key or anything else."""
+    if isinstance(record.args, tuple) and len(record.args) > 2 and str(record.args[1]).endswith(PATH):
+        record.args = (*record.args[:-1], "")
+    return True
 
 
 class _NoCookies(CookieJar):
@@ -126,6 +140,7 @@ class Doors:
         self._key = settings.api_key.get_secret_value() if settings.api_key else "none"
         self._times = Timeout(None, connect=min(_CONNECT_S, settings.timeout_s / 4))
         self._pools: list[_Pool] = []
+        LOG.addFilter(_without_phrase)
 
     @contextmanager
     def one(self) -> Iterator[openai.AsyncOpenAI]:

@@ -1,5 +1,6 @@
 """The HTTP library that the installed openai brings: httpx2 with openai 3, httpx with openai 2. The only file that imports either."""
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,11 @@ else:
     Timeout = _http.Timeout
     create_ssl_context = _http.create_ssl_context
 
+LOG = logging.getLogger(AsyncByteStream.__module__.partition(".")[0])
+"""Where the library tells of each request, at level INFO."""
+
 __all__ = [
+    "LOG",
     "URL",
     "AsyncByteStream",
     "BasicAuth",
