@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Set
+from dataclasses import dataclass, field
 
 import openai
 
@@ -22,6 +23,29 @@ _DEAD_AFTER = 10
 """Failed connections in a row after which a server that once answered is taken for dead by those who ask for no dialogue."""
 _MOST_OUTAGES = 3
 """So many a request waits for; one that fails still is at fault itself."""
+_ALIVE = (Kind.DECLINED, Kind.UNUSABLE, Kind.REFUSED)
+"""Failures that only a server that is up can bring about."""
+
+
+@dataclass
+class _Call:
+    """How far a request has come."""
+
+    left_s: float
+    """The time that its attempts and the pauses between them may still take."""
+    left_out: frozenset[str]
+    """Fields that its model does not take."""
+    failures: list[Failure] = field(default_factory=list)
+    """Since it began, or since the last outage."""
+    is_first: bool = True
+    """Whether it was not tried yet."""
+    outages: set[int] = field(default_factory=set)
+    """Those that it has waited for."""
+
+    @property
+    def failed(self) -> int:
+        """How many of its attempts count: being told to wait is no failure."""
+        return sum(failure.kind is not Kind.BUSY for failure in self.failures)
 
 
 class ChatClient:
@@ -69,65 +93,66 @@ class ChatClient:
         await self._doors.close()
 
     async def _result(self, request: ChatRequest) -> ChatAnswer | ChatError:
-        left_s = self.settings.timeout_s
-        left_out = self._left_out.get(request.model, frozenset())
-        failures: list[Failure] = []
-        first, last_outage, outages = True, 0, 0
+        call = _Call(self.settings.timeout_s, self._left_out.get(request.model, frozenset()))
         while True:
-            round_ = await self.concurrency.enter()
-            try:
-                probing = await self.outage.pause(is_first=first)
-                self.spending.attempt(first)
-                began, first = self._clock(), False
-                result = await self._attempt(request, left_out, self._attempt_s(left_s, failures))
-            finally:
-                self.concurrency.leave()
-            left_s -= self._clock() - began
+            result = await self._try(request, call)
             if isinstance(result, ChatAnswer):
-                self._is_up()
-                self.concurrency.succeeded()
-                self._left_out[request.model] = left_out | self._left_out.get(request.model, frozenset())
+                self._left_out[request.model] = call.left_out | self._left_out.get(request.model, frozenset())
                 return result
-            failures.append(self._masked(result, request))
-            if self._may_leave_out(result.blames & wire.body(request, left_out).keys(), failures, left_s):
-                left_out |= result.blames
-                continue
-            if result.kind in (Kind.DECLINED, Kind.UNUSABLE, Kind.REFUSED):
-                self._is_up()
-            self.outage.failed(failures[-1], probing=probing)
-            if result.kind is Kind.BUSY:
-                self.concurrency.overloaded(round_)
-            wait_s = self._patience.wait_s(failures, not self._has_answered, left_s)
-            if wait_s is not None:
-                await self._sleep(wait_s)
-                left_s -= wait_s
-            elif (
-                outages < _MOST_OUTAGES
-                and self._has_answered
-                and await self.outage.begins(failures[-1], self.settings.timeout_s)
-            ):
-                self.concurrency.narrow()
-                outages += self.outage.count != last_outage
-                last_outage = self.outage.count
-                failures, left_s = [], self.settings.timeout_s
-            else:
-                return self._error(request, failures)
+            if not await self._goes_on(request, result, call):
+                return self._error(request, call.failures)
 
-    def _is_up(self) -> None:
-        if self.outage.answered():
-            self.concurrency.widen()
+    async def _try(self, request: ChatRequest, call: _Call) -> ChatAnswer | Failure:
+        """One attempt, as soon as there is a place for it and the server is up. Tells the limit and the outage what came of it."""
+        round_ = await self.concurrency.enter()
+        try:
+            probing = await self.outage.pause(is_first=call.is_first)
+            self.spending.attempt(call.is_first)
+            began, call.is_first = self._clock(), False
+            result = await self._attempt(request, call.left_out, self._attempt_s(call))
+        finally:
+            self.concurrency.leave()
+        call.left_s -= self._clock() - began
+        if isinstance(result, ChatAnswer) or result.kind in _ALIVE:
+            if self.outage.answered():
+                self.concurrency.widen()
+        else:
+            self.outage.failed(self._masked(result, request), probing=probing)
+        if isinstance(result, ChatAnswer):
+            self.concurrency.succeeded()
+        elif result.kind is Kind.BUSY:
+            self.concurrency.overloaded(round_)
+        return result
 
-    def _may_leave_out(self, blamed: Set[str], failures: list[Failure], left_s: float) -> bool:
+    async def _goes_on(self, request: ChatRequest, failure: Failure, call: _Call) -> bool:
+        """Whether there is another attempt; returns when it is time for it."""
+        call.failures.append(self._masked(failure, request))
+        if self._may_leave_out(failure.blames & wire.body(request, call.left_out).keys(), call):
+            call.left_out |= failure.blames
+            return True
+        wait_s = self._patience.wait_s(call.failures, not self._has_answered, call.left_s)
+        if wait_s is not None:
+            await self._sleep(wait_s)
+            call.left_s -= wait_s
+            return True
+        if len(call.outages) >= _MOST_OUTAGES or not self._has_answered:
+            return False
+        if not await self.outage.begins(call.failures[-1], self.settings.timeout_s):
+            return False
+        self.concurrency.narrow()
+        call.outages.add(self.outage.count)
+        call.failures, call.left_s = [], self.settings.timeout_s
+        return True
+
+    def _may_leave_out(self, blamed: Set[str], call: _Call) -> bool:
         """Whether to ask again without these fields, at once: it is an attempt like any other."""
-        failed = sum(failure.kind is not Kind.BUSY for failure in failures)
-        return bool(blamed) and failed < self.settings.attempts and left_s > 0
+        return bool(blamed) and call.failed < self.settings.attempts and call.left_s > 0
 
-    def _attempt_s(self, left_s: float, failures: list[Failure]) -> float:
+    def _attempt_s(self, call: _Call) -> float:
         """How long the next attempt may take."""
         if self.settings.attempt_timeout_s is not None:
-            return min(left_s, self.settings.attempt_timeout_s)
-        failed = sum(failure.kind is not Kind.BUSY for failure in failures)
-        return left_s if failed + 1 >= self.settings.attempts else left_s * 2 / 3
+            return min(call.left_s, self.settings.attempt_timeout_s)
+        return call.left_s if call.failed + 1 >= self.settings.attempts else call.left_s * 2 / 3
 
     async def _attempt(self, request: ChatRequest, left_out: frozenset[str], timeout_s: float) -> ChatAnswer | Failure:
         body = wire.body(request, left_out)
