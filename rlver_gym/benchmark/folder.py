@@ -22,8 +22,6 @@ except ImportError:  # not on Windows, which has no lock that a killed process g
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
-LOCK = ".lock"
-"""Held while a process writes to the folder. Its episodes may be written anew meanwhile, so they cannot be the lock themselves."""
 TAPE = "tape.sqlite"
 _MAX_MANIFEST_BYTES = 16 << 20
 
@@ -55,9 +53,32 @@ def _lock(file: FileIO, path: Path) -> None:
             ) from None
 
 
+def write_anew(path: Path, text: str) -> FileIO:
+    """Write a file that is `locked` anew, all or nothing; returns the new one, open for appending and locked since before it had its name."""
+    draft = path.with_name(path.name + ".part")
+    with on_disk(path):
+        draft.unlink(missing_ok=True)  # what lies there may be a link to elsewhere
+        file = draft.open("xb", buffering=0)
+        try:
+            _lock(file, draft)
+            append_text(file, text)
+            os.fsync(file.fileno())
+            draft.replace(path)
+        except BaseException:
+            file.close()
+            draft.unlink(missing_ok=True)
+            raise
+    return file
+
+
 def append_line(file: FileIO, line: str) -> None:
     """Write a line out; on an error a part of it may be in the file."""
-    rest = memoryview(f"{line}\n".encode())
+    append_text(file, f"{line}\n")
+
+
+def append_text(file: FileIO, text: str) -> None:
+    """As `append_line`, for lines with their ends."""
+    rest = memoryview(text.encode())
     while rest:
         rest = rest[file.write(rest) :]
 

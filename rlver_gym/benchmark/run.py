@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,6 @@ from rlver_gym.agents import HUMAN, Agent, AgentMaker, agent_maker, answers_at_o
 from rlver_gym.atomic import on_disk, write_whole
 from rlver_gym.benchmark.folder import (
     EPISODES,
-    LOCK,
     MANIFEST,
     TAPE,
     append_line,
@@ -19,6 +18,7 @@ from rlver_gym.benchmark.folder import (
     read_episodes,
     read_manifest,
     salvage,
+    write_anew,
 )
 from rlver_gym.benchmark.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
 from rlver_gym.benchmark.ledger import Ledger
@@ -132,21 +132,20 @@ def begun(plan: BenchPlan, folder: Path, *, agent_timeout_s: float | None = AGEN
     plan.servers(chat)
     makers = {agent: agent_maker(agent, chat) for agent in plan.agents}
     path = folder / EPISODES
-    with locked(folder / LOCK):
+    with locked(path) as file, ExitStack() as opened:
         _claim(plan, folder)
-        done, failed = _take_up(path)
+        salvage(path)
+        done, failed = _finished(folder)
+        if failed:
+            file = opened.enter_context(_without_failed(folder))
         user = guard_user(plan.user, plan.make_user(chat), OwnCode(agent_timeout_s))
         spending = _spending(plan, chat)
         ledger = Ledger(folder, spending)
-        with on_disk(path):
-            file = path.open("ab", buffering=0)
-        with file:
-            try:
-                yield Run(
-                    plan, user, makers, chat, file, folder, done, failed, OwnCode(agent_timeout_s), spending, ledger
-                )
-            finally:
-                ledger.write()
+        code = OwnCode(agent_timeout_s)
+        try:
+            yield Run(plan, user, makers, chat, file, folder, done, failed, code, spending, ledger)
+        finally:
+            ledger.write()
 
 
 def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
@@ -155,16 +154,17 @@ def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
         yield from under_way.hold_rest()
 
 
-def _take_up(path: Path) -> tuple[tuple[Key, ...], dict[Key, int]]:
-    """The dialogues that need not be held any more, and those that failed, which are taken out of the file."""
-    if not path.exists():
-        return (), {}
-    salvage(path)
-    episodes = read_episodes(path.parent)
+def _finished(folder: Path) -> tuple[tuple[Key, ...], dict[Key, int]]:
+    """The dialogues that need not be held any more, and those that failed, with the turn in which they did."""
+    episodes = read_episodes(folder)
     failed = {one.key: len(one.turns) for one in episodes if one.outcome is Outcome.FAILED}
-    if failed:
-        write_whole(path, "".join(f"{one.to_json()}\n" for one in episodes if one.key not in failed))
     return tuple(one.key for one in episodes if one.key not in failed), failed
+
+
+def _without_failed(folder: Path) -> FileIO:
+    """The file of episodes, locked as before, without those that failed."""
+    kept = [one for one in read_episodes(folder) if one.outcome is not Outcome.FAILED]
+    return write_anew(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in kept))
 
 
 def _put_in_order(folder: Path, plan: BenchPlan) -> None:
@@ -191,7 +191,7 @@ def _claim(plan: BenchPlan, folder: Path) -> None:
     """Write the manifest, or see that the one that is there is of the same plan."""
     path = folder / MANIFEST
     if not path.exists():
-        if (folder / EPISODES).exists() and (folder / EPISODES).stat().st_size:
+        if (folder / EPISODES).stat().st_size:
             raise RunError(f"{folder} holds {EPISODES} but no {MANIFEST}. Choose another folder with --out.")
         write_whole(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
         return
