@@ -30,9 +30,9 @@ def hold(session: EmpathySession, agent: Agent) -> EmpathySession:
     if not session.begun:
         session.start()
     while session.outcome is None:
-        session.identify()
         try:
-            words = agent.reply(tuple(session.dialogue.messages()))
+            with session.asking():
+                words = agent.reply(tuple(session.dialogue.messages()))
         except AgentFailed as failure:
             session.give_up(failure)
         else:
@@ -115,9 +115,9 @@ async def _held(session: EmpathySession, agent: Agent, worker: Worker) -> Empath
     if not session.begun:
         await (session.astart() if session.waits else worker(session.start))
     while session.outcome is None:
-        session.identify()
         try:
-            words = await ask(tuple(session.dialogue.messages()))
+            with session.asking():
+                words = await ask(tuple(session.dialogue.messages()))
         except AgentFailed as failure:
             session.give_up(failure)
         else:

@@ -1,6 +1,7 @@
 """One dialogue between an agent and a sentient user. Knows no gym and no torch: every loop is a thin layer on this."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeVar, cast
 
@@ -78,9 +79,9 @@ class EmpathySession:
     async def astart(self) -> str:
         """See `start`."""
         card = self.scene.card
-        self.identify()
         try:
-            opening = await self._acting.aopen(self.scene, card.start)
+            with self.asking():
+                opening = await self._acting.aopen(self.scene, card.start)
         except UserFailed as failure:
             self._now = Snapshot(card.start, Dialogue("", (_failed("", card.start, failure),)), Outcome.FAILED)
             return ""
@@ -108,11 +109,11 @@ class EmpathySession:
     async def areply(self, utterance: str) -> Turn:
         """See `reply`. One at a time: DialogueError when something else was said while the user was still answering."""
         words = self.heard(utterance)
-        self.identify()
         before = self._now
         dialogue = self.dialogue.said(words)
         try:
-            turn = await self._taken(dialogue, words)
+            with self.asking():
+                turn = await self._taken(dialogue, words)
         except UserFailed as failure:
             turn = _failed(words, before.emotion, failure)
         if self._now is not before:
@@ -120,10 +121,15 @@ class EmpathySession:
         self._now = Snapshot(turn.emotion, dialogue.answered(turn), turn.outcome)
         return turn
 
-    def identify(self) -> None:
-        """Say that what is asked of servers from here on, in this thread or task, is for this dialogue. Whoever asks the agent does it first."""
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """What servers are asked in this block is asked for this dialogue. Whoever asks the agent does it here."""
         turn = len(self.dialogue.turns) + 1 if self.begun else 1
-        ASKER.set(Asker(self._number, self.renew_from is not None and turn >= self.renew_from))
+        token = ASKER.set(Asker(self._number, self.renew_from is not None and turn >= self.renew_from))
+        try:
+            yield
+        finally:
+            ASKER.reset(token)
 
     def give_up(self, failure: AgentFailed) -> None:
         """The agent gives no reply: the dialogue ends as failed, with one turn in which nobody says anything and which holds the reason."""

@@ -25,6 +25,7 @@ from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.emotion import Outcome
 from rlver_gym.errors import ChatError, RunError, ServerOutage
 from rlver_gym.library import library
+from rlver_gym.session import EmpathySession
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.replies import Refused
@@ -180,6 +181,16 @@ def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_o
         first, second = asyncio.run(twice())
     assert first == [ServerOutage] * 4
     assert second == ["fine"] * 4
+
+
+def test_who_asks_after_a_dialogue_asks_for_none(session: EmpathySession) -> None:
+    session.reply("What happened then?")
+    assert ASKER.get() is None
+    with session.asking():
+        asker = ASKER.get()
+        session.start()
+        assert ASKER.get() == asker
+    assert ASKER.get() is None
 
 
 def plan(server: ChatServer, **changed: Any) -> BenchPlan:
