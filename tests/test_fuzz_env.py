@@ -32,7 +32,7 @@ def env_cards(draw: st.DrawFn) -> EnvCard:
     start = draw(st.integers(1, 99))
     return EnvCard.model_validate(
         {
-            **dict(env_card("RLVER-Empathy-v0")),
+            **env_card("RLVER-Empathy-v0").model_dump(),
             "start": start,
             "leave_below": draw(st.integers(0, start)),
             "content_at": draw(st.integers(start + 1, min(100, start + 30)) | st.just(100)),

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import pytest
 from fuzzing import as_json, damaged_bytes, damaged_json, effort, json_values, paths
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from rlver_gym.benchmark.folder import EPISODES, MANIFEST
 from rlver_gym.benchmark.plan import BenchPlan
 from rlver_gym.benchmark.run import run
 from rlver_gym.benchmark.verify import Divergence, verify
+from rlver_gym.cards import EnvCard
 from rlver_gym.errors import RlverError
 from rlver_gym.library import library
 from rlver_gym.untrusted.text import printable
@@ -26,10 +29,12 @@ CANARY = "fuzz_canary"
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of two episodes. Damage is done to copies of its files."""
+    """The folder of a run of two episodes, the same however the tests were started. Damage is done to copies of its files."""
     folder = tmp_path_factory.mktemp("small")
     plan = BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=library().ids("demo")[-1:])
-    assert len(list(run(plan, folder))) == 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["rlver-gym", "bench"])
+        assert len(list(run(plan, folder))) == 2
     return folder
 
 
@@ -108,7 +113,12 @@ def checked(manifest: Any) -> Any:
     """What decides what a run is; None when there is none."""
     if not isinstance(manifest, dict):
         return None
-    return {name: value for name, value in manifest.items() if name not in UNCHECKED}
+    values = {name: value for name, value in manifest.items() if name not in UNCHECKED}
+    if isinstance(plan := values.get("plan"), dict):  # no options and none given mean the same
+        values["plan"] = {name: value for name, value in plan.items() if (name, value) != ("user_options", {})}
+    with suppress(ValidationError):  # a field left out means its default
+        values["env_card"] = EnvCard.model_validate(values.get("env_card")).model_dump(mode="json")
+    return values
 
 
 @st.composite

@@ -135,6 +135,21 @@ def test_a_server_that_asks_to_wait_for_some_minutes_is_left_alone_till_then() -
     assert "asks to wait" in notices[0]
 
 
+def test_a_server_that_fails_from_the_first_request_on_is_not_waited_for(tmp_path: Path) -> None:
+    def sick(body: dict[str, Any]) -> str:
+        raise Refused(500, "out of memory")
+
+    with ChatServer(sick) as server, begun(plan(server), tmp_path) as under_way:
+        notices: list[str] = []
+        under_way.on_outage(notices.append)
+        with pytest.raises(
+            ServerOutage, match=r"gives no usable answer, and has given none before \(HTTP 500: out of memory"
+        ):
+            list(under_way.hold_rest())
+    assert notices == []
+    assert read_episodes(tmp_path) == []
+
+
 def test_one_dialogue_that_always_fails_is_no_outage() -> None:
     flaky = Flaky(lambda now, words: Refused(500, "no") if words == "3" else None)
     results = ask(flaky, 3, 3, 3, 3, 3, 1, 2)

@@ -37,7 +37,8 @@ class Outage:
     """The state of one server: up, or down since some moment. Belongs to one event loop.
 
     Down means that the server failed several times in at least two dialogues without an answer between, or that it asked to wait for longer than a
-    request may take. An answer that cannot be used says nothing about it, and one dialogue alone never makes an outage.
+    request may take. An answer that cannot be used says nothing about it, and one dialogue alone never makes an outage. A server that fails from the first
+    request on is not waited for: what is wrong with it is hardly that it is down for a while.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Outage:
         ServerOutage when that takes too long; but a request that was not tried yet (`is_first`) comes later than the wait, and is tried once.
         """
         while self._since is not None:
-            now, end = self._clock(), self._since + self._max_wait_s
+            now, end = self._clock(), self._since + self._allowed_s
             if now >= self._next and (now < end or is_first):
                 return True
             if now >= end or (self._asked_to_wait and self._next > end):
@@ -110,6 +111,11 @@ class Outage:
             if self._asked_to_wait:
                 self._tell(self._notice())
 
+    @property
+    def _allowed_s(self) -> float:
+        """How long this outage is waited for."""
+        return self._max_wait_s if self._answers or self._asked_to_wait else 0.0
+
     async def begins(self, failure: Failure, timeout_s: float) -> bool:
         """Whether a request that failed so for the last time may wait for the end of an outage instead. `timeout_s`: how long a request may take.
 
@@ -138,7 +144,8 @@ class Outage:
         self._since = self._clock()
         self.count += 1
         self._put_off(failure)
-        self._tell(self._notice())
+        if self._allowed_s:
+            self._tell(self._notice())
         return True
 
     def _put_off(self, failure: Failure) -> None:
@@ -150,7 +157,7 @@ class Outage:
 
     def _notice(self) -> str:
         assert self._since is not None
-        last = _clock_time(self._since + self._max_wait_s - self._clock())
+        last = _clock_time(self._since + self._allowed_s - self._clock())
         if not self._asked_to_wait:
             return f"{self._server} fails ({self._reason}): waiting for it until {last} at most (--max-wait)"
         then = _clock_time(self._next - self._clock())
@@ -160,6 +167,8 @@ class Outage:
 
     def _message(self) -> str:
         assert self._since is not None
+        if not self._allowed_s and self._max_wait_s:
+            return f"{self._server} gives no usable answer, and has given none before ({self._reason})."
         allowed = f"{self._max_wait_s:g} s are allowed (--max-wait, max_wait_s)"
         if self._asked_to_wait:
             return (
