@@ -171,6 +171,7 @@ def test_a_benchmark_survives_each_kind_of_malice_in_little_memory(
     persona = library().ids("demo")[0]
     command = [sys.executable, "-m", "rlver_gym", "bench", "--user", "openai:m", "--base-url", server.base_url(group)]
     command += ["--agent", "comfort", "--seeds", "40", "--persona", persona, "--out", str(tmp_path / "run")]
+    command += ["--max-wait", "5"]
     command += [
         word for option in ("attempts=3", "timeout_s=4", "attempt_timeout_s=1") for word in ("--user-option", option)
     ]

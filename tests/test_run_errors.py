@@ -9,11 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from interrupts import heeding_ctrl_c
 
 from rlver_gym.benchmark.folder import EPISODES
 from rlver_gym.benchmark.plan import BenchPlan
@@ -253,21 +252,11 @@ def test_a_server_that_is_not_there_is_named_once(tmp_path: Path) -> None:
     assert "6 of 9 dialogues are kept: the same command goes on" in said
 
 
-@contextmanager
-def _heeding_ctrl_c() -> Iterator[None]:
-    """What is started in this block heeds SIGINT, also when the tests themselves run in the background, where shells have it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     for delay in (0.0, 0.03, 0.06, 0.1, 0.3):
         folder = tmp_path / str(delay)
         words = [*RLVER, "bench", "--seeds", "200", "--out", str(folder)]
-        with _heeding_ctrl_c():
+        with heeding_ctrl_c():
             process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         deadline = time.monotonic() + 30
         while not (folder / EPISODES).exists():

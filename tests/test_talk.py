@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from interrupts import heeding_ctrl_c
 
 PERSONA = "noor-missed-evening"
 PARROT = '''
@@ -40,10 +41,11 @@ class Terminal:
     def __init__(self, *words: str, cwd: Path) -> None:
         self.leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 0, 0))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "rlver_gym", *words], stdin=follower, stdout=follower, stderr=follower, cwd=cwd, start_new_session=True,
-            env={**os.environ, "TERM": "xterm", "PYTHONPATH": f"{Path(__file__).parent.parent}"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
+        with heeding_ctrl_c():
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rlver_gym", *words], stdin=follower, stdout=follower, stderr=follower, cwd=cwd, start_new_session=True,
+                env={**os.environ, "TERM": "xterm", "PYTHONPATH": f"{Path(__file__).parent.parent}"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            )  # fmt: skip
         os.close(follower)
         self.output = b""
         self.seen = 0
