@@ -129,6 +129,8 @@ def faults(ending: Ending, requests: int) -> Iterator[str]:
 def check(server: HostileServer, modes: list[str], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         ended = endings(server, modes)
+        if late := [mode for mode in modes if mode not in server.requests]:
+            ended += endings(server, late)  # a busy machine may not have connected in time
     wrong = {one.mode: found for one in ended if (found := [*faults(one, server.requests[one.mode])])}
     assert not wrong, {
         mode: (found, str(next(one.result for one in ended if one.mode == mode))[:300]) for mode, found in wrong.items()
