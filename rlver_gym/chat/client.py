@@ -71,7 +71,7 @@ class ChatClient:
         self.spending = Spending(self.settings.prices, self.settings.budget)
         self.concurrency = Concurrency(self.settings.concurrency)
         self.public_url = public_url(self.settings)
-        self.outage = Outage(self.public_url, self.settings.max_wait_s, clock, sleep)
+        self.outage = Outage(self.public_url, self.settings.max_wait_s, self.settings.attempts, clock, sleep)
         self._doors = Doors(self.settings)
         self._patience = Patience(self.settings.attempts, random)
         self._clock = clock

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from rlver_gym.chat.retries import LONGEST_WAIT_S, Failure, Kind
 from rlver_gym.errors import ServerOutage
 
-_SEVERAL = 3
-"""Failures without an answer between them, in at least two dialogues, that make an outage."""
+_SEVERAL, _QUIET_S = 6, 1.0
+"""So many failures (fewer where a request has few attempts), in at least two dialogues, with no answer between them nor for so long, make an outage."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _DOUBT_S = 2.0
 """How long the first dialogue in which the server fails waits for what happens in others."""
@@ -44,18 +44,23 @@ class Outage:
     def __init__(
         self,
         server: str,
-        max_wait_s: float,
+        max_wait_s: float | None,
+        attempts: int,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`server`: its public address. `max_wait_s`: how long an outage is waited for, in seconds."""
+        """`server`: its public address. `max_wait_s`: how long an outage is waited for, in seconds; None: nothing is an outage. `attempts`: how often a
+        request is tried."""
         self.on_change: Callable[[str], None] | None = None
         """Called with a sentence for people when an outage begins, its end is put off, and it ends; on the event loop's thread."""
         self.count = 0
         """How many outages there were."""
         self._server = server
-        self._max_wait_s = max_wait_s
+        self._ignored = max_wait_s is None
+        self._max_wait_s = max_wait_s or 0.0
+        self._several = min(_SEVERAL, 2 * attempts)
         self._clock = clock
+        self._answered_at = clock()
         self._sleep = sleep
         self._answers = 0
         self._failures = 0
@@ -91,7 +96,7 @@ class Outage:
 
     def answered(self) -> bool:
         """The server gave an answer; returns whether that ends an outage."""
-        self._answers += 1
+        self._answers, self._answered_at = self._answers + 1, self._clock()
         self._failures, self._dialogues = 0, set()
         if self._since is None:
             return False
@@ -130,7 +135,7 @@ class Outage:
         return True
 
     def _may_be_outage(self, failure: Failure) -> bool:
-        return ASKER.get() is not None and failure.kind in _OF_THE_SERVER
+        return not self._ignored and ASKER.get() is not None and failure.kind in _OF_THE_SERVER
 
     def _is_outage(self, failure: Failure, timeout_s: float) -> bool:
         """Whether the server is down; if so by what is known now, it is from now on."""
@@ -139,7 +144,7 @@ class Outage:
         if self._since is not None:
             return True
         asked_to_wait = (failure.retry_after_s or 0.0) > min(timeout_s, LONGEST_WAIT_S)
-        if not asked_to_wait and (self._failures < _SEVERAL or len(self._dialogues) < 2):
+        if not asked_to_wait and not self._fails_for_everybody():
             return False
         self._since = self._clock()
         self.count += 1
@@ -147,6 +152,10 @@ class Outage:
         if self._allowed_s:
             self._tell(self._notice())
         return True
+
+    def _fails_for_everybody(self) -> bool:
+        is_quiet = self._clock() - self._answered_at >= _QUIET_S
+        return is_quiet and self._failures >= self._several and len(self._dialogues) >= 2
 
     def _put_off(self, failure: Failure) -> None:
         """Set when the server is asked next."""

@@ -53,8 +53,9 @@ class ChatSettings(_Settings):
     """For one attempt. None: two thirds of the time that is left, and all of it for the last."""
     attempts: PositiveInt = 4
     """How often a request is tried when the server fails. Being told to wait (429) is not a failure, and only the time limits it."""
-    max_wait_s: NonNegativeFloat = 600.0
-    """How long an outage of the server is waited for: failures in several dialogues without an answer between, or its own word to come back later."""
+    max_wait_s: NonNegativeFloat | None = 600.0
+    """How long an outage of the server is waited for: failures in several dialogues without an answer between, or its own word to come back later. None:
+    nothing is taken for an outage, and every request fails by itself."""
     concurrency: PositiveInt = 64
     """Most requests under way at once; fewer while the server says that it is too many."""
     prices: Prices | None = None
