@@ -330,6 +330,7 @@ class Breaking:
         return await answer if isinstance(answer, Awaitable) else answer
 
 
+@pytest.mark.slow
 def test_the_command_waits_for_a_short_outage_and_ends_well(tmp_path: Path) -> None:
     breaking = Breaking(60, lambda: Refused(502, "Bad gateway"), for_s=4.0)
     with ChatServer(breaking) as server:
