@@ -1,4 +1,4 @@
-"""The command line, run as people run it."""
+"""The command line, as people use it."""
 
 import json
 import os
@@ -8,18 +8,34 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from commands import run_command
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
 PERSONA = "noor-missed-evening"
 
 
-def rlver(*words: str, code: int = 0, **kwargs: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*RLVER, *words], capture_output=True, text=True, timeout=100, **kwargs)  # pyright: ignore[reportCallIssue, reportArgumentType]
+def rlver(*words: str, code: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+    done = run_command(*words, **options)
     assert done.returncode == code, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     return done
+
+
+@pytest.mark.parametrize(("agent", "code"), [("comfort", 0), ("nobody", 2)])
+def test_a_process_of_its_own_ends_as_the_command_does_in_the_process_of_the_tests(
+    tmp_path: Path, agent: str, code: int
+) -> None:
+    words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", agent)
+    for name in ("process", "here"):
+        (tmp_path / name).mkdir()
+    process = subprocess.run(
+        [*RLVER, *words], input="", capture_output=True, text=True, timeout=100, cwd=tmp_path / "process"
+    )
+    here = rlver(*words, code=code, cwd=tmp_path / "here")
+    assert (process.returncode, process.stdout, process.stderr) == (here.returncode, here.stdout, here.stderr)
 
 
 def test_every_command_explains_itself() -> None:

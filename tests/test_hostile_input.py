@@ -1,13 +1,12 @@
 """Every command that reads cards, ratings, recordings or weights, given those of a stranger: one error, bounded, and nothing obeyed."""
 
-import io
 import os
 import resource
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from hostile_cards import (
     ESCAPES,
     HOSTILE_ENV_CARDS,
@@ -24,9 +23,8 @@ from hostile_cards import (
 
 from rlver_gym.cards import env_card
 from rlver_gym.check import check
-from rlver_gym.cli import root
 from rlver_gym.errors import CardError, RecordingError
-from rlver_gym.library import PersonaLibrary, library
+from rlver_gym.library import PersonaLibrary
 from rlver_gym.recordings import read_judged, read_recordings
 from rlver_gym.sage import profile_persona
 from rlver_gym.users.embedded.weights import read_weights
@@ -45,42 +43,21 @@ def little_memory() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-class Command:
-    """The command line in this process: exit code and output, which is always fit for a terminal."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capfd = monkeypatch, capfd
-
-    def __call__(self, *words: str) -> tuple[int, str]:
-        self._monkeypatch.setattr(sys, "argv", ["rlver-gym", *words])
-        self._monkeypatch.setattr(sys, "stdin", io.StringIO())
-        library.cache_clear()
-        code = 0
-        try:
-            root.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        output = "".join(self._capfd.readouterr())
-        obeyed = [
-            char
-            for char in output
-            if (char < " " and char not in "\n\t") or "\x7f" <= char <= "\x9f" or char == "\u202e"
-        ]
-        assert obeyed == [], output
-        assert "Traceback" not in output
-        assert len(output) < 200_000
-        return code, output
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capfd)
+def command(*words: str) -> tuple[int, str]:
+    """The command's exit code and output, which is always fit for a terminal."""
+    done = run_command(*words)
+    output = done.stdout + done.stderr
+    obeyed = [
+        char for char in output if (char < " " and char not in "\n\t") or "\x7f" <= char <= "\x9f" or char == "\u202e"
+    ]
+    assert obeyed == [], output
+    assert "Traceback" not in output
+    assert len(output) < 200_000
+    return done.returncode, output
 
 
 @pytest.mark.parametrize("fault", HOSTILE_FOLDERS)
-def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(
-    tmp_path: Path, command: Command, fault: str
-) -> None:
+def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(tmp_path: Path, fault: str) -> None:
     folder = persona_folder(tmp_path / "theirs")
     HOSTILE_FOLDERS[fault](folder)
     assert command("personas", "check", str(folder))[0] == 1
@@ -98,7 +75,7 @@ def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(
     command("personas", "list", "--personas", str(folder))
 
 
-def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Path, command: Command) -> None:
+def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Path) -> None:
     folder = str(markup_folder(tmp_path / "theirs"))
     assert MARKUP[:20] in command("personas", "show", PERSONA, "--personas", folder)[1]
     assert MARKUP[:20] in command("appraise", THEIRS, "--persona", PERSONA, "--personas", folder)[1]
@@ -109,14 +86,14 @@ def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Pat
     assert "<script>alert" not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_folder_without_an_index_is_told_which_files_are_expected(tmp_path: Path, command: Command) -> None:
+def test_a_folder_without_an_index_is_told_which_files_are_expected(tmp_path: Path) -> None:
     code, output = command("personas", "list", "--personas", str(tmp_path))
     assert code == 2
     for file in ("index.yaml", "people/PERSON.yaml", "situations/SITUATION.yaml", "personas schema index"):
         assert file in " ".join(output.split())
 
 
-def test_files_with_names_that_a_terminal_obeys_are_checked(tmp_path: Path, command: Command) -> None:
+def test_files_with_names_that_a_terminal_obeys_are_checked(tmp_path: Path) -> None:
     folder = persona_folder(tmp_path / "theirs")
     for name in ("\x1b[31m", "a\nb: c", "\x9b2J", "[bold]"):
         (folder / "people" / f"{name}.yaml").write_text("id: x", encoding="utf-8")
@@ -135,14 +112,14 @@ def test_a_folder_with_very_many_problems_names_the_first(tmp_path: Path) -> Non
     assert "Mend these first" in problems[-1].problem
 
 
-def test_a_persona_with_an_empty_need_is_no_persona(command: Command) -> None:
+def test_a_persona_with_an_empty_need_is_no_persona() -> None:
     code, output = command("personas", "show", "noor-missed-evening/")
     assert code == 2
     assert "there is no hidden need" in output
 
 
 @pytest.mark.parametrize("fault", HOSTILE_ENV_CARDS)
-def test_a_hostile_env_card_is_one_error_of_every_command(tmp_path: Path, command: Command, fault: str) -> None:
+def test_a_hostile_env_card_is_one_error_of_every_command(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "card.yaml"
     path.write_bytes(HOSTILE_ENV_CARDS[fault])
     for words in (
@@ -166,7 +143,7 @@ def test_an_env_card_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", HOSTILE_RATINGS)
-def test_hostile_ratings_are_one_error_that_names_the_file(tmp_path: Path, command: Command, fault: str) -> None:
+def test_hostile_ratings_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "ratings.jsonl"
     path.write_bytes(HOSTILE_RATINGS[fault])
     out = tmp_path / "weights.json"
@@ -181,7 +158,7 @@ def test_hostile_ratings_are_one_error_that_names_the_file(tmp_path: Path, comma
 
 
 @pytest.mark.parametrize("fault", HOSTILE_RECORDINGS)
-def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path: Path, command: Command, fault: str) -> None:
+def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "theirs" / "judge__several.jsonl"
     path.parent.mkdir()
     path.write_bytes(HOSTILE_RECORDINGS[fault])
@@ -209,7 +186,7 @@ def test_special_files_among_recordings_are_refused_at_once(tmp_path: Path, kind
         read_recordings(folder)
 
 
-def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path, command: Command) -> None:
+def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     text = (Path(__file__).parent / "data" / "recordings_zh.jsonl").read_text(encoding="utf-8")
     text = text.replace('"agent": "near"', f'"agent": "near{MARKUP}"').replace("written-by-hand", "[/nope]\\u001b[2J")
@@ -226,7 +203,7 @@ def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path, command: 
 
 
 @pytest.mark.parametrize("fault", HOSTILE_WEIGHTS)
-def test_hostile_weights_are_one_error_that_names_the_file(tmp_path: Path, command: Command, fault: str) -> None:
+def test_hostile_weights_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "weights.json"
     path.write_bytes(HOSTILE_WEIGHTS[fault])
     user = f"embedded:{path}"
@@ -246,7 +223,7 @@ def test_no_text_of_a_profile_makes_reading_it_slow(name: str) -> None:
     assert profile_persona(profile).id == "lin"
 
 
-def test_a_hostile_config_of_a_training_is_one_error(tmp_path: Path, command: Command) -> None:
+def test_a_hostile_config_of_a_training_is_one_error(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     for text in (
         "a: &a [*a]",

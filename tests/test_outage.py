@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run_command
 
 from rlver_gym.benchmark.folder import EPISODES, TAPE, read_episodes
 from rlver_gym.benchmark.ledger import SPENT, read_total
@@ -297,14 +298,18 @@ AGENTS = ("comfort", "listener", "adaptive", "oracle")
 
 
 def bench(
-    server: ChatServer, folder: Path, *words: str, people: int = 24, seeds: int = 2
+    server: ChatServer, folder: Path, *words: str, people: int = 24, seeds: int = 2, in_process: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rlver_gym", "bench", "--user", "openai:user", "--out", str(folder)]
+    """The command, in a process of its own or in this one."""
+    command = ["bench", "--user", "openai:user", "--out", str(folder)]
     command += ["--base-url", server.base_url, "--seeds", str(seeds), *words]
     command += [word for agent in AGENTS for word in ("--agent", agent)]
     command += [word for persona in library().ids("test")[:people] for word in ("--persona", persona)]
     env = os.environ | {"OPENAI_API_KEY": "x", "COLUMNS": "200"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=500, env=env)
+    if in_process:
+        return run_command(*command, env=env)
+    python = [sys.executable, "-m", "rlver_gym"]
+    return subprocess.run([*python, *command], capture_output=True, text=True, timeout=500, env=env)
 
 
 def table(done: subprocess.CompletedProcess[str]) -> str:
@@ -343,8 +348,8 @@ def test_the_command_waits_for_a_short_outage_and_ends_well(tmp_path: Path) -> N
 
 def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allowed(tmp_path: Path) -> None:
     with ChatServer("?") as server:
-        failed = bench(server, tmp_path / "run", people=1, seeds=1)
-        allowed = bench(server, tmp_path / "run", "--allow-failures", people=1, seeds=1)
+        failed = bench(server, tmp_path / "run", people=1, seeds=1, in_process=True)
+        allowed = bench(server, tmp_path / "run", "--allow-failures", people=1, seeds=1, in_process=True)
     assert failed.returncode == 4, failed.stderr
     assert "4 dialogues failed" in failed.stdout
     assert "the same command holds them again" in failed.stdout

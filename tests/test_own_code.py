@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 from rlver_gym.benchmark.folder import read_episodes
 from rlver_gym.benchmark.plan import BenchPlan
@@ -109,11 +110,14 @@ def hold(folder: Path, *agents: str, user: str = "embedded", timeout_s: float | 
         return list(under_way.hold_rest())
 
 
-def bench(folder: Path, out: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [*RLVER, "bench", "--persona", PERSONA, "--seeds", "1", "--out", str(out), *words]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=folder, env=os.environ | {"COLUMNS": "300"} | env
-    )
+def bench(folder: Path, out: Path, *words: str, in_process: bool = True) -> subprocess.CompletedProcess[str]:
+    """The command, started in the folder; `in_process`: in this process, not in one of its own."""
+    command = ["bench", "--persona", PERSONA, "--seeds", "1", "--out", str(out), *words]
+    env = os.environ | {"COLUMNS": "300"}
+    if in_process:
+        done = run_command(*command, cwd=folder, env=env)
+    else:
+        done = subprocess.run([*RLVER, *command], capture_output=True, text=True, timeout=60, cwd=folder, env=env)
     for stream in (done.stdout, done.stderr):
         assert "Traceback" not in stream, stream
         assert "\x1b[2J" not in stream
@@ -145,7 +149,7 @@ def test_whatever_an_agent_raises_is_named_with_whom_and_when(own: Path, tmp_pat
 
 
 def test_an_agent_that_exits_does_not_end_the_command_with_0(own: Path, tmp_path: Path) -> None:
-    done = bench(own, tmp_path, "--agent", "own_agents:Exits")
+    done = bench(own, tmp_path, "--agent", "own_agents:Exits", in_process=False)
     assert done.returncode == 2
     assert "turn 1: SystemExit: 0" in done.stderr
 
@@ -165,7 +169,7 @@ def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(own: Path,
 
 def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(own: Path, tmp_path: Path) -> None:
     words = ("--agent", "own_agents:ABlocks", "--agent", "comfort", "--agent-timeout", "0.3")
-    done = bench(own, tmp_path, *words)
+    done = bench(own, tmp_path, *words, in_process=False)  # the process ends though a thread of it does not
     assert done.returncode == 4, done.stderr
     assert "no answer within 0.3 s" in done.stdout
     assert bench(own, tmp_path, *words, "--allow-failures").returncode == 0

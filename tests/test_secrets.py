@@ -18,6 +18,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from commands import run_command
 from pydantic import SecretStr
 
 from rlver_gym.agents.openai_chat import OpenAIChat
@@ -71,14 +72,17 @@ def complaining(body: dict[str, Any]) -> str:
     raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
 
 
-def bench(server: ChatServer, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, the key in its environment and in the address."""
+def bench(server: ChatServer, folder: Path, *more: str, in_process: bool = True) -> subprocess.CompletedProcess[str]:
+    """The command, in this process or in one of its own, the key in its environment and in the address."""
     address = server.base_url.replace("http://", f"http://me:{KEY}@")
-    command = [sys.executable, "-m", "rlver_gym", "bench", "--user", "openai:u", "--agent", "openai:a", "--seeds", "1"]
+    command = ["bench", "--user", "openai:u", "--agent", "openai:a", "--seeds", "1"]
     command += [word for persona in PEOPLE for word in ("--persona", persona)]
     command += ["--base-url", address, "--out", str(folder), *more]
     environment = os.environ | {"OPENAI_API_KEY": KEY}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250)
+    if in_process:
+        return run_command(*command, env=environment)
+    python = [sys.executable, "-m", "rlver_gym"]
+    return subprocess.run([*python, *command], env=environment, capture_output=True, text=True, timeout=250)
 
 
 def written(folder: Path) -> dict[str, bytes]:
@@ -88,7 +92,7 @@ def written(folder: Path) -> dict[str, bytes]:
 
 def test_a_key_is_in_no_file_of_a_run_and_no_words_are_in_what_it_logs(tmp_path: Path) -> None:
     with ChatServer(answer) as server:
-        told = bench(server, tmp_path)
+        told = bench(server, tmp_path, in_process=False)
     assert told.returncode == 0, told.stderr
     files = written(tmp_path)
     assert {EPISODES, MANIFEST, TAPE, "report.html"} <= files.keys()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from interrupts import heeding_ctrl_c
 
 PERSONA = "noor-missed-evening"
@@ -145,10 +146,7 @@ def test_ctrl_c_ends_any_command_with_a_line_that_says_so(tmp_path: Path) -> Non
 def test_lines_of_a_file_are_turns_each(tmp_path: Path) -> None:
     (tmp_path / "parrot_user.py").write_text(PARROT, encoding="utf-8")
     words = ["talk", "--persona", PERSONA, "--user", "parrot_user:Parrot"]
-    done = subprocess.run(
-        [sys.executable, "-m", "rlver_gym", *words], input="One.\nTwo.\n", capture_output=True, text=True, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{Path(__file__).parent.parent}"},
-    )  # fmt: skip
+    done = run_command(*words, input="One.\nTwo.\n", cwd=tmp_path)
     assert "heard 'One.'." in done.stdout
     assert "heard 'Two.'." in done.stdout
     assert "You leave." in done.stdout

@@ -1,0 +1,83 @@
+"""The command line in this process, for all tests in which a process of its own is not the point: starting one takes a second."""
+
+import contextlib
+import importlib
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TextIO
+from unittest.mock import patch
+
+import pytest
+
+from rlver_gym import cards, cli
+from rlver_gym.chat import connect as shared
+from rlver_gym.library import library
+
+
+def run_command(
+    *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, input: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """What `subprocess.run` gives for `python -m rlver_gym WORDS`, the standard streams captured.
+
+    Nothing that this process knows of cards, servers and modules in `cwd` is known to the command, and what it changed is as before. An error
+    that would end it with a traceback is raised here. A warning is an error, as in all tests.
+    """
+    with (
+        _standard_streams(input) as (stdout, stderr),
+        contextlib.chdir(cwd or Path.cwd()),
+        patch.dict(os.environ, env or {}, clear=env is not None),
+        patch.object(sys, "argv", ["rlver-gym", *words]),
+        patch.object(sys, "path", [os.getcwd(), *sys.path]),
+        patch.object(logging.root, "handlers", []),  # where pytest listens; without any, warnings go to standard error
+    ):
+        _forget(cwd)
+        try:
+            with pytest.raises(SystemExit) as end:
+                cli.main()
+        finally:
+            _forget(cwd)
+        code = end.value.code or 0
+        assert isinstance(code, int)
+        return subprocess.CompletedProcess(["rlver-gym", *words], code, _text(stdout), _text(stderr))
+
+
+def _forget(folder: Path | None) -> None:
+    """What a new process would have to read: cards, and modules in the folder. Servers and tapes are closed, as at the end of one."""
+    shared.close()
+    library.cache_clear()
+    cards._read.cache_clear()
+    importlib.invalidate_caches()
+    for name, module in list(sys.modules.items()) if folder else ():
+        file = getattr(module, "__file__", None)
+        if folder and file and Path(file).is_relative_to(folder.absolute()):
+            del sys.modules[name]
+
+
+@contextlib.contextmanager
+def _standard_streams(input: str) -> Iterator[tuple[TextIO, TextIO]]:
+    """Files in place of standard input, output and error, for Python and for whatever writes to their descriptors; gives the latter two."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(TemporaryFile("w+", encoding="utf-8")) for _ in range(3)]
+        files[0].write(input)
+        files[0].seek(0)
+        for number, name, file in zip(range(3), ("stdin", "stdout", "stderr"), files, strict=True):
+            stack.callback(os.close, before := os.dup(number))
+            stack.callback(os.dup2, before, number)
+            os.dup2(file.fileno(), number)
+            stream = stack.enter_context(open(number, "w" if number else "r", encoding="utf-8", closefd=False))
+            stack.enter_context(patch.object(sys, name, stream))
+        yield files[1], files[2]
+
+
+def _text(file: TextIO) -> str:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    file.seek(0)
+    return file.read()
