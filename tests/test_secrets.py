@@ -163,11 +163,19 @@ class Hostile:
 
 
 def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(caplog: pytest.LogCaptureFixture) -> None:
-    """A storm in which nearly every call fails, in all ways. Logs are those of the default level and above."""
+    """A storm in which nearly every call fails, in all ways. Logs are those of the default level and above. Nothing is taken for an outage, which would
+    be waited for."""
     with ChatServer(answer, faults=Faults(0.6, seed=2, retry_after_s=0.01)) as server:
         url = server.base_url.replace("http://", "http://me:hunter2@")
         settings = ChatSettings.model_validate(
-            {"base_url": url, "api_key": KEY, "attempts": 2, "timeout_s": 30, "attempt_timeout_s": 0.5}
+            {
+                "base_url": url,
+                "api_key": KEY,
+                "attempts": 2,
+                "timeout_s": 30,
+                "attempt_timeout_s": 0.25,
+                "max_wait_s": None,
+            }
         )
         made = make_user("openai:u", **dict(settings))
         assert isinstance(made, LLMUser)
