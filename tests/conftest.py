@@ -2,9 +2,11 @@
 
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import settings
 
 from rlver_gym.benchmark.plan import BenchPlan
@@ -18,6 +20,10 @@ from rlver_gym.users import EmbeddedUser
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))  # "explore" looks for new examples
+
+
+# Typer makes all commands anew for every call, which takes longer than most of them. A process makes one call; the tests make hundreds.
+typer.main.get_command = cache(typer.main.get_command)
 
 
 @pytest.fixture(scope="session")
