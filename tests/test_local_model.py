@@ -1,6 +1,7 @@
 """A real small language model over HTTP on both sides of a dialogue. Slow, and skipped where its packages are missing."""
 
 import re
+import runpy
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -27,6 +28,9 @@ def test_a_small_model_holds_a_dialogue_with_itself_and_its_appraisals_are_read(
 
 
 @pytest.mark.skipif(not MISSING, reason="the packages are there")
-def test_without_the_packages_the_example_says_what_to_install() -> None:
-    done = subprocess.run([sys.executable, str(EXAMPLE)], check=True, capture_output=True, text=True)
-    assert "pip install xllamacpp" in done.stdout
+def test_without_the_packages_the_example_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLE)])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert "pip install xllamacpp" in capsys.readouterr().out

@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
+
+from rlver_gym.cli import main
 
 _FAULTS = """
 import resource
@@ -23,21 +26,26 @@ print(usual, faults())
 """
 
 
-def _run(*words: str, **environment: str) -> str:
-    given = {key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "MALLOC_"))}
-    return subprocess.run(
-        [sys.executable, *words], env=given | environment, check=True, capture_output=True, text=True
-    ).stdout
+def without_settings() -> dict[str, str]:
+    """The environment, but for what decides about threads and memory."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "MALLOC_"))}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc")
 def test_freed_memory_is_not_given_back_and_cleared_again() -> None:
-    usual, kept = map(int, _run("-c", _FAULTS).split())
+    code = [sys.executable, "-c", _FAULTS]
+    done = subprocess.run(code, env=without_settings(), check=True, capture_output=True, text=True)
+    usual, kept = map(int, done.stdout.split())
     assert usual >= 20
     assert kept <= usual / 4
 
 
 @pytest.mark.parametrize(("environment", "policy"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])
-def test_waiting_threads_sleep_unless_told_otherwise(environment: dict[str, str], policy: str) -> None:
-    code = "import os, sys; from rlver_gym.cli import main; sys.argv = ['rlver-gym', '--version']\ntry: main()\nfinally: print(os.environ['OMP_WAIT_POLICY'])"
-    assert _run("-c", code, **environment).split()[-1] == policy
+def test_waiting_threads_sleep_unless_told_otherwise(
+    environment: dict[str, str], policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["rlver-gym", "--version"])
+    with patch.dict(os.environ, without_settings() | environment, clear=True):
+        with pytest.raises(SystemExit):
+            main()
+        assert os.environ["OMP_WAIT_POLICY"] == policy

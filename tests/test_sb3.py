@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import gymnasium as gym
 import pytest
+from commands import run_command
 
 from rlver_gym.agents.strategies import STRATEGIES, Strategy
 from rlver_gym.benchmark.choosers import fixed_choosers, held
@@ -50,9 +51,10 @@ def test_the_picture_names_every_line_and_is_valid_xml() -> None:
     assert abs(heights[0] - heights[1]) >= 13, "labels of equal levels must not lie upon each other"
 
 
-def test_without_sb3_the_command_says_how_to_get_it() -> None:
-    code = "import sys; sys.modules['stable_baselines3'] = None; sys.argv[1:] = ['sb3']; from rlver_gym.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+def test_without_sb3_the_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    monkeypatch.delitem(sys.modules, "rlver_gym.integrations.sb3", raising=False)
+    done = run_command("sb3")
     assert done.returncode == 2
     assert "pip install 'rlver-gym[sb3]'" in " ".join(done.stderr.split())
 
