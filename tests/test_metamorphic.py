@@ -1,8 +1,10 @@
 """Sanity as law: how a change of emotion must move when the words are changed in a known way. Over all personas."""
 
 import itertools
+from typing import Any
 
-from hypothesis import given, settings
+from fuzzing import effort
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlver_gym.agents.oracle import _SERVES
@@ -20,7 +22,7 @@ FRAMES = {
     "deeds": "That took real care.", "wrongs": "That is not on you.", "motives": "That may be the reason behind it.", "options": "It would be a first step.",
     "other_side": "Seen from there, it has its own sense.", "insights": "What do you think?", "unspoken": "That must be so heavy.",
 }  # fmt: skip
-many = settings(max_examples=200, deadline=None)
+laws = effort(few=100, many=2_000)
 
 
 def changes(persona: Persona, *utterances: str) -> list[int]:
@@ -38,17 +40,20 @@ def framed(persona: Persona, number: int) -> str:
     return f"{served(persona, number).text} {FRAMES[_SERVES[persona.need][0]]}"
 
 
-@many
-@given(
-    people,
-    anchor_numbers,
-    st.sampled_from(
-        ["I see.", "So that is how it went.", "That is a lot for one week.", "I want to understand this well."]
-    ),
-)
-def test_a_true_and_needed_sentence_more_never_lowers_the_change(persona: Persona, number: int, plain: str) -> None:
-    without, more = changes(persona, plain)[0], changes(persona, f"{plain} {framed(persona, number)}")[0]
-    assert more > without
+@laws
+def test_a_true_and_needed_sentence_more_never_lowers_the_change(examples: Any) -> None:
+    @given(
+        people,
+        anchor_numbers,
+        st.sampled_from(
+            ["I see.", "So that is how it went.", "That is a lot for one week.", "I want to understand this well."]
+        ),
+    )
+    def holds(persona: Persona, number: int, plain: str) -> None:
+        without, more = changes(persona, plain)[0], changes(persona, f"{plain} {framed(persona, number)}")[0]
+        assert more > without
+
+    examples(holds)()
 
 
 def test_the_same_words_to_somebody_else_earn_less() -> None:
@@ -64,65 +69,89 @@ def test_the_same_words_to_somebody_else_earn_less() -> None:
     assert as_much / len(pairs) < 0.02
 
 
-@many
-@given(people, anchor_numbers)
-def test_the_second_time_earns_less_than_the_first(persona: Persona, number: int) -> None:
-    between = "And what happened after that, if you want to say?"
-    first, _, second = changes(persona, framed(persona, number), between, framed(persona, number))
-    assert second < first
+@laws
+def test_the_second_time_earns_less_than_the_first(examples: Any) -> None:
+    @given(people, anchor_numbers)
+    def holds(persona: Persona, number: int) -> None:
+        between = "And what happened after that, if you want to say?"
+        first, _, second = changes(persona, framed(persona, number), between, framed(persona, number))
+        assert second < first
+
+    examples(holds)()
 
 
-@many
-@given(
-    people,
-    anchor_numbers,
-    st.sampled_from(
-        ["You idiot.", "Honestly, that is pathetic.", "It is your own fault.", "Others have it worse, so get over it."]
-    ),
-)
-def test_an_insult_costs(persona: Persona, number: int, insult: str) -> None:
-    good = framed(persona, number)
-    assert changes(persona, f"{good} {insult}")[0] <= changes(persona, good)[0] - 3
-
-
-@many
-@given(people, st.permutations(range(3)))
-def test_the_order_of_whole_thoughts_does_not_matter(persona: Persona, order: list[int]) -> None:
-    thoughts = [framed(persona, 0), "I have thought about what you told me.", framed(persona, 1)]
-    straight, shuffled = (
-        changes(persona, " ".join(thoughts))[0],
-        changes(persona, " ".join(thoughts[number] for number in order))[0],
+@laws
+def test_an_insult_costs(examples: Any) -> None:
+    @given(
+        people,
+        anchor_numbers,
+        st.sampled_from(
+            [
+                "You idiot.",
+                "Honestly, that is pathetic.",
+                "It is your own fault.",
+                "Others have it worse, so get over it.",
+            ]
+        ),
     )
-    assert abs(straight - shuffled) <= 1
+    def holds(persona: Persona, number: int, insult: str) -> None:
+        good = framed(persona, number)
+        assert changes(persona, f"{good} {insult}")[0] <= changes(persona, good)[0] - 3
+
+    examples(holds)()
 
 
-@many
-@given(people, anchor_numbers)
-def test_contractions_change_nothing(persona: Persona, number: int) -> None:
-    text = f"{served(persona, number).text} I am glad that you did not give up. It is not on you."
-    assert changes(persona, text) == changes(
-        persona, text.replace("I am", "I'm").replace("did not", "didn’t").replace("It is", "It's")
-    )
+@laws
+def test_the_order_of_whole_thoughts_does_not_matter(examples: Any) -> None:
+    @given(people, st.permutations(range(3)))
+    def holds(persona: Persona, order: list[int]) -> None:
+        thoughts = [framed(persona, 0), "I have thought about what you told me.", framed(persona, 1)]
+        straight, shuffled = (
+            changes(persona, " ".join(thoughts))[0],
+            changes(persona, " ".join(thoughts[number] for number in order))[0],
+        )
+        assert abs(straight - shuffled) <= 1
+
+    examples(holds)()
 
 
-@many
-@given(people, anchor_numbers)
-def test_case_and_spacing_change_little(persona: Persona, number: int) -> None:
-    text = framed(persona, number)
-    assert abs(changes(persona, text)[0] - changes(persona, text.lower().replace(" ", "  "))[0]) <= 1
+@laws
+def test_contractions_change_nothing(examples: Any) -> None:
+    @given(people, anchor_numbers)
+    def holds(persona: Persona, number: int) -> None:
+        text = f"{served(persona, number).text} I am glad that you did not give up. It is not on you."
+        assert changes(persona, text) == changes(
+            persona, text.replace("I am", "I'm").replace("did not", "didn’t").replace("It is", "It's")
+        )
+
+    examples(holds)()
 
 
-@many
-@given(people, anchor_numbers, st.integers(0, 200))
-def test_one_typo_costs_at_most_the_sentence_it_stands_in(persona: Persona, number: int, at: int) -> None:
+@laws
+def test_case_and_spacing_change_little(examples: Any) -> None:
+    @given(people, anchor_numbers)
+    def holds(persona: Persona, number: int) -> None:
+        text = framed(persona, number)
+        assert abs(changes(persona, text)[0] - changes(persona, text.lower().replace(" ", "  "))[0]) <= 1
+
+    examples(holds)()
+
+
+@laws
+def test_one_typo_costs_at_most_the_sentence_it_stands_in(examples: Any) -> None:
     """Two letters swapped in one word. Most words carry nothing; one that an anchor hangs on may cost the anchor, never more than not having said it."""
-    words = served(persona, number).text.split()
-    at %= len(words)
-    word = words[at]
-    if len(word) > 4:
-        words[at] = word[:2] + word[3] + word[2] + word[4:]
-    frame = FRAMES[_SERVES[persona.need][0]]
-    assert changes(persona, f"{' '.join(words)} {frame}")[0] >= changes(persona, frame)[0] - 1
+
+    @given(people, anchor_numbers, st.integers(0, 200))
+    def holds(persona: Persona, number: int, at: int) -> None:
+        words = served(persona, number).text.split()
+        at %= len(words)
+        word = words[at]
+        if len(word) > 4:
+            words[at] = word[:2] + word[3] + word[2] + word[4:]
+        frame = FRAMES[_SERVES[persona.need][0]]
+        assert changes(persona, f"{' '.join(words)} {frame}")[0] >= changes(persona, frame)[0] - 1
+
+    examples(holds)()
 
 
 def test_most_typos_cost_nothing() -> None:
