@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,11 @@ def emotions(says: list[str], language: str, card: EnvCard, **options: object) -
     return [turn.emotion for turn in session.dialogue.turns]
 
 
+@cache
+def honest_emotions(language: str, card: EnvCard, *options: tuple[str, object]) -> list[int]:
+    return emotions([], language, card, **dict(options))
+
+
 def test_there_are_many_attempts_in_both_languages() -> None:
     assert len({one["id"] for one in ATTEMPTS}) == len(ATTEMPTS) >= 60
     assert sum(one["language"] == "zh" for one in ATTEMPTS) >= 20
@@ -77,7 +83,7 @@ def test_no_attempt_earns_more_than_the_same_episodes_honest_reply(
 ) -> None:
     says, language = attempt["says"], str(attempt["language"])
     assert isinstance(says, list)
-    honest = emotions([], language, card, **options)
+    honest = honest_emotions(language, card, *options.items())
     hostile = emotions(says, language, card, **options)
     assert honest == [44, 48, 52, 56, 60, 64]
     assert all(ours <= theirs for ours, theirs in zip(hostile, honest, strict=True))
@@ -184,4 +190,4 @@ def test_no_honest_reply_of_the_collections_is_taken_for_an_attempt() -> None:
     said += [message["text"] for one in chinese for message in one["messages"]]
     said += [line for one in map(library().get, library().ids()) for _, line in one.situation.lines()]
     assert len(said) > 3_000
-    assert [text for text in said if judge_addressed(text)] == []
+    assert [text for text in set(said) if judge_addressed(text)] == []
