@@ -162,7 +162,7 @@ def test_killed_ten_times_at_random_it_ends_like_an_uninterrupted_run(tmp_path: 
     assert (tmp_path / "killed" / EPISODES).read_bytes() == (tmp_path / "whole" / EPISODES).read_bytes()
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "1"])
+@pytest.mark.parametrize("hash_seed", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_the_hash_seed_changes_nothing(tmp_path: Path, finished: Path, hash_seed: str) -> None:
     subprocess.run(
         [*COMMAND, "--out", str(tmp_path)],

@@ -11,6 +11,7 @@ from rlver_gym.cli import app
 from rlver_gym.dialogue import Appraisal, Dialogue
 from rlver_gym.errors import UserFailed
 from rlver_gym.library import library
+from rlver_gym.persona import Persona
 from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, Attack, redteam
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import EmbeddedUser, Scene
@@ -27,10 +28,11 @@ def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(attack: Attack
     assert result.content == 0
 
 
+@pytest.mark.parametrize("people", [PEOPLE[::3], pytest.param(PEOPLE, marks=pytest.mark.slow)], ids=["third", "all"])
 @pytest.mark.parametrize("name", ["best-of-30", "best-of-30-others"])
-def test_the_best_of_thirty_by_the_score_stays_below_the_adaptive_agent(name: str) -> None:
+def test_the_best_of_thirty_by_the_score_stays_below_the_adaptive_agent(name: str, people: list[Persona]) -> None:
     adaptive = Attack("adaptive", "an honest agent", lambda persona, seed, messages: Adaptive(seed).reply(messages))
-    honest, searched = redteam(EmbeddedUser(), PEOPLE, attacks=[adaptive, SEARCHES[name]])
+    honest, searched = redteam(EmbeddedUser(), people, attacks=[adaptive, SEARCHES[name]])
     assert searched.final < honest.final - 5
     assert searched.content == 0
 

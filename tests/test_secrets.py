@@ -282,7 +282,7 @@ def test_a_process_that_is_just_started_gets_the_key_along(monkeypatch: pytest.M
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_environments_in_processes_of_their_own_have_the_key(context: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with ChatServer(ANSWERS, api_key=KEY) as server:

@@ -98,15 +98,17 @@ def test_a_line_can_be_edited_and_called_back(terminal: Terminal) -> None:
     terminal.wait_for("3/8  ")
 
 
-@pytest.mark.parametrize(
-    "paste", ["\x1b[200~One.\nTwo.\n\nThree.\x1b[201~", "One.\nTwo.\n\nThree."], ids=["marked", "unmarked"]
-)
-def test_a_pasted_text_is_one_turn(terminal: Terminal, paste: str) -> None:
-    terminal.type(paste)
+def test_a_pasted_text_is_one_turn_whether_the_terminal_marks_it_or_not(terminal: Terminal) -> None:
+    terminal.type("\x1b[200~One.\nTwo.\n\nThree.\x1b[201~")
     time.sleep(0.3)
     terminal.type("\r")
     terminal.wait_for(r"heard 'One.\nTwo.\n\nThree.'.")
     terminal.wait_for("2/8  ")
+    terminal.type("Four.\nFive.\n\nSix.")
+    time.sleep(0.3)
+    terminal.type("\r")
+    terminal.wait_for(r"heard 'Four.\nFive.\n\nSix.'.")
+    terminal.wait_for("3/8  ")
 
 
 def test_commands_are_no_turns(terminal: Terminal) -> None:
