@@ -43,7 +43,7 @@ def talk_to(card: Frozen) -> None:
     env = card if isinstance(card, EnvCard) else env_card("RLVER-Empathy-v0")
     persona = Persona.model_validate(
         {
-            **dict(base),
+            **{name: getattr(base, name) for name in Persona.model_fields},
             "person": card if isinstance(card, Person) else base.person,
             "situation": card if isinstance(card, Situation) else base.situation,
         }
