@@ -28,8 +28,14 @@ def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(attack: Attack
     assert result.content == 0
 
 
-@pytest.mark.parametrize("people", [PEOPLE[::3], pytest.param(PEOPLE, marks=pytest.mark.slow)], ids=["third", "all"])
-@pytest.mark.parametrize("name", ["best-of-30", "best-of-30-others"])
+@pytest.mark.parametrize(
+    ("name", "people"),
+    [
+        pytest.param("best-of-30", PEOPLE[::3], id="best-of-30-a-third"),
+        pytest.param("best-of-30", PEOPLE, id="best-of-30", marks=pytest.mark.slow),
+        pytest.param("best-of-30-others", PEOPLE, id="best-of-30-others", marks=pytest.mark.slow),
+    ],
+)
 def test_the_best_of_thirty_by_the_score_stays_below_the_adaptive_agent(name: str, people: list[Persona]) -> None:
     adaptive = Attack("adaptive", "an honest agent", lambda persona, seed, messages: Adaptive(seed).reply(messages))
     honest, searched = redteam(EmbeddedUser(), people, attacks=[adaptive, SEARCHES[name]])
@@ -39,9 +45,8 @@ def test_the_best_of_thirty_by_the_score_stays_below_the_adaptive_agent(name: st
 
 def test_equal_attacks_give_equal_results() -> None:
     attacks = [FIXED_ATTACKS[11], SEARCHES["best-of-30"]]
-    assert list(redteam(EmbeddedUser(), PEOPLE[:3], attacks=attacks)) == list(
-        redteam(EmbeddedUser(), PEOPLE[:3], attacks=attacks)
-    )
+    first, second = (list(redteam(EmbeddedUser(), PEOPLE[:2], attacks=attacks)) for _ in range(2))
+    assert first == second
 
 
 class Fails(EmbeddedUser):
