@@ -76,8 +76,19 @@ def test_there_are_many_attempts_in_both_languages() -> None:
     assert sum(one["language"] == "zh" for one in ATTEMPTS) >= 20
 
 
-@pytest.mark.parametrize("options", [{}, {"calls": 1}, {"samples": 3}], ids=str)
-@pytest.mark.parametrize("attempt", ATTEMPTS, ids=[one["id"] for one in ATTEMPTS])
+@pytest.mark.parametrize(
+    ("attempt", "options"),
+    [
+        pytest.param(
+            attempt,
+            options,
+            id=f"{attempt['id']}-{options}",
+            marks=[pytest.mark.slow] if options and number % 3 else [],
+        )
+        for number, attempt in enumerate(ATTEMPTS)
+        for options in ({}, {"calls": 1}, {"samples": 3})
+    ],
+)
 def test_no_attempt_earns_more_than_the_same_episodes_honest_reply(
     attempt: dict[str, object], options: dict[str, object], card: EnvCard
 ) -> None:
