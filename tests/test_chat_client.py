@@ -122,11 +122,11 @@ def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: 
         assert "(timeout_s=0.6): no answer in time" in message
         assert server.faults_served[fault] > 1
     with ChatServer("x", faults=Faults(0.5, only={fault}, seed=1)) as server:
-        settings = ChatSettings(base_url=server.base_url, attempts=1, timeout_s=2)
+        settings = ChatSettings(base_url=server.base_url, attempts=1, timeout_s=1)
         results = asked(settings, *map(request, range(12)))
     assert {type(result) for result in results} == {ChatAnswer, ChatError}
     assert {str(result) for result in results if isinstance(result, ChatError)} == {
-        "no usable answer of model 'm' (timeout_s=2): no answer in time"
+        "no usable answer of model 'm' (timeout_s=1): no answer in time"
     }
 
 

@@ -14,6 +14,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion
 
+from rlver_gym.chat.transport import create_ssl_context
 from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.errors import ChatError, UnknownName
 from rlver_gym.testing import ChatServer, Faults, ScriptedChat
@@ -21,6 +22,8 @@ from rlver_gym.testing.faults import ALL, FAULTS
 
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "feeling", "schema": {"type": "object"}}}
 GENEROUS_S = 60.0
+TRUST = create_ssl_context()
+"""Which certificates are believed: nobody here has any, and to read them takes longer than most tests."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +38,7 @@ def using(server: ChatServer, work: Callable[[openai.AsyncOpenAI], Awaitable[Any
 
     async def run() -> Any:
         usual = {"base_url": server.base_url, "api_key": "any", "max_retries": 0, "timeout": GENEROUS_S}
+        usual["http_client"] = openai.DefaultAsyncHttpxClient(verify=TRUST)
         async with openai.AsyncOpenAI(**(usual | options)) as client:
             return await work(client)
 
