@@ -24,8 +24,8 @@ def run_command(
 ) -> subprocess.CompletedProcess[str]:
     """What `subprocess.run` gives for `python -m rlver_gym WORDS`, the standard streams captured.
 
-    Nothing that this process knows of cards, servers and modules in `cwd` is known to the command, and what it changed is as before. An error
-    that would end it with a traceback is raised here. A warning is an error, as in all tests.
+    Nothing that this process knows of servers, modules in `cwd` and cards that are not shipped is known to the command, and what it changed is as
+    before. An error that would end it with a traceback is raised here. A warning is an error, as in all tests.
     """
     with (
         _standard_streams(input) as (stdout, stderr),
