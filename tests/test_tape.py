@@ -153,6 +153,14 @@ def test_an_edited_row_is_found_and_never_believed(full: Tape, path: Path, chang
     assert texts(ask(TapedChat(None, tape, "replay"), request("two"))) == ["第二"]
 
 
+def test_no_text_of_an_edited_row_is_in_its_error(full: Tape, path: Path) -> None:
+    edit(path, f"UPDATE answers SET answer = 'x', model = 'my sister {'x' * 9_000}' WHERE key = '{request('one').key}'")
+    with pytest.raises(TapeError) as error:
+        full.get(request("one").key)
+    assert "my sister" not in str(error.value)
+    assert len(str(error.value)) < 400
+
+
 def test_a_replay_that_lacks_a_request_says_what_to_do(full: Tape) -> None:
     (result,) = ask(TapedChat(None, full, "replay"), request("four"))
     assert isinstance(result, NotOnTape)

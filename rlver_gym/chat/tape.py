@@ -61,7 +61,7 @@ class Row(NamedTuple):
         """What whoever asked was given. TapeError when the row was changed."""
         if not self.sound:
             raise TapeError(
-                f"the tape's answer to request {self.key[:12]} ({self.model}) was changed after it was recorded. "
+                f"the tape's answer to request {self.key[:12]} was changed after it was recorded. "
                 "See `rlver-gym tape stats`; `rlver-gym tape prune --damaged` has such requests asked again."
             )
         if self.answer is None:
