@@ -13,7 +13,7 @@ from rlver_gym.library import parse_card
 from rlver_gym.persona import Disposition, HiddenNeed
 from rlver_gym.untrusted.files import read_text
 from rlver_gym.untrusted.jsontext import parse_json
-from rlver_gym.untrusted.text import one_line
+from rlver_gym.untrusted.text import one_line, whole_line
 from rlver_gym.users.embedded.lexicon import load_data
 
 MAX_BYTES = 4 << 20
@@ -23,7 +23,7 @@ NEARNESS = ("last_share", "last_count", "home_share", "size", "said_count", "sai
 MAX_PRESETS = 1000
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, strict=True)]
 """So small that sums and products of a few of them are numbers too."""
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(one_line)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(whole_line)]
 
 
 class FeatureWeight(Frozen):
