@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -43,7 +43,12 @@ class Disposition(StrEnum):
     AVOIDANT = "avoidant"
 
 
-Split = Literal["train", "test", "demo"]
+Split = Literal["train", "validation", "test", "demo"]
+"""Who is trained with, tuned on, reported on, and shown: the one list of splits. No person and no situation is in two of them."""
+SplitChoice = Literal[Split, "all"]
+"""What can be asked for: a split, or all of them."""
+SPLITS: tuple[Split, ...] = get_args(Split)
+SPLIT_CHOICES: tuple[SplitChoice, ...] = get_args(SplitChoice)
 Life = Literal["pupil", "student", "employed", "freelance", "parent"]
 Topic = Literal[
     "study_behaviour", "romance_conflict", "workplace_relations", "parent_child", "dating", "study_pressure", "cold_war",
