@@ -128,6 +128,13 @@ def test_info_explains_the_turn() -> None:
     assert "hidden_need" in EmpathyEnv.privileged_info
 
 
+def test_the_people_that_are_for_tuning_are_drawn_when_asked_for() -> None:
+    env = gym.make("RLVER-Empathy-v0", split="validation")
+    met = {env.reset(seed=seed)[1]["persona"] for seed in range(40)}
+    assert len(met) > 6
+    assert met <= set(library().ids("validation"))
+
+
 def test_saved_states_branch() -> None:
     env = EmpathyEnv("RLVER-Empathy-v0")
     env.reset(seed=5)
@@ -263,7 +270,7 @@ def test_what_is_no_user_and_no_state_is_named() -> None:
 
 def _talked() -> EmpathyEnv:
     env = EmpathyEnv("RLVER-Empathy-v0")
-    env.reset(seed=5)
+    env.reset(seed=5, options={"persona": "elias-the-old-dog"})
     env.step(WORDS[0])
     env.step(WORDS[1])
     return env
