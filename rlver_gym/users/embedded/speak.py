@@ -9,6 +9,7 @@ from rlver_gym.users.base import Scene
 from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lines import cut, each_cut, tellings
 from rlver_gym.users.embedded.reactions import reaction_to
+from rlver_gym.users.trust import disclosure_depth
 
 _THOUGHT_OF = {
     "heard": "touched", "warmed": "touched", "thinking": "touched", "helped": "touched", "asked": "eased",
@@ -75,7 +76,8 @@ def _next_disclosure(
     """What they tell next: on a question, what it asks for; else the next in order, as deep as they trust by now."""
     if kind in ("hurt", "puzzled", "repeated") and emotion < 25:
         return None
-    depth, utterance = _depth(emotion, dialogue, appraisal), dialogue.utterance or ""
+    depth = disclosure_depth(emotion, appraisal.change, len(dialogue.turns))
+    utterance = dialogue.utterance or ""
     asked = hear(utterance).content if "?" in utterance else None
     first, closest, shared = None, None, 1
     for item, folded, about in tellings(scene.persona.situation):
@@ -86,12 +88,6 @@ def _next_disclosure(
             if len(asked & about) > shared:
                 closest, shared = item, len(asked & about)
     return closest or first
-
-
-def _depth(emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> int:
-    if emotion >= 65 or (appraisal.change >= 5 and len(dialogue.turns) >= 3):
-        return 3
-    return 2 if appraisal.change > 0 or emotion >= 45 or len(dialogue.turns) >= 4 else 1
 
 
 def _hint(scene: Scene, dialogue: Dialogue, appraisal: Appraisal, said: frozenset[str]) -> str | None:
