@@ -387,7 +387,7 @@ def test_a_spec_with_a_served_user_survives_json_and_holds_no_key(
 
 
 def test_an_unreachable_server_is_one_clear_error_and_the_dialogue_stays() -> None:
-    env = EmpathyEnv(user="openai:m", base_url="http://127.0.0.1:9/v1", timeout_s=5.0)
+    env = EmpathyEnv(user="openai:m", base_url="http://127.0.0.1:9/v1", timeout_s=5.0, opening="card")
     env.reset(seed=0)
     with pytest.raises(ServerUnreachable) as error:
         env.step("What happened?")
