@@ -287,12 +287,14 @@ def test_the_estimate_counts_every_call() -> None:
     one = plan(None, chat={"prices": Prices(prompt=1.0, completion=2.0)})
     told = estimate(one, one.cases())
     turns, dialogues = one.card.turns, len(one.cases())
-    assert told.calls == dialogues * turns * 2 + len(PEOPLE) * turns
+    assert told.calls == dialogues * (1 + turns * 2) + len(PEOPLE) * turns
     assert told.money == pytest.approx((told.prompt_tokens + 2 * told.completion_tokens) / 1e6)
     more = one.model_copy(update={"user_options": {"samples": 3}})
-    assert estimate(more, one.cases()).calls == dialogues * turns * 4 + len(PEOPLE) * turns
+    assert estimate(more, one.cases()).calls == dialogues * (1 + turns * 4) + len(PEOPLE) * turns
     single = one.model_copy(update={"user_options": {"calls": 1}})
-    assert estimate(single, one.cases()).calls == dialogues * turns + len(PEOPLE) * turns
+    assert estimate(single, one.cases()).calls == dialogues * (1 + turns) + len(PEOPLE) * turns
+    card = one.model_copy(update={"user_options": {"opening": "card"}})
+    assert estimate(card, one.cases()).calls == dialogues * turns * 2 + len(PEOPLE) * turns
     assert estimate(one, []).calls == 0
 
 

@@ -439,7 +439,33 @@ def test_only_what_trust_allows_now_is_offered_in_the_cards_order(persona: Perso
     ids = {one.id: one.depth for one in persona.situation.disclosures}
     for request, depth in zip(chat.requests[1::2], (1, 2, 2, 3, 3), strict=True):
         allowed = [one for one, deep in ids.items() if deep <= depth]
-        assert offered(request) == allowed[:5]
+        assert offered(request) == allowed[:4]
+
+
+def test_a_disclosure_that_is_asked_for_is_offered_before_its_turn(card: EnvCard) -> None:
+    one = library().get("mei-the-retake")
+    assert "twelve-minutes" not in [item.id for item in one.situation.disclosures[:4]]
+    session, chat = talk([felt(change=10), spoken()] * 3, one, card)
+    for said in ("Hello.", "Hello.", "Did your hand shake, and did you hand in early, with the question blank?"):
+        session.reply(said)
+    assert "twelve-minutes" in offered(chat.requests[-1])
+
+
+def test_what_was_told_in_the_cards_words_or_under_another_id_is_not_offered_either(card: EnvCard) -> None:
+    one = library().get("petra-the-closed-door")
+    answers = [felt(), spoken("Line four, the bus, to the last stop and back, by herself.", told=[]), felt(), spoken()]
+    session, chat = talk(answers, one, card)
+    session.reply("Where was she, on which bus?")
+    session.reply("Which bus did she take?")
+    sent = [offered(request, "answers") for request in chat.requests[1::2]]
+    assert ["where-she-was" in ids for ids in sent] == [True, False]
+
+
+def test_a_remark_brings_no_facts_that_share_but_a_word_with_it(card: EnvCard) -> None:
+    one = library().get("mei-the-retake")
+    session, chat = talk([felt(), spoken()], one, card)
+    session.reply("You'll pass with flying colours.")
+    assert "the-colours" not in offered(chat.requests[1], "answers")
 
 
 def test_facts_that_the_last_words_touch_are_sent_once_what_they_presuppose_is_told(card: EnvCard) -> None:

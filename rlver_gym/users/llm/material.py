@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rlver_gym.dialogue import Dialogue
-from rlver_gym.persona import Fact, Persona
+from rlver_gym.persona import Disclosure, Fact, Persona
 from rlver_gym.users.trust import Depth
 from rlver_gym.words import content
 
-_MAX_DISCLOSURES = 5
-"""Offered at once: the next in order, so that a story is told from its beginning."""
+_MAX_NEXT = 4
+"""Disclosures offered at once because they come next, so that a story is told from its beginning."""
+_MAX_ASKED = 2
+"""Disclosures offered because the last words touch them."""
 _MAX_FACTS = 6
 _HAN = re.compile(r"[\u4e00-\u9fff]+")
 _MOSTLY = 0.7
@@ -36,12 +38,15 @@ class Material(NamedTuple):
 def material(persona: Persona, dialogue: Dialogue, depth: Depth) -> Material:
     """What is left to tell, no deeper than `depth` and nothing that presupposes what was not told."""
     told = told_ids(persona, dialogue)
+    utterance = dialogue.utterance or ""
+    asked = topics(utterance)
+    least = 1 if "?" in utterance or "？" in utterance else 2
     disclosures = [one for one in persona.situation.disclosures if one.depth <= depth and one.id not in told]
     facts = [one for one in _facts(persona) if one.depth <= depth and one.id not in told and told.issuperset(one.after)]
     spoken = " ".join(dialogue.user_lines).casefold()
     return Material(
-        {one.id: one.normal for one in disclosures[:_MAX_DISCLOSURES]},
-        {one.id: one.answers[0] for one in _touched(facts, dialogue.utterance or "")},
+        {one.id: one.normal for one in _next(disclosures, asked, least)},
+        {one.id: one.answers[0] for one in _answering(facts, asked, least)},
         {
             one.name: one.introduction
             for one in persona.situation.people
@@ -51,15 +56,13 @@ def material(persona: Persona, dialogue: Dialogue, depth: Depth) -> Material:
 
 
 def told_ids(persona: Persona, dialogue: Dialogue) -> frozenset[str]:
-    """The ids of all that the person has told: what the record says of a turn; where it says nothing, what the text tells."""
-    told = {one for turn in dialogue.turns for one in turn.disclosures or ()}
-    lines = [dialogue.opening, *(turn.reply for turn in dialogue.turns if turn.disclosures is None)]
-    spoken = [topics(line) for line in lines if line]
-    return frozenset(
-        told
-        | {one.id for one in persona.situation.disclosures if _is_told((one.high, one.normal, one.low), spoken)}
-        | {one.id for one in _facts(persona) if _is_told(one.answers, spoken)}
-    )
+    """The ids of all that the person has told: what the record says, and what the text tells, of the card's wordings as of their own."""
+    named = {one for turn in dialogue.turns for one in turn.disclosures or ()}
+    wordings = {one.id: one.answers for one in _facts(persona)}
+    wordings |= {one.id: (one.normal, one.high, one.low) for one in persona.situation.disclosures}
+    shown = [wordings[one][0] for one in named & wordings.keys()]
+    spoken = [topics(line) for line in (*dialogue.user_lines, *shown) if line]
+    return frozenset(named | {one for one, texts in wordings.items() if _is_told(texts, spoken)})
 
 
 def topics(text: str) -> frozenset[str]:
@@ -82,11 +85,23 @@ def _is_told(wordings: tuple[str, ...], spoken: list[frozenset[str]]) -> bool:
     return any(len(one & line) >= _MOSTLY * len(one) for one in about for line in spoken)
 
 
-def _touched(facts: list[Fact], utterance: str) -> list[Fact]:
-    """The facts that the utterance shares most with, in the card's order; the first ones where card and utterance are in scripts that share nothing."""
-    asked = topics(utterance)
-    if facts and _HAN.search(utterance) and not _HAN.search(facts[0].answers[0]):
+def _next(disclosures: list[Disclosure], asked: frozenset[str], least: int) -> list[Disclosure]:
+    """The next in order, and of the others those that share most with what was asked."""
+    later = disclosures[_MAX_NEXT:]
+    nearest = _nearest([topics(one.normal) for one in later], asked, _MAX_ASKED, least)
+    return disclosures[:_MAX_NEXT] + [later[number] for number in nearest]
+
+
+def _answering(facts: list[Fact], asked: frozenset[str], least: int) -> list[Fact]:
+    """The facts that share most with what was asked; the first ones where card and utterance are in scripts that share nothing."""
+    if facts and any(map(_HAN.match, asked)) and not _HAN.search(facts[0].answers[0]):
         return facts[:_MAX_FACTS]
-    shared = [len(asked & topics(" ".join((*one.about, *one.asked)))) for one in facts]
-    nearest = sorted(range(len(facts)), key=lambda number: -shared[number])[:_MAX_FACTS]
-    return [facts[number] for number in sorted(nearest) if shared[number]]
+    about = [topics(" ".join((*one.about, *one.asked))) for one in facts]
+    return [facts[number] for number in _nearest(about, asked, _MAX_FACTS, least)]
+
+
+def _nearest(about: list[frozenset[str]], asked: frozenset[str], most: int, least: int) -> list[int]:
+    """The numbers of those that share most with what was asked, in order: up to `most`, each with `least` topics at least."""
+    shared = [len(asked & one) for one in about]
+    nearest = sorted(range(len(about)), key=lambda number: -shared[number])[:most]
+    return [number for number in sorted(nearest) if shared[number] >= least]
