@@ -14,7 +14,7 @@ import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import make_agent
 from rlver_gym.benchmark.score import scores
 from rlver_gym.cards import env_card, shipped_env_ids
-from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.emotion import Outcome
 from rlver_gym.env import EmpathyEnv, EnvState
 from rlver_gym.episode import Episode
@@ -315,6 +315,9 @@ BAD_STATES = {
     "words that are none": lambda state: _with_turn(state, utterance=7),
     "an appraisal that is none": lambda state: _with_turn(state, appraisal=None),
     "an appraisal out of bounds": lambda state: _with_turn(state, appraisal=Appraisal(60, "", ()), emotion=100),
+    "disclosures that are none": lambda state: _with_turn(state, disclosures=(5,)),
+    "disclosures in a list": lambda state: _with_turn(state, disclosures=["the-dog"]),
+    "a reply that is still a draft": lambda state: _with_turn(state, appraisal=Appraisal(0, "", (), None, Reply("x"))),
     "reasons that are none": lambda state: _with_turn(state, appraisal=Appraisal(0, "", (1,))),
 }  # fmt: skip
 

@@ -632,6 +632,8 @@ def test_schemas_are_such_as_strict_servers_take(step: str) -> None:
     assert asked["required"] == list(asked["properties"])
     assert asked["additionalProperties"] is False
     assert "maxLength" not in json.dumps(asked)
+    assert "maxItems" not in json.dumps(asked)
+    assert schema(step, 99)["properties"].get("told", {"maxItems": 12})["maxItems"] == 12  # pyright: ignore[reportArgumentType]
     assert schema(step, 99)["properties"]["reply" if "reply" in FIELDS[step] else "thought"]["maxLength"] == 99  # pyright: ignore[reportArgumentType]
 
 

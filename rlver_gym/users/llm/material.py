@@ -14,6 +14,7 @@ _MAX_NEXT = 4
 _MAX_ASKED = 2
 """Disclosures offered because the last words touch them."""
 _MAX_FACTS = 6
+MAX_OFFERED = _MAX_NEXT + _MAX_ASKED + _MAX_FACTS
 _HAN = re.compile(r"[\u4e00-\u9fff]+")
 _MOSTLY = 0.7
 """The share of what a wording is about that a line must hold to have told it."""

@@ -10,6 +10,7 @@ from rlver_gym.dialogue import Appraisal, Dialogue
 from rlver_gym.emotion import MAX_CHANGE
 from rlver_gym.users.base import Scene
 from rlver_gym.users.llm import profile
+from rlver_gym.users.llm.material import MAX_OFFERED
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.prompts import Language, Words, filled, words
 
@@ -123,7 +124,8 @@ def schema(step: Step, max_chars: int | None = None) -> dict[str, Any]:
         bounds = {} if max_chars is None else {"minimum": -MAX_CHANGE, "maximum": MAX_CHANGE}
         kinds["change"] = {"type": "integer", **bounds}
     if "told" in kinds:
-        kinds["told"] = {"type": "array", "items": dict(text)}
+        bounds = {} if max_chars is None else {"maxItems": MAX_OFFERED}
+        kinds["told"] = {"type": "array", "items": dict(text), **bounds}
     for field in _CHOICES.keys() & kinds.keys():
         kinds[field] = {"type": "string", "enum": list(_CHOICES[field])}
     return {"type": "object", "properties": kinds, "required": list(kinds), "additionalProperties": False}
