@@ -36,7 +36,6 @@ COMMANDS = (
     "report",
     "export",
     "verify",
-    "conversation",
     "appraise",
     "redteam",
     "fidelity",
