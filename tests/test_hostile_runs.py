@@ -387,7 +387,8 @@ def test_the_bait_itself_would_be_found(outside: Path, tmp_path: Path, watched: 
     _watching.append(str(outside))
     subprocess.run(command_at(outside), check=True)
     (outside / "executed").read_bytes()
-    assert [one.split()[0] for one in watched] == ["subprocess.Popen", "open"]
+    acts = [one.split()[0] for one in watched if "posix_spawn" not in one]  # by which Python 3.13 starts processes
+    assert acts == ["subprocess.Popen", "open"]
     assert "\x1b" in ESCAPES
 
 

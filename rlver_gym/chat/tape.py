@@ -147,6 +147,12 @@ class Tape:
     def _way(self) -> str:
         return _reading(self.path) if self._read_only else ""
 
+    def __del__(self) -> None:
+        """A tape that nobody closed: from Python 3.13 on, sqlite3 warns of such connections."""
+        opened = getattr(self, "_opened", None)
+        if opened and opened.process == os.getpid():
+            opened.db.close()
+
     def _let_go(self) -> None:
         opened, self._opened = self._opened, None
         if opened and opened.process == os.getpid():

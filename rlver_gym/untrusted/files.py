@@ -54,10 +54,20 @@ def read_lines(
             yield number, _decoded(line.removesuffix(b"\n"), path, error, f", line {number}")
 
 
+def _refuse_circle(link: Path) -> None:
+    """OSError for links in a circle; from Python 3.13 on they resolve without one."""
+    try:
+        os.stat(link)
+    except FileNotFoundError:
+        return
+
+
 def inside(folder: Path, *parts: str, error: MakeError) -> Path:
     """The path of a file in a folder that somebody else made. `error` for one that leads out of the folder, as a link can."""
     path = folder.joinpath(*parts)
     try:
+        if path.is_symlink():
+            _refuse_circle(path)
         stays = path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):  # links in a circle, a NUL in a name
         stays = False
