@@ -70,14 +70,14 @@ def field_errors(error: ValidationError, whole: str = "the whole card") -> list[
 
 def _field_error(item: Mapping[str, Any], whole: str) -> str:
     remedies = {"missing": "add this field", "extra_forbidden": "remove this field, or correct its name"}
-    place = ".".join(one_line(str(part), _QUOTED_CHARS) for part in item["loc"]) or whole
+    place = ".".join(one_line(str(part), max_chars=_QUOTED_CHARS) for part in item["loc"]) or whole
     if item["type"] in remedies:
         return f"{place}: {remedies[item['type']]}"
-    problem = f"{place}: {one_line(item['msg'], 4 * _QUOTED_CHARS)}"
+    problem = f"{place}: {one_line(item['msg'], max_chars=4 * _QUOTED_CHARS)}"
     if isinstance(item["input"], dict):
         return problem
     found = item["input"] if isinstance(item["input"], str) else repr(item["input"])
-    return f"{problem} (found '{one_line(found, _QUOTED_CHARS)}')"
+    return f"{problem} (found '{one_line(found, max_chars=_QUOTED_CHARS)}')"
 
 
 def shipped(language: str = "en") -> Path:

@@ -129,7 +129,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration | StopAsyncIteration):
         error = error.__cause__  # what Python makes of one that is raised in a coroutine
     try:
-        message = one_line(str(error), _MOST_CHARS)
+        message = one_line(str(error), max_chars=_MOST_CHARS)
     except BaseException:
         message = "its message cannot be printed"
     frames = traceback.extract_tb(error.__traceback__)

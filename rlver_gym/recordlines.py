@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from rlver_gym.emotion import MAX_EMOTION, MIN_EMOTION
-from rlver_gym.untrusted.text import whole_line
+from rlver_gym.untrusted.text import one_line
 
 MAX_TEXT_CHARS = 32_000
 """Of one text: three times the longest that SAGE's agents said."""
@@ -25,7 +25,7 @@ Name = Annotated[
     str,
     BeforeValidator(lambda value: str(value) if type(value) is int else value),
     StringConstraints(min_length=1, max_length=200),
-    AfterValidator(whole_line),
+    AfterValidator(one_line),
 ]
 Emotion = Annotated[float, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
 Change = Annotated[float, Field(ge=MIN_EMOTION - MAX_EMOTION, le=MAX_EMOTION - MIN_EMOTION)]

@@ -47,7 +47,7 @@ def need_of(task: str) -> HiddenNeed:
     if task in set(HiddenNeed):
         return HiddenNeed(task)
     raise CardError(
-        f"the hidden need '{one_line(task, 80)}' is none of SAGE's eight themes. Use one of: {', '.join(HiddenNeed)}."
+        f"the hidden need '{one_line(task, max_chars=80)}' is none of SAGE's eight themes. Use one of: {', '.join(HiddenNeed)}."
     )
 
 
@@ -57,7 +57,7 @@ def disposition_of(kind: str) -> Disposition:
         return Disposition(kind)
     if kind not in _DISPOSITIONS:
         raise CardError(
-            f"the disposition '{one_line(kind, 80)}' is none of: {', '.join((*_DISPOSITIONS, *Disposition))}."
+            f"the disposition '{one_line(kind, max_chars=80)}' is none of: {', '.join((*_DISPOSITIONS, *Disposition))}."
         )
     return _DISPOSITIONS[kind]
 

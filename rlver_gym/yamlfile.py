@@ -89,14 +89,14 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
     except yaml.YAMLError as problem:
         place = getattr(problem, "problem_mark", None)
         line = f" line {place.line + 1}:" if place else ""
-        what = one_line(str(getattr(problem, "problem", None) or problem), 2 * _QUOTED_CHARS)
+        what = one_line(str(getattr(problem, "problem", None) or problem), max_chars=2 * _QUOTED_CHARS)
         raise error(
             f"{source}:{line} not valid YAML: {what}. Quote texts that hold ': ' or begin with a sign."
         ) from problem
     except UnicodeEncodeError as problem:
         raise error(f"{source}: holds a lone surrogate, which is no text. Save it as UTF-8.") from problem
     except ValueError as problem:  # a number of YAML's own kinds that is none, such as 0x_
-        what = one_line(str(problem), 2 * _QUOTED_CHARS)
+        what = one_line(str(problem), max_chars=2 * _QUOTED_CHARS)
         raise error(f"{source}: not valid YAML: {what}. Quote texts that look like numbers.") from problem
 
 
@@ -126,7 +126,9 @@ def _refuse_what_is_not_plain(text: str) -> None:
 
 
 def _quoted(value: Any) -> str:
-    return one_line(repr(value) if not isinstance(value, str) else f"'{value[:_QUOTED_CHARS]}'", _QUOTED_CHARS)
+    return one_line(
+        repr(value) if not isinstance(value, str) else f"'{value[:_QUOTED_CHARS]}'", max_chars=_QUOTED_CHARS
+    )
 
 
 def read_yaml(path: Path, error: MakeError = CardError, hint: str = "Check the path.") -> Any:

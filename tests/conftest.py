@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import settings
 from rlver_gym.benchmark.plan import BenchPlan
 from rlver_gym.benchmark.run import run
 from rlver_gym.cards import EnvCard, env_card
+from rlver_gym.chat import connect as shared
 from rlver_gym.library import library
 from rlver_gym.persona import Persona
 from rlver_gym.session import EmpathySession
@@ -24,6 +26,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))  # "explore"
 
 # Typer makes all commands anew for every call, which takes longer than most of them. A process makes one call; the tests make hundreds.
 typer.main.get_command = cache(typer.main.get_command)
+
+
+@pytest.fixture
+def close_shared_clients() -> Iterator[None]:
+    """Close the clients and tapes that a test opened, which are shared by all that ask the same server."""
+    yield
+    shared.close()
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,9 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from rlver_gym.chat import connect as shared
 
 ROOT = Path(__file__).parent.parent
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -28,10 +25,7 @@ SHOWS = {
 """What must be seen in an example's output, as a regular expression."""
 
 
-@pytest.fixture(autouse=True)
-def _nothing_shared() -> Iterator[None]:
-    yield
-    shared.close()
+pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))

@@ -13,7 +13,6 @@ import pytest
 from rlver_gym.agents import make_agent
 from rlver_gym.agents.base import Agent
 from rlver_gym.cards import env_card
-from rlver_gym.chat import connect as shared
 from rlver_gym.chat.connect import spending
 from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.chat.spending import Spent
@@ -35,10 +34,7 @@ DEADLINE_S = 280.0
 """Far beyond what any storm takes: only a hang reaches it."""
 
 
-@pytest.fixture(autouse=True)
-def _nothing_shared() -> Iterator[None]:
-    yield
-    shared.close()
+pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 
 class Storm(NamedTuple):

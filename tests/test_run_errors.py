@@ -30,15 +30,15 @@ SMALL = ("bench", "--persona", PERSONA, "--seeds", "3", "--agent", "comfort", "-
 
 def rlver(*words: str, code: int = 0, **options: Any) -> str:
     """What the command says; options are those of `run_command`."""
-    return said(run_command(*words, **options), code)
+    return output_of(run_command(*words, **options), code)
 
 
 def rlver_process(*words: str, code: int = 0, **options: Any) -> str:
     """What the command says in a process of its own; options are those of `subprocess.run`."""
-    return said(subprocess.run([*RLVER, *words], capture_output=True, text=True, timeout=100, **options), code)
+    return output_of(subprocess.run([*RLVER, *words], capture_output=True, text=True, timeout=100, **options), code)
 
 
-def said(done: subprocess.CompletedProcess[str], code: int) -> str:
+def output_of(done: subprocess.CompletedProcess[str], code: int) -> str:
     assert done.returncode == code, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr

@@ -10,7 +10,7 @@ import pickle
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -47,10 +47,7 @@ PEOPLE = library().ids("test")[:2]
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
 
-@pytest.fixture(autouse=True)
-def _nothing_shared() -> Iterator[None]:
-    yield
-    shared.close()
+pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 
 def answer(body: dict[str, Any]) -> str:

@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,10 +67,7 @@ def full(path: Path) -> Tape:
     return tape
 
 
-@pytest.fixture(autouse=True)
-def _nothing_shared() -> Iterator[None]:
-    yield
-    shared.close()
+pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 
 def ask(chat: Chat, *requests: ChatRequest) -> list[ChatAnswer | BaseException]:

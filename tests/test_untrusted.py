@@ -139,7 +139,7 @@ def test_names_and_emoji_with_joiners_are_text() -> None:
 
 def test_one_line_is_cut_with_an_ellipsis() -> None:
     assert one_line("a\n\tb  c") == "a b c"
-    assert one_line("x" * 50, 10) == "x" * 9 + "…"
+    assert one_line("x" * 50, max_chars=10) == "x" * 9 + "…"
 
 
 def test_an_error_of_the_package_never_prints_what_it_quotes_as_a_command() -> None:

@@ -28,7 +28,7 @@ class Protocol(NamedTuple):
         text = (
             f"{card}, {self.user} user, version {self.user_version}, {len(self.personas)} people x {self.seeds} seeds"
         )
-        return one_line(text, 200)
+        return one_line(text, max_chars=200)
 
 
 class Comparison(NamedTuple):

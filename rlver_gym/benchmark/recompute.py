@@ -93,7 +93,7 @@ def scenes_of(folder: Path, manifest: Manifest, tape: Path | None, sources: Sour
 
 def excerpt(value: object) -> str:
     """The beginning of a value, for a message."""
-    return one_line(repr(value), 160)
+    return one_line(repr(value), max_chars=160)
 
 
 def _card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:

@@ -44,7 +44,7 @@ def evidence_lines(alarm: Alarm) -> list[str]:
         first = ", ".join(f"{persona} seed {seed} ({final})" for persona, seed, final in evidence.read_first)
         return [one_line(f"read first: {first}")]
     return [
-        f"to {one_line(said.persona)}, seed {said.seed}, turn {said.turn}: “{one_line(said.text, _EXCERPT)}”"
+        f"to {one_line(said.persona)}, seed {said.seed}, turn {said.turn}: “{one_line(said.text, max_chars=_EXCERPT)}”"
         for said in evidence.pair or ()
     ]
 

@@ -62,7 +62,7 @@ def masked(text: str, secrets: Sequence[str], said: Sequence[str]) -> str:
     words = {word.casefold() for word in _WORD.findall(repeated)} - _ORDINARY
     text = _HAN.sub(lambda run: _mask_runs(run[0], repeated, 2, "[…]"), text)
     text = _WORD.sub(lambda word: "[…]" if _is_telling(word[0]) and word[0].casefold() in words else word[0], text)
-    return one_line(_SEVERAL.sub("[…]", text), EXCERPT)
+    return one_line(_SEVERAL.sub("[…]", text), max_chars=EXCERPT)
 
 
 def _unescape(escaped: re.Match[str]) -> str:

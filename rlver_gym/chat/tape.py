@@ -150,14 +150,12 @@ class Tape:
     def __del__(self) -> None:
         """A tape that nobody closed: from Python 3.13 on, sqlite3 warns of such connections."""
         opened = getattr(self, "_opened", None)
-        if opened and opened.process == os.getpid():
-            opened.db.close()
+        if opened:
+            opened.close_if_own()
 
     def _let_go(self) -> None:
         opened, self._opened = self._opened, None
-        if opened and opened.process == os.getpid():
-            opened.db.close()
-        elif opened:
+        if opened and not opened.close_if_own():
             self._left_behind.append(opened.db)
 
 
@@ -169,6 +167,13 @@ class _Opened(NamedTuple):
     file: tuple[int, int] | None
     way: str
     """How it is read, when it is not written: another process may begin to write."""
+
+    def close_if_own(self) -> bool:
+        """Close it, and whether that was for this process to do: a parent's locks would go with its connection."""
+        is_own = self.process == os.getpid()
+        if is_own:
+            self.db.close()
+        return is_own
 
 
 def _file(path: Path) -> tuple[int, int] | None:

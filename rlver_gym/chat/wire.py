@@ -90,7 +90,7 @@ def _answer(choice: _Choice, prompt_tokens: int, completion_tokens: int) -> Chat
     if not text.strip():
         hint = ": max_tokens is too small" if choice.finish_reason == "length" else ""
         return Failure(Kind.MALFORMED, f"an answer without text{hint}")
-    reason = choice.finish_reason and one_line(choice.finish_reason, _LONGEST_FINISH_REASON)
+    reason = choice.finish_reason and one_line(choice.finish_reason, max_chars=_LONGEST_FINISH_REASON)
     return ChatAnswer(text, reason, prompt_tokens, completion_tokens)
 
 

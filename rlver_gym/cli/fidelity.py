@@ -60,7 +60,7 @@ def fidelity(
     if not recordings:
         names = ", ".join(sorted({one.simulator for one in everything}))
         raise RecordingError(
-            f"{folder}: no recording of a simulator {simulator!r}. There are: {one_line(names, 1000)}."
+            f"{folder}: no recording of a simulator {simulator!r}. There are: {one_line(names, max_chars=1000)}."
         )
     if len({one.agent for one in recordings}) > MAX_AGENTS:
         raise RecordingError(f"{folder}: more than {MAX_AGENTS} agents, each of which is left out of a fit. Give some.")

@@ -113,7 +113,9 @@ def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
     for number, line in enumerate(found, 1):
         for key, value in line.items():
             if value is not None and not is_number(value):
-                raise TrainingError(f"{path}, line {number}: {one_line(key, 80)!r} is no number. Was it edited?")
+                raise TrainingError(
+                    f"{path}, line {number}: {one_line(key, max_chars=80)!r} is no number. Was it edited?"
+                )
     return found
 
 

@@ -15,12 +15,10 @@ def printable(text: str) -> str:
     return COMMANDS.sub(REPLACEMENT, text)
 
 
-def one_line(text: str, max_chars: int | None = None) -> str:
-    """`printable`, on one line; longer than `max_chars` it is cut, with an ellipsis at the end."""
+def one_line(text: str, *, max_chars: int | None = None) -> str:
+    """`printable`, on one line; longer than `max_chars` it is cut, with an ellipsis at the end.
+
+    The limit goes by name: pydantic before 2.8 gives a second argument to validators that take two.
+    """
     line = " ".join(printable(text[: 4 * max_chars] if max_chars else text).split())
     return line if max_chars is None or len(line) <= max_chars else f"{line[: max_chars - 1]}…"
-
-
-def whole_line(text: str) -> str:
-    """`one_line` without a limit, for validators: pydantic before 2.8 gives a second argument to a function that takes two."""
-    return one_line(text)

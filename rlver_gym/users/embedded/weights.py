@@ -13,7 +13,7 @@ from rlver_gym.library import parse_card
 from rlver_gym.persona import Disposition, HiddenNeed
 from rlver_gym.untrusted.files import read_text
 from rlver_gym.untrusted.jsontext import parse_json
-from rlver_gym.untrusted.text import one_line, whole_line
+from rlver_gym.untrusted.text import one_line
 from rlver_gym.users.embedded.lexicon import load_data
 
 MAX_BYTES = 4 << 20
@@ -23,7 +23,7 @@ NEARNESS = ("last_share", "last_count", "home_share", "size", "said_count", "sai
 MAX_PRESETS = 1000
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, strict=True)]
 """So small that sums and products of a few of them are numbers too."""
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(whole_line)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(one_line)]
 
 
 class FeatureWeight(Frozen):
@@ -111,7 +111,7 @@ class Weights(HashedCard):
         if name in self.presets or len(found) != 1:
             found = [name]
         if found[0] not in self.presets:
-            raise UnknownName.of("preset", name, self.presets, one_line(", ".join(self.presets), 1000))
+            raise UnknownName.of("preset", name, self.presets, one_line(", ".join(self.presets), max_chars=1000))
         return found[0], self.presets[found[0]]
 
     def to_json(self) -> str:
