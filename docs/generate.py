@@ -36,6 +36,7 @@ COMMANDS = (
     "report",
     "export",
     "verify",
+    "conversation",
     "appraise",
     "redteam",
     "fidelity",

@@ -1,4 +1,4 @@
-"""A first conversation: say three things to a simulated person and see how each one lands.
+"""A first conversation: say five things to a simulated person and see how each one lands: a question is answered, a mistake is put right.
 
 python examples/first_conversation.py
 """
@@ -16,6 +16,8 @@ def main() -> None:
         "Everything will be okay. Stay positive!",
         "That quiet kitchen must ache, every time you step over the place where he lay.",
         "You carried him down those stairs at two at night. What was that like?",
+        "How old was he?",
+        "And your sister rang the vet for you?",
     ):
         text, reward, terminated, _, info = env.step(utterance)
         print(f"\nagent  {utterance}\n       {reward:+.0f}, emotion {info['emotion']}: “{info['thought']}”")

@@ -10,7 +10,7 @@ from rlver_gym.emotion import Outcome
 from rlver_gym.errors import CardError, UnknownName
 from rlver_gym.hashed import HashedCard
 from rlver_gym.library import parse_card
-from rlver_gym.persona import plain_text
+from rlver_gym.persona import SplitChoice, plain_text
 from rlver_gym.shipped import shipped_cards
 from rlver_gym.yamlfile import read_yaml
 
@@ -42,7 +42,7 @@ class EnvCard(HashedCard):
     """The user is content when the emotion reaches this."""
     reward: Literal["delta", "terminal"]
     """A function of `rlver_gym.rewards`."""
-    split: Literal["train", "test", "demo", "all"]
+    split: SplitChoice
     """Which personas `reset` draws from."""
     language: Literal["en", "zh"] = "en"
     difficulty: Literal["moderate", "challenging"] = "moderate"

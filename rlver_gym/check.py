@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from rlver_gym.anchors import AnchorIndex
+from rlver_gym.check_facts import problems_of_facts, problems_of_introductions
 from rlver_gym.errors import CardError
 from rlver_gym.library import MAX_PERSONAS, PersonaLibrary, load_card, shipped
 from rlver_gym.persona import HiddenNeed, Manner, Person, Situation
@@ -174,6 +175,7 @@ def problems_of_situation(situation: Situation) -> list[str]:
     found += [f"disclosures: the id {name!r} stands twice. Rename one." for name in sorted(ids) if ids[name] > 1]
     kinds = Counter(f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each())
     found += [f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1]
+    found += problems_of_facts(situation.facts, set(ids)) + problems_of_introductions(situation.people)
     return found + _said_twice(situation.lines())
 
 
@@ -184,7 +186,7 @@ def problems_of_person(person: Person) -> list[str]:
         for kind in Manner.model_fields
         for number, line in enumerate(getattr(person.manner, kind))
     )  # only one goodbye is ever said
-    return _said_twice(lines)
+    return [*problems_of_facts(person.facts), *_said_twice(lines)]
 
 
 def _said_twice(lines: Iterator[tuple[str, str]]) -> list[str]:

@@ -25,6 +25,14 @@ class Reason(NamedTuple):
     note: str
 
 
+class Reply(NamedTuple):
+    """What the user answers."""
+
+    text: str
+    disclosures: tuple[str, ...] | None = None
+    """The ids of the card's disclosures and facts that it tells; None when the user does not say."""
+
+
 class Appraisal(NamedTuple):
     """What an utterance did to the user: `change` in [-10, 10] whole points, to which the reasons' points add up exactly."""
 
@@ -33,7 +41,7 @@ class Appraisal(NamedTuple):
     reasons: tuple[Reason, ...]
     spread: float | None = None
     """How far apart several judgements of the same utterance were, in points (standard deviation); None when there was one."""
-    draft: str | None = None
+    draft: Reply | None = None
     """What the user is about to say, when it was thought of in the same breath. Not recorded: the turn's reply is."""
 
 
@@ -46,6 +54,8 @@ class Turn(NamedTuple):
     reward: float
     outcome: Outcome | None
     reply: str
+    disclosures: tuple[str, ...] | None = None
+    """Of the card, by id, what the reply tells; None when the user does not say."""
 
 
 @dataclass(frozen=True, slots=True)

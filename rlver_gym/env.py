@@ -1,6 +1,6 @@
 """EmpathyEnv: one dialogue as a Gymnasium environment. A thin layer on a session."""
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +10,7 @@ from rlver_gym.dialogue import Appraisal, Reason, Turn
 from rlver_gym.emotion import Band, Outcome
 from rlver_gym.errors import CardError, DialogueError, UnknownName
 from rlver_gym.library import library
+from rlver_gym.persona import SPLIT_CHOICES, SplitChoice
 from rlver_gym.render import as_text, show_last
 from rlver_gym.session import EmpathySession, Snapshot, finished
 from rlver_gym.spaces import Utterance
@@ -76,7 +77,7 @@ class EmpathyEnv(gym.Env[str, str]):
     `gym.make("RLVER-Empathy-v0", user="embedded", split=None, persona=None, personas=None, render_mode=None, **options)`
 
     - `user`: "embedded", "openai:MODEL", or any object with the three functions of `SentientUser`
-    - `split`: "train", "test", "demo" or "all"; None takes the card's
+    - `split`: "train", "validation", "test", "demo" or "all"; None takes the card's
     - `persona`: the id of the one persona to talk to; None draws one at each reset
     - `personas`: a folder of persona cards; None takes the shipped ones
     - `render_mode`: "human" prints each turn, "ansi" gives the dialogue as text
@@ -107,7 +108,7 @@ class EmpathyEnv(gym.Env[str, str]):
         card: str | EnvCard = "RLVER-Empathy-v0",
         *,
         user: str | SentientUser = "embedded",
-        split: Literal["train", "test", "demo", "all"] | None = None,
+        split: SplitChoice | None = None,
         persona: str | None = None,
         personas: str | None = None,
         render_mode: str | None = None,
@@ -261,7 +262,7 @@ def _refuse_secrets(options: dict[str, Any]) -> None:
         )
 
 
-def _known_split(split: str) -> Literal["train", "test", "demo", "all"]:
-    if split not in ("train", "test", "demo", "all"):
-        raise UnknownName.of("split", split, ["train", "test", "demo", "all"], "train, test, demo, all")
+def _known_split(split: str) -> SplitChoice:
+    if split not in SPLIT_CHOICES:
+        raise UnknownName.of("split", split, SPLIT_CHOICES, ", ".join(SPLIT_CHOICES))
     return split

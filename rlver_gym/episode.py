@@ -9,7 +9,7 @@ from rlver_gym.cards import MAX_TURNS
 from rlver_gym.dialogue import Appraisal, Reason, Turn
 from rlver_gym.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION, Outcome
 from rlver_gym.errors import RunError
-from rlver_gym.persona import Disposition, HiddenNeed
+from rlver_gym.persona import MAX_LINES, Disposition, HiddenNeed
 from rlver_gym.session import EmpathySession
 from rlver_gym.untrusted.jsontext import parse_json
 
@@ -124,6 +124,7 @@ def _turn_dict(turn: Turn) -> dict[str, Any]:
         "reasons": [list(reason) for reason in turn.appraisal.reasons],
         **({} if spread is None else {"spread": float(spread)}),
         "reply": turn.reply,
+        **({} if turn.disclosures is None else {"disclosures": list(turn.disclosures)}),
     }
 
 
@@ -135,11 +136,14 @@ _TURN = {
     "thought": str,
     "spread": float,
     "reply": str,
+    "disclosures": list,
 }
 
 
 _MAX_POINTS = 1e6
 """Of a reward or a reason: far beyond what any user gives, and small enough to add up."""
+_MAX_DISCLOSURES = 4 * MAX_LINES
+"""In one turn: the disclosures and the facts of a card, all told at once."""
 _HEADER_RANGES = {"seed": (0, 10**18), "start": (MIN_EMOTION, MAX_EMOTION)}
 _TURN_RANGES = {
     "change": (-MAX_CHANGE, MAX_CHANGE),
@@ -156,7 +160,16 @@ def _turn(plain: dict[str, Any], number: int) -> Turn:
     reasons = tuple(_reason(reason, place) for reason in plain["reasons"])
     outcome = Outcome(plain["outcome"]) if plain["outcome"] is not None else None
     appraisal = Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread"))
-    return Turn(plain["utterance"], appraisal, plain["emotion"], plain["reward"], outcome, plain["reply"])
+    disclosures = _disclosures(plain.get("disclosures"), place)
+    return Turn(plain["utterance"], appraisal, plain["emotion"], plain["reward"], outcome, plain["reply"], disclosures)
+
+
+def _disclosures(ids: list[Any] | None, place: str) -> tuple[str, ...] | None:
+    if ids is None:
+        return None
+    if len(ids) > _MAX_DISCLOSURES or not all(type(one) is str for one in ids):
+        raise ValueError(f"disclosures of {place} are not up to {_MAX_DISCLOSURES} texts")
+    return tuple(ids)
 
 
 def _reason(plain: list[Any], place: str) -> Reason:

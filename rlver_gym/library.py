@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from rlver_gym.errors import CardError, UnknownName
 from rlver_gym.hashed import Frozen
-from rlver_gym.persona import HiddenNeed, Person, Persona, Situation, Slug, Split
+from rlver_gym.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.shipped import shipped_cards
 from rlver_gym.untrusted.files import inside
 from rlver_gym.untrusted.text import one_line
@@ -111,7 +111,7 @@ class PersonaLibrary:
             self.folder.joinpath(*parts) if self.folder == shipped() else inside(self.folder, *parts, error=CardError)
         )
 
-    def ids(self, split: Split | Literal["all"] = "all", need: HiddenNeed | None = None) -> tuple[str, ...]:
+    def ids(self, split: SplitChoice = "all", need: HiddenNeed | None = None) -> tuple[str, ...]:
         """The ids of a split (and a need), in the order of the index."""
         return tuple(
             pairing.id

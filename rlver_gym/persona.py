@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -43,7 +43,12 @@ class Disposition(StrEnum):
     AVOIDANT = "avoidant"
 
 
-Split = Literal["train", "test", "demo"]
+Split = Literal["train", "validation", "test", "demo"]
+"""Who is trained with, tuned on, reported on, and shown: the one list of splits. No person and no situation is in two of them."""
+SplitChoice = Literal[Split, "all"]
+"""What can be asked for: a split, or all of them."""
+SPLITS: tuple[Split, ...] = get_args(Split)
+SPLIT_CHOICES: tuple[SplitChoice, ...] = get_args(SplitChoice)
 Life = Literal["pupil", "student", "employed", "freelance", "parent"]
 Topic = Literal[
     "study_behaviour", "romance_conflict", "workplace_relations", "parent_child", "dating", "study_pressure", "cold_war",
@@ -73,6 +78,35 @@ Prose = Annotated[
 ]
 
 
+class Fact(Frozen):
+    """One thing that a person knows and can be asked about: how it is asked, and what they answer."""
+
+    id: Slug
+    about: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
+    """Whom or what it is about, the chief thing first: names of people in the story, or the nouns that a talk would use ("the hearing", "your boss"), so that "she" and "it" find it.
+    "you" for the person themself."""
+    asked: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """Questions that this answers, each whole and in other words, as different people would ask them."""
+    answers: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
+    """Wordings of the answer, spoken, in the first person, the point first; any of them fits any of the questions."""
+    high: Line | None = None
+    """The answer in a good mood, where the mood matters."""
+    low: Line | None = None
+    """The answer in a bad mood, where the mood matters."""
+    depth: Literal[1, 2, 3] = 1
+    """Told to anyone (1), when heard (2), when trusted (3)."""
+    after: tuple[Slug, ...] = Field(default=(), max_length=MAX_LINES)
+    """Disclosures or facts without which the answer would not be understood."""
+    key: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
+    """The words of the answer on which it turns: a name, number, time, place or relation, in every way of writing it ("nine days", "9 days")."""
+    right: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
+    """True statements about it, said to the person ("You've told nobody at work.")."""
+    wrong: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
+    """Plausible false statements about it, said to the person: another name, number, time, place, relation or doer, yes for no."""
+    correction: Line | None = None
+    """What the person says to a false statement; None for a frame and the answer."""
+
+
 class Manner(Frozen):
     """The lines in which this person reacts, by what the agent did. Spoken, first person, one or two short sentences each."""
 
@@ -100,6 +134,32 @@ class Manner(Frozen):
     """They have what they came for and say goodbye."""
     goodbye_left: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
     """They give up on this talk and leave."""
+    greets: tuple[Line, ...] = ()
+    """The agent only said hello."""
+    thanked: tuple[Line, ...] = ()
+    """The agent thanked them."""
+    apologised: tuple[Line, ...] = ()
+    """The agent said sorry for something it had said."""
+    farewell: tuple[Line, ...] = ()
+    """The agent says goodbye before the person does."""
+    shouted: tuple[Line, ...] = ()
+    """The agent shouts, in capitals."""
+    foreign: tuple[Line, ...] = ()
+    """The agent speaks a language they don't know."""
+    silence: tuple[Line, ...] = ()
+    """The agent said nothing at all."""
+    unknown: tuple[Line, ...] = ()
+    """They were asked something that they don't know."""
+    not_yet: tuple[Line, ...] = ()
+    """They were asked something that they won't say, or not yet."""
+    corrects: tuple[Line, ...] = ()
+    """A short beginning before they put something right; the right thing follows ("No, hang on.")."""
+    yes: tuple[Line, ...] = ()
+    """Yes, alone or before a sentence that follows."""
+    no: tuple[Line, ...] = ()
+    """No, alone or before a sentence that follows."""
+    asked_again: tuple[Line, ...] = ()
+    """A short beginning before an answer that they gave already ("As I said:")."""
 
 
 class Thoughts(Frozen):
@@ -135,6 +195,8 @@ class Person(Frozen):
     way_of_speaking: Prose
     manner: Manner
     thoughts: Thoughts
+    facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
+    """What they know about themselves, whatever happens to them."""
 
 
 class Fits(Frozen):
@@ -166,6 +228,8 @@ class Other(Frozen):
     name: Line
     who: Line
     pronoun: Literal["he", "she", "they"]
+    introduction: Line | None = None
+    """How the person names them the first time, where the name alone would not be understood: "my neighbour Judith". It stands wherever the name stands."""
     may: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
 
 
@@ -274,6 +338,8 @@ class Situation(Frozen):
     now: Prose
     openings: Openings
     disclosures: tuple[Disclosure, ...] = Field(min_length=10, max_length=MAX_LINES)
+    facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
+    """What can be asked about it. Optional: without them the person answers from the rest of the card, or says that they would rather not."""
     hints: Hints
     anchors: Anchors
 

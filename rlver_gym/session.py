@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from rlver_gym.cards import EnvCard
 from rlver_gym.chat.loop import at_once, wait_for
 from rlver_gym.chat.outage import ASKER, Asker
-from rlver_gym.dialogue import Appraisal, Dialogue, Reason, Turn
+from rlver_gym.dialogue import Appraisal, Dialogue, Reason, Reply, Turn
 from rlver_gym.emotion import MAX_CHANGE, Outcome, moved
 from rlver_gym.errors import AgentFailed, DialogueError, UserFailed
 from rlver_gym.persona import Persona
@@ -149,7 +149,8 @@ class EmpathySession:
         outcome = card.outcome(emotion, len(dialogue.turns) + 1)
         reward = REWARDS[card.reward](before, emotion, outcome)
         answer = await self._acting.aspeak(self.scene, emotion, dialogue, appraisal)
-        return Turn(words, _recorded(appraisal), emotion, reward, outcome, answer)
+        text, disclosures = answer if isinstance(answer, Reply) else Reply(answer)
+        return Turn(words, _recorded(appraisal), emotion, reward, outcome, text, disclosures)
 
     def snapshot(self) -> Snapshot:
         """The state as a value; it can be pickled, kept, and restored into any session of the same scene."""
@@ -199,5 +200,5 @@ class _AtOnce:
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         return self._user.appraise(scene, emotion, dialogue)
 
-    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str | Reply:
         return self._user.speak(scene, emotion, dialogue, appraisal)

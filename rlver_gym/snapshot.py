@@ -66,16 +66,24 @@ def _follows(turn: Turn, before: int, number: int, card: EnvCard) -> Outcome | N
 def _is_turn(turn: Any) -> bool:
     if not isinstance(turn, Turn) or not isinstance(turn.appraisal, Appraisal):
         return False
-    appraisal, texts = turn.appraisal, (turn.utterance, turn.reply, turn.appraisal.thought, turn.appraisal.draft or "")
+    appraisal, texts = turn.appraisal, (turn.utterance, turn.reply, turn.appraisal.thought, *_ids(turn.disclosures))
     numbers = (turn.emotion, turn.reward, appraisal.change, 0 if appraisal.spread is None else appraisal.spread)
     return (
         all(isinstance(text, str) for text in texts)
         and all(map(_is_number, numbers))
         and MIN_EMOTION <= turn.emotion <= MAX_EMOTION
         and -MAX_CHANGE <= appraisal.change <= MAX_CHANGE
+        and appraisal.draft is None
         and isinstance(appraisal.reasons, tuple)
         and all(map(_is_reason, appraisal.reasons))
     )
+
+
+def _ids(disclosures: Any) -> tuple[Any, ...]:
+    """The ids, or something that is no text."""
+    if disclosures is None:
+        return ()
+    return disclosures if isinstance(disclosures, tuple) else (None,)
 
 
 def _is_reason(reason: Any) -> bool:

@@ -83,7 +83,7 @@ def test_the_exchanges_are_whole() -> None:
     named = {(persona_id, one["why"]) for persona_id, told in PEOPLE.items() for one in (*told["good"], *told["bad"])}
     assert sorted(persona.need for persona in people) == sorted(HiddenNeed)
     assert {persona.person.disposition for persona in people} == set(Disposition)
-    assert {persona.split for persona in people} == {"train", "test"}
+    assert {persona.split for persona in people} == {"train", "validation", "test"}
     assert all(len(told["good"]) == len(told["bad"]) == 2 for told in PEOPLE.values())
     assert all(300 <= len(told["story"]) <= 500 for told in PEOPLE.values())
     assert all(80 <= len(one["zh"]) <= 250 and 40 <= len(one["en"].split()) <= 90 for one in replies)

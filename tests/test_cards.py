@@ -1,6 +1,7 @@
 """Persona cards: the shipped ones, and what happens to bad ones."""
 
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 from typing import get_args
 
@@ -11,7 +12,7 @@ from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.check import check
 from rlver_gym.errors import CardError, UnknownName
 from rlver_gym.library import PersonaLibrary, library, parse_card, shipped
-from rlver_gym.persona import Disposition, HiddenNeed, Persona, Topic
+from rlver_gym.persona import SPLITS, Disposition, HiddenNeed, Persona, Topic
 from rlver_gym.yamlfile import parse_yaml
 
 SITUATION = shipped() / "situations" / "the-old-dog.yaml"
@@ -39,15 +40,14 @@ def test_every_shipped_card_is_sound() -> None:
 
 def test_the_splits_have_their_sizes_and_share_nobody() -> None:
     shelf = library()
-    assert {split: len(shelf.ids(split)) for split in ("train", "test", "demo")} == {"train": 64, "test": 24, "demo": 8}
+    sizes = {"train": 64, "validation": 12, "test": 24, "demo": 8}
+    assert {split: len(shelf.ids(split)) for split in SPLITS} == sizes
     for kind in ("person", "situation"):
         seen = {
-            split: {getattr(shelf.pairings[persona_id], kind) for persona_id in shelf.ids(split)}
-            for split in ("train", "test", "demo")
+            split: {getattr(shelf.pairings[persona_id], kind) for persona_id in shelf.ids(split)} for split in SPLITS
         }
-        assert not seen["train"] & seen["test"]
-        assert not seen["train"] & seen["demo"]
-        assert not seen["test"] & seen["demo"]
+        for one, other in combinations(SPLITS, 2):
+            assert not seen[one] & seen[other], (one, other)
         assert sum(map(len, seen.values())) >= 24
 
 
@@ -55,6 +55,8 @@ def test_needs_and_dispositions_are_balanced() -> None:
     shelf = library()
     for split, share in (("train", 8), ("test", 3), ("demo", 1)):
         assert set(Counter(shelf.pairings[one].need for one in shelf.ids(split)).values()) == {share}
+    assert {shelf.pairings[one].need for one in shelf.ids("validation")} == set(HiddenNeed)
+    assert {shelf.get(one).person.disposition for one in shelf.ids("validation")} == set(Disposition)
     for split, low, high in (("train", 2, 3), ("test", 1, 1)):
         pairs = Counter((shelf.get(one).need, shelf.get(one).person.disposition) for one in shelf.ids(split))
         assert len(pairs) == len(HiddenNeed) * len(Disposition)
@@ -140,6 +142,16 @@ def test_unfit_pairs_and_leaking_splits_are_found(folder: Path) -> None:
     assert "is 25, the situation is for 40 to 70" in text
     assert "the situation is for ['pupil']" in text
     assert "is in demo and in test" in text
+
+
+@pytest.mark.parametrize("other", [split for split in SPLITS if split != "demo"])
+def test_a_person_or_a_situation_in_two_splits_is_found(folder: Path, other: str) -> None:
+    pairing = f"\n- {{id: two, person: noor, situation: the-old-dog, need: motives, split: {other}}}"
+    changed(folder / "index.yaml", "split: demo", f"split: demo{pairing}")
+    assert [problem.problem for problem in check(folder)] == [
+        f"two: the {kind} is in demo and in {other}. A split must not know another's people."
+        for kind in ("person 'noor'", "situation 'the-old-dog'")
+    ]
 
 
 @pytest.mark.parametrize(

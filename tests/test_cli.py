@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from commands import run_command
 
+from rlver_gym.library import library
+
 RLVER = [sys.executable, "-m", "rlver_gym"]
 PERSONA = "noor-missed-evening"
 
@@ -65,6 +67,12 @@ def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
     compared = rlver("report", str(run), str(other), "--out", str(tmp_path / "both.html")).stdout
     assert "oracle (run)" in compared
     assert "oracle (other)" in compared
+
+
+def test_bench_talks_to_the_people_that_are_for_tuning(tmp_path: Path) -> None:
+    words = ("bench", "--split", "validation", "--seeds", "1", "--agent", "comfort", "--out", str(tmp_path / "run"))
+    (score,) = json.loads(rlver(*words, "--json").stdout)["scores"]
+    assert score["episodes"] == len(library().ids("validation"))
 
 
 def test_paths_are_never_taken_as_markup(tmp_path: Path) -> None:
@@ -121,7 +129,7 @@ def test_what_cannot_be_done_is_one_message_and_code_2(words: tuple[str, ...], s
 
 
 def test_personas_and_envs_can_be_read(tmp_path: Path) -> None:
-    assert len(json.loads(rlver("personas", "list", "--json").stdout)) == 96
+    assert len(json.loads(rlver("personas", "list", "--json").stdout)) == 108
     assert {one["need"] for one in json.loads(rlver("personas", "list", "--need", "praise", "--json").stdout)} == {
         "praise"
     }

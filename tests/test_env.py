@@ -14,7 +14,7 @@ import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import make_agent
 from rlver_gym.benchmark.score import scores
 from rlver_gym.cards import env_card, shipped_env_ids
-from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.emotion import Outcome
 from rlver_gym.env import EmpathyEnv, EnvState
 from rlver_gym.episode import Episode
@@ -126,6 +126,13 @@ def test_info_explains_the_turn() -> None:
     assert info["persona"] in library().ids("train")
     assert info["hidden_need"] == library().get(info["persona"]).need
     assert "hidden_need" in EmpathyEnv.privileged_info
+
+
+def test_the_people_that_are_for_tuning_are_drawn_when_asked_for() -> None:
+    env = gym.make("RLVER-Empathy-v0", split="validation")
+    met = {env.reset(seed=seed)[1]["persona"] for seed in range(40)}
+    assert len(met) > 6
+    assert met <= set(library().ids("validation"))
 
 
 def test_saved_states_branch() -> None:
@@ -263,7 +270,7 @@ def test_what_is_no_user_and_no_state_is_named() -> None:
 
 def _talked() -> EmpathyEnv:
     env = EmpathyEnv("RLVER-Empathy-v0")
-    env.reset(seed=5)
+    env.reset(seed=5, options={"persona": "elias-the-old-dog"})
     env.step(WORDS[0])
     env.step(WORDS[1])
     return env
@@ -308,6 +315,9 @@ BAD_STATES = {
     "words that are none": lambda state: _with_turn(state, utterance=7),
     "an appraisal that is none": lambda state: _with_turn(state, appraisal=None),
     "an appraisal out of bounds": lambda state: _with_turn(state, appraisal=Appraisal(60, "", ()), emotion=100),
+    "disclosures that are none": lambda state: _with_turn(state, disclosures=(5,)),
+    "disclosures in a list": lambda state: _with_turn(state, disclosures=["the-dog"]),
+    "a reply that is still a draft": lambda state: _with_turn(state, appraisal=Appraisal(0, "", (), None, Reply("x"))),
     "reasons that are none": lambda state: _with_turn(state, appraisal=Appraisal(0, "", (1,))),
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from rlver_gym.export.choose import Wanted, choose, read
 from rlver_gym.export.export import Format, export
 from rlver_gym.export.files import write_folder
 from rlver_gym.library import library
-from rlver_gym.persona import Persona
+from rlver_gym.persona import Persona, Split
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
@@ -292,10 +292,13 @@ def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy: Path) ->
     assert (told["points_by_turn"], told["dialogues"]) == ({"1": 16}, 48)
 
 
-def test_test_personas_are_not_exported_without_a_word(tmp_path: Path, card: EnvCard) -> None:
-    persona = library().get(library().ids("test")[0])
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(
+    tmp_path: Path, card: EnvCard, split: Split
+) -> None:
+    persona = library().get(library().ids(split)[0])
     _write(tmp_path, [_held(persona, card, "a", ["Tell me more."])])
-    assert "all dialogues are with test personas" in said_by(tmp_path, "--to", "openai")
+    assert f"all dialogues are with {split} personas" in said_by(tmp_path, "--to", "openai")
 
 
 @pytest.mark.parametrize(

@@ -287,12 +287,14 @@ def test_the_estimate_counts_every_call() -> None:
     one = plan(None, chat={"prices": Prices(prompt=1.0, completion=2.0)})
     told = estimate(one, one.cases())
     turns, dialogues = one.card.turns, len(one.cases())
-    assert told.calls == dialogues * turns * 2 + len(PEOPLE) * turns
+    assert told.calls == dialogues * (1 + turns * 2) + len(PEOPLE) * turns
     assert told.money == pytest.approx((told.prompt_tokens + 2 * told.completion_tokens) / 1e6)
     more = one.model_copy(update={"user_options": {"samples": 3}})
-    assert estimate(more, one.cases()).calls == dialogues * turns * 4 + len(PEOPLE) * turns
+    assert estimate(more, one.cases()).calls == dialogues * (1 + turns * 4) + len(PEOPLE) * turns
     single = one.model_copy(update={"user_options": {"calls": 1}})
-    assert estimate(single, one.cases()).calls == dialogues * turns + len(PEOPLE) * turns
+    assert estimate(single, one.cases()).calls == dialogues * (1 + turns) + len(PEOPLE) * turns
+    card = one.model_copy(update={"user_options": {"opening": "card"}})
+    assert estimate(card, one.cases()).calls == dialogues * turns * 2 + len(PEOPLE) * turns
     assert estimate(one, []).calls == 0
 
 
@@ -387,7 +389,7 @@ def test_a_spec_with_a_served_user_survives_json_and_holds_no_key(
 
 
 def test_an_unreachable_server_is_one_clear_error_and_the_dialogue_stays() -> None:
-    env = EmpathyEnv(user="openai:m", base_url="http://127.0.0.1:9/v1", timeout_s=5.0)
+    env = EmpathyEnv(user="openai:m", base_url="http://127.0.0.1:9/v1", timeout_s=5.0, opening="card")
     env.reset(seed=0)
     with pytest.raises(ServerUnreachable) as error:
         env.step("What happened?")

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from rlver_gym.agents import make_agent
 from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.chat.values import ChatRequest
-from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.emotion import Outcome
+from rlver_gym.episode import Episode
 from rlver_gym.errors import (
     BudgetSpent,
     CardError,
@@ -38,24 +39,26 @@ from rlver_gym.users.base import AsyncSentientUser, Scene
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.users.llm.leak import leaks, without_leaks
 from rlver_gym.users.llm.parse import Unreadable, change_in, read_claims
-from rlver_gym.users.llm.prompts import LANGUAGES, filled, words
+from rlver_gym.users.llm.prompts import LANGUAGES, Language, filled, words
 from rlver_gym.users.llm.requests import FIELDS, schema
+from rlver_gym.users.trust import disclosure_depth, restless_below
 
 FELT = {"reading": "They ask.", "fit": "Little of it.", "thought": "Hm.", "feeling": "Tired.", "change": 3}
-SPOKEN = {"attitude": "neutral", "aim": "go on", "tone": "flat", "reply": "It was a long day."}
+SPOKEN = {"attitude": "neutral", "aim": "go on", "tone": "flat", "reply": "It was a long day.", "told": []}
 
 
 def felt(**fields: object) -> str:
     return json.dumps(FELT | fields, ensure_ascii=False)
 
 
-def spoken(reply: str = "It was a long day.") -> str:
-    return json.dumps(SPOKEN | {"reply": reply}, ensure_ascii=False)
+def spoken(reply: str = "It was a long day.", **fields: object) -> str:
+    return json.dumps(SPOKEN | {"reply": reply} | fields, ensure_ascii=False)
 
 
-def talk(answers: object, persona: Persona, card: EnvCard, **options: object) -> tuple[EmpathySession, ScriptedChat]:
+def talk(answers: object, persona: Persona, card: EnvCard, **options: Any) -> tuple[EmpathySession, ScriptedChat]:
+    """A dialogue that has begun, with the card's own opening unless told otherwise."""
     chat = ScriptedChat(answers)  # pyright: ignore[reportArgumentType]
-    session = EmpathySession(LLMUser(chat, "m", LLMOptions(**options)), persona, card, seed=7)  # pyright: ignore[reportArgumentType]
+    session = EmpathySession(LLMUser(chat, "m", LLMOptions(**{"opening": "card"} | options)), persona, card, seed=7)
     session.start()
     return session, chat
 
@@ -168,9 +171,9 @@ def test_the_answer_is_asked_for_with_the_emotion_after_the_appraisal(persona: P
     session.reply("Get over it.")
     session.reply("Sorry.")
     moods = [(state_in(request)["mood_points"], state_in(request)["mood"]) for request in chat.requests]
-    low, middle = words("en").moods["C"], words("en").moods["B"]  # pyright: ignore[reportArgumentType]
-    assert moods == [(40, middle), (30, low), (30, low), (33, low)]
-    assert state_in(chat.requests[1])["felt"] == FELT | {"change": -10}
+    kind = persona.person.disposition
+    assert moods == [(points, words("en").mood(points, kind)) for points in (40, 30, 30, 33)]
+    assert state_in(chat.requests[1])["felt"] == {"reading": "They ask.", "feeling": "Tired.", "change": -10}
 
 
 @pytest.mark.parametrize(("changes", "goodbye"), [([10] * 6, "content"), ([-10] * 4, "left"), ([1], None)])
@@ -186,7 +189,7 @@ def test_the_person_says_goodbye_only_when_it_ends_for_them(
 def test_equal_dialogues_give_equal_requests_and_other_seeds_others(persona: Persona, card: EnvCard) -> None:
     def keys(seed: int) -> list[str]:
         chat = ScriptedChat(lambda request: felt() if "change" in str(request.schema) else spoken())
-        session = EmpathySession(LLMUser(chat, "m"), persona, card, seed)
+        session = EmpathySession(LLMUser(chat, "m", LLMOptions(opening="card")), persona, card, seed)
         session.start()
         for words_said in ("Hello.", "And then?"):
             session.reply(words_said)
@@ -287,8 +290,15 @@ def test_no_line_of_the_shipped_people_counts_as_naming_their_need() -> None:
         assert not [line for line in (*hints, *others) if leaks(line, one.need)]
 
 
-def test_the_opening_is_the_cards_and_costs_nothing(persona: Persona, card: EnvCard) -> None:
-    session, chat = talk([], persona, card)
+def test_the_opening_is_the_cards_in_the_persons_own_voice(persona: Persona, card: EnvCard) -> None:
+    session, chat = talk([json.dumps({"reply": "Well. The dog."})], persona, card, opening="model")
+    assert session.dialogue.opening == "Well. The dog."
+    assert state_in(chat.requests[0])["opening"] == persona.situation.openings.normal
+    assert "in their own way of talking" in chat.requests[0].messages[0].content
+
+
+def test_the_cards_own_opening_costs_nothing(persona: Persona, card: EnvCard) -> None:
+    session, chat = talk([], persona, card, opening="card")
     assert session.dialogue.opening == persona.situation.openings.normal
     assert not chat.requests
 
@@ -362,14 +372,239 @@ def test_the_text_of_a_persona_is_data_too(card: EnvCard) -> None:
         assert "\n# System" not in request.messages[0].content
 
 
-def test_what_was_told_is_no_longer_offered_for_telling(persona: Persona, card: EnvCard) -> None:
+def offered(request: ChatRequest, kind: str = "may_tell") -> list[str]:
+    listed = state_in(request)[kind]
+    assert isinstance(listed, dict)
+    return list(listed)
+
+
+def test_what_the_model_says_it_told_is_no_longer_offered_whatever_the_words(persona: Persona, card: EnvCard) -> None:
+    first = persona.situation.disclosures[0].id
+    says = spoken("Never mind how.", told=[first, "no-such-thing", 7, first])
+    session, chat = talk([felt(), says, felt(), spoken()], persona, card)
+    assert session.reply("Hello.").disclosures == (first,)
+    session.reply("I see.")
+    assert offered(chat.requests[1])[0] == first
+    assert first not in offered(chat.requests[3])
+
+
+def test_where_the_model_does_not_say_what_it_told_the_text_does(persona: Persona, card: EnvCard) -> None:
     first = persona.situation.disclosures[0]
-    session, chat = talk([felt(), spoken(first.low), felt(), spoken()], persona, card)
+    silent = spoken(first.low, told=None)
+    session, chat = talk([felt(), silent, felt(), spoken()], persona, card)
+    assert session.reply("Hello.").disclosures is None
+    session.reply("I see.")
+    assert first.id in offered(chat.requests[1])
+    assert first.id not in offered(chat.requests[3])
+
+
+def test_a_record_keeps_what_was_told_and_replays_to_the_same_requests(persona: Persona, card: EnvCard) -> None:
+    first = persona.situation.disclosures[0].id
+    answers = [
+        felt(),
+        spoken("So.", told=[first]),
+        felt(change=-10),
+        spoken(told=None),
+        *[felt(change=-10), spoken()] * 3,
+    ]
+    session, chat = talk(answers, persona, card)
+    while session.outcome is None:
+        session.reply("Hm.")
+    line = Episode.of(session, "x").to_json()
+    kept = Episode.from_json(line)
+    assert [turn.disclosures for turn in kept.turns] == [(first,), None, (), (), ()][: len(kept.turns)]
+    assert kept.to_json() == line
+    again, chat_again = talk(answers, persona, card)
+    for turn in kept.turns:
+        again.reply(turn.utterance)
+    assert [one.key for one in chat_again.requests] == [one.key for one in chat.requests]
+    restored = EmpathySession(again.user, persona, card, 7)
+    restored.restore(again.snapshot())
+    assert restored.dialogue == session.dialogue
+
+
+@pytest.mark.parametrize("told", [[], "", "none", ["x"] * 9_000, {"a": "the-collar"}, 5, True, [[["a"]]], "\ud83d"])
+def test_any_value_for_what_was_told_is_an_answer(told: object, persona: Persona, card: EnvCard) -> None:
+    turn = talk([felt(), spoken(told=told)], persona, card)[0].reply("Hello.")
+    assert turn.reply == "It was a long day."
+    assert not turn.disclosures
+
+
+def test_only_what_trust_allows_now_is_offered_in_the_cards_order(persona: Persona, card: EnvCard) -> None:
+    session, chat = talk(
+        [text for change in (-1, 5, 10, 10, 10) for text in (felt(change=change), spoken())], persona, card
+    )
+    while len(session.dialogue.turns) < 5:
+        session.reply("Hello.")
+    ids = {one.id: one.depth for one in persona.situation.disclosures}
+    for request, depth in zip(chat.requests[1::2], (1, 2, 2, 3, 3), strict=True):
+        allowed = [one for one, deep in ids.items() if deep <= depth]
+        assert offered(request) == allowed[:4]
+
+
+def test_a_disclosure_that_is_asked_for_is_offered_before_its_turn(card: EnvCard) -> None:
+    one = library().get("mei-the-retake")
+    assert "twelve-minutes" not in [item.id for item in one.situation.disclosures[:4]]
+    session, chat = talk([felt(change=10), spoken()] * 3, one, card)
+    for said in ("Hello.", "Hello.", "Did your hand shake, and did you hand in early, with the question blank?"):
+        session.reply(said)
+    assert "twelve-minutes" in offered(chat.requests[-1])
+
+
+def test_what_was_told_in_the_cards_words_or_under_another_id_is_not_offered_either(card: EnvCard) -> None:
+    one = library().get("petra-the-closed-door")
+    answers = [felt(), spoken("Line four, the bus, to the last stop and back, by herself.", told=[]), felt(), spoken()]
+    session, chat = talk(answers, one, card)
+    session.reply("Where was she, on which bus?")
+    session.reply("Which bus did she take?")
+    sent = [offered(request, "answers") for request in chat.requests[1::2]]
+    assert ["where-she-was" in ids for ids in sent] == [True, False]
+
+
+def test_a_remark_brings_no_facts_that_share_but_a_word_with_it(card: EnvCard) -> None:
+    one = library().get("mei-the-retake")
+    session, chat = talk([felt(), spoken()], one, card)
+    session.reply("You'll pass with flying colours.")
+    assert "the-colours" not in offered(chat.requests[1], "answers")
+
+
+def test_facts_that_the_last_words_touch_are_sent_once_what_they_presuppose_is_told(card: EnvCard) -> None:
+    one = library().get("petra-the-closed-door")
+    answers = [felt(change=-1), spoken(), felt(), spoken("The bus.", told=["line-four"]), felt(), spoken()]
+    session, chat = talk(answers, one, card)
+    for _ in range(3):
+        session.reply("Did you ride that bus to the last stop?")
+    sent = [offered(request, "answers") for request in chat.requests[1::2]]
+    assert "where-she-was" in sent[0]
+    assert ["my-own-ride" in ids for ids in sent] == [False, False, True]
+    assert all(len(ids) <= 6 for ids in sent)
+
+
+def test_people_are_introduced_until_they_are_named(card: EnvCard) -> None:
+    one = library().get("petra-the-closed-door")
+    session, chat = talk([felt(), spoken("Romy laughed too."), felt(), spoken()], one, card)
     session.reply("Hello.")
     session.reply("I see.")
-    offered = [[one["what"] for one in state_in(chat.requests[number])["not_told_yet"]] for number in (1, 3)]  # pyright: ignore
-    assert first.normal in offered[0]
-    assert first.normal not in offered[1]
+    assert [offered(request, "first_mention") for request in (chat.requests[1], chat.requests[3])] == [
+        ["Tilda", "Romy", "Mr Brandt"],
+        ["Tilda", "Mr Brandt"],
+    ]
+
+
+@pytest.mark.parametrize("kind", Disposition)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_moods_are_fine_worded_with_the_disposition_and_never_name_a_feeling_for_good(
+    language: Language, kind: Disposition
+) -> None:
+    moods = [words(language).mood(points, kind) for points in range(101)]
+    assert len(set(moods)) == 11
+    assert moods[39] == moods[40]
+    assert not {mood for mood in moods[71:96] if "good spirits" in mood or "心情不错" in mood}
+    assert not set(moods) & {
+        words(language).mood(points, other) for points in range(101) for other in Disposition if other != kind
+    }
+
+
+@pytest.mark.parametrize("kind", Disposition)
+def test_people_say_that_they_are_going_each_at_their_own_threshold(kind: Disposition, card: EnvCard) -> None:
+    one = next(one for one in map(library().get, library().ids()) if one.person.disposition is kind)
+    below = restless_below(kind)
+    session, chat = talk([text for change in (-10, -10, -5) for text in (felt(change=change), spoken())], one, card)
+    for _ in range(3):
+        session.reply("Hm.")
+    assert [state_in(request)["goodbye"] for request in chat.requests[1::2]] == [
+        "going" if points < below else None for points in (30, 20, 15)
+    ]
+    assert session.outcome is None
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_speaking_step_sees_the_change_as_made_and_neither_fit_nor_thought(
+    language: Language, persona: Persona, card: EnvCard
+) -> None:
+    answers = [text for change in (10, 10, 10, 10, 10, 8) for text in (felt(change=change), spoken())]
+    session, chat = talk(
+        [json.dumps({"reply": "So."}), *answers],
+        persona,
+        card.model_copy(update={"start": 46}),
+        language=language,
+        opening="model",
+    )
+    while session.outcome is None:
+        session.reply("Hm.")
+    assert session.dialogue.turns[-1].appraisal.change == 4
+    last = state_in(chat.requests[-1])["felt"]
+    assert last == {"reading": "They ask.", "feeling": "Tired.", "change": 8}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("need", HiddenNeed)
+def test_the_appraisal_knows_what_reaches_somebody_with_this_need(
+    language: Language, need: HiddenNeed, persona: Persona, card: EnvCard
+) -> None:
+    one = persona.model_copy(update={"need": need})
+    chat = ScriptedChat(felt())
+    user = LLMUser(chat, "m", LLMOptions(language=language))
+    user.appraise(Scene(one, card, 0), 40, Dialogue("Hi.").said("Hm."))
+    lines = {line[2:] for line in chat.requests[0].messages[0].content.split("\n") if line.startswith("- ")}
+    assert lines & set(words(language).reached_by.values()) == {words(language).reached_by[need]}
+
+
+def test_the_last_changes_are_known_to_the_appraisal(persona: Persona, card: EnvCard) -> None:
+    session, chat = talk([text for change in (3, 8, -2, 1) for text in (felt(change=change), spoken())], persona, card)
+    for _ in range(4):
+        session.reply("Hm.")
+    assert [state_in(request)["last_changes"] for request in chat.requests[::2]] == [[], [3], [3, 8], [8, -2]]
+
+
+ASKED_FOR = {
+    "appraise": {
+        "a named feeling is no report": ("name or guess a feeling", "说出或猜测 TA 的感受"),
+        "false praise": ("-3: false or oversized praise", "-3：夸得不实"),
+        "taper": ("From 70 on", "70 分以上"),
+        "setbacks": ("just told what they are ashamed of", "刚说出自己羞于启齿的事"),
+        "no serial rises": ("do not come in rows", "不会接连出现"),
+    },
+    "speak": {
+        "going": ('"going"', '"going"'),
+        "inventions": ("small, harmless things", "无关紧要的小事"),
+        "kept": ("stays true", "以后都算数"),
+        "corrections": ("they put right", "TA 会纠正"),
+        "answers": ("A question gets an answer", "问了就要答"),
+        "nothing new": ("Not every time", "不要每次都讲"),
+        "short answers": ("a few words will do", "几个字就够"),
+        "questions back and disagreement": ("ask back, disagree", "反问一句、不同意"),
+    },
+    "open": {"voice": ("in their own way of talking and as it was in their story", "用 TA 自己的口吻、照 TA 的经历")},
+}  # fmt: skip
+GONE = {
+    "appraise": ("announce as a fact what the person feels", "把这个人的心情当成既成事实"),
+    "speak": ("not_told_yet", "that contradicts their story"),
+    "who": ("announce what the person feels", "宣布这个人现在是什么心情", "not even in other words"),
+}
+
+
+def test_both_languages_ask_for_what_strong_models_were_found_to_miss() -> None:
+    values = dict.fromkeys(("profile", "difficulty", "hints", "reached_by"), "x")
+    for name, points in ASKED_FOR.items():
+        for texts in points.values():
+            for language, text in zip(LANGUAGES, texts, strict=True):
+                assert text in filled(language, name, **values), (name, language, text)
+    for name, texts in GONE.items():
+        assert not [text for text in texts for language in LANGUAGES if text in filled(language, name, **values)]
+
+
+def test_difficulty_says_how_much_it_takes_and_leaves_what_shows_to_the_disposition() -> None:
+    assert "disposition" in words("en").difficulty["moderate"]
+    assert "show readily" not in words("en").difficulty["moderate"]
+    assert "性子" in words("zh").difficulty["moderate"]
+    assert "写在脸上" not in words("zh").difficulty["moderate"]
+
+
+def test_trust_deepens_with_the_emotion_with_words_that_reached_them_and_with_time() -> None:
+    assert [disclosure_depth(emotion, 0, 0) for emotion in (0, 44, 45, 64, 65)] == [1, 1, 2, 2, 3]
+    assert [disclosure_depth(40, change, 3) for change in (-1, 0, 1, 5)] == [1, 1, 2, 3]
+    assert [disclosure_depth(40, 0, turns) for turns in (3, 4)] == [1, 2]
 
 
 def test_the_version_changes_with_every_option() -> None:
@@ -382,6 +617,7 @@ def test_the_version_changes_with_every_option() -> None:
         "speak_temperature": 0.1,
         "max_tokens": 99,
         "max_field_chars": 99,
+        "opening": "card",
         "language": "zh",
         "structured": False,
     }
@@ -396,11 +632,15 @@ def test_schemas_are_such_as_strict_servers_take(step: str) -> None:
     assert asked["required"] == list(asked["properties"])
     assert asked["additionalProperties"] is False
     assert "maxLength" not in json.dumps(asked)
+    assert "maxItems" not in json.dumps(asked)
+    assert schema(step, 99)["properties"].get("told", {"maxItems": 12})["maxItems"] == 12  # pyright: ignore[reportArgumentType]
     assert schema(step, 99)["properties"]["reply" if "reply" in FIELDS[step] else "thought"]["maxLength"] == 99  # pyright: ignore[reportArgumentType]
 
 
 def test_both_languages_have_the_same_prompts() -> None:
-    values = dict.fromkeys(("profile", "difficulty", "hints", "keys", "but", "lines", "state", "reason", "raw"), "x")
+    values = dict.fromkeys(
+        ("profile", "difficulty", "hints", "reached_by", "keys", "but", "lines", "state", "reason", "raw"), "x"
+    )
     for name in ("who", "appraise", "speak", "both", "open", "form_json", "form_text", "ask", "repair"):
         texts = [filled(language, name, **values) for language in LANGUAGES]
         assert all(texts)
@@ -480,7 +720,7 @@ def server():
 def test_an_appraisal_of_another_user_can_be_spoken_for(persona: Persona, card: EnvCard) -> None:
     user = LLMUser(ScriptedChat(spoken()), "m")
     scene, dialogue = Scene(persona, card, 0), Dialogue("Hi.").said("Yes?")
-    assert user.speak(scene, 40, dialogue, Appraisal(0, "Hm.", ())) == "It was a long day."
+    assert user.speak(scene, 40, dialogue, Appraisal(0, "Hm.", ())) == Reply("It was a long day.", ())
     with pytest.raises(UserFailed, match="asked twice"):
         LLMUser(ScriptedChat(""), "m").speak(scene, 40, dialogue, Appraisal(0, "", ()))
 
@@ -488,7 +728,9 @@ def test_an_appraisal_of_another_user_can_be_spoken_for(persona: Persona, card: 
 def ended(answer: object, persona: Persona, card: EnvCard, **options: Any) -> EmpathySession:
     """One turn with a user whose server says that it takes a schema, and ignores it."""
     with ChatServer(answer, schemas=False) as server:  # pyright: ignore[reportArgumentType]
-        session = EmpathySession(make_user("openai:m", base_url=server.base_url, **options), persona, card)
+        session = EmpathySession(
+            make_user("openai:m", base_url=server.base_url, opening="card", **options), persona, card
+        )
         session.start()
         session.reply("What happened then?")
         assert all("response_format" in body for body in server.requests)

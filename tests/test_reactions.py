@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from rlver_gym.cards import env_card
+from rlver_gym.conversation.parse import Act
 from rlver_gym.dialogue import Reason, Turn
 from rlver_gym.library import library
 from rlver_gym.persona import Anchors, Disposition, Manner, Persona
@@ -57,8 +58,10 @@ def test_every_form_that_measured_weights_weigh_has_an_answer() -> None:
 
 
 def test_every_manner_of_the_cards_answers_something() -> None:
-    manners = {manner for answer in ANSWERS.values() for manner in (answer.gain, answer.loss) if manner}
-    assert manners == {name for name in Manner.model_fields if not name.startswith("goodbye")}
+    felt = {manner for answer in ANSWERS.values() for manner in (answer.gain, answer.loss) if manner}
+    done = {act.value for act in Act} - {Act.COMMAND}
+    asked = {"unknown", "not_yet", "corrects", "yes", "no", "asked_again"}
+    assert felt | done | asked == {name for name in Manner.model_fields if not name.startswith("goodbye")}
 
 
 def test_anchors_of_every_kind_have_an_answer() -> None:

@@ -174,7 +174,7 @@ def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(capl
                 "max_wait_s": None,
             }
         )
-        made = make_user("openai:u", **dict(settings))
+        made = make_user("openai:u", opening="card", **dict(settings))
         assert isinstance(made, LLMUser)
         user, of_agents = Confiding(made), []
         card = env_card("RLVER-Empathy-v0")
@@ -206,7 +206,7 @@ def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(capl
 
 def test_what_a_model_said_that_cannot_be_used_is_in_the_record_and_not_in_the_message() -> None:
     with ChatServer(broken) as server:
-        user = make_user("openai:u", base_url=server.base_url)
+        user = make_user("openai:u", base_url=server.base_url, opening="card")
         session = EmpathySession(user, library().get(PEOPLE[0]), env_card("RLVER-Empathy-v0"))
         session.start()
         turn = session.reply("What happened?")

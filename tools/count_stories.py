@@ -2,7 +2,7 @@
 
 python tools/count_stories.py        (writes rlver_gym/users/embedded/stories_en.json)
 
-A story is the situation of a train or demo persona.
+A story is the situation of a train, validation or demo persona.
 """
 
 import json
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "stories_en.json"
 ABOUT = (
     "How much a stem says about which story it belongs to: hundredths of the logarithm of all stories per story that has it. A stem of no story "
-    "counts 'unknown': it may belong to another story or be a figure of speech. Written by tools/count_stories.py from the train and demo situations."
+    "counts 'unknown': it may belong to another story or be a figure of speech. Written by tools/count_stories.py from the train, validation and demo situations."
 )
 
 

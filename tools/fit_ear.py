@@ -192,7 +192,7 @@ def by_size(names: np.ndarray, weights: np.ndarray, smallest: int) -> dict[str, 
 def provenance(count: int) -> str:
     """Where the numbers come from."""
     return (
-        f"Logistic regression on {count} sentences written for this project (tests/data/expectations_en.jsonl, dev half; anchors of the train and demo situations), "
+        f"Logistic regression on {count} sentences written for this project (tests/data/expectations_en.jsonl, dev half; anchors of the train, validation and demo situations), "
         f"penalty {STRENGTH}, an act counted {MISSED:g} times, weights in hundredths of a logit, those below {SMALLEST} dropped. Features: stems and pairs of neighbours; '^' is the beginning, "
         f"'?' or '.' the ending. Last, 'broken': the same sentences against {TORN_TIMES} torn ones each, pairs only, penalty {TORN_STRENGTH}, those below {TORN_SMALLEST} dropped. Written by tools/fit_ear.py."
     )

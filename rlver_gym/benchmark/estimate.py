@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
 def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
     """What these dialogues of the plan will ask chat servers for, if nothing is on a tape yet."""
     turns = plan.card.turns
-    by_user = len(cases) * turns * _calls_a_turn(plan) if asks_server(plan.user) else 0
+    by_user = len(cases) * (_calls_to_open(plan) + turns * _calls_a_turn(plan)) if asks_server(plan.user) else 0
     by_agents = sum(asks_server(case.agent) for case in cases) * turns
     prompt = by_user * (_USER_PROMPT + _USER_PROMPT_A_TURN * turns)
     prompt += by_agents * (_AGENT_PROMPT + _AGENT_PROMPT_A_TURN * turns)
@@ -39,6 +39,11 @@ def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
     prices = plan.chat.prices
     cost = money(Spent(prompt_tokens=prompt, completion_tokens=completion), prices) if prices else None
     return Estimate(by_user + by_agents, prompt, completion, cost)
+
+
+def _calls_to_open(plan: BenchPlan) -> int:
+    """Requests of the user for its first words."""
+    return 0 if plan.user_options.get("opening") == "card" else 1
 
 
 def _calls_a_turn(plan: BenchPlan) -> int:

@@ -7,11 +7,12 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, ValidationError, field_validator
 
 from rlver_gym.benchmark.folder import MANIFEST, read_manifest
-from rlver_gym.benchmark.plan import MAX_SEEDS, PlanSplit
+from rlver_gym.benchmark.plan import MAX_SEEDS
 from rlver_gym.cards import EnvCard
 from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.errors import RunError
 from rlver_gym.hashed import Frozen
+from rlver_gym.persona import SplitChoice
 
 MAX_AGENTS = 1_000
 MAX_PERSONAS = 10_000
@@ -28,7 +29,7 @@ class RecordedPlan(Frozen):
     agents: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_AGENTS)]
     seeds: int = Field(ge=1, le=MAX_SEEDS)
     user: Name
-    split: PlanSplit | None
+    split: SplitChoice | None
     persona_ids: Annotated[tuple[Name, ...], Field(max_length=MAX_PERSONAS)]
     user_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
 

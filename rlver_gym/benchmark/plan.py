@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field, JsonValue, SecretStr, field_validator
 
@@ -22,9 +22,9 @@ from rlver_gym.chat.settings import ChatSettings, public_url, resolved
 from rlver_gym.errors import RunError
 from rlver_gym.hashed import Frozen
 from rlver_gym.library import PersonaLibrary, library
+from rlver_gym.persona import SplitChoice
 from rlver_gym.users import SentientUser, is_shipped_user, make_user
 
-PlanSplit = Literal["train", "test", "demo", "all"]
 MAX_SEEDS = 10_000
 _UNASKED = ChatSettings(base_url="http://localhost", api_key=SecretStr("unused"))
 """For a user that is looked at and never asked: it needs neither server nor key."""
@@ -49,7 +49,7 @@ class BenchPlan(Frozen):
     user: str = "embedded"
     user_options: dict[str, JsonValue] = Field(default_factory=dict)
     """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says how its server is reached is not recorded."""
-    split: PlanSplit | None = None
+    split: SplitChoice | None = None
     """Which personas; None takes the card's split."""
     persona_ids: tuple[str, ...] = ()
     """Only these personas, whatever their split."""
@@ -170,7 +170,7 @@ class BenchPlan(Frozen):
         }
 
 
-def chosen_personas(library: PersonaLibrary, persona_ids: Sequence[str], split: PlanSplit) -> tuple[str, ...]:
+def chosen_personas(library: PersonaLibrary, persona_ids: Sequence[str], split: SplitChoice) -> tuple[str, ...]:
     """These personas or, where none are named, those of the split. RunError when there are none, UnknownName for one that is not there."""
     if persona_ids:
         return tuple(library.get(persona_id).id for persona_id in dict.fromkeys(persona_ids))

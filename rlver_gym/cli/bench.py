@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, cast
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -15,7 +15,7 @@ from rlver_gym.alarm import watch
 from rlver_gym.benchmark.estimate import estimate
 from rlver_gym.benchmark.folder import MANIFEST, read_episodes
 from rlver_gym.benchmark.guard import AGENT_TIMEOUT_S
-from rlver_gym.benchmark.plan import MAX_SEEDS, BenchPlan, PlanSplit
+from rlver_gym.benchmark.plan import MAX_SEEDS, BenchPlan
 from rlver_gym.benchmark.report import write_report
 from rlver_gym.benchmark.run import Run, begun
 from rlver_gym.benchmark.score import Score, failures, plain, scores
@@ -39,6 +39,7 @@ from rlver_gym.cli.servers import (
 )
 from rlver_gym.emotion import Outcome
 from rlver_gym.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage, ServerUnreachable, TapeError
+from rlver_gym.persona import SPLIT_CHOICES, SPLITS, SplitChoice
 from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.untrusted.text import one_line
 
@@ -56,7 +57,7 @@ def bench(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=MAX_SEEDS, help="Dialogues of each agent with each persona.")] = 3,
-    split: Annotated[str | None, typer.Option(help="train, test, demo or all; default: the card's.")] = None,
+    split: Annotated[str | None, typer.Option(help=f"{', '.join(SPLITS)} or all; default: the card's.")] = None,
     persona: Annotated[list[str] | None, typer.Option(help="Only this persona; repeat it for more.")] = None,
     personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
     user: User = "embedded",
@@ -109,15 +110,15 @@ def bench(
         raise CardError(
             f"--agent {twice} is named twice. Name each agent once; for more dialogues of each, raise --seeds."
         )
-    if split not in (None, *get_args(PlanSplit)):
-        raise CardError(f"--split {split!r} is not one of: {', '.join(get_args(PlanSplit))}.")
+    if split not in (None, *SPLIT_CHOICES):
+        raise CardError(f"--split {split!r} is not one of: {', '.join(SPLIT_CHOICES)}.")
     plan = BenchPlan(
         env=env,
         agents=tuple(agent or SHIPPED_AGENTS),
         seeds=seeds,
         user=user,
         user_options=user_options(user_option),
-        split=cast(PlanSplit | None, split),
+        split=cast(SplitChoice | None, split),
         persona_ids=tuple(persona or ()),
         personas=personas,
         chat=chat_settings(base_url, tape, tape_mode, concurrency, budget, prices, max_wait),

@@ -11,12 +11,13 @@ from rlver_gym.emotion import Outcome
 from rlver_gym.export.choose import VALID, Wanted
 from rlver_gym.export.export import MORE_PAIRS, Exported, Format
 from rlver_gym.export.export import export as write
-from rlver_gym.persona import Split
+from rlver_gym.persona import SPLITS, Split
 from rlver_gym.untrusted.jsontext import dump_json
 from rlver_gym.untrusted.terminal import SafeConsole
 
 _OUTCOMES = (*Outcome, "all")
 _MANY_POINTS = 1000
+_HELD_OUT: tuple[Split, ...] = ("validation", "test")
 _LEAK = "What learns from them cannot be tested on them; to hold dialogues to learn from: rlver-gym bench --split train"
 
 
@@ -39,9 +40,7 @@ def export(
     min_emotion: Annotated[
         int, typer.Option(min=0, max=100, help="Only dialogues that ended at this emotion or above.")
     ] = 0,
-    split: Annotated[
-        str | None, typer.Option(help=f"Only personas of this split: {', '.join(get_args(Split))}.")
-    ] = None,
+    split: Annotated[str | None, typer.Option(help=f"Only personas of this split: {', '.join(SPLITS)}.")] = None,
     personas: Annotated[
         str | None,
         typer.Option(
@@ -73,8 +72,8 @@ def export(
     """
     if to not in get_args(Format):
         raise typer.BadParameter(f"{to!r} is not one of: {', '.join(get_args(Format))}", param_hint="--to")
-    if split not in (None, *get_args(Split)):
-        raise typer.BadParameter(f"{split!r} is not one of: {', '.join(get_args(Split))}", param_hint="--split")
+    if split not in (None, *SPLITS):
+        raise typer.BadParameter(f"{split!r} is not one of: {', '.join(SPLITS)}", param_hint="--split")
     wanted = Wanted(tuple(agent or ()), _outcomes(outcome), min_emotion, split)
     done = write(
         runs, cast(Format, to), out, wanted, system=system, min_margin=min_margin, bare=bare, personas=personas
@@ -121,7 +120,8 @@ def _lines(done: Exported) -> list[tuple[str, str]]:
         where = ", ".join(f"{count:,} at turn {turn}" for turn, count in _by_turn(done).items()) or "none"
         few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
         lines.append(("pairs", f"points that agents have in common: {where}{few}"))
-    if tested := sum(record.split == "test" for record in records):
-        people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"
-        lines.append(("mind", f"{people} dialogues are with test personas. {_LEAK}"))
+    for split in _HELD_OUT:
+        if tested := sum(record.split == split for record in records):
+            people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"
+            lines.append(("mind", f"{people} dialogues are with {split} personas. {_LEAK}"))
     return lines

@@ -11,7 +11,7 @@ from rich.text import Text
 from rlver_gym.check import check
 from rlver_gym.errors import CardError
 from rlver_gym.library import Index, library, shipped
-from rlver_gym.persona import HiddenNeed, Person, Persona, Situation
+from rlver_gym.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
 from rlver_gym.untrusted.jsontext import dump_json
 from rlver_gym.untrusted.terminal import SafeConsole
 
@@ -24,14 +24,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list")
 def list_(
-    split: Annotated[str, typer.Option(help="train, test, demo or all.")] = "all",
+    split: Annotated[str, typer.Option(help=f"{', '.join(SPLITS)} or all.")] = "all",
     need: Annotated[HiddenNeed | None, typer.Option(help="Only this hidden need.")] = None,
     personas: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """All personas: who, in which situation, with which hidden need."""
-    if split not in ("train", "test", "demo", "all"):
-        raise CardError(f"--split {split!r} is not one of train, test, demo, all.")
+    if split not in SPLIT_CHOICES:
+        raise CardError(f"--split {split!r} is not one of {', '.join(SPLIT_CHOICES)}.")
     shelf = library(personas)
     chosen = [shelf.pairings[persona_id] for persona_id in shelf.ids(split, need)]
     if as_json:

@@ -13,6 +13,7 @@ from rlver_gym.cli import (
     appraise,
     bench,
     calibrate,
+    conversation,
     envs,
     export,
     fidelity,
@@ -45,6 +46,7 @@ app.command("bench")(bench.bench)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("verify")(verify.verify)
+app.command("conversation")(conversation.conversation)
 app.command("appraise")(appraise.appraise)
 app.command("redteam")(redteam.attack)
 app.command("sft")(sft.sft)

@@ -12,6 +12,7 @@ from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.export.choose import Record
 from rlver_gym.export.files import CARD, MARK, jsonl
 from rlver_gym.export.rows import Row
+from rlver_gym.persona import SPLITS
 from rlver_gym.untrusted.text import one_line
 
 _WHAT = {
@@ -35,7 +36,7 @@ def hub_files(views: Mapping[str, Sequence[Row]], records: Sequence[Record], bar
         by_split: dict[str, list[Row]] = {}
         for row in rows:
             by_split.setdefault(row["metadata"].get("split", "train"), []).append(row)
-        paths = {split: f"{view}/{split}.jsonl" for split in sorted(by_split, reverse=True)}
+        paths = {split: f"{view}/{split}.jsonl" for split in sorted(by_split, key=SPLITS.index)}
         files |= {path: jsonl(by_split[split], bare) for split, path in paths.items()}
         data_files = [{"split": split, "path": path} for split, path in paths.items()]
         configs.append({"config_name": view, **({} if configs else {"default": True}), "data_files": data_files})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rlver_gym.agents.baselines import Listener
 from rlver_gym.cards import EnvCard, env_card
 from rlver_gym.dialogue import Appraisal, Dialogue, Message, Turn
-from rlver_gym.emotion import moved
+from rlver_gym.emotion import Band, moved
 from rlver_gym.errors import UserFailed
 from rlver_gym.library import library
 from rlver_gym.persona import Persona
@@ -53,7 +53,7 @@ class EmbeddedAnswers:
             return json.dumps(answer, ensure_ascii=False)
         return "\n".join(f"{name.capitalize()}: {value}" for name, value in answer.items())
 
-    def _answer(self, persona: Persona, state: dict[str, Any]) -> dict[str, str | int]:
+    def _answer(self, persona: Persona, state: dict[str, Any]) -> dict[str, str | int | list[str]]:
         """Every field that the step is asked for."""
         scene = Scene(persona, self._card, self._seed)
         lines = tuple(one["text"] for one in state["conversation"])
@@ -65,7 +65,7 @@ class EmbeddedAnswers:
             appraisal = self._user.appraise(scene, emotion, dialogue)
             emotion = moved(emotion, appraisal.change)
         strongest = max(appraisal.reasons, key=lambda reason: abs(reason.points), default=None)
-        found: dict[str, str | int] = {
+        found: dict[str, str | int | list[str]] = {
             "meant_for": "person",
             "reading": f"They say: {dialogue.utterance}"[:200],
             "fit": strongest.note if strongest else "nothing in particular",
@@ -77,7 +77,10 @@ class EmbeddedAnswers:
             "tone": "their own",
         }
         if "reply" in FIELDS[step]:
-            found["reply"] = self._spoken(scene, emotion, dialogue, appraisal)
+            found["reply"] = reply = self._spoken(scene, emotion, dialogue, appraisal)
+            found["told"] = [
+                one.id for one in persona.situation.disclosures if one.told(Band.of(emotion).tone) in reply
+            ]
         return {name: found[name] for name in FIELDS[step]}
 
     def _spoken(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:

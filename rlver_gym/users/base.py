@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from rlver_gym.cards import EnvCard
-from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.persona import Persona
 
 
@@ -34,8 +34,8 @@ class SentientUser(Protocol):
         """What `dialogue.utterance` does to a user whose emotion is `emotion`, in [0, 100]."""
         ...
 
-    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        """The user's answer to `dialogue.utterance`, once it was appraised and the emotion has become `emotion`."""
+    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str | Reply:
+        """The user's answer to `dialogue.utterance`, once it was appraised and the emotion has become `emotion`: the text, or a Reply that also says what it tells."""
         ...
 
 
@@ -54,7 +54,7 @@ class AsyncSentientUser(SentientUser, Protocol):
         """See `SentientUser.appraise`."""
         ...
 
-    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str | Reply:
         """See `SentientUser.speak`."""
         ...
 

@@ -3,8 +3,8 @@
 from functools import lru_cache
 from typing import NamedTuple
 
+from rlver_gym.kept import kept
 from rlver_gym.persona import Disclosure, Situation
-from rlver_gym.users.embedded.kept import kept
 from rlver_gym.words import content, sentences
 
 

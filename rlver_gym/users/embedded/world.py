@@ -7,9 +7,9 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from rlver_gym.anchors import AnchorIndex, Touch
+from rlver_gym.kept import kept
 from rlver_gym.persona import Situation
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.users.embedded.kept import kept
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.words import content, words
 

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from statistics import median_low, pstdev
 from typing import NamedTuple
 
-from rlver_gym.dialogue import Appraisal, Reason
+from rlver_gym.dialogue import Appraisal, Reason, Reply
 from rlver_gym.emotion import MAX_CHANGE, moved
 from rlver_gym.users.llm.parse import Claims, change_in, text_in
 
 ADDRESSED = "judge_addressed"
 """The code of the reason that bounds the change of an utterance which speaks to whoever judges."""
+
+SCALE_END = "scale_end"
+"""The code of the reason that keeps the emotion within its scale."""
 
 
 class Judgement(NamedTuple):
@@ -22,7 +25,7 @@ class Judgement(NamedTuple):
     feeling: str
     to_machine: bool
     """Whether the model took the words for something meant for itself, not for the person."""
-    draft: str | None
+    draft: Reply | None
     """The person's answer, when the model gave it at once."""
 
 
@@ -31,7 +34,12 @@ def addresses_judge(appraisal: Appraisal) -> bool:
     return any(reason.code == ADDRESSED for reason in appraisal.reasons)
 
 
-def judgement(claims: Claims, draft: str | None = None) -> Judgement:
+def change_as_made(appraisal: Appraisal) -> int:
+    """The change before the end of the scale cut it: what the words did, not what the number could show of it."""
+    return appraisal.change - int(sum(reason.points for reason in appraisal.reasons if reason.code == SCALE_END))
+
+
+def judgement(claims: Claims, draft: Reply | None = None) -> Judgement:
     """The judgement that an answer holds. Raises Unreadable when it has no clear change."""
     return Judgement(
         change=change_in(claims),
@@ -68,7 +76,7 @@ def appraisal_of(judgements: Sequence[Judgement], emotion: int, addressed: str |
         kept = min(kept, 0)
     within = moved(emotion, kept) - emotion
     if within != kept:
-        reasons.append(Reason("scale_end", float(within - kept), "the scale ends here"))
+        reasons.append(Reason(SCALE_END, float(within - kept), "the scale ends here"))
     spread = None
     if len(judgements) > 1:
         said = sorted(one.change for one in judgements)

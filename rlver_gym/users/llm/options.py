@@ -24,6 +24,8 @@ class LLMOptions(Frozen):
     """The longest answer, thoughts of a reasoning model included; None for the server's own limit."""
     max_field_chars: int | None = Field(default=None, ge=20)
     """The longest text of one field, as `maxLength` of the schema, which then bounds the change too: keeps small models from going on for ever. None: none, since OpenAI's own server takes no such limits."""
+    opening: Literal["model", "card"] = "model"
+    """Who begins: the model, which says the card's opening in the person's own voice, or the card's own words, which cost no request."""
     language: Literal["en", "zh"] | None = None
     """In which language the user is prompted and speaks; None for the persona's."""
     structured: bool = True

@@ -3,7 +3,7 @@
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -22,6 +22,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "aim": ("aim", "goal", "意图", "目的", "目标"),
     "tone": ("tone", "语气"),
     "reply": ("reply", "response", "回复", "回答", "回应"),
+    "told": ("told", "讲出"),
 }  # fmt: skip
 _FIELD_OF = {name: field for field, names in _NAMES.items() for name in names}
 _LABEL = re.compile(
@@ -36,6 +37,7 @@ _LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _BRACKETS = re.compile(r"\([^()]*\)?|\[[^\[\]]*\]?|（[^（）]*）?")
 _MINUS = str.maketrans(dict.fromkeys("−–—﹣‐‑⁻", "-"))
 _SIGN_IN_WORDS = re.compile(r"\A(?:([负减扣])|([正加增]))(?=\s*\d)")
+_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _NUMBER = re.compile(r"\A([+-]?[0-9]{1,6})(?:\.([0-9]{1,6}))?(?![0-9.]*[0-9%])")
 
 
@@ -82,6 +84,22 @@ def text_in(claims: Claims, field: str) -> str:
     """What the answer gives for a field of text; empty when it gives nothing."""
     texts = (_tidy(value) for value in claims.get(field, ()) if isinstance(value, str))
     return next((text for text in texts if text), "")[:_MAX_TEXT]
+
+
+def ids_in(claims: Claims, field: str, known: Iterable[str]) -> tuple[str, ...] | None:
+    """Which of the known ids the answer names, in their order; None when it says nothing of them. All other ids are left out."""
+    values = [value for value in claims.get(field, ()) if isinstance(value, (str, list))]
+    if not values:
+        return None
+    named = {one for value in values for one in _ids(value)}
+    return tuple(one for one in dict.fromkeys(known) if one in named)
+
+
+def _ids(value: str | list[Any]) -> Iterator[str]:
+    """The ids in a text, or in the texts of a list."""
+    for text in [value] if isinstance(value, str) else value[:_MAX_OBJECTS]:
+        if isinstance(text, str):
+            yield from _ID.findall(text[:_MAX_TEXT].casefold())
 
 
 def whole_number(value: Any) -> int:

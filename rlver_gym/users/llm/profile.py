@@ -5,15 +5,17 @@ from typing import Any
 
 from rlver_gym.dialogue import Appraisal, Dialogue
 from rlver_gym.emotion import Band, Outcome
-from rlver_gym.persona import Disclosure, Persona
+from rlver_gym.persona import Persona
 from rlver_gym.users.base import Scene
-from rlver_gym.users.llm.feel import addresses_judge
+from rlver_gym.users.llm.feel import addresses_judge, change_as_made
 from rlver_gym.users.llm.hostile import audible
+from rlver_gym.users.llm.material import Material, material
 from rlver_gym.users.llm.prompts import Words
-from rlver_gym.words import content
+from rlver_gym.users.trust import disclosure_depth, restless_below
 
-_FELT = {"reading": "reading", "model": "fit", "feeling": "feeling"}
-"""In which reasons an appraisal keeps what the model made of the words, beside the thought."""
+_FELT = ("reading", "feeling")
+"""Which notes of an appraisal the speaking step sees. Not the fit, which speaks of the hidden need, nor the thought, which would be said aloud."""
+_LAST_CHANGES = 2
 _ENDINGS = {Outcome.CONTENT: "content", Outcome.LEFT: "left"}
 
 
@@ -49,42 +51,85 @@ def profile_line(persona: Persona, words: Words) -> str:
 
 def appraise_state(scene: Scene, emotion: int, dialogue: Dialogue, words: Words) -> str:
     """What is known while the last words are taken in."""
-    return _line({"step": "appraise", **_mood(emotion, words), "conversation": _said(dialogue, words)})
+    return _line(
+        {
+            "step": "appraise",
+            **_mood(scene, emotion, words),
+            "last_changes": _last_changes(dialogue),
+            "conversation": _said(dialogue, words),
+        }
+    )
 
 
 def both_state(scene: Scene, emotion: int, dialogue: Dialogue, words: Words) -> str:
     """What is known while both steps are done in one."""
-    card = scene.card
-    limits = {"content_from": card.content_at, "leaves_below": card.leave_below}
-    untold = {"not_told_yet": _untold(scene.persona, dialogue, words)}
-    said = {"conversation": _said(dialogue, words)}
-    return _line({"step": "both", **_mood(emotion, words), **limits, **untold, **said})
+    card, disposition = scene.card, scene.persona.person.disposition
+    return _line(
+        {
+            "step": "both",
+            **_mood(scene, emotion, words),
+            "last_changes": _last_changes(dialogue),
+            "content_from": card.content_at,
+            "leaves_below": card.leave_below,
+            "going_below": restless_below(disposition),
+            **_material(tellable(scene, emotion, dialogue)),
+            "conversation": _said(dialogue, words),
+        }
+    )
 
 
 def speak_state(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal, words: Words) -> str:
     """What is known when the person answers, `emotion` being that after the appraisal."""
-    felt = {_FELT[reason.code]: reason.note for reason in appraisal.reasons if reason.code in _FELT}
-    felt |= {"thought": appraisal.thought}
-    ending = scene.card.outcome(emotion, len(dialogue.turns) + 1)
+    notes = {reason.code: reason.note for reason in appraisal.reasons if reason.code in _FELT}
+    felt = notes | {"change": change_as_made(appraisal)}
     return _line(
         {
             "step": "speak",
-            **_mood(emotion, words),
-            **({} if addresses_judge(appraisal) else {"felt": felt | {"change": appraisal.change}}),
-            "goodbye": _ENDINGS.get(ending) if ending else None,
-            "not_told_yet": _untold(scene.persona, dialogue, words),
+            **_mood(scene, emotion, words),
+            **({} if addresses_judge(appraisal) else {"felt": felt}),
+            "goodbye": _goodbye(scene, emotion, dialogue),
+            **_material(tellable(scene, emotion, dialogue, appraisal)),
             "conversation": _said(dialogue, words, appraisal),
         }
     )
 
 
-def open_state(emotion: int, words: Words) -> str:
-    """What is known before anything was said."""
-    return _line({"step": "open", **_mood(emotion, words), "conversation": []})
+def tellable(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal | None = None) -> Material:
+    """What may be told now; before the appraisal of the last words, what trust there was until then allows."""
+    change = appraisal.change if appraisal else 0
+    return material(scene.persona, dialogue, disclosure_depth(emotion, change, len(dialogue.turns)))
 
 
-def _mood(emotion: int, words: Words) -> dict[str, Any]:
-    return {"mood_points": emotion, "mood": words.moods[Band.of(emotion)]}
+def open_state(scene: Scene, emotion: int, words: Words) -> str:
+    """What is known before anything was said: how the card begins, if it does."""
+    opening = scene.persona.situation.openings.said(Band.of(emotion).tone)
+    begins = {"opening": opening} if opening else {}
+    return _line({"step": "open", **_mood(scene, emotion, words), **begins, "conversation": []})
+
+
+def _mood(scene: Scene, emotion: int, words: Words) -> dict[str, Any]:
+    return {"mood_points": emotion, "mood": words.mood(emotion, scene.persona.person.disposition)}
+
+
+def _goodbye(scene: Scene, emotion: int, dialogue: Dialogue) -> str | None:
+    """How they take leave: as it ends for them, or, while it goes on, as somebody who wants to get away."""
+    ending = scene.card.outcome(emotion, len(dialogue.turns) + 1)
+    if ending is not None and ending in _ENDINGS:
+        return _ENDINGS[ending]
+    return "going" if emotion < restless_below(scene.persona.person.disposition) else None
+
+
+def _material(found: Material) -> dict[str, dict[str, str]]:
+    return {
+        "may_tell": found.disclosures,
+        "answers": found.facts,
+        "first_mention": found.introductions,
+    }
+
+
+def _last_changes(dialogue: Dialogue) -> list[int]:
+    """What the last turns did, as they were made."""
+    return [change_as_made(turn.appraisal) for turn in dialogue.turns[-_LAST_CHANGES:]]
 
 
 def _said(dialogue: Dialogue, words: Words, last: Appraisal | None = None) -> list[dict[str, str]]:
@@ -98,25 +143,6 @@ def _said(dialogue: Dialogue, words: Words, last: Appraisal | None = None) -> li
         text = words.withheld if withheld else audible(message.text)
         said.append({"speaker": "partner" if agent else "person", "text": text})
     return said
-
-
-def _untold(persona: Persona, dialogue: Dialogue, words: Words) -> list[dict[str, str]]:
-    """What there still is to tell."""
-    spoken = frozenset().union(*map(content, dialogue.user_lines))
-    return [
-        {"told": words.told[str(item.depth)], "what": item.normal}  # pyright: ignore[reportArgumentType]
-        for item in persona.situation.disclosures
-        if not _was_told(item, spoken)
-    ]
-
-
-def _was_told(item: Disclosure, spoken: frozenset[str]) -> bool:
-    """Whether most of what one of its three wordings is about was said, in whatever words."""
-    return any(
-        len(about & spoken) >= 0.7 * len(about)
-        for about in (content(item.high), content(item.normal), content(item.low))
-        if about
-    )
 
 
 def _without_gaps(value: Any) -> Any:

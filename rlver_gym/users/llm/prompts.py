@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from string import Template
-from typing import Literal
+from typing import Annotated, Literal
 
-from rlver_gym.emotion import Band
+from pydantic import StringConstraints
+
 from rlver_gym.hashed import Frozen
 from rlver_gym.library import parse_card
 from rlver_gym.persona import Disposition, HiddenNeed
@@ -15,6 +16,7 @@ from rlver_gym.yamlfile import parse_yaml
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
+_LOW_BELOW, _HIGH_FROM = 35, 65
 _FILES = ("who", "appraise", "speak", "both", "open", "form_json", "form_text", "ask", "repair")
 
 
@@ -31,20 +33,34 @@ class Words(Frozen):
     difficulty: Mapping[Literal["moderate", "challenging"], str]
     hints: Mapping[Literal["moderate", "challenging"], str]
     """How much of the need may show."""
-    moods: Mapping[Band, str]
-    told: Mapping[Literal["1", "2", "3"], str]
-    """Who gets to hear a disclosure, by depth."""
+    joint: str
+    """What stands between the two halves of a mood."""
+    reached_by: Mapping[HiddenNeed, str]
+    """What reaches somebody with this need, and what does not."""
+    moods: Mapping[Annotated[str, StringConstraints(pattern=r"^\d{1,3}$")], str]
+    """How they stand to the talk, by the lowest emotion of each level."""
+    manners: Mapping[Disposition, Mapping[Literal["low", "middle", "high"], str]]
+    """How that shows in such a person."""
     withheld: str
     """What stands in a record for words that were not meant for a person."""
     labels: Mapping[str, str]
     """The labels of labelled lines, by field."""
     but: str
     """How the form says that the change is a number."""
+    and_told: str
+    """How the form says that the ids are a list."""
     change_line: str
+    told_line: str
     meant_for_line: str
     rest_of_line: str
     unreadable: Mapping[str, str]
     """What is wrong with an answer, by code."""
+
+    def mood(self, emotion: int, disposition: Disposition) -> str:
+        """The mood in words: how they stand to this talk, and how it shows in such a person. Never what they feel, which the appraisal says."""
+        level = max((level for level in self.moods if int(level) <= emotion), key=int)
+        zone = "low" if emotion < _LOW_BELOW else "high" if emotion >= _HIGH_FROM else "middle"
+        return f"{self.moods[level]}{self.joint}{self.manners[disposition][zone]}"
 
 
 def filled(language: Language, name: str, **values: str) -> str:

@@ -10,12 +10,13 @@ from rlver_gym.dialogue import Appraisal, Dialogue
 from rlver_gym.emotion import MAX_CHANGE
 from rlver_gym.users.base import Scene
 from rlver_gym.users.llm import profile
+from rlver_gym.users.llm.material import MAX_OFFERED
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.prompts import Language, Words, filled, words
 
 Step = Literal["appraise", "speak", "both", "open"]
 _APPRAISED = ("meant_for", "reading", "fit", "thought", "feeling", "change")
-_SPOKEN = ("attitude", "aim", "tone", "reply")
+_SPOKEN = ("attitude", "aim", "tone", "reply", "told")
 FIELDS: dict[Step, tuple[str, ...]] = {
     "appraise": _APPRAISED,
     "speak": _SPOKEN,
@@ -54,7 +55,7 @@ class Asker:
 
     def open(self, emotion: int) -> ChatRequest:
         """The first words of the dialogue."""
-        return self._request("open", profile.open_state(emotion, self.words), 0)
+        return self._request("open", profile.open_state(self.scene, emotion, self.words), 0)
 
     def appraise(self, emotion: int, dialogue: Dialogue, sample: int = 0) -> ChatRequest:
         """What the last words do, for the one of several judgements that is called `sample`; with one call a turn, the answer too."""
@@ -100,15 +101,17 @@ class Asker:
             profile=profile.profile_line(self.scene.persona, self.words),
             difficulty=self.words.difficulty[difficulty],
         )
-        what = [filled(self.language, name, hints=self.words.hints[difficulty]) for name in _PROMPTS[step]]
+        texts = {"hints": self.words.hints[difficulty], "reached_by": self.words.reached_by[self.scene.persona.need]}
+        what = [filled(self.language, name, **texts) for name in _PROMPTS[step]]
         return "\n\n".join((who, *what, self._form(step)))
 
     def _form(self, step: Step) -> str:
         fields, said = FIELDS[step], self.words
         if self.options.structured:
             keys = ", ".join(f"`{field}`" for field in fields)
-            return filled(self.language, "form_json", keys=keys, but=said.but if "change" in fields else "")
-        special = {"change": said.change_line, "meant_for": said.meant_for_line}
+            but = (said.but if "change" in fields else "") + (said.and_told if "told" in fields else "")
+            return filled(self.language, "form_json", keys=keys, but=but)
+        special = {"change": said.change_line, "meant_for": said.meant_for_line, "told": said.told_line}
         lines = [f"{said.labels[field]}: {special.get(field, said.rest_of_line)}" for field in fields]
         return filled(self.language, "form_text", lines="\n".join(lines))
 
@@ -120,6 +123,9 @@ def schema(step: Step, max_chars: int | None = None) -> dict[str, Any]:
     if "change" in kinds:
         bounds = {} if max_chars is None else {"minimum": -MAX_CHANGE, "maximum": MAX_CHANGE}
         kinds["change"] = {"type": "integer", **bounds}
+    if "told" in kinds:
+        bounds = {} if max_chars is None else {"maxItems": MAX_OFFERED}
+        kinds["told"] = {"type": "array", "items": dict(text), **bounds}
     for field in _CHOICES.keys() & kinds.keys():
         kinds[field] = {"type": "string", "enum": list(_CHOICES[field])}
     return {"type": "object", "properties": kinds, "required": list(kinds), "additionalProperties": False}

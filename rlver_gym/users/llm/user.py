@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rlver_gym.chat.loop import wait_for
 from rlver_gym.chat.values import Chat, ChatRequest
-from rlver_gym.dialogue import Appraisal, Dialogue
+from rlver_gym.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.emotion import Band
 from rlver_gym.errors import STOPPING, ChatError, UserFailed
 from rlver_gym.persona import HiddenNeed
@@ -16,15 +16,16 @@ from rlver_gym.users.llm.feel import Judgement, appraisal_of, judgement
 from rlver_gym.users.llm.hostile import PATTERNS, audible, judge_addressed
 from rlver_gym.users.llm.leak import leaks, without_leaks
 from rlver_gym.users.llm.options import LLMOptions
-from rlver_gym.users.llm.parse import Claims, Unreadable, read_claims, sound, text_in
+from rlver_gym.users.llm.parse import Claims, Unreadable, ids_in, read_claims, sound, text_in
+from rlver_gym.users.llm.profile import tellable
 from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import Asker
 from rlver_gym.utterance import cleaned
 
 T = TypeVar("T")
-_ReplyIn = Callable[[Claims], str]
+_ReplyIn = Callable[[Claims], Reply]
 
-_CODE = "1"
+_CODE = "2"
 """Counts up whenever the code, not the prompts, would appraise or speak otherwise."""
 _MAX_REPLY = 2_000
 _MAX_SHOWN = 200
@@ -54,57 +55,67 @@ class LLMUser:
         """See `aappraise`. Waits."""
         return wait_for(self.aappraise(scene, emotion, dialogue))
 
-    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> Reply:
         """See `aspeak`. Waits."""
         return wait_for(self.aspeak(scene, emotion, dialogue, appraisal))
 
     async def aopen(self, scene: Scene, emotion: int) -> str:
-        """The opening of the card, in the tone of the emotion; the model is asked for one where the card has none in its language."""
+        """The opening of the card as this person would say it; with `opening="card"` its own words, where it has any in the language spoken."""
         card = scene.persona.situation.openings.said(Band.of(emotion).tone)
         asker = self._asker(scene)
-        if card and asker.language == scene.persona.language:
+        if card and self.options.opening == "card" and asker.language == scene.persona.language:
             return card
-        return await self._spoken(asker, asker.open(emotion))
+        return (await self._spoken(asker, asker.open(emotion), ())).text
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """What the utterance does, by as many judgements as the options say. Raises UserFailed, or the ChatErrors that stop a run."""
         asker = self._asker(scene)
         samples = range(self.options.samples)
-        asked = (self._judged(asker, asker.appraise(emotion, dialogue, sample)) for sample in samples)
+        ids = tellable(scene, emotion, dialogue).ids if self.options.calls == 1 else ()
+        asked = (self._judged(asker, asker.appraise(emotion, dialogue, sample), ids) for sample in samples)
         judgements = await asyncio.gather(*asked)
         before = dialogue.earlier_utterances[-1] if dialogue.turns else ""
         return appraisal_of(judgements, emotion, judge_addressed(dialogue.utterance or "", before))
 
-    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        """What the person says, which never names the hidden need. Raises UserFailed, or the ChatErrors that stop a run."""
+    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> Reply:
+        """What the person says, which never names the hidden need, and what of the card it tells. Raises UserFailed, or the ChatErrors that stop a run."""
         if appraisal.draft is not None:
             return appraisal.draft
         asker = self._asker(scene)
-        return await self._spoken(asker, asker.speak(emotion, dialogue, appraisal))
+        ids = tellable(scene, emotion, dialogue, appraisal).ids
+        return await self._spoken(asker, asker.speak(emotion, dialogue, appraisal), ids)
 
     def _asker(self, scene: Scene) -> Asker:
         return Asker(self.model, self.options, scene)
 
-    async def _judged(self, asker: Asker, request: ChatRequest) -> Judgement:
+    async def _judged(self, asker: Asker, request: ChatRequest, ids: tuple[str, ...]) -> Judgement:
         both = self.options.calls == 1
         return await self._answered(
-            asker, request, lambda claims, reply_in: judgement(claims, reply_in(claims) if both else None)
+            asker, request, ids, lambda claims, reply_in: judgement(claims, reply_in(claims) if both else None)
         )
 
-    async def _spoken(self, asker: Asker, request: ChatRequest) -> str:
-        return await self._answered(asker, request, lambda claims, reply_in: reply_in(claims))
+    async def _spoken(self, asker: Asker, request: ChatRequest, ids: tuple[str, ...]) -> Reply:
+        return await self._answered(asker, request, ids, lambda claims, reply_in: reply_in(claims))
 
-    async def _answered(self, asker: Asker, request: ChatRequest, read: Callable[[Claims, _ReplyIn], T]) -> T:
-        """What the model answers, read. One that cannot be used is asked for once more; of the second, what must not be said is cut out."""
+    async def _answered(
+        self, asker: Asker, request: ChatRequest, ids: tuple[str, ...], read: Callable[[Claims, _ReplyIn], T]
+    ) -> T:
+        """What the model answers, read. One that cannot be used is asked for once more; of the second, what must not be said is cut out.
+
+        `ids` are those of the disclosures and facts that the request offers: the reply can tell no others.
+        """
         need = asker.scene.persona.need
         raw = await self._asked(request)
         try:
-            return read(read_claims(raw), lambda claims: _reply(text_in(claims, "reply"), need))
+            return read(read_claims(raw), lambda claims: _reply(claims, ids, need, text_in(claims, "reply")))
         except Unreadable as problem:
             code = problem.code
         raw = await self._asked(asker.repair(request, raw, code))
         try:
-            return read(read_claims(raw), lambda claims: _reply(without_leaks(text_in(claims, "reply"), need), need))
+            return read(
+                read_claims(raw),
+                lambda claims: _reply(claims, ids, need, without_leaks(text_in(claims, "reply"), need)),
+            )
         except Unreadable as problem:
             raise UserFailed(
                 f"{request.model} gave no usable answer, asked twice ({problem}). Try structured=False, or a larger model.",
@@ -120,14 +131,14 @@ class LLMUser:
             raise UserFailed(str(error)) from error
 
 
-def _reply(reply: str, need: HiddenNeed) -> str:
-    """The reply as it may be said. Raises Unreadable when there is none, or it names what is never said."""
-    said = cleaned(audible(reply), _MAX_REPLY, "truncate").strip()
+def _reply(claims: Claims, ids: tuple[str, ...], need: HiddenNeed, text: str) -> Reply:
+    """The text as it may be said, with those of the ids that it tells. Raises Unreadable when there is none, or it names what is never said."""
+    said = cleaned(audible(text), _MAX_REPLY, "truncate").strip()
     if not said:
         raise Unreadable("no_reply")
     if leaks(said, need):
         raise Unreadable("names_need")
-    return said
+    return Reply(said, ids_in(claims, "told", ids))
 
 
 def _version(options: LLMOptions) -> str:

@@ -1,0 +1,115 @@
+"""`rlver-gym conversation`: how well the person of a run converses, whoever the user was."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
+
+from rlver_gym.benchmark.folder import read_episodes
+from rlver_gym.conversation.measure import NOTHING, Conversation, mean_in_common, measure_dialogue, most_repeated
+from rlver_gym.dialogue import Dialogue
+from rlver_gym.episode import Episode
+from rlver_gym.errors import RunError
+from rlver_gym.library import PersonaLibrary, library
+from rlver_gym.persona import Persona
+from rlver_gym.untrusted.jsontext import dump_json
+from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.untrusted.text import one_line
+
+
+def conversation(
+    run: Annotated[Path, typer.Argument(help="A run folder, your own or anybody's.")],
+    personas: Annotated[
+        str | None, typer.Option(help="The folder of the run's persona cards, when they are not the shipped ones.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure how well the simulated person converses: questions answered, declined and missed, mistakes corrected, repetition, names without an introduction.
+
+    Everything is counted from the text of the dialogues against the persona's card, so runs with the embedded user and with LLM users can be compared.
+    It is a count by rules: it finds what they find.
+    """
+    errors, shelf = SafeConsole(stderr=True), library(personas)
+    counted: dict[str, Conversation] = defaultdict(lambda: NOTHING)
+    by_persona: dict[tuple[str, int], list[list[str]]] = defaultdict(list)
+    by_agent: dict[tuple[str, str], list[list[str]]] = defaultdict(list)
+    dialogues: list[Dialogue] = []
+    episodes = list(read_episodes(run))
+    for episode in track(episodes, description="reading", console=errors, transient=True):
+        dialogue = Dialogue(episode.opening, episode.turns)
+        dialogues.append(dialogue)
+        counted[episode.agent] += measure_dialogue(_persona(shelf, episode), dialogue)
+        lines = [turn.reply for turn in episode.turns if turn.outcome is None]
+        by_persona[episode.persona, episode.seed].append(lines)
+        by_agent[episode.persona, episode.agent].append(lines)
+    across_agents, across_seeds = _mean(list(by_persona.values())), _mean(list(by_agent.values()))
+    if as_json:
+        agents = {name: {**one._asdict(), "missed": one.missed} for name, one in counted.items()}
+        typer.echo(
+            dump_json(
+                {"run": str(run), "agents": agents, "in_common": {"agents": across_agents, "seeds": across_seeds}}
+            )
+        )
+        return
+    console = SafeConsole()
+    console.print(_table(counted, str(run)))
+    console.print(
+        Text(
+            f"sentences in common: same person and seed, other agent {_share(across_agents)}; same agent, other seed {_share(across_seeds)}"
+        ),
+        soft_wrap=True,
+    )
+    for sentence, count in most_repeated(dialogues):
+        console.print(Text(f"in {count} of {len(dialogues)} dialogues: {one_line(sentence)}"), soft_wrap=True)
+
+
+def _persona(shelf: PersonaLibrary, episode: Episode) -> Persona:
+    persona = shelf.get(episode.persona)
+    if persona.hash != episode.persona_hash:
+        raise RunError(
+            f"the card of {episode.persona} is not the one that the run was held with. Give its cards with --personas FOLDER, or hold the run anew."
+        )
+    return persona
+
+
+def _mean(groups: Sequence[Sequence[Sequence[str]]]) -> float | None:
+    found = [value for group in groups if (value := mean_in_common(group)) is not None]
+    return sum(found) / len(found) if found else None
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _table(counted: dict[str, Conversation], title: str) -> Table:
+    table = Table(
+        title=Text(one_line(title)),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("agent", style="bold", overflow="ellipsis", no_wrap=True, min_width=10)
+    for heading in ("asked", "answered", "declined", "missed", "mistakes", "corrected", "repeated", "strangers"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for agent, one in counted.items():
+        asked = one.questions or 1
+        shares = [f"{part / asked:.0%}" if one.questions else "–" for part in (one.answered, one.declined, one.missed)]
+        corrected = f"{one.corrected / one.mistakes:.0%}" if one.mistakes else "–"
+        row = [
+            one_line(agent),
+            str(one.questions),
+            *shares,
+            str(one.mistakes),
+            corrected,
+            str(one.repeated),
+            str(one.strangers),
+        ]
+        table.add_row(*map(Text, row))
+    return table

@@ -1,0 +1,365 @@
+"""Knowledge: what a persona's card can answer, and with which words. Compiled once a card; knows no dialogue."""
+
+import math
+from collections.abc import Iterable
+from itertools import repeat
+from typing import Literal, NamedTuple
+
+from rlver_gym.conversation.deeds import Deed, deeds_of
+from rlver_gym.conversation.parse import NEGATIONS, Ask, parse_utterance
+from rlver_gym.conversation.tokens import PRONOUNS, YOU, Amount, amounts_of, token_of, tokens_of
+from rlver_gym.kept import kept
+from rlver_gym.persona import Disclosure, Fact, Other, Persona
+from rlver_gym.words import split_sentences, split_words
+
+Kind = Literal["fact", "disclosure", "background"]
+
+
+class Statement(NamedTuple):
+    """A sentence of the card, ready to be compared with what others say."""
+
+    text: str
+    tokens: frozenset[str]
+    amounts: frozenset[Amount]
+    people: frozenset[str]
+    """Whom it names, as tokens."""
+    deeds: tuple[Deed, ...]
+    is_negative: bool
+    entry: int
+    """The entry that it belongs to."""
+    weight: float
+    """That of its tokens, without the person themself."""
+
+
+class Paraphrase(NamedTuple):
+    """One way of asking."""
+
+    ask: Ask
+    tokens: frozenset[str]
+    weight: float
+    """The square root of its tokens' weights summed."""
+
+
+class Entry(NamedTuple):
+    """Something that the person knows."""
+
+    id: str
+    kind: Kind
+    depth: int
+    item: Fact | Disclosure | None
+    texts: tuple[str, ...]
+    """In the person's words, each a whole answer."""
+    paraphrases: tuple[Paraphrase, ...]
+    asks: frozenset[Ask]
+    body: frozenset[str]
+    """Tokens of its answers and questions."""
+    about: frozenset[str]
+    is_personal: bool
+    gives: frozenset[Ask]
+    """Which kinds of question its answers can answer at all: "when" takes a time, "how many" a number."""
+
+
+class Knowledge:
+    """All that one persona can be asked, indexed by token."""
+
+    def __init__(self, persona: Persona) -> None:
+        """Compile the card."""
+        situation = persona.situation
+        self.people = tuple(_Named.of(other) for other in situation.people)
+        self.alias = _aliases(self.people)
+        """Tokens by which somebody is meant: "dad" for the father who is called Karl."""
+        self.person_tokens = frozenset(self.alias.values())
+        drafts = list(_drafts(persona))
+        self.weight = _weights(self, drafts)
+        self.entries = tuple(self._entry(draft) for draft in drafts)
+        self._disclosures = {
+            entry.id: number for number, entry in enumerate(self.entries) if entry.kind == "disclosure"
+        }
+        self.postings: dict[str, tuple[int, ...]] = {}
+        for number, entry in enumerate(self.entries):
+            for token in entry.body:
+                self.postings[token] = (*self.postings.get(token, ()), number)
+        self.statements = tuple(
+            self.statement(text, number)
+            for number, entry in enumerate(self.entries)
+            for text in dict.fromkeys(_all_texts(entry, situation.people))
+        )
+        self.statement_postings = _postings(self.statements)
+        self.false = tuple(
+            (self.statement(text, number), number)
+            for number, entry in enumerate(self.entries)
+            if isinstance(entry.item, Fact)
+            for text in entry.item.wrong
+        )
+        self.false_postings = _postings(statement for statement, _ in self.false)
+        self.vocabulary = frozenset().union(*(statement.tokens for statement in self.statements))
+        self.words = frozenset(
+            word for entry in self.entries for text in entry.texts for word in split_words(text)
+        ) | frozenset(
+            split_words(
+                " ".join(
+                    [
+                        persona.person.name,
+                        persona.person.work,
+                        situation.title,
+                        *(f"{other.who} {other.name}" for other in situation.people),
+                    ]
+                )
+            )
+        )
+
+    def told_by(self, name: str) -> tuple[Entry, ...]:
+        """The entry of a disclosure, by its id."""
+        found = self._disclosures.get(name)
+        return (self.entries[found],) if found is not None else ()
+
+    def tokens(self, words: Iterable[str]) -> frozenset[str]:
+        """The tokens of some words, people by one token each."""
+        alias = self.alias
+        return frozenset([alias.get(token, token) for token in tokens_of(list(words))])
+
+    def claimed(self, words: Iterable[str]) -> frozenset[str]:
+        """As `tokens`, relations beside the people whom they mean."""
+        return self.tokens(words) | (frozenset(tokens_of(list(words))) & RELATIONS)
+
+    def weigh(self, tokens: Iterable[str]) -> float:
+        """How much tokens say, summed; in nats."""
+        return sum(map(self.weight.get, tokens, repeat(UNKNOWN)))
+
+    def statement(self, text: str, entry: int) -> Statement:
+        """A sentence, compiled."""
+        words = split_words(text)
+        tokens = {
+            YOU if word in ("i", "me", "my", "mine", "myself") else token
+            for word in words
+            if (token := token_of(word)) or word in ("i", "me", "my", "mine", "myself")
+        }
+        known = frozenset(self.alias.get(token, token) for token in tokens) | (tokens & RELATIONS)
+        deeds = tuple(deed._replace(subject=self.meant(deed.subject, entry)) for deed in deeds_of(words, self.alias))
+        return Statement(
+            text,
+            known,
+            amounts_of(words),
+            known & self.person_tokens,
+            deeds,
+            not NEGATIONS.isdisjoint(words),
+            entry,
+            self.weigh(known - {YOU}) or 1.0,
+        )
+
+    def meant(self, subject: str, entry: int) -> str:
+        """Whom a pronoun means in an entry: whom the entry is about, or the only one of the story who is so spoken of; else the pronoun."""
+        if subject not in PRONOUNS:
+            return subject
+        so_called = [one.token for one in self.people if one.pronoun == subject]
+        about = self.entries[entry].about if entry < len(self.entries) else frozenset()
+        named = [token for token in so_called if token in about]
+        return named[0] if len(named) == 1 else so_called[0] if len(so_called) == 1 else subject
+
+    def _entry(self, draft: "_Draft") -> Entry:
+        asked = tuple(self._paraphrase(question) for question in draft.asked)
+        own = frozenset().union(*(self.tokens(split_words(text)) for text in draft.texts + draft.extra))
+        about = (
+            frozenset().union(*(self.tokens(split_words(text)) for text in draft.about)) if draft.about else frozenset()
+        )
+        body = own.union(about, *(paraphrase.tokens for paraphrase in asked)) - PRONOUNS
+        return Entry(
+            draft.id,
+            draft.kind,
+            draft.depth,
+            draft.item,
+            draft.texts,
+            asked,
+            frozenset(one.ask for one in asked),
+            body,
+            about,
+            draft.is_personal,
+            _ONLY_WHO if draft.id.startswith("people.") else gives_of(draft.texts, self.person_tokens),
+        )
+
+    def _paraphrase(self, text: str) -> Paraphrase:
+        questions = parse_utterance(text).questions
+        words = questions[-1].words if questions else split_words(text)
+        tokens = self.tokens(words)
+        return Paraphrase(questions[-1].ask if questions else Ask.WHAT, tokens, math.sqrt(self.weigh(tokens)) or 1.0)
+
+
+_ONLY_WHO = frozenset({Ask.WHO})
+UNKNOWN = 2.5
+"""The weight of a token that a card does not have, in nats."""
+_TIMES = frozenset(
+    """ago since until till before after when while always never yet still already now today tonight yesterday tomorrow day night evening morning noon midnight week weekend month year
+    summer winter spring autumn last next first every early late soon often once""".split()
+)
+_PLACES = frozenset(
+    "in at on under behind to from by near home here there nowhere everywhere inside outside upstairs downstairs next across round into".split()
+)
+_PERSONS = frozenset("i me my we nobody no everyone everybody someone somebody he she they him her them myself".split())
+
+
+def gives_of(texts: tuple[str, ...], people: frozenset[str]) -> frozenset[Ask]:
+    """The kinds of question that some texts can answer at all."""
+    words = frozenset(word for text in texts for word in split_words(text))
+    tokens = frozenset(map(token_of, words))
+    found = set(Ask) - {Ask.WHEN, Ask.WHERE, Ask.WHO, Ask.HOW_LONG, Ask.HOW_MANY}
+    amounts = any(amounts_of(split_words(text)) for text in texts)
+    if amounts or words & _TIMES:
+        found |= {Ask.WHEN, Ask.HOW_LONG}
+    if amounts or words & {
+        "all",
+        "none",
+        "no",
+        "every",
+        "many",
+        "few",
+        "once",
+        "half",
+        "both",
+        "one",
+        "never",
+        "often",
+        "nothing",
+    }:
+        found |= {Ask.HOW_MANY, Ask.HOW_LONG}
+    if words & _PLACES:
+        found.add(Ask.WHERE)
+    if words & _PERSONS or tokens & (people | RELATIONS):
+        found.add(Ask.WHO)
+    return frozenset(found)
+
+
+class _Named(NamedTuple):
+    """Somebody of the story."""
+
+    name: str
+    token: str
+    pronoun: str
+    nouns: frozenset[str]
+    """Tokens of what they are: "uncle", "boss"."""
+
+    @staticmethod
+    def of(other: Other) -> "_Named":
+        """From the card."""
+        token = token_of(split_words(other.name)[-1])
+        nouns = [_last_relation(other.who), _last_relation(other.introduction or "")]
+        return _Named(other.name, token, other.pronoun, frozenset(filter(None, nouns)))
+
+
+def _last_relation(text: str) -> str:
+    """The last noun of a relation: "my daughter's best friend" is a friend."""
+    found = [token for token in map(token_of, split_words(text)) if token in RELATIONS]
+    return found[-1] if found else ""
+
+
+RELATIONS = frozenset(
+    map(
+        token_of,
+        """mum dad sister brother son daughter wife husband boyfriend girlfriend partner gran grandad aunt uncle cousin nephew niece friend boss manager colleague neighbour flatmate
+        doctor teacher ex landlord landlady tutor professor nurse therapist lawyer brother-in-law sister-in-law fiance fiancee stepmother stepfather godmother godfather""".split(),
+    )
+)
+
+
+def _aliases(people: tuple[_Named, ...]) -> dict[str, str]:
+    """Token of a name or of a relation that only one of the people has → their token."""
+    found: dict[str, str] = {}
+    for one in people:
+        for word in split_words(one.name):
+            if token_of(word) and word not in ("mr", "mrs", "ms", "dr"):
+                found[token_of(word)] = one.token
+    for one in people:
+        for noun in one.nouns:
+            if sum(noun in other.nouns for other in people) == 1:
+                found.setdefault(noun, one.token)
+    return found
+
+
+class _Draft(NamedTuple):
+    id: str
+    kind: Kind
+    depth: int
+    item: Fact | Disclosure | None
+    texts: tuple[str, ...]
+    extra: tuple[str, ...]
+    asked: tuple[str, ...]
+    about: tuple[str, ...]
+    is_personal: bool
+
+
+def _drafts(persona: Persona) -> Iterable[_Draft]:
+    situation, person = persona.situation, persona.person
+    for is_personal, facts in ((False, situation.facts), (True, person.facts)):
+        for fact in facts:
+            tones = tuple(filter(None, (fact.high, fact.low)))
+            yield _Draft(
+                fact.id,
+                "fact",
+                fact.depth,
+                fact,
+                (*fact.answers, *tones),
+                fact.right,
+                fact.asked,
+                fact.about,
+                is_personal,
+            )
+    for item in situation.disclosures:
+        yield _Draft(item.id, "disclosure", item.depth, item, (item.normal, item.high, item.low), (), (), (), False)
+    for other in situation.people:
+        told = who_is(other)
+        yield _Draft(
+            f"people.{other.name}", "background", 1, None, (told,), (), (f"Who is {other.name}?",), (other.name,), False
+        )
+    for number, moment in enumerate(situation.timeline):
+        yield _Draft(
+            f"timeline.{number}", "background", 1, None, (moment.what,), (moment.when, moment.felt), (), (), False
+        )
+    for number, text in enumerate(situation.tried):
+        yield _Draft(f"tried.{number}", "background", 1, None, (text,), (), (), (), False)
+    for number, text in enumerate(split_sentences(situation.cause)):
+        yield _Draft(f"cause.{number}", "background", 1, None, (text,), (), (), (), False)
+    for number, text in enumerate(split_sentences(situation.now)):
+        yield _Draft(f"now.{number}", "background", 2, None, (text,), (), (), (), False)
+
+
+def _postings(statements: Iterable[Statement]) -> dict[str, tuple[int, ...]]:
+    """Of each token, the numbers of the statements that have it."""
+    found: dict[str, list[int]] = {}
+    for number, statement in enumerate(statements):
+        for token in statement.tokens:
+            found.setdefault(token, []).append(number)
+    return {token: tuple(numbers) for token, numbers in found.items()}
+
+
+def who_is(other: Other) -> str:
+    """Who somebody is, as a sentence of the person: "Maud is Saskia's sister."."""
+    told = (other.introduction or "").replace(other.name, "").strip(" ,")
+    return f"{other.name} is {told or other.who}."
+
+
+def _all_texts(entry: Entry, people: tuple[Other, ...]) -> Iterable[str]:
+    for text in entry.texts:
+        yield from split_sentences(text)
+    if isinstance(entry.item, Fact):
+        yield from entry.item.right
+        if entry.item.correction:
+            yield entry.item.correction
+
+
+def _weights(knowledge: Knowledge, drafts: list[_Draft]) -> dict[str, float]:
+    """How much a token says about what is meant: the rarer among the entries, the more (inverse document frequency)."""
+    count: dict[str, int] = {}
+    for draft in drafts:
+        tokens = frozenset().union(
+            *(knowledge.tokens(split_words(text)) for text in (*draft.texts, *draft.asked, *draft.extra, *draft.about))
+        )
+        for token in tokens:
+            count[token] = count.get(token, 0) + 1
+    size = len(drafts)
+    found = {token: math.log(1 + size / number) for token, number in count.items()}
+    return found | dict.fromkeys((YOU, *PRONOUNS), 0.4)
+
+
+@kept
+def knowledge(persona: Persona) -> Knowledge:
+    """The knowledge of a persona, compiled once."""
+    return Knowledge(persona)

@@ -1,0 +1,159 @@
+"""Measure: how well a person converses, from the text of dialogues alone, whoever the user is: answered, declined and missed questions, corrections, repetition, first mentions."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from statistics import fmean
+from typing import NamedTuple
+
+from rlver_gym.conversation.claims import check_claim
+from rlver_gym.conversation.find import candidates, features, query, score
+from rlver_gym.conversation.knowledge import Knowledge, knowledge
+from rlver_gym.conversation.names import introductions
+from rlver_gym.conversation.parse import Parsed, Question, parse_utterance
+from rlver_gym.conversation.tokens import PRONOUNS, YOU
+from rlver_gym.dialogue import Dialogue
+from rlver_gym.persona import Persona
+from rlver_gym.words import content, split_sentences, split_words
+
+SAME = 0.8
+"""Share of content words from which two sentences count as the same."""
+_NEAR = 0.8
+"""A question's best entries are those within this share of the best score: each of them may be an answer."""
+_DECLINES = re.compile(
+    r"\b(?:i (?:don't|do not) know|no idea|not sure|i(?:'d| would) rather not|i (?:can't|couldn't) (?:say|tell)|don't want to (?:say|talk)|not (?:now|yet)|maybe later)\b",
+    re.IGNORECASE,
+)
+_CORRECTS = re.compile(
+    r"^\W*(?:no|nah|nope|not (?:quite|exactly|really)|actually|wrong|that's (?:not|wrong)|hang on|it's .{2,40}, not)\b",
+    re.IGNORECASE,
+)
+
+
+class Conversation(NamedTuple):
+    """What was counted in some dialogues."""
+
+    questions: int
+    answered: int
+    declined: int
+    mistakes: int
+    """Statements by the agent that the card contradicts."""
+    corrected: int
+    sentences: int
+    repeated: int
+    """Sentences that the person had said before in the same dialogue."""
+    strangers: int
+    """People whom the person names for the first time without saying who they are."""
+
+    @property
+    def missed(self) -> int:
+        """Questions neither answered nor declined."""
+        return self.questions - self.answered - self.declined
+
+    def __add__(self, other: object) -> "Conversation":
+        """Both together."""
+        if not isinstance(other, Conversation):
+            return NotImplemented
+        return Conversation(*(one + another for one, another in zip(self, other, strict=True)))
+
+
+NOTHING = Conversation(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def measure_dialogue(persona: Persona, dialogue: Dialogue) -> Conversation:
+    """Count in one dialogue, English alone: other languages have no parse yet and count as empty."""
+    if persona.language != "en":
+        return NOTHING
+    known = knowledge(persona)
+    found = NOTHING
+    heard = dialogue.opening
+    for turn in dialogue.turns:
+        found += _measure_turn(persona, known, turn.utterance, turn.reply, heard)
+        heard = f"{heard}\n{turn.utterance}\n{turn.reply}"
+    sentences = [one.casefold() for line in dialogue.user_lines for one in split_sentences(line)]
+    return found._replace(sentences=len(sentences), repeated=len(sentences) - len(set(sentences)))
+
+
+def _measure_turn(persona: Persona, known: Knowledge, utterance: str, reply: str, heard: str) -> Conversation:
+    parsed = parse_utterance(utterance)
+    answered = declined = 0
+    for question in parsed.questions:
+        if is_answered(known, question, reply):
+            answered += 1
+        elif _is_declined(persona, reply):
+            declined += 1
+    mistakes = _mistakes(known, parsed)
+    corrected = mistakes if mistakes and _is_corrected(persona, reply) else 0
+    strangers = sum(
+        one.name in reply and not one.named.search(f"{heard}\n{utterance}") and content(reply).isdisjoint(one.about)
+        for one in introductions(persona.situation).each
+        if one.about
+    )
+    return Conversation(len(parsed.questions), answered, declined, mistakes, corrected, 0, 0, strangers)
+
+
+def is_answered(known: Knowledge, question: Question, reply: str) -> bool:
+    """Whether a reply says most of what one of the entries that fit the question says, or a plain yes or no to a guess."""
+    asked = query(known, question, ())
+    ranked = sorted(
+        ((score(features(known, asked, known.entries[number])), number) for number in candidates(known, asked)),
+        reverse=True,
+    )
+    said = known.tokens(split_words(reply)) - PRONOUNS - {YOU}
+    for value, number in ranked:
+        if value < _NEAR * ranked[0][0]:
+            break
+        for text in known.entries[number].texts:
+            tokens = known.tokens(split_words(text)) - PRONOUNS - {YOU}
+            if tokens and known.weigh(tokens & said) >= 0.5 * known.weigh(tokens):
+                return True
+    return question.is_guess and bool({"yes", "no", "yeah", "nope", "not"} & set(split_words(reply)[:3]))
+
+
+def _is_declined(persona: Persona, reply: str) -> bool:
+    manner = persona.person.manner
+    return bool(_DECLINES.search(reply)) or any(line in reply for line in (*manner.unknown, *manner.not_yet))
+
+
+def _mistakes(known: Knowledge, parsed: Parsed) -> int:
+    return sum(check_claim(known, claim).fault is not None for claim in parsed.claims)
+
+
+def _is_corrected(persona: Persona, reply: str) -> bool:
+    return bool(_CORRECTS.search(reply)) or any(line in reply for line in persona.person.manner.corrects)
+
+
+def share_in_common(one: Sequence[str], other: Sequence[str]) -> float:
+    """Share of the sentences of one person's lines that also stand in the other's, by content words; the mean of both directions, in [0, 1]."""
+    first, second = _contents(one), _contents(other)
+    if not first or not second:
+        return 0.0
+    return fmean(
+        [
+            fmean(any(_is_same(a, b) for b in second) for a in first),
+            fmean(any(_is_same(b, a) for a in first) for b in second),
+        ]
+    )
+
+
+def _contents(lines: Iterable[str]) -> list[frozenset[str]]:
+    return [words for line in lines for sentence in split_sentences(line) if len(words := content(sentence)) >= 2]
+
+
+def _is_same(one: frozenset[str], other: frozenset[str]) -> bool:
+    return len(one & other) >= SAME * max(len(one), len(other))
+
+
+def mean_in_common(dialogues: Sequence[Sequence[str]]) -> float | None:
+    """The mean over all pairs of some dialogues' lines, and None when there is no pair."""
+    pairs = [share_in_common(one, other) for one, other in combinations(dialogues, 2)]
+    return fmean(pairs) if pairs else None
+
+
+def most_repeated(dialogues: Iterable[Dialogue], most: int = 5) -> list[tuple[str, int]]:
+    """The sentences that stand in most dialogues, with how many."""
+    count: Counter[str] = Counter()
+    for dialogue in dialogues:
+        count.update({sentence for line in dialogue.user_lines[1:] for sentence in split_sentences(line)})
+    return count.most_common(most)

@@ -1,0 +1,108 @@
+"""What a person may tell now, out of the card: their disclosures in order, facts that the last words touch, people not named yet. Knows no prompt."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rlver_gym.dialogue import Dialogue
+from rlver_gym.persona import Disclosure, Fact, Persona
+from rlver_gym.users.trust import Depth
+from rlver_gym.words import content
+
+_MAX_NEXT = 4
+"""Disclosures offered at once because they come next, so that a story is told from its beginning."""
+_MAX_ASKED = 2
+"""Disclosures offered because the last words touch them."""
+_MAX_FACTS = 6
+MAX_OFFERED = _MAX_NEXT + _MAX_ASKED + _MAX_FACTS
+_HAN = re.compile(r"[\u4e00-\u9fff]+")
+_MOSTLY = 0.7
+"""The share of what a wording is about that a line must hold to have told it."""
+
+
+class Material(NamedTuple):
+    """What may be told now, by id in the card's order."""
+
+    disclosures: dict[str, str]
+    """To be told unasked."""
+    facts: dict[str, str]
+    """Answers to what the last words ask or claim."""
+    introductions: dict[str, str]
+    """How to name people for the first time, by name."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Of all that may be told."""
+        return tuple(dict.fromkeys((*self.disclosures, *self.facts)))
+
+
+def material(persona: Persona, dialogue: Dialogue, depth: Depth) -> Material:
+    """What is left to tell, no deeper than `depth` and nothing that presupposes what was not told."""
+    told = told_ids(persona, dialogue)
+    utterance = dialogue.utterance or ""
+    asked = topics(utterance)
+    least = 1 if "?" in utterance or "？" in utterance else 2
+    disclosures = [one for one in persona.situation.disclosures if one.depth <= depth and one.id not in told]
+    facts = [one for one in _facts(persona) if one.depth <= depth and one.id not in told and told.issuperset(one.after)]
+    spoken = " ".join(dialogue.user_lines).casefold()
+    return Material(
+        {one.id: one.normal for one in _next(disclosures, asked, least)},
+        {one.id: one.answers[0] for one in _answering(facts, asked, least)},
+        {
+            one.name: one.introduction
+            for one in persona.situation.people
+            if one.introduction and one.name.casefold() not in spoken
+        },
+    )
+
+
+def told_ids(persona: Persona, dialogue: Dialogue) -> frozenset[str]:
+    """The ids of all that the person has told: what the record says, and what the text tells, of the card's wordings as of their own."""
+    named = {one for turn in dialogue.turns for one in turn.disclosures or ()}
+    wordings = {one.id: one.answers for one in _facts(persona)}
+    wordings |= {one.id: (one.normal, one.high, one.low) for one in persona.situation.disclosures}
+    shown = [wordings[one][0] for one in named & wordings.keys()]
+    spoken = [topics(line) for line in (*dialogue.user_lines, *shown) if line]
+    return frozenset(named | {one for one, texts in wordings.items() if _is_told(texts, spoken)})
+
+
+def topics(text: str) -> frozenset[str]:
+    """What a text is about: the stems of its words, and pairs of neighbouring Chinese characters."""
+    return content(text) | {run[at : at + 2] for run in _HAN.findall(text) for at in range(len(run) - 1)}
+
+
+def _facts(persona: Persona) -> Iterator[Fact]:
+    """Those of the situation, then those of the person, each id once."""
+    known = set()
+    for one in (*persona.situation.facts, *persona.person.facts):
+        if one.id not in known:
+            known.add(one.id)
+            yield one
+
+
+def _is_told(wordings: tuple[str, ...], spoken: list[frozenset[str]]) -> bool:
+    """Whether one line holds most of what one of the wordings is about."""
+    about = [found for found in map(topics, wordings) if len(found) > 1]
+    return any(len(one & line) >= _MOSTLY * len(one) for one in about for line in spoken)
+
+
+def _next(disclosures: list[Disclosure], asked: frozenset[str], least: int) -> list[Disclosure]:
+    """The next in order, and of the others those that share most with what was asked."""
+    later = disclosures[_MAX_NEXT:]
+    nearest = _nearest([topics(one.normal) for one in later], asked, _MAX_ASKED, least)
+    return disclosures[:_MAX_NEXT] + [later[number] for number in nearest]
+
+
+def _answering(facts: list[Fact], asked: frozenset[str], least: int) -> list[Fact]:
+    """The facts that share most with what was asked; the first ones where card and utterance are in scripts that share nothing."""
+    if facts and any(map(_HAN.match, asked)) and not _HAN.search(facts[0].answers[0]):
+        return facts[:_MAX_FACTS]
+    about = [topics(" ".join((*one.about, *one.asked))) for one in facts]
+    return [facts[number] for number in _nearest(about, asked, _MAX_FACTS, least)]
+
+
+def _nearest(about: list[frozenset[str]], asked: frozenset[str], most: int, least: int) -> list[int]:
+    """The numbers of those that share most with what was asked, in order: up to `most`, each with `least` topics at least."""
+    shared = [len(asked & one) for one in about]
+    nearest = sorted(range(len(about)), key=lambda number: -shared[number])[:most]
+    return [number for number in sorted(nearest) if shared[number] >= least]

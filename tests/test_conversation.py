@@ -1,0 +1,214 @@
+"""What the person takes in and answers: the parse, the answers from the card, corrections, introductions, and the measure of all that."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import run_command
+
+from rlver_gym.cards import env_card
+from rlver_gym.conversation.claims import Fault, check_claim
+from rlver_gym.conversation.find import find_answer, query
+from rlver_gym.conversation.knowledge import knowledge
+from rlver_gym.conversation.measure import measure_dialogue, share_in_common
+from rlver_gym.conversation.names import introduce, without_introductions
+from rlver_gym.conversation.parse import Act, Ask, parse_utterance
+from rlver_gym.conversation.tokens import Amount, amounts_of
+from rlver_gym.dialogue import Turn
+from rlver_gym.library import library
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.words import split_sentences, split_words
+
+NADIA = library().get("nadia-after-the-crash")
+OWEN = library().get("owen-credit-taken")
+
+
+def reply(words: str, persona_id: str = NADIA.id, before: tuple[str, ...] = (), seed: int = 0) -> Turn:
+    session = EmpathySession(EmbeddedUser(), library().get(persona_id), env_card("SAGE-Sentient-v0"), seed)
+    session.start()
+    for earlier in before:
+        session.reply(earlier)
+    return session.reply(words)
+
+
+def texts(persona_id: str, *ids: str) -> list[str]:
+    return [text for entry in knowledge(library().get(persona_id)).entries if entry.id in ids for text in entry.texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "ask", "words"),
+    [
+        ("Where did she go?", Ask.WHERE, "where did she go"),
+        ("where do you live", Ask.WHERE, "where do you live"),
+        ("I'm so sorry. Can I ask how long you were together?", Ask.HOW_LONG, "how long you were together"),
+        ("I wonder what your mother said.", Ask.WHAT, "what your mother said"),
+        ("Have you told anybody?", Ask.YES_NO, "have you told anybody"),
+        ("Did you eat today", Ask.YES_NO, "did you eat today"),
+        ("Tell me about your sister.", Ask.TELL_MORE, "your sister"),
+        ("By when do you have to answer?", Ask.WHEN, "by when do you have to answer"),
+    ],
+)
+def test_a_question_is_heard_wherever_it_stands(text: str, ask: Ask, words: str) -> None:
+    (question,) = parse_utterance(text).questions
+    assert (question.ask, " ".join(question.words)) == (ask, words)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What you need is rest.",
+        "When you held her, that was brave.",
+        "That must be hard.",
+        "What a week.",
+        "Could you write to her?",
+        "How about a walk?",
+    ],
+)
+def test_what_asks_nothing_is_no_question(text: str) -> None:
+    assert not parse_utterance(text).questions
+
+
+def test_a_guess_is_a_question_and_a_claim() -> None:
+    parsed = parse_utterance("So Maud is your sister, right?")
+    assert parsed.questions[0].is_guess
+    assert parsed.claims[0].names == ("maud",)
+
+
+@pytest.mark.parametrize(
+    ("text", "act"),
+    [
+        ("Hello there!", Act.GREETS),
+        ("Thanks for telling me that.", Act.THANKS),
+        ("Sorry, that came out wrong.", Act.APOLOGISES),
+        ("I have to go now, good night.", Act.FAREWELL),
+        ("PULL YOURSELF TOGETHER NOW", Act.SHOUTS),
+        ("Es tut mir so leid für dich", Act.FOREIGN),
+        ("我很难过", Act.FOREIGN),
+        ("   ", Act.SILENCE),
+        ("/help", Act.COMMAND),
+        ("You are such a coward.", Act.INSULTS),
+    ],
+)
+def test_what_is_done_with_words_is_heard(text: str, act: Act) -> None:
+    assert act in parse_utterance(text).acts
+
+
+def test_amounts_are_read_with_what_they_count() -> None:
+    assert Amount(23.0, "day") in amounts_of(split_words("twenty-three days"))
+    assert Amount(4200.0, "euro") in amounts_of(split_words("four thousand two hundred euros"))
+    assert Amount(1.0, "week") in amounts_of(split_words("a week on trial"))
+    assert Amount(7.0, "photo") in amounts_of(split_words("photo seven"))
+
+
+@pytest.mark.parametrize(
+    ("question", "ids"),
+    [
+        ("Who drove the van?", ("who-is-pell",)),
+        ("How long is the detour?", ("detour",)),
+        ("What did Mr. Pell write to you?", ("pells-letter",)),
+        ("Which car have you got now?", ("the-car",)),
+    ],
+)
+def test_a_question_finds_the_fact_that_answers_it(question: str, ids: tuple[str, ...]) -> None:
+    known = knowledge(NADIA)
+    found = find_answer(known, query(known, parse_utterance(question).questions[0], ()))
+    assert found is not None
+    assert found.entry.id in ids
+
+
+@pytest.mark.parametrize(
+    ("claim", "fault"),
+    [
+        ("Maud is your aunt.", Fault.RELATION),
+        ("I think Saskja must be in pain.", Fault.NAME),
+        ("You held her head for nine minutes until the ambulance came.", Fault.AMOUNT),
+        ("You held her head for nineteen minutes until the ambulance came.", None),
+        ("Maud is Saskia's sister.", None),
+        ("That must be so hard for you.", None),
+    ],
+)
+def test_a_claim_is_checked_against_the_card(claim: str, fault: Fault | None) -> None:
+    assert check_claim(knowledge(NADIA), parse_utterance(claim).claims[0]).fault is fault
+
+
+def test_the_answer_to_a_question_comes_from_the_facts() -> None:
+    said = without_introductions(NADIA.situation, reply("Who drove the van?").reply)
+    assert any(split_sentences(text)[0] in said for text in texts(NADIA.id, "who-is-pell"))
+
+
+def test_what_nobody_can_know_is_declined_in_their_own_words() -> None:
+    said = reply("What is the capital of Mongolia?").reply
+    assert any(line in said for line in NADIA.person.manner.unknown)
+
+
+def test_a_wrong_number_is_put_right() -> None:
+    said = reply("You held her head for nine minutes until the ambulance came.").reply
+    assert said.startswith(NADIA.person.manner.corrects)
+    assert "nineteen" in said.casefold()
+
+
+def test_a_wrong_relation_is_put_right_by_who_they_are() -> None:
+    said = reply("So Maud is your aunt?").reply
+    assert "Maud is Saskia's sister." in without_introductions(NADIA.situation, said)
+
+
+def test_a_question_asked_again_is_answered_shorter_and_says_so() -> None:
+    asked = "How long is the detour?"
+    said = reply(asked, before=(asked, asked)).reply
+    assert said.startswith(tuple(frame.rstrip(",:.") for frame in NADIA.person.manner.asked_again))
+
+
+def test_an_insult_gets_no_confession() -> None:
+    said = reply("You are such a coward.").reply
+    assert said in NADIA.person.manner.hurt
+
+
+def test_somebody_is_introduced_once() -> None:
+    situation = NADIA.situation
+    assert introduce(situation, "Saskia broke her wrist.", "I was in a crash.") == "My friend Saskia broke her wrist."
+    assert introduce(situation, "Saskia broke her wrist.", "My friend Saskia.") == "Saskia broke her wrist."
+    assert without_introductions(situation, "My friend Saskia broke her wrist.") == "Saskia broke her wrist."
+
+
+def test_the_answer_depends_on_what_was_said_and_on_the_seed() -> None:
+    words = ("That must have been hard.", "It sounds lonely.", "I'm listening.")
+    assert len({reply(one).reply for one in words}) > 1
+    assert len({reply(words[0], seed=seed).reply for seed in range(6)}) > 1
+
+
+def test_the_measure_counts_what_was_asked_answered_and_corrected() -> None:
+    session = EmpathySession(EmbeddedUser(), OWEN, env_card("SAGE-Sentient-v0"), 0)
+    session.start()
+    for words in ("Who's Gareth?", "What is the capital of Mongolia?", "Shirin is your boss."):
+        session.reply(words)
+    found = measure_dialogue(OWEN, session.dialogue)
+    assert (found.questions, found.answered, found.declined, found.missed) == (2, 1, 1, 0)
+    assert (found.mistakes, found.corrected) == (1, 1)
+    assert found.repeated == 0
+    assert found.strangers == 0
+
+
+def test_a_person_who_answers_nothing_is_found_out() -> None:
+    session = EmpathySession(EmbeddedUser(), OWEN, env_card("SAGE-Sentient-v0"), 0)
+    session.start()
+    turn = session.reply("Who's Gareth?")._replace(reply="It rained all day.")
+    dialogue = session.dialogue
+    counted = measure_dialogue(OWEN, type(dialogue)(dialogue.opening, (turn,)))
+    assert (counted.questions, counted.answered, counted.missed) == (1, 0, 1)
+
+
+def test_sentences_in_common_are_counted_by_content_words() -> None:
+    one = ["The van hit us at the junction.", "I sing alto in a choir."]
+    assert share_in_common(one, one) == 1.0
+    assert share_in_common(one, ["At the junction the van hit us.", "Nobody knows about the letter."]) == 0.5
+    assert share_in_common(one, ["Nobody knows about the letter."]) == 0.0
+
+
+def test_the_command_prints_the_shares(finished: Path) -> None:
+    printed = run_command("conversation", str(finished)).stdout
+    assert "answered" in printed
+    assert "listener" in printed
+    found = json.loads(run_command("conversation", str(finished), "--json").stdout)
+    assert found["agents"]["listener"]["questions"] > 0
+    assert all(one["repeated"] == 0 for one in found["agents"].values())
