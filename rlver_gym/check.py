@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from rlver_gym.anchors import AnchorIndex
+from rlver_gym.check_answers import problems_of_answers
 from rlver_gym.check_facts import problems_of_facts, problems_of_introductions
 from rlver_gym.errors import CardError
 from rlver_gym.library import MAX_PERSONAS, PersonaLibrary, load_card, shipped
 from rlver_gym.persona import HiddenNeed, Manner, Person, Situation
 from rlver_gym.untrusted.files import inside
 from rlver_gym.untrusted.text import one_line, printable
-from rlver_gym.words import sentences, stems
+from rlver_gym.words import is_short, sentences, stems
 
 _MAX_PROBLEMS = 200
 """Of one folder: whoever has mended these looks again."""
@@ -176,6 +177,7 @@ def problems_of_situation(situation: Situation) -> list[str]:
     kinds = Counter(f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each())
     found += [f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1]
     found += problems_of_facts(situation.facts, set(ids)) + problems_of_introductions(situation.people)
+    found += problems_of_answers(situation)
     return found + _said_twice(situation.lines())
 
 
@@ -195,6 +197,8 @@ def _said_twice(lines: Iterator[tuple[str, str]]) -> list[str]:
     for place, line in lines:
         for sentence in sentences(line):
             key = sentence.casefold()
+            if is_short(sentence):  # people say "Yes." again and again
+                continue
             if first.get(key, place) != place:  # tones of one disclosure, and goodbyes, are alternatives
                 found.append(f"{place}: the sentence {sentence!r} stands at {first[key]} too. Say it differently.")
             first.setdefault(key, place)

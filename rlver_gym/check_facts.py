@@ -36,9 +36,6 @@ def problems_of_introductions(people: Sequence[Other]) -> list[str]:
 
 
 def _problems(fact: Fact, known: Collection[str]) -> Iterator[str]:
-    for question in fact.asked:
-        if not question.endswith("?"):
-            yield f"asked: {question!r} is no question. End it with '?'."
     for answer in filter(None, (*fact.answers, fact.high, fact.low, fact.correction)):
         if named := _NEED.search(answer):
             yield f"answers: {answer!r} says {named.group()!r}, which names a need. Tell it in other words."

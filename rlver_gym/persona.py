@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rlver_gym.emotion import Tone
 from rlver_gym.hashed import Frozen, HashedCard
+from rlver_gym.inquiries import Feeling, Inquiry, InquiryAboutOther
 from rlver_gym.untrusted.text import printable
 from rlver_gym.words import words
 
@@ -107,6 +108,27 @@ class Fact(Frozen):
     """What the person says to a false statement; None for a frame and the answer."""
 
 
+Lines = Annotated[tuple[Line, ...], Field(min_length=1, max_length=MAX_LINES)]
+
+
+class Suggestion(Frozen):
+    """Something that supporters suggest to do, and what the person says to it."""
+
+    to: Lines
+    """Short ways of naming it, with its verbs and nouns: "ring your gran", "tell her the truth"."""
+    reply: Lines
+    """What they say when it is suggested; different things, each once."""
+
+
+class Thread(Frozen):
+    """A matter of the story that somebody may take up, and how the person goes on about it."""
+
+    about: Lines
+    """The words by which it is recognised: "the banner", "front room"."""
+    lines: Lines
+    """What they say when it was mentioned without a question; different things, each once."""
+
+
 class Manner(Frozen):
     """The lines in which this person reacts, by what the agent did. Spoken, first person, one or two short sentences each."""
 
@@ -160,6 +182,48 @@ class Manner(Frozen):
     """No, alone or before a sentence that follows."""
     asked_again: tuple[Line, ...] = ()
     """A short beginning before an answer that they gave already ("As I said:")."""
+    seen: tuple[Line, ...] = ()
+    """The agent put into words exactly what they feel."""
+    retold: tuple[Line, ...] = ()
+    """The agent said facts of their story back."""
+    sympathised: tuple[Line, ...] = ()
+    """The agent is sorry for them."""
+    normalised: tuple[Line, ...] = ()
+    """The agent said that anybody would feel so."""
+    reassured: tuple[Line, ...] = ()
+    """The agent said that it will be all right."""
+    belittled: tuple[Line, ...] = ()
+    """The agent played it down."""
+    invited: tuple[Line, ...] = ()
+    """The agent listens, and lets them go on."""
+    given_time: tuple[Line, ...] = ()
+    """The agent said that they need not answer."""
+    confided: tuple[Line, ...] = ()
+    """The agent told something of their own."""
+    teased: tuple[Line, ...] = ()
+    """The agent made a friendly joke."""
+    encouraged: tuple[Line, ...] = ()
+    """The agent said that they can do it."""
+    explained: tuple[Line, ...] = ()
+    """The agent explained how such things are in general."""
+    offered: tuple[Line, ...] = ()
+    """The agent asked leave: "Shall we look at it together?"."""
+    confirmed: tuple[Line, ...] = ()
+    """The agent asked whether they got it right, and did."""
+    unconfirmed: tuple[Line, ...] = ()
+    """The agent asked whether they got it right, and did not."""
+    machine: tuple[Line, ...] = ()
+    """The agent spoke like a machine."""
+    unsure: tuple[Line, ...] = ()
+    """They were asked about something within them that they have no answer to."""
+    suggested: tuple[Line, ...] = ()
+    """The agent proposed something to do; neither yes nor no."""
+    other_minds: tuple[Line, ...] = ()
+    """The agent guessed why somebody else acted so."""
+    openers: tuple[Line, ...] = ()
+    """Verbal habits before a statement, ending in a comma, a dash or a full stop: "Um,"."""
+    tags: tuple[Line, ...] = ()
+    """The same behind one, as a sentence: "Or something."."""
 
 
 class Thoughts(Frozen):
@@ -197,6 +261,8 @@ class Person(Frozen):
     thoughts: Thoughts
     facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
     """What they know about themselves, whatever happens to them."""
+    answers: dict[Inquiry, Lines] = Field(default_factory=dict)
+    """What they say when asked about themselves, whatever happens to them."""
 
 
 class Fits(Frozen):
@@ -340,8 +406,23 @@ class Situation(Frozen):
     disclosures: tuple[Disclosure, ...] = Field(min_length=10, max_length=MAX_LINES)
     facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
     """What can be asked about it. Optional: without them the person answers from the rest of the card, or says that they would rather not."""
+    answers: dict[Inquiry, Lines] = Field(default_factory=dict)
+    """What they say to what supporters ask about any story; the most guarded line of each first, the most open one last."""
+    about_people: dict[Line, dict[InquiryAboutOther, Lines]] = Field(default_factory=dict)
+    """The same about each of `people`, by name."""
+    feelings: dict[Feeling, Lines] = Field(default_factory=dict)
+    """What they say when a feeling is named, in a question or a guess: whether they have it, and how."""
+    suggestions: tuple[Suggestion, ...] = Field(default=(), max_length=MAX_LINES)
+    threads: tuple[Thread, ...] = Field(default=(), max_length=MAX_LINES)
     hints: Hints
     anchors: Anchors
+
+    @model_validator(mode="after")
+    def _everybody_is_in_the_story(self) -> Self:
+        strangers = set(self.about_people) - {other.name for other in self.people}
+        if strangers:
+            raise ValueError(f"about_people: {min(strangers)!r} is none of the people of this story")
+        return self
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Every line that can be spoken, with its place in the card."""

@@ -32,6 +32,15 @@ FUNCTION_WORDS = frozenset(
 """Words too common to say what a text is about."""
 
 
+_SHORT_SENTENCE = 3
+"""Words."""
+
+
+def is_short(sentence: str) -> bool:
+    """Whether a sentence is one that people say again and again, such as "Yes." and "Thank you."."""
+    return sentence.count(" ") < _SHORT_SENTENCE
+
+
 _ENDINGS = (
     ("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", "e"), ("s", ""),
 )  # fmt: skip
