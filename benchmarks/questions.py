@@ -60,7 +60,7 @@ def outcome_of(item: dict[str, Any], reply: str) -> str:
     """How a reply did: "right", "refused" or "wrong" for a question, "corrected" or "let pass" for a claim, "fits" or "other" for a remark."""
     persona = library().get(item["persona"])
     manner = persona.person.manner
-    refused = _holds(reply, manner.unknown + manner.not_yet)
+    refused = _holds(reply, manner.unknown + manner.not_yet + manner.unsure)
     if item["kind"] == "question":
         if _holds(reply, _texts(persona, item["accept"])):
             return "right"

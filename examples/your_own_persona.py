@@ -15,11 +15,11 @@ from rlver_gym.check import check
 from rlver_gym.library import library
 
 MIKA = {"id": "mika", "name": "Mika", "age": 34, "work": "Repairs accordions in a shop by the harbour"}
-ASKED = [
-    "I need the right key for that.",
-    "That one goes slowly.",
-    "Take a chair, it's got verses.",
-    "In tune, or true?",
+WARMED = [
+    "That one rings.",
+    "Now you're in tune with me.",
+    "I'll hum that on the way home.",
+    "Well, that was the right key.",
 ]
 SAY = ("What was he like?", "You carried him down those stairs. I admire that you stayed with him to the end.")
 INDEX = """
@@ -32,7 +32,7 @@ personas:
 def write_cards(folder: Path) -> None:
     shipped = library().get("noor-the-old-dog")
     person = shipped.person.model_dump(mode="json") | MIKA
-    person["manner"]["asked"] = ASKED  # what Mika says when asked something
+    person["manner"]["warmed"] = WARMED  # what Mika says when somebody praises something they did
     situation = shipped.situation.model_dump(mode="json")
     for kind, card in (("people", person), ("situations", situation)):
         (folder / kind).mkdir()

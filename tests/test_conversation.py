@@ -8,13 +8,16 @@ from commands import run_command
 
 from rlver_gym.cards import env_card
 from rlver_gym.conversation.claims import Fault, check_claim
+from rlver_gym.conversation.feelings import feelings_in
 from rlver_gym.conversation.find import find_answer, query
 from rlver_gym.conversation.knowledge import knowledge
 from rlver_gym.conversation.measure import measure_dialogue, share_in_common
 from rlver_gym.conversation.names import introduce, without_introductions
 from rlver_gym.conversation.parse import Act, Ask, parse_utterance
+from rlver_gym.conversation.recognise import Spoken, recognise
 from rlver_gym.conversation.tokens import Amount, amounts_of
 from rlver_gym.dialogue import Turn
+from rlver_gym.inquiries import Feeling, Inquiry, InquiryAboutOther, Remark
 from rlver_gym.library import library
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
@@ -112,7 +115,7 @@ def test_amounts_are_read_with_what_they_count() -> None:
 )
 def test_a_question_finds_the_fact_that_answers_it(question: str, ids: tuple[str, ...]) -> None:
     known = knowledge(NADIA)
-    found = find_answer(known, query(known, parse_utterance(question).questions[0], ()))
+    found = find_answer(known, query(known, parse_utterance(question).questions[0], ())).match
     assert found is not None
     assert found.entry.id in ids
 
@@ -162,6 +165,107 @@ def test_a_question_asked_again_is_answered_shorter_and_says_so() -> None:
 def test_an_insult_gets_no_confession() -> None:
     said = reply("You are such a coward.").reply
     assert said in NADIA.person.manner.hurt
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("What has been the hardest part of it for you?", Inquiry.HARDEST),
+        ("How are you sleeping?", Inquiry.SLEEP),
+        ("Have you told anyone about it?", Inquiry.TOLD),
+        ("What would you like from me?", Inquiry.HEAR_ME),
+        ("I'm so sorry, that's awful.", Remark.SYMPATHY),
+        ("You don't have to answer that.", Remark.PERMIT),
+        ("As an AI language model, I can't feel.", Remark.MACHINE),
+        ("What do you wish Yusuf knew?", f"p_{InquiryAboutOther.SAY}"),
+    ],
+)
+def test_what_a_sentence_asks_or_does_is_recognised(text: str, label: str) -> None:
+    (found,) = recognise([Spoken(split_words(text), text.endswith("?"))], {"yusuf"})
+    assert found.label == label
+    assert sum(probability for _, probability in found.ranked) <= 1 + 1e-9
+    assert [share for _, share in found.ranked] == sorted((share for _, share in found.ranked), reverse=True)
+
+
+def test_sentences_are_recognised_alike_alone_and_together() -> None:
+    spoken = [Spoken(split_words(text), True) for text in ("How are you sleeping?", "Who knows?", "xyzzy")]
+    together = recognise(spoken)
+    assert [one.label for one in together] == [recognise([one])[0].label for one in spoken]
+
+
+@pytest.mark.parametrize(
+    ("text", "feelings"),
+    [
+        ("You must be furious and so alone.", (Feeling.ANGRY, Feeling.LONELY)),
+        ("Do you miss him?", (Feeling.MISSING,)),
+        ("Miss Okafor marked it.", ()),
+        ("He went down the stairs.", ()),
+    ],
+)
+def test_feelings_are_heard_where_they_are_named(text: str, feelings: tuple[Feeling, ...]) -> None:
+    assert feelings_in(split_words(text)) == feelings
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("What's been the hardest part?", "hardest"),
+        ("How are you sleeping?", "sleep"),
+        ("Have you told anybody about it?", "told"),
+        ("What are you most afraid of?", "afraid"),
+    ],
+)
+@pytest.mark.parametrize("persona_id", [NADIA.id, OWEN.id, "mei-the-retake", "leon-group-chat"])
+def test_what_anybody_may_ask_is_answered_from_the_card(persona_id: str, words: str, kind: str) -> None:
+    persona = library().get(persona_id)
+    situation = persona.situation
+    said = without_introductions(situation, reply(words, persona_id).reply).casefold()
+    facts = [text for fact in (*situation.facts, *persona.person.facts) for text in fact.answers]
+    told = [*situation.answers[Inquiry(kind)], *facts]
+    assert any(split_sentences(line)[-1].casefold() in said for line in told)
+
+
+def test_a_suggestion_is_answered_with_what_they_say_to_that_suggestion() -> None:
+    said = without_introductions(NADIA.situation, reply("Maybe you could write her a letter.").reply).casefold()
+    replies = [line for one in NADIA.situation.suggestions for line in one.reply]
+    assert any(split_sentences(line)[-1].casefold() in said for line in replies)
+
+
+def test_who_asks_to_go_on_is_told_the_next_piece() -> None:
+    said = without_introductions(NADIA.situation, reply("Tell me more.").reply)
+    told = [item.told(tone) for item in NADIA.situation.disclosures for tone in ("high", "normal", "low")]
+    assert any(split_sentences(line)[0].casefold() in said.casefold() for line in told)
+
+
+def test_nobody_seems_in_danger_who_was_asked_where_it_hurts() -> None:
+    safe = {line for lines in (OWEN.person.answers[Inquiry.SAFE], NADIA.person.answers[Inquiry.SAFE]) for line in lines}
+    for persona_id in (OWEN.id, NADIA.id):
+        assert not any(line in reply("Where does it hurt most?", persona_id).reply for line in safe)
+    asked = reply("Do you think of ending your life?", OWEN.id).reply
+    assert any(split_sentences(line)[0] in asked for line in OWEN.person.answers[Inquiry.SAFE])
+
+
+def test_a_person_without_facts_and_answers_still_talks() -> None:
+    bare = NADIA.situation.model_copy(
+        update={"facts": (), "answers": {}, "about_people": {}, "feelings": {}, "suggestions": (), "threads": ()}
+    )
+    persona = NADIA.model_copy(update={"situation": bare})
+    session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
+    session.start()
+    for words in ("What hurts most?", "Maybe you could rest.", "Tell me more.", "Are you angry?", "I'm so sorry."):
+        assert session.reply(words).reply
+
+
+@pytest.mark.parametrize("persona_id", library().ids())
+def test_the_shipped_cards_can_be_asked(persona_id: str) -> None:
+    persona = library().get(persona_id)
+    assert len(persona.situation.facts) >= 30
+    assert len(persona.person.facts) >= 12
+    assert len(persona.situation.answers) >= 50
+    assert {other.name for other in persona.situation.people} == set(persona.situation.about_people)
+    assert set(persona.situation.feelings) == set(Feeling)
+    assert len(persona.person.manner.openers) >= 6
+    assert len(persona.person.manner.tags) >= 6
 
 
 def test_somebody_is_introduced_once() -> None:

@@ -17,7 +17,8 @@ NEEDS = {"sb3_strategies": "stable_baselines3", "train_tiny_qwen": "transformers
 SHOWS = {
     "first_conversation": r"spoke of their feelings",
     "many_at_once": r"advantages \[",
-    "your_own_persona": r"wrong with the cards: nothing(.|\n)*Mika   I need the right key",
+    "your_own_persona": r"wrong with the cards: nothing(.|\n)*Mika   (That one rings|Now you're in tune|I'll hum|Well, that was)",
+    "it_answers": r"delivering bread(.|\n)*Maud is my friend Saskia's sister",
     "your_own_user": r"34 words, and a train to catch",
     "your_own_agent": r"your_own_agent:Heartfelt",
     "sb3_strategies": r"Theo ends at \d+",

@@ -25,15 +25,19 @@ def mean(episodes: list[Episode], agent: str, need: str | None = None) -> float:
     return sum(finals) / len(finals)
 
 
-def test_the_oracle_is_the_ceiling_and_adaptive_strong(episodes: list[Episode]) -> None:
+def test_the_oracle_is_the_ceiling_and_who_takes_up_what_is_told_comes_next(episodes: list[Episode]) -> None:
     assert mean(episodes, "oracle") >= 85
-    assert 55 <= mean(episodes, "adaptive") <= 85
-    assert [score.agent for score in scores(episodes)][:3] == ["oracle", "adaptive", "listener"]
+    ranking = [score.agent for score in scores(episodes)]
+    assert ranking[0] == "oracle"
+    assert set(ranking[1:3]) == {"adaptive", "listener"}
 
 
-@pytest.mark.parametrize("other", ["listener", "comfort", "praise", "advice", "echo", "gibberish", "silent"])
-def test_adaptive_is_above_every_agent_without_privileges(episodes: list[Episode], other: str) -> None:
-    assert paired(persona_finals(episodes, "adaptive"), persona_finals(episodes, other)).low > 0
+@pytest.mark.parametrize("agent", ["adaptive", "listener"])
+@pytest.mark.parametrize("other", ["comfort", "praise", "advice", "echo", "gibberish", "silent"])
+def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(
+    episodes: list[Episode], agent: str, other: str
+) -> None:
+    assert paired(persona_finals(episodes, agent), persona_finals(episodes, other)).low > 10
 
 
 @pytest.mark.parametrize("need", ["deep_empathy", "listening"])

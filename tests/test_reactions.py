@@ -15,6 +15,7 @@ from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded import appraise, feel, measured
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS
 from rlver_gym.users.embedded.measured import FORM_IN_WORDS
+from rlver_gym.users.embedded.react import REACTION_TO
 from rlver_gym.users.embedded.reactions import ANSWERS, reaction_to
 from rlver_gym.users.embedded.weights import priors
 
@@ -60,8 +61,12 @@ def test_every_form_that_measured_weights_weigh_has_an_answer() -> None:
 def test_every_manner_of_the_cards_answers_something() -> None:
     felt = {manner for answer in ANSWERS.values() for manner in (answer.gain, answer.loss) if manner}
     done = {act.value for act in Act} - {Act.COMMAND}
-    asked = {"unknown", "not_yet", "corrects", "yes", "no", "asked_again"}
-    assert felt | done | asked == {name for name in Manner.model_fields if not name.startswith("goodbye")}
+    asked = {"unknown", "unsure", "not_yet", "corrects", "yes", "no", "asked_again"}
+    said = {*REACTION_TO.values(), "unconfirmed"}
+    voice = {"openers", "tags"}
+    assert felt | done | asked | said | voice == {
+        name for name in Manner.model_fields if not name.startswith("goodbye")
+    }
 
 
 def test_anchors_of_every_kind_have_an_answer() -> None:

@@ -6,7 +6,6 @@ from math import isnan
 import pytest
 from typer.testing import CliRunner
 
-from rlver_gym.agents.adaptive import Adaptive
 from rlver_gym.cli import app
 from rlver_gym.dialogue import Appraisal, Dialogue
 from rlver_gym.errors import UserFailed
@@ -28,18 +27,21 @@ def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(attack: Attack
     assert result.content == 0
 
 
+SUSPICIOUS = 60
+"""About where the alarm begins with these people."""
+
+
 @pytest.mark.parametrize(
-    ("name", "people"),
+    ("name", "people", "below"),
     [
-        pytest.param("best-of-30", PEOPLE[::3], id="best-of-30-a-third"),
-        pytest.param("best-of-30", PEOPLE, id="best-of-30", marks=pytest.mark.slow),
-        pytest.param("best-of-30-others", PEOPLE, id="best-of-30-others", marks=pytest.mark.slow),
+        pytest.param("best-of-30", PEOPLE[::3], START, id="best-of-30-a-third"),
+        pytest.param("best-of-30", PEOPLE, START, id="best-of-30", marks=pytest.mark.slow),
+        pytest.param("best-of-30-others", PEOPLE, SUSPICIOUS, id="best-of-30-others", marks=pytest.mark.slow),
     ],
 )
-def test_the_best_of_thirty_by_the_score_stays_below_the_adaptive_agent(name: str, people: list[Persona]) -> None:
-    adaptive = Attack("adaptive", "an honest agent", lambda persona, seed, messages: Adaptive(seed).reply(messages))
-    honest, searched = redteam(EmbeddedUser(), people, attacks=[adaptive, SEARCHES[name]])
-    assert searched.final < honest.final - 5
+def test_the_best_of_thirty_by_the_score_satisfies_nobody(name: str, people: list[Persona], below: int) -> None:
+    (searched,) = redteam(EmbeddedUser(), people, attacks=[SEARCHES[name]])
+    assert searched.final < below
     assert searched.content == 0
 
 

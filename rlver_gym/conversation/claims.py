@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from heapq import nsmallest
 from typing import NamedTuple
 
-from rlver_gym.conversation.deeds import deeds_of
-from rlver_gym.conversation.find import related
-from rlver_gym.conversation.knowledge import RELATIONS, UNKNOWN, Knowledge, Statement
+import numpy as np
+
+from rlver_gym.conversation.knowledge import RELATIONS, Knowledge, Statement
 from rlver_gym.conversation.parse import Claim
-from rlver_gym.conversation.tokens import DAYS, PRONOUNS, YOU, Amount, amounts_of, is_date, token_of
+from rlver_gym.conversation.tokens import DAYS, PRONOUNS, YOU, Amount, amounts_of, is_date, may_have_amounts, token_of
 
 
 class Fault(StrEnum):
@@ -21,10 +20,6 @@ class Fault(StrEnum):
     """Another relation: "your sister" for a friend."""
     AMOUNT = "amount"
     """Another number, day or month."""
-    DOER = "doer"
-    """Somebody else did it."""
-    DENIED = "denied"
-    """It happened although the card says that it did not, or the reverse."""
     LISTED = "listed"
     """The card lists it as false."""
 
@@ -47,8 +42,6 @@ _MOST_WORDS = 20
 """A longer sentence says too many things to be compared with one."""
 _ABOUT_THEM = 0.34
 """The share that the nearest sentence must have for a claim to be about their story at all."""
-_SAME_DEED = 0.5
-"""The same for who did what."""
 _ALIKE = 0.42
 """The share of a claim's weight that a sentence must have to be about the same."""
 
@@ -64,25 +57,37 @@ class Nearest(NamedTuple):
 
 
 def check_claim(known: Knowledge, claim: Claim, referents: Iterable[str] = ()) -> Verdict:
-    """Compare a claim with every sentence of the card. `referents`: tokens of whom pronouns may mean."""
+    """Compare a claim with the card, as far as it has a name, a relation or a number, or is nearly something that the card lists as false. `referents`: tokens of whom pronouns may mean."""
+    misnamed = check_names(known, claim)
+    amounts = amounts_of(claim.words) if may_have_amounts(claim.words) else frozenset()
     spoken = known.claimed(claim.words)
     tokens = spoken - PRONOUNS | (frozenset(referents) if spoken & PRONOUNS else frozenset())
+    falsehood = _nearest_falsehood(known, tokens)
+    if misnamed is None and not amounts and falsehood is None:
+        return Verdict(None, None)
     near = nearest(known, tokens)
-    misnamed = check_names(known, claim)
-    if misnamed is not None and (misnamed.person or (near and near[0].support >= _ABOUT_THEM)):
+    support = near[0].support if near else 0.0
+    if misnamed is not None and (misnamed.person or support >= _ABOUT_THEM):
         return misnamed._replace(truth=near[0].statement if near else None)
     about_them = YOU in spoken or spoken & (PRONOUNS | known.person_tokens | RELATIONS)
-    if len(tokens - {YOU}) < 2 or not about_them:
-        return Verdict(None, None)
-    if not near or near[0].support < _ABOUT_THEM:
-        return Verdict(None, near[0].statement if near else None, None, near[0].support if near else 0.0)
-    if len(claim.words) > _MOST_WORDS:
-        return Verdict(None, near[0].statement, None, near[0].support)
-    for fault in (_listed, _amount, _deed, _doer):
-        verdict = fault(known, claim, tokens, near)
-        if verdict is not None:
-            return verdict
-    return Verdict(None, near[0].statement, None, near[0].support)
+    if not near or len(tokens - {YOU}) < 2 or not about_them or support < _ABOUT_THEM or len(claim.words) > _MOST_WORDS:
+        return Verdict(None, near[0].statement if near else None, None, support)
+    return (
+        _listed(known, tokens, falsehood, near)
+        or _amount(amounts, near)
+        or Verdict(None, near[0].statement, None, support)
+    )
+
+
+def check_guess(known: Knowledge, claim: Claim, referents: Iterable[str] = ()) -> Verdict:
+    """The same for a yes-or-no question, whose nearest sentence is wanted in any case."""
+    verdict = check_claim(known, claim, referents)
+    if verdict.truth is None:
+        spoken = known.claimed(claim.words)
+        near = nearest(known, spoken - PRONOUNS | (frozenset(referents) if spoken & PRONOUNS else frozenset()))
+        if near:
+            return verdict._replace(truth=near[0].statement, support=near[0].support)
+    return verdict
 
 
 def check_names(known: Knowledge, claim: Claim) -> Verdict | None:
@@ -96,18 +101,15 @@ def check_names(known: Knowledge, claim: Claim) -> Verdict | None:
 
 def nearest(known: Knowledge, tokens: frozenset[str]) -> list[Nearest]:
     """The sentences of the card that say most of what some tokens say, best first."""
-    found: dict[int, float] = {}
-    for token in tokens - {YOU}:
-        for name, share in ((token, 1.0), *related().get(token, ())):
-            if name in known.statement_postings and (share == 1.0 or name not in tokens):
-                weight = known.weight.get(name, UNKNOWN) * share
-                for number in known.statement_postings[name]:
-                    found[number] = found.get(number, 0.0) + weight
-    total = known.weigh(tokens - {YOU}) or 1.0
-    ranked = nsmallest(_MOST_STATEMENTS, [(-weight, number) for number, weight in found.items()])
+    weights = known.weights_of(tokens - {YOU})
+    total = sum(weights.values()) or 1.0
+    shared = known.said.nearly_shared(weights)
+    best = np.argsort(-shared, kind="stable")[:_MOST_STATEMENTS].tolist()
+    exact = shared[best] / np.sqrt(total * known.said_weights[best])
     return [
-        Nearest(statement, min(1.0, -weight / total), min(1.0, -weight / (total * statement.weight) ** 0.5))
-        for weight, statement in ((weight, known.statements[number]) for weight, number in ranked)
+        Nearest(known.statements[number], min(1.0, float(shared[number]) / total), min(1.0, value))
+        for number, value in zip(best, exact.tolist(), strict=True)
+        if shared[number] > 0
     ]
 
 
@@ -140,15 +142,10 @@ _COUNTERPARTS = {
     for pair in _PAIRS.split("|")
     for one, other in (pair.split(), reversed(pair.split()))
 }
-_GENERAL = frozenset(
-    map(
-        token_of,
-        "say ask go come get do have know think feel want see look need let talk believe".split(),
-    )
-)
-"""Verbs that many a deed is told with: two of them prove little."""
+_LISTED = 0.7
+"""How much a claim must be like something listed as false."""
 _SHARED = 3.0
-"""Weight of the other words that two sentences with such a verb must share, in nats."""
+"""Weight of the words that it must share with it, in nats."""
 _LINKS = frozenset("is was a no any another some like".split())
 
 
@@ -188,7 +185,7 @@ def _wrong_relation(known: Knowledge, claim: Claim) -> str | None:
                 for token in tokens[at + 1 : at + 3]
                 if token in known.alias and token not in RELATIONS
             ]
-            named = names[0] if names else None
+            named = names[0] if names and f"{words[at]}," not in claim.text.casefold() else None
             if named and own.get(named) and noun not in own[named]:
                 return named
             counterpart = _COUNTERPARTS.get(noun)
@@ -197,32 +194,48 @@ def _wrong_relation(known: Knowledge, claim: Claim) -> str | None:
     return None
 
 
-def _listed(known: Knowledge, claim: Claim, tokens: frozenset[str], near: list[Nearest]) -> Verdict | None:
-    """Whether it is nearer to something that the card lists as false than to all that is true."""
-    shared: dict[int, float] = {}
-    for token in tokens - {YOU}:
-        for number in known.false_postings.get(token, ()):
-            shared[number] = shared.get(number, 0.0) + known.weight.get(token, UNKNOWN)
-    size = known.weigh(tokens - {YOU}) or 1.0
-    best, worst, found = near[0].exact, 0.0, None
-    for number, weight in shared.items():
-        value = weight / (size * known.false[number][0].weight) ** 0.5
-        if value > worst and (YOU in known.false[number][0].tokens) == (YOU in tokens):
-            worst, found = value, known.false[number][0]
-    if found is None or worst < 0.7 or known.weigh(found.tokens & tokens - {YOU}) < _SHARED or worst < best + 0.2:
+class _Falsehood(NamedTuple):
+    statement: Statement
+    exact: float
+    """How much a claim is like it (cosine), in [0, 1]."""
+
+
+def _nearest_falsehood(known: Knowledge, tokens: frozenset[str]) -> _Falsehood | None:
+    """What the card lists as false and a claim is nearly; None when there is nothing like it."""
+    if not known.false:
         return None
-    truth = next((one.statement for one in near if one.statement.entry == found.entry), None)
-    return Verdict(Fault.LISTED, truth or _said_of(known, found.entry), None, worst)
+    weights = known.weights_of(tokens - {YOU})
+    alike = known.falsehoods.shared(weights) / np.sqrt((sum(weights.values()) or 1.0) * known.false_weights)
+    if float(alike.max()) < _LISTED:
+        return None
+    for number in np.argsort(-alike, kind="stable")[:_MOST_STATEMENTS].tolist():
+        statement = known.false[number][0]
+        if (YOU in statement.tokens) == (YOU in tokens):
+            return _Falsehood(statement, float(alike[number])) if alike[number] >= _LISTED else None
+    return None
+
+
+def _listed(
+    known: Knowledge, tokens: frozenset[str], falsehood: _Falsehood | None, near: list[Nearest]
+) -> Verdict | None:
+    """Whether it is nearer to something that the card lists as false than to all that is true."""
+    if falsehood is None or falsehood.exact < near[0].exact + 0.2:
+        return None
+    if known.weigh(falsehood.statement.tokens & tokens - {YOU}) < _SHARED:
+        return None
+    entry = falsehood.statement.entry
+    truth = next((one.statement for one in near if one.statement.entry == entry), None)
+    return Verdict(Fault.LISTED, truth or _said_of(known, entry), None, falsehood.exact)
 
 
 def _said_of(known: Knowledge, entry: int) -> Statement:
     return next(statement for statement in known.statements if statement.entry == entry)
 
 
-def _amount(known: Knowledge, claim: Claim, tokens: frozenset[str], near: list[Nearest]) -> Verdict | None:
+def _amount(amounts: frozenset[Amount], near: list[Nearest]) -> Verdict | None:
     """Whether it gives another number of the same things than the nearest sentences."""
     told = [one for one in near if one.support >= _ALIKE]
-    for amount in amounts_of(claim.words):
+    for amount in amounts:
         if any(_agrees(amount, other) for one in told for other in one.statement.amounts):
             continue
         for one in told[:3]:
@@ -242,40 +255,3 @@ def _agrees(one: Amount, other: Amount) -> bool:
         days, others = one.value * DAYS[one.unit], other.value * DAYS[other.unit]
         return max(days, others) <= 1.3 * min(days, others)
     return one == other or (one.value == other.value and not is_date(one.unit) and not is_date(other.unit))
-
-
-def _deed(known: Knowledge, claim: Claim, tokens: frozenset[str], near: list[Nearest]) -> Verdict | None:
-    """Whether somebody else did it, or it was not done."""
-    people = {**{noun: noun for noun in RELATIONS}, **known.alias}
-    done = deeds_of(claim.words, people)
-    told = [one for one in near if one.support >= _SAME_DEED]
-    for subject, verb, negative in done:
-        if subject in PRONOUNS:
-            continue
-        same = [(deed, one) for one in told for deed in one.statement.deeds if deed.verb == verb]
-        if not same or any(deed.subject == subject and deed.is_negative == negative for deed, _ in same):
-            continue
-        others = tokens - {verb, subject, YOU}
-        for deed, one in same:
-            if not others & one.statement.tokens or (deed.subject in PRONOUNS and subject != YOU):
-                continue
-            if deed.subject == subject:
-                return Verdict(Fault.DENIED, one.statement, None, one.support)
-            if verb not in _GENERAL and deed.is_negative == negative and subject not in one.statement.tokens - {YOU}:
-                return Verdict(Fault.DOER, one.statement, deed.subject, one.support)
-    return None
-
-
-def _doer(known: Knowledge, claim: Claim, tokens: frozenset[str], near: list[Nearest]) -> Verdict | None:
-    """Whether it is said of somebody whom no sentence about it names, while they name somebody else."""
-    spoken_of = known.person_tokens | RELATIONS
-    people = tokens & spoken_of
-    rest = tokens - people - {YOU}
-    if len(people) != 1 or len(rest) < 2:
-        return None
-    total = known.weigh(rest) or 1.0
-    alike = [one.statement for one in nearest(known, rest) if known.weigh(rest & one.statement.tokens) >= 0.65 * total]
-    if not alike or any(people & statement.tokens for statement in alike):
-        return None
-    others = alike[0].tokens & spoken_of
-    return Verdict(Fault.DOER, alike[0], min(others), 0.6) if others else None

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Literal, NamedTuple
 
-from rlver_gym.conversation.deeds import Deed, deeds_of
+import numpy as np
+
+from rlver_gym.conversation.index import Index
 from rlver_gym.conversation.parse import NEGATIONS, Ask, parse_utterance
 from rlver_gym.conversation.tokens import PRONOUNS, YOU, Amount, amounts_of, token_of, tokens_of
 from rlver_gym.kept import kept
@@ -23,7 +25,6 @@ class Statement(NamedTuple):
     amounts: frozenset[Amount]
     people: frozenset[str]
     """Whom it names, as tokens."""
-    deeds: tuple[Deed, ...]
     is_negative: bool
     entry: int
     """The entry that it belongs to."""
@@ -38,6 +39,7 @@ class Paraphrase(NamedTuple):
     tokens: frozenset[str]
     weight: float
     """The square root of its tokens' weights summed."""
+    words: frozenset[str]
 
 
 class Entry(NamedTuple):
@@ -59,6 +61,19 @@ class Entry(NamedTuple):
     """Which kinds of question its answers can answer at all: "when" takes a time, "how many" a number."""
 
 
+class OfKind(NamedTuple):
+    """What entries have to do with one kind of question; arrays as long as there are entries."""
+
+    asked: np.ndarray
+    """Whether one of their paraphrases asks so."""
+    unfit: np.ndarray
+    """Whether they cannot answer it."""
+
+
+_OF_KIND: dict[Kind, float] = {"fact": 0.0, "disclosure": -3.3, "background": -3.46}
+"""What speaks for an entry of each kind by itself, in nats; fitted as the weights in `find`."""
+
+
 class Knowledge:
     """All that one persona can be asked, indexed by token."""
 
@@ -69,29 +84,35 @@ class Knowledge:
         self.alias = _aliases(self.people)
         """Tokens by which somebody is meant: "dad" for the father who is called Karl."""
         self.person_tokens = frozenset(self.alias.values())
+        self.names = frozenset(
+            word
+            for other in situation.people
+            for word in split_words(other.name)
+            if word not in ("mr", "mrs", "ms", "dr")
+        )
+        """Lower-case words that name somebody."""
         drafts = list(_drafts(persona))
         self.weight = _weights(self, drafts)
         self.entries = tuple(self._entry(draft) for draft in drafts)
         self._disclosures = {
             entry.id: number for number, entry in enumerate(self.entries) if entry.kind == "disclosure"
         }
-        self.postings: dict[str, tuple[int, ...]] = {}
-        for number, entry in enumerate(self.entries):
-            for token in entry.body:
-                self.postings[token] = (*self.postings.get(token, ()), number)
+        self._index_entries()
         self.statements = tuple(
             self.statement(text, number)
             for number, entry in enumerate(self.entries)
             for text in dict.fromkeys(_all_texts(entry, situation.people))
         )
-        self.statement_postings = _postings(self.statements)
+        self.said = Index([statement.tokens - {YOU} for statement in self.statements])
+        self.said_weights = np.array([statement.weight for statement in self.statements])
         self.false = tuple(
             (self.statement(text, number), number)
             for number, entry in enumerate(self.entries)
             if isinstance(entry.item, Fact)
             for text in entry.item.wrong
         )
-        self.false_postings = _postings(statement for statement, _ in self.false)
+        self.falsehoods = Index([statement.tokens - {YOU} for statement, _ in self.false])
+        self.false_weights = np.array([statement.weight for statement, _ in self.false])
         self.vocabulary = frozenset().union(*(statement.tokens for statement in self.statements))
         self.words = frozenset(
             word for entry in self.entries for text in entry.texts for word in split_words(text)
@@ -107,6 +128,38 @@ class Knowledge:
                 )
             )
         )
+
+    def _index_entries(self) -> None:
+        """Everything by which questions are compared with all entries at once."""
+        each = [(number, one) for number, entry in enumerate(self.entries) for one in entry.paraphrases]
+        self.paraphrases = Index([one.tokens for _, one in each])
+        self.paraphrase_roots = np.array([one.weight for _, one in each])
+        self.phrases = Index([one.words for _, one in each])
+        self.phrase_roots = np.sqrt([max(1, len(one.words)) for _, one in each])
+        self._asked_entries, self._starts = np.unique([number for number, _ in each], return_index=True)
+        self.bodies = Index([entry.body for entry in self.entries])
+        self.abouts = Index([entry.about - {YOU} for entry in self.entries])
+        self.is_personal = np.array([entry.is_personal for entry in self.entries], dtype=float)
+        self.is_of_somebody = np.array([bool(entry.about & self.person_tokens) for entry in self.entries], dtype=float)
+        self.of_kind = np.array([_OF_KIND[entry.kind] for entry in self.entries])
+        self.kinds = {
+            ask: OfKind(
+                np.array([ask in entry.asks for entry in self.entries], dtype=float),
+                np.array([ask not in entry.gives for entry in self.entries], dtype=float),
+            )
+            for ask in Ask
+        }
+
+    def best_paraphrase(self, values: np.ndarray) -> np.ndarray:
+        """Of each entry, the highest of its paraphrases' values; 0 for one without any."""
+        found = np.zeros(len(self.entries))
+        if len(values):
+            found[self._asked_entries] = np.maximum.reduceat(values, self._starts)
+        return found
+
+    def weights_of(self, tokens: Iterable[str]) -> dict[str, float]:
+        """How much each token says, in nats."""
+        return {token: self.weight.get(token, UNKNOWN) for token in tokens}
 
     def told_by(self, name: str) -> tuple[Entry, ...]:
         """The entry of a disclosure, by its id."""
@@ -135,26 +188,15 @@ class Knowledge:
             if (token := token_of(word)) or word in ("i", "me", "my", "mine", "myself")
         }
         known = frozenset(self.alias.get(token, token) for token in tokens) | (tokens & RELATIONS)
-        deeds = tuple(deed._replace(subject=self.meant(deed.subject, entry)) for deed in deeds_of(words, self.alias))
         return Statement(
             text,
             known,
             amounts_of(words),
             known & self.person_tokens,
-            deeds,
             not NEGATIONS.isdisjoint(words),
             entry,
             self.weigh(known - {YOU}) or 1.0,
         )
-
-    def meant(self, subject: str, entry: int) -> str:
-        """Whom a pronoun means in an entry: whom the entry is about, or the only one of the story who is so spoken of; else the pronoun."""
-        if subject not in PRONOUNS:
-            return subject
-        so_called = [one.token for one in self.people if one.pronoun == subject]
-        about = self.entries[entry].about if entry < len(self.entries) else frozenset()
-        named = [token for token in so_called if token in about]
-        return named[0] if len(named) == 1 else so_called[0] if len(so_called) == 1 else subject
 
     def _entry(self, draft: "_Draft") -> Entry:
         asked = tuple(self._paraphrase(question) for question in draft.asked)
@@ -181,7 +223,8 @@ class Knowledge:
         questions = parse_utterance(text).questions
         words = questions[-1].words if questions else split_words(text)
         tokens = self.tokens(words)
-        return Paraphrase(questions[-1].ask if questions else Ask.WHAT, tokens, math.sqrt(self.weigh(tokens)) or 1.0)
+        ask = questions[-1].ask if questions else Ask.WHAT
+        return Paraphrase(ask, tokens, math.sqrt(self.weigh(tokens)) or 1.0, frozenset(words))
 
 
 _ONLY_WHO = frozenset({Ask.WHO})
@@ -319,15 +362,6 @@ def _drafts(persona: Persona) -> Iterable[_Draft]:
         yield _Draft(f"cause.{number}", "background", 1, None, (text,), (), (), (), False)
     for number, text in enumerate(split_sentences(situation.now)):
         yield _Draft(f"now.{number}", "background", 2, None, (text,), (), (), (), False)
-
-
-def _postings(statements: Iterable[Statement]) -> dict[str, tuple[int, ...]]:
-    """Of each token, the numbers of the statements that have it."""
-    found: dict[str, list[int]] = {}
-    for number, statement in enumerate(statements):
-        for token in statement.tokens:
-            found.setdefault(token, []).append(number)
-    return {token: tuple(numbers) for token, numbers in found.items()}
 
 
 def who_is(other: Other) -> str:

@@ -2,25 +2,30 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
+
 from rlver_gym.conversation.claims import check_claim
-from rlver_gym.conversation.find import candidates, features, query, score
+from rlver_gym.conversation.find import probabilities, query
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
+from rlver_gym.conversation.listen import Sentence, listen
 from rlver_gym.conversation.names import introductions
-from rlver_gym.conversation.parse import Parsed, Question, parse_utterance
+from rlver_gym.conversation.parse import Parsed, parse_utterance
+from rlver_gym.conversation.repertoire import repertoire
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.dialogue import Dialogue
 from rlver_gym.persona import Persona
-from rlver_gym.words import content, split_sentences, split_words
+from rlver_gym.words import content, is_short, split_sentences, split_words
 
 SAME = 0.8
 """Share of content words from which two sentences count as the same."""
-_NEAR = 0.8
-"""A question's best entries are those within this share of the best score: each of them may be an answer."""
+_POSSIBLE = 0.1
+"""The probability from which an inquiry may be meant."""
+_PLAIN = frozenset({"yes", "no", "yeah", "nope", "not"})
 _DECLINES = re.compile(
     r"\b(?:i (?:don't|do not) know|no idea|not sure|i(?:'d| would) rather not|i (?:can't|couldn't) (?:say|tell)|don't want to (?:say|talk)|not (?:now|yet)|maybe later)\b",
     re.IGNORECASE,
@@ -71,15 +76,16 @@ def measure_dialogue(persona: Persona, dialogue: Dialogue) -> Conversation:
     for turn in dialogue.turns:
         found += _measure_turn(persona, known, turn.utterance, turn.reply, heard)
         heard = f"{heard}\n{turn.utterance}\n{turn.reply}"
-    sentences = [one.casefold() for line in dialogue.user_lines for one in split_sentences(line)]
+    sentences = [one.casefold() for line in dialogue.user_lines for one in split_sentences(line) if not is_short(one)]
     return found._replace(sentences=len(sentences), repeated=len(sentences) - len(set(sentences)))
 
 
 def _measure_turn(persona: Persona, known: Knowledge, utterance: str, reply: str, heard: str) -> Conversation:
     parsed = parse_utterance(utterance)
     answered = declined = 0
-    for question in parsed.questions:
-        if is_answered(known, question, reply):
+    asking = [sentence for sentence in listen(utterance, parsed, known.names) if sentence.question is not None]
+    for sentence in asking:
+        if is_answered(persona, sentence, reply):
             answered += 1
         elif _is_declined(persona, reply):
             declined += 1
@@ -90,30 +96,42 @@ def _measure_turn(persona: Persona, known: Knowledge, utterance: str, reply: str
         for one in introductions(persona.situation).each
         if one.about
     )
-    return Conversation(len(parsed.questions), answered, declined, mistakes, corrected, 0, 0, strangers)
+    return Conversation(len(asking), answered, declined, mistakes, corrected, 0, 0, strangers)
 
 
-def is_answered(known: Knowledge, question: Question, reply: str) -> bool:
-    """Whether a reply says most of what one of the entries that fit the question says, or a plain yes or no to a guess."""
-    asked = query(known, question, ())
-    ranked = sorted(
-        ((score(features(known, asked, known.entries[number])), number) for number in candidates(known, asked)),
-        reverse=True,
-    )
+def is_answered(persona: Persona, sentence: Sentence, reply: str) -> bool:
+    """Whether a reply says most of what one of the lines says that fit the question, or a plain yes or no to a guess."""
+    known = knowledge(persona)
     said = known.tokens(split_words(reply)) - PRONOUNS - {YOU}
-    for value, number in ranked:
-        if value < _NEAR * ranked[0][0]:
-            break
-        for text in known.entries[number].texts:
-            tokens = known.tokens(split_words(text)) - PRONOUNS - {YOU}
-            if tokens and known.weigh(tokens & said) >= 0.5 * known.weigh(tokens):
-                return True
-    return question.is_guess and bool({"yes", "no", "yeah", "nope", "not"} & set(split_words(reply)[:3]))
+    for text in _fitting(persona, known, sentence):
+        tokens = known.tokens(split_words(text)) - PRONOUNS - {YOU}
+        if tokens and known.weigh(tokens & said) >= 0.5 * known.weigh(tokens):
+            return True
+    question = sentence.question
+    return question is not None and question.is_guess and bool(_PLAIN & set(split_words(reply)[:3]))
+
+
+def _fitting(persona: Persona, known: Knowledge, sentence: Sentence) -> Iterator[str]:
+    """The lines of the card that answer a question: the facts nearest to it, and what the inquiries ask for that it may be."""
+    if sentence.question is not None:
+        each, _ = probabilities(known, query(known, sentence.question, ()))
+        for number in np.flatnonzero(each >= max(_POSSIBLE, 0.5 * float(each.max()))).tolist():
+            yield from known.entries[number].texts
+    lines = repertoire(persona)
+    for label, probability in sentence.recognised.ranked:
+        if probability >= _POSSIBLE:
+            yield from lines.to_inquiry(label)
+            for other in known.people if label.startswith("p_") else ():
+                yield from lines.about_other(other.token, label[2:])
+    for feeling in sentence.feelings:
+        yield from lines.to_feeling(feeling)
 
 
 def _is_declined(persona: Persona, reply: str) -> bool:
     manner = persona.person.manner
-    return bool(_DECLINES.search(reply)) or any(line in reply for line in (*manner.unknown, *manner.not_yet))
+    return bool(_DECLINES.search(reply)) or any(
+        line in reply for line in (*manner.unknown, *manner.not_yet, *manner.unsure)
+    )
 
 
 def _mistakes(known: Knowledge, parsed: Parsed) -> int:

@@ -74,8 +74,8 @@ class Parsed(NamedTuple):
     wants_more: bool
     """"Go on", "tell me more", without saying about what."""
     word_count: int
-    suggests: bool = False
-    """Whether it asks for something to be done: "Could you write to her?"."""
+    suggestions: tuple[Question, ...] = ()
+    """Questions that suggest something to do: "Could you write to her?"."""
 
 
 NEGATIONS = frozenset("not no never nobody none nothing nowhere neither nor without hardly".split())
@@ -167,16 +167,37 @@ _SHOUTED = re.compile(r"[A-Z]{2,}")
 _MOST_SENTENCES = 60
 
 
+def _straight(text: str) -> str:
+    return text.replace("’", "'").replace("‘", "'")
+
+
+@lru_cache(maxsize=4)
+def sentences_of(text: str) -> tuple[str, ...]:
+    """The sentences of an utterance, apostrophes made straight."""
+    found: list[str] = []
+    for sentence in map(str.strip, _SENTENCE.findall(_straight(text))[:_MOST_SENTENCES]):
+        split = _TWO_QUESTIONS.search(sentence) if sentence.endswith("?") else None
+        found += [f"{sentence[: split.start()]}?", sentence[split.end() :]] if split else [sentence]
+    return tuple(found)
+
+
+_TWO_QUESTIONS = re.compile(
+    rf"(?<=\w),?\s+(?:and|or|but)\s+(?=(?:who|what|when|where|why|how|{_AUX})\s+\w+\s+\w+)(?!.*,?\s+(?:and|or|but)\s+(?:who|what|when|where|why|how)\b)",
+    re.IGNORECASE,
+)
+"""Where the second of two questions in one sentence begins: "How are you, and when did you find out?"."""
+
+
 @lru_cache(maxsize=4)
 def parse_utterance(text: str) -> Parsed:
     """What an utterance asks, claims and does. Kept for a moment: several steps of a turn ask for it."""
     if not text.strip():
         return Parsed((), (), frozenset({Act.SILENCE}), False, 0)
-    plain = text.replace("’", "'").replace("‘", "'")
+    plain = _straight(text)
     questions: list[Question] = []
     claims: list[Claim] = []
     count = 0
-    for sentence in map(str.strip, _SENTENCE.findall(plain)[:_MOST_SENTENCES]):
+    for sentence in sentences_of(text):
         words = split_words(sentence)
         count += len(words)
         if words:
@@ -196,7 +217,7 @@ def parse_utterance(text: str) -> Parsed:
         _acts(plain, count, bool(questions), split_words(plain)),
         more,
         count,
-        bool(suggestions),
+        tuple(suggestions),
     )
 
 

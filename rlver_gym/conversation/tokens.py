@@ -108,6 +108,39 @@ _DATES = frozenset(
 )
 
 
+_OF_AMOUNTS = (
+    frozenset(_UNITS)
+    | frozenset(_TENS)
+    | frozenset(_SCALES)
+    | frozenset(_TIMES)
+    | _DATES
+    | {
+        "single",
+        "half",
+        "day",
+        "days",
+        "week",
+        "weeks",
+        "month",
+        "months",
+        "year",
+        "years",
+        "hour",
+        "hours",
+        "minute",
+        "minutes",
+        "fortnight",
+    }
+)
+
+
+def may_have_amounts(words: tuple[str, ...] | list[str]) -> bool:
+    """Whether there may be a number in a text at all."""
+    return not _OF_AMOUNTS.isdisjoint(words) or any(
+        word[:1].isdigit() or word.partition("-")[0] in _TENS for word in words
+    )
+
+
 def amounts_of(words: tuple[str, ...] | list[str]) -> frozenset[Amount]:
     """The numbers of a text with the token of the word that follows, days and months as amounts of themselves."""
     found = set()

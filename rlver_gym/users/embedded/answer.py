@@ -1,41 +1,31 @@
 """Answer: what the person says to what they were asked and told, from the facts of their card. Pure; the dialogue's text is all that is known of what was told."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from rlver_gym.conversation.claims import Fault, Verdict, check_claim, check_names
-from rlver_gym.conversation.find import Match, find_answer, query
+from rlver_gym.conversation.claims import Fault, Verdict, check_claim, check_guess, check_names
+from rlver_gym.conversation.find import Answered, Match, find_answer, query
 from rlver_gym.conversation.knowledge import Entry, Knowledge, gives_of, knowledge, who_is
 from rlver_gym.conversation.names import without_introductions
 from rlver_gym.conversation.parse import NEGATIONS, Ask, Claim, Parsed, Question, names_in, parse_utterance
-from rlver_gym.conversation.tokens import PRONOUNS, YOU, token_of, tokens_of
+from rlver_gym.conversation.tokens import PRONOUNS, YOU, tokens_of
 from rlver_gym.dialogue import Dialogue
 from rlver_gym.emotion import Tone
 from rlver_gym.persona import Fact, Persona
 from rlver_gym.words import split_sentences, split_words
 
-_SURE = 1.7
-"""The score from which a match is given as an answer. Below, the person does not know."""
-_MOST_ANSWERS = 2
 _TRUE = 0.6
 """Share of a guess's weight that a sentence of the card must have for a plain yes."""
 
 
-class Heard(NamedTuple):
-    """What the person makes of an utterance, before they say anything."""
-
-    answers: tuple["Found", ...]
-    """To the first questions, in order."""
-    mistake: "Mistake | None"
-    """The first thing that is wrong about their story."""
-
-
 class Found(NamedTuple):
-    """What they know to a question; `match` is None when they don't know."""
+    """What they know to a question; `match` is None when the card has nothing to do with it."""
 
     question: Question
     match: Match | None
+    none: float
+    """How probable it is that no entry of the card is asked for."""
     verdict: Verdict | None
     """Of a yes-or-no question: whether it is so."""
 
@@ -70,47 +60,79 @@ class Mistake(NamedTuple):
     verdict: Verdict
 
 
-def take_in(persona: Persona, parsed: Parsed, dialogue: Dialogue, said: frozenset[str]) -> Heard:
-    """Look up what was asked, and check what was claimed. `said`: the sentences that the person has said, case-folded."""
-    if not (parsed.questions or parsed.claims):
-        return Heard((), None)
-    known = knowledge(persona)
-    mentioned = _Mentioned(known, dialogue)
-    before = _before(dialogue)
-    mistake = None
-    for claim in parsed.claims:
-        verdict = check_claim(known, claim, _meant(known, claim.words, mentioned))
-        if verdict.fault is not None:
-            mistake = Mistake(claim, verdict)
-            break
-    for question in parsed.questions:
-        if mistake is None and not question.is_guess:
-            claim = Claim(question.words, question.text, names_in(question.text))
-            verdict = check_names(known, claim)
-            mistake = Mistake(claim, verdict) if verdict is not None and verdict.person else None
-    asked = [question for question in parsed.questions if not question.is_guess or mistake is None]
-    spent = _Spent(persona, dialogue, said)
-    found = [
-        _found(known, question, mentioned, spent, (*before, *_aside(parsed, question)))
-        for question in asked[-_MOST_ANSWERS:]
-    ]
-    return Heard(tuple(found), mistake)
+class Asked:
+    """What the person makes of the questions and claims of an utterance. Each answer is looked up when it is wanted."""
+
+    def __init__(self, persona: Persona, parsed: Parsed, dialogue: Dialogue, said: frozenset[str]) -> None:
+        """`said`: the sentences that the person has said, case-folded."""
+        self._persona, self._parsed, self._dialogue = persona, parsed, dialogue
+        self._known = knowledge(persona)
+        self._mentioned = _Mentioned(self._known, dialogue)
+        self._spent = _Spent(persona, dialogue, said)
+        self.mistake: Mistake | None = None
+
+    def correction(self, tone: Tone) -> str | None:
+        """What they say is right, when something about their story was wrong; None when nothing surely was."""
+        for claim in self._parsed.claims:
+            verdict = check_claim(self._known, claim, _meant(self._known, claim.words, self._mentioned))
+            if verdict.fault is not None and _is_sure(verdict):
+                self.mistake = Mistake(claim, verdict)
+                return truth_of(self._persona, self.mistake, tone)
+        for question in self._parsed.questions:
+            if not question.is_guess:
+                claim = Claim(question.words, question.text, names_in(question.text))
+                verdict = check_names(self._known, claim)
+                if verdict is not None and verdict.person:
+                    self.mistake = Mistake(claim, verdict)
+                    return truth_of(self._persona, self.mistake, tone)
+        return None
+
+    def find(self, question: Question) -> Found:
+        """What they know to it."""
+        known = self._known
+        meant = _meant(known, question.words, self._mentioned)
+        found = Answered(None, 1.0)
+        if not is_invitation(question):
+            asked = query(known, question, meant)
+            was_asked = self._spent.was_asked(known, asked.tokens)
+            found = find_answer(known, asked, (lambda entry: False) if was_asked else self._spent.is_spent)
+        verdict = None
+        if question.ask is Ask.YES_NO:
+            verdict = check_guess(known, Claim(question.words, question.text), meant)
+        return Found(question, found.match, found.none, verdict)
+
+    def other(self, words: Sequence[str]) -> str | None:
+        """The token of the one of the story whom some words mean: by name, by relation, or by a pronoun for who was mentioned last."""
+        tokens = self._known.tokens(words)
+        named = [token for token in map(self._known.alias.get, tokens_of(list(words))) if token]
+        if named:
+            return named[-1]
+        meant = _meant(self._known, words, self._mentioned)
+        if meant:
+            return meant[0]
+        if tokens & PRONOUNS:
+            return None
+        last = self._mentioned.tokens()
+        return last[0] if last else None
+
+    def best_wordings(self, found: Found, texts: Sequence[str]) -> list[str]:
+        """Those of several wordings that say most of what was asked."""
+        return best_wording(self._persona, found.question, texts) if texts else []
+
+    def plain_answer(self, found: Found, text: str) -> bool | None:
+        """Yes or no, when it was asked for and the card says so; None otherwise, or when the text says it already."""
+        if found.verdict is None or says_yes_or_no(text):
+            return None
+        return yes_or_no(found, text)
 
 
-def _found(
-    known: Knowledge, question: Question, mentioned: _Mentioned, spent: "_Spent", before: Iterable[str]
-) -> Found:
-    meant = _meant(known, question.words, mentioned)
-    match = None
-    if not is_invitation(question):
-        asked = query(known, question, meant, before)
-        match = find_answer(
-            known, asked, spent.is_spent if not spent.was_asked(known, asked.tokens) else lambda entry: False
-        )
-    verdict = None
-    if question.ask is Ask.YES_NO:
-        verdict = check_claim(known, Claim(question.words, question.text), meant)
-    return Found(question, match if match is not None and match.score >= _SURE else None, verdict)
+def _is_sure(verdict: Verdict) -> bool:
+    """Whether it is surely wrong: a denial of what is right is worse than to let something pass."""
+    if verdict.fault in (Fault.NAME, Fault.RELATION):
+        return bool(verdict.person)
+    if verdict.fault is Fault.AMOUNT:
+        return verdict.support >= 0.5
+    return verdict.fault is Fault.LISTED
 
 
 class _Spent:
@@ -131,31 +153,6 @@ class _Spent:
                 if len(tokens & other) >= 0.75 * max(1, len(tokens | other)):
                     return True
         return False
-
-
-_INNER = frozenset(
-    map(
-        token_of,
-        "feel scared afraid worst hard hurt hope wish mean heart inside deep lonely angry ashamed sad hardest worry imagine heavy weigh".split(),
-    )
-)
-
-
-def asks_for_the_inner(question: Question) -> bool:
-    """Whether it asks what goes on in them, or what they would do: what no fact can answer and nobody answers with "I don't know"."""
-    if question.ask in (Ask.WHO, Ask.WHEN, Ask.WHERE, Ask.HOW_MANY, Ask.HOW_LONG):
-        return False
-    return "would" in question.words or not _INNER.isdisjoint(map(token_of, question.words))
-
-
-def _aside(parsed: Parsed, question: Question) -> tuple[str, ...]:
-    """The words that stand around a question in the same utterance."""
-    return tuple(word for claim in parsed.claims if claim.text != question.text for word in claim.words)
-
-
-def _before(dialogue: Dialogue) -> tuple[str, ...]:
-    """What the agent said before, whose matter may go on."""
-    return split_words(dialogue.turns[-1].utterance)[:60] if dialogue.turns else ()
 
 
 def _meant(known: Knowledge, words: Sequence[str], mentioned: _Mentioned) -> tuple[str, ...]:
@@ -277,7 +274,7 @@ def yes_or_no(found: Found, text: str) -> bool | None:
     if verdict is None or verdict.truth is None:
         return None
     is_negative = not NEGATIONS.isdisjoint(split_words(text))
-    if verdict.fault in (Fault.AMOUNT, Fault.DOER, Fault.DENIED, Fault.LISTED):
+    if verdict.fault in (Fault.AMOUNT, Fault.LISTED):
         return False
     if verdict.fault is None and verdict.support >= _TRUE and not verdict.truth.is_negative and not is_negative:
         return True

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rlver_gym.kept import kept
 from rlver_gym.persona import Disclosure, Situation
-from rlver_gym.words import content, sentences
+from rlver_gym.words import content, is_short, sentences
 
 
 class Cut(NamedTuple):
@@ -13,7 +13,7 @@ class Cut(NamedTuple):
 
     text: str
     folded: frozenset[str]
-    """Its sentences, case-folded."""
+    """Its sentences, case-folded, by which it is known again: the short ones ("Yes.") only where there are no others."""
     backwards: tuple[tuple[str, str], ...]
     """Each sentence case-folded and as it is written, the last one first."""
 
@@ -22,7 +22,8 @@ class Cut(NamedTuple):
 def cut(line: str) -> Cut:
     """A line in sentences. Cached, because every turn looks back at all earlier lines."""
     pairs = [(sentence.casefold(), sentence) for sentence in sentences(line)]
-    return Cut(line, frozenset(folded for folded, _ in pairs), tuple(pairs[::-1]))
+    telling = frozenset(folded for folded, _ in pairs if not is_short(folded))
+    return Cut(line, telling or frozenset(folded for folded, _ in pairs), tuple(pairs[::-1]))
 
 
 @lru_cache(maxsize=1_024)

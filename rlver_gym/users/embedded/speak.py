@@ -1,36 +1,41 @@
-"""Speak: the person's answer, in named steps: what the words do, what they ask, what is wrong in them, a reaction, what comes next, a hint. Never the same sentence twice."""
+"""Speak: the person's answer. One move a turn: a correction, an answer, a reply to what was said, or the next piece of the story; never the same sentence twice."""
 
-import re
 from collections.abc import Sequence
 
-from rlver_gym.conversation.names import introduce, without_introductions
-from rlver_gym.conversation.parse import Parsed, gives_advice, parse_utterance
+from rlver_gym.conversation.listen import Sentence
+from rlver_gym.conversation.names import introduce
+from rlver_gym.conversation.parse import gives_advice
 from rlver_gym.dialogue import Appraisal, Dialogue, Reason
-from rlver_gym.emotion import Band, Outcome, Tone
-from rlver_gym.persona import Manner
+from rlver_gym.emotion import Band, Outcome
+from rlver_gym.inquiries import Inquiry
 from rlver_gym.users.base import Scene
-from rlver_gym.users.embedded.answer import (
-    Found,
-    Heard,
-    asks_for_the_inner,
-    best_wording,
-    is_invitation,
-    is_told,
-    says_yes_or_no,
-    take_in,
-    truth_of,
-    wordings,
-    yes_or_no,
+from rlver_gym.users.embedded.answer import wordings
+from rlver_gym.users.embedded.candidates import Candidate, answers_to, is_factual
+from rlver_gym.users.embedded.choose import choose
+from rlver_gym.users.embedded.lines import cut
+from rlver_gym.users.embedded.moment import Moment, is_nearly
+from rlver_gym.users.embedded.react import (
+    ALONE,
+    GENTLE,
+    asks,
+    guesses_a_feeling,
+    is_about_others,
+    main_remark,
+    manner_of_act,
+    manner_of_form,
+    reaction,
+    suggests,
 )
-from rlver_gym.users.embedded.choose import choose, draw
-from rlver_gym.users.embedded.hear import hear
-from rlver_gym.users.embedded.lines import cut, each_cut
-from rlver_gym.users.embedded.react import choose_reaction, manner_of_act
 from rlver_gym.users.embedded.reactions import reaction_to
 from rlver_gym.users.embedded.tell import tell_next
-from rlver_gym.users.trust import disclosure_depth
-from rlver_gym.words import content, split_words
+from rlver_gym.users.embedded.voice import coloured
+from rlver_gym.words import split_words
 
+_INVITED = 0.3
+"""The probability from which somebody wants to hear more."""
+_INVITATION = 14
+"""Words of a sentence that only says to go on, at most."""
+_INVITATIONS = frozenset(map(str, (Inquiry.MORE, Inquiry.HAPPENED)))
 _THOUGHT_OF = {
     "heard": "touched", "warmed": "touched", "thinking": "touched", "helped": "touched", "asked": "eased",
     "hurt": "hurt", "pushed": "missed", "repeated": "missed", "puzzled": "puzzled", "cold": "cold",
@@ -44,18 +49,28 @@ _LAST_RESORT = (
 )
 _PLAIN = {
     "greets": "puzzled", "thanked": "cold", "apologised": "cold", "shouted": "hurt", "foreign": "puzzled", "silence": "puzzled", "farewell": "goodbye_content",
-    "unknown": "puzzled", "not_yet": "cold",
+    "unknown": "puzzled", "not_yet": "cold", "seen": "heard", "retold": "heard", "sympathised": "heard", "normalised": "heard", "reassured": "cold", "belittled": "hurt",
+    "invited": "asked", "given_time": "asked", "confided": "cold", "teased": "cold", "encouraged": "warmed", "explained": "thinking", "offered": "asked", "confirmed": "heard",
+    "unconfirmed": "cold", "machine": "cold", "unsure": "thinking", "suggested": "thinking", "other_minds": "thinking",
 }  # fmt: skip
 """Which older manner stands in where a card has none of a newer one."""
-_NO = ("No.", "No, that's not right.")
-_AGAIN = ("As I said", "Like I said")
+_BRIEF = 7
+"""Words of a reaction that may stand before an answer."""
+_REACTS = 0.45
+"""How often a reaction stands before an answer."""
+_ACKNOWLEDGED = 0.45
+"""The probability from which a remark is acknowledged beside a question."""
+_ROOM = 13
+"""Words of an answer beside which a second one has room."""
+_LATER = 0.5
+"""What stands last is answered rather, in nats."""
+_SECOND = -0.7
+"""The score from which a second question is answered too."""
 _MOST_HINTS = 3
-_FULL = 100
-"""Characters after which nothing is added."""
-_LONG = 14
-"""Words of an answer after which nothing more is told."""
-_OF_ONE_CASE = re.compile(r"\b(?:is|isn't|was|wasn't|did|didn't|were|it|way|round|this)\b", re.IGNORECASE)
-"""A line of yes, no or correction that fits only some questions."""
+_FIRST_HINT_AFTER, _HINTS_AFTER = 0.45, 0.2
+"""How often the need shows behind an answer, before it has shown and afterwards."""
+_AGAIN = ("As I said", "Like I said")
+_NO = ("No.", "No, that's not right.")
 
 
 def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
@@ -79,197 +94,243 @@ def opening(scene: Scene, emotion: int) -> str:
 
 
 def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-    """What they say: answers, corrections, a reaction, what they tell next, a hint at the need; or goodbye."""
-    speech = _Speech(scene, emotion, dialogue, appraisal)
+    """What they say: goodbye; a correction; answers; a reply to what was said; or what comes next."""
+    speech = _Speech(Moment(scene, emotion, dialogue, appraisal))
     outcome = scene.card.outcome(emotion, len(dialogue.turns) + 1)
     if outcome is Outcome.CONTENT or outcome is Outcome.LEFT:
         speech.take_leave(outcome)
-    elif not speech.answer_the_act():
-        speech.correct()
-        speech.answer_questions()
-        speech.react()
-        speech.tell()
-        speech.hint()
+    else:
+        _ = (
+            speech.answer_the_act()
+            or speech.correct()
+            or speech.follow_an_invitation()
+            or speech.answer_questions()
+            or speech.reply_to_remarks()
+            or speech.go_on()
+        )
     return speech.text()
 
 
 class _Speech:
-    """One answer while it is put together. `parts` grow step by step."""
+    """One answer while it is put together. Each step says whether the answer is complete."""
 
-    def __init__(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> None:
-        self.scene, self.emotion, self.dialogue, self.appraisal = scene, emotion, dialogue, appraisal
-        self.tone: Tone = Band.of(emotion).tone
-        self.turn = len(dialogue.turns)
-        self.utterance = dialogue.utterance or ""
-        self.words = split_words(self.utterance[:2_000])
-        self.parsed: Parsed = parse_utterance(self.utterance)
-        self.manner: Manner = scene.persona.person.manner
-        situation = scene.persona.situation
-        self.said = frozenset().union(
-            *[
-                cut(text).folded
-                for line in dialogue.user_lines
-                for text in {line, without_introductions(situation, line)}
-            ]
-        )
+    def __init__(self, moment: Moment) -> None:
+        self.moment = moment
+        self.manner = moment.manner
         self.parts: list[str] = []
-        self.is_done = False
-        """Whether nothing more is told this time."""
+        self._is_colourable = True
 
-    @property
-    def depth(self) -> int:
-        """How deep they tell: 1 to anyone, 2 when heard, 3 when trusted."""
-        return disclosure_depth(self.emotion, self.appraisal.change, self.turn)
+    # The steps.
 
     def take_leave(self, outcome: Outcome) -> None:
         """Say goodbye, having got what they came for or having had enough."""
-        goodbyes = self.manner.goodbye_content if outcome is Outcome.CONTENT else self.manner.goodbye_left
-        reaction = choose_reaction(self.appraisal, self._done(), suggests=self._suggests())
-        if reaction:
-            self._say(reaction)
-        self.parts.append(self._choose("goodbye", goodbyes))
+        self._is_colourable = False
+        if outcome is Outcome.CONTENT:
+            self._react()
+        self.parts.append(
+            self.moment.choose(
+                "goodbye", self.manner.goodbye_content if outcome is Outcome.CONTENT else self.manner.goodbye_left
+            )
+        )
 
     def answer_the_act(self) -> bool:
-        """Answer silence, a greeting, a farewell and their kind; whether that was all there is to answer."""
-        manner = manner_of_act(self.parsed, self.parsed.word_count > 12 or self.parsed.wants_more)
-        if manner is None and not self.parsed.questions and self._hurts():
-            manner = "hurt"
+        """Answer silence, a greeting, a farewell and their kind, when that is all there is to answer."""
+        manner = manner_of_act(self.moment.parsed, self.moment.parsed.word_count > 12 or self.moment.parsed.wants_more)
+        if manner is None and not self.moment.parsed.questions:
+            manner = manner_of_form(self.moment.appraisal)
         if manner is None:
             return False
         self._say(manner)
-        if manner in ("greets", "apologised", "thanked") and self.emotion >= 25:
-            self.tell()
+        if manner in ("greets", "apologised", "thanked") and self.moment.emotion >= 20:
+            self.go_on()
         return True
 
-    def _hurts(self) -> bool:
-        done = self._done()
-        return self.appraisal.change < 0 and max(done.get("insult", 0.0), done.get("threat", 0.0)) >= 0.6
-
-    def _done(self) -> dict[str, float]:
-        """How surely each act was heard in the utterance."""
-        if self.scene.persona.language != "en":
-            return {code.removeprefix("act:"): 1.0 for code, _, _ in self.appraisal.reasons}
-        found: dict[str, float] = {}
-        for sentence in hear(self.utterance).sentences:
-            for act, sure in sentence.sure.items():
-                found[act] = max(sure, found.get(act, 0.0))
-        return found
-
-    def _suggests(self) -> bool:
-        return self.parsed.suggests or (not self.parsed.questions and gives_advice(self.utterance))
-
-    def _heard(self) -> Heard:
-        return take_in(self.scene.persona, self.parsed, self.dialogue, self.said)
-
-    def correct(self) -> None:
+    def correct(self) -> bool:
         """Put right what is wrong about their story."""
-        self.heard = self._heard()
-        mistake = self.heard.mistake
-        if mistake is None:
-            return
-        truth = truth_of(self.scene.persona, mistake, self.tone)
+        truth = self.moment.asked.correction(self.moment.tone)
         if not truth:
-            return
-        frames = _general(self.manner.corrects) or _NO
-        self.parts.append(self._choose("corrects", self._unsaid(frames) or self._unsaid(_NO) or ["No."]))
+            return False
+        self._say_one_of("corrects", self.manner.corrects or _NO)
         self.parts.append(truth)
-        self.is_done = True
+        return True
 
-    def answer_questions(self) -> None:
-        """Answer what was asked, or say that they don't know or won't say."""
-        for found in self.heard.answers:
-            if found.match is None:
-                self._decline(found)
-            elif found.match.entry.depth > self.depth + 1 or (self.emotion < 15 and found.match.entry.depth > 1):
-                self._say("not_yet")
-                self.is_done = True
-            else:
-                self._give(found)
+    def follow_an_invitation(self) -> bool:
+        """Go on with the story when that is what is asked for: "Tell me more.", "What happened next?"."""
+        sentences = self.moment.sentences
+        if not sentences or not self._invites(sentences[-1]) or not self._tell():
+            return False
+        self._acknowledge(sentences[-1:])
+        return True
 
-    def _give(self, found: Found) -> None:
-        assert found.match is not None
-        ways = wordings(found.match.entry, self.tone)
-        persona = self.scene.persona
-        fresh = [text for text in ways if not is_told(persona, text, self.said) and text not in self.parts]
-        if fresh:
-            text = self._choose("answer", best_wording(persona, found.question, fresh))
-        else:
-            again = [
-                f"{frame.rstrip(',:.')}: {_first_sentence(ways[-1])}" for frame in self.manner.asked_again or _AGAIN
-            ]
-            text = self._choose("asked again", self._unsaid(again) or again)
-        if found.verdict is not None and not says_yes_or_no(text) and self.heard.mistake is None:
-            plain = yes_or_no(found, text)
-            if plain is not None:
-                lines = _general(self.manner.yes if plain else self.manner.no) or (("Yes.",) if plain else ("No.",))
-                self._say_one_of("yes or no", lines)
-        self.parts.append(text)
-        self.is_done = len(split_words(text)) >= _LONG or self._chance("after an answer") < 0.85
+    def _invites(self, sentence: Sentence) -> bool:
+        label, probability = sentence.recognised.ranked[0]
+        is_vague = sentence.question is None and self.moment.parsed.wants_more and len(sentence.words) <= _INVITATION
+        return is_vague or (label in _INVITATIONS and probability >= _INVITED)
 
-    def _decline(self, found: Found) -> None:
-        verdict = found.verdict
-        if found.question.is_guess and self.heard.mistake is not None:
-            return
-        if found.question.is_guess or self.parsed.wants_more:
-            if verdict is not None and yes_or_no(found, ""):
-                self._say_one_of("yes or no", _general(self.manner.yes) or ("Yes.",))
-            return
-        if self.parts or is_invitation(found.question):
-            return
-        if asks_for_the_inner(found.question):
-            self.hint(0.7)
-            return
-        self._say("not_yet" if {"you", "your"} & set(found.question.words) else "unknown")
-        self.is_done = self._chance("after not knowing") < 0.5
+    def answer_questions(self) -> bool:
+        """Answer the question that they know most about, rather the last one, and a second one in few words; or say truthfully that they have no answer."""
+        asking = [sentence for sentence in self.moment.sentences if asks(sentence)]
+        found = [
+            (candidate._replace(score=candidate.score + _LATER * at / len(asking)), at)
+            for at, sentence in enumerate(asking)
+            for candidate in answers_to(self.moment, sentence)
+        ]
+        found.sort(key=lambda pair: -pair[0].score)
+        answered: set[int] = set()
+        for candidate, at in found:
+            is_first = not self.parts
+            if at in answered or (not is_first and (candidate.score < _SECOND or self._is_long())):
+                continue
+            if self._give(asking[at], candidate, is_only=is_first):
+                answered.add(at)
+                if len(answered) == 2:
+                    break
+        if answered:
+            if not self._is_long():
+                self.hint(_HINTS_AFTER if self._hints_given() else _FIRST_HINT_AFTER)
+            self._acknowledge(asking)
+            return True
+        if not asking:
+            return False
+        self._decline(asking[-1])
+        return True
 
-    def react(self) -> None:
-        """A line that fits what the agent did, unless there was something to answer."""
-        if self.parts:
-            return
-        manner = choose_reaction(self.appraisal, self._done(), suggests=self._suggests())
-        if manner:
+    def reply_to_remarks(self) -> bool:
+        """Reply to what was said rather than asked: to the remark that asks most for it."""
+        if not self.moment.sentences:
+            return False
+        if is_about_others(self.moment.appraisal) and not self.moment.parsed.questions:
+            self._say("puzzled")
+            return True
+        suggesting = [sentence for sentence in self.moment.sentences if suggests(sentence)]
+        telling = [sentence for sentence in self.moment.sentences if gives_advice(sentence.text)]
+        for sentence in (*reversed(suggesting), *reversed(telling)):
+            lines = self.moment.fresh(self.moment.repertoire.to_suggestion(self.moment.known.tokens(sentence.words)))
+            if lines:
+                self.parts.append(self.moment.choose("suggestion", lines))
+                return True
+        main = main_remark(self.moment.sentences, self.moment.appraisal)
+        if suggesting and main in suggesting:
+            self._say("suggested")
+            return True
+        for feeling in main.feelings if guesses_a_feeling(main) else ():
+            lines = self.moment.fresh(self.moment.open(self.moment.repertoire.to_feeling(feeling)))
+            if lines:
+                self.parts.append(self.moment.choose("feeling", lines))
+                return True
+        manner = reaction(main, self.moment.appraisal)
+        if manner is not None:
             self._say(manner)
-            self.is_done = manner == "hurt" or (manner in ("puzzled", "repeated") and self.emotion < 25)
+            if manner in ALONE:
+                return True
+        thread = (
+            self.moment.thread(self.moment.known.tokens(main.words)) if manner is None or manner in GENTLE else None
+        )
+        if thread is not None and (not self.parts or self.moment.chance("thread") < 0.5):
+            self.parts.append(thread)
+            return True
+        return bool(self.parts) and self.moment.chance("leave it") < 0.5
 
-    def tell(self) -> None:
-        """Go on telling, from what is nearest to what was spoken about."""
-        if self.is_done:
+    def _acknowledge(self, asking: Sequence[Sentence]) -> None:
+        """Now and then, a few words in front of an answer to what else was said."""
+        said = [sentence for sentence in self.moment.sentences if sentence not in asking and not sentence.suggests]
+        if not said or self.moment.chance("acknowledge") >= _REACTS or self._is_long():
             return
-        spoken = (*self.words, *split_words(self.dialogue.user_lines[-1]), *split_words(" ".join(self.parts)))
-        if sum(map(len, self.parts)) > _FULL:
-            return
-        told = tell_next(self.scene, self.turn, spoken, self.depth, self.said, self.tone)
-        if told and not self._is_in_parts(told):
+        main = main_remark(said, self.moment.appraisal)
+        manner = reaction(main, self.moment.appraisal, _ACKNOWLEDGED)
+        if manner is not None and manner not in ALONE:
+            lines = getattr(self.manner, manner) or getattr(self.manner, _PLAIN.get(manner, manner))
+            brief = [line for line in self.moment.fresh(lines) if len(split_words(line)) <= _BRIEF and "?" not in line]
+            if brief:
+                self.parts.insert(0, self.moment.choose("acknowledge", brief))
+                self._is_colourable = False
+
+    def go_on(self) -> bool:
+        """Let the need show, or tell what comes next to what was spoken about."""
+        if self.hint(0.4 if self.moment.turn == 0 or self.moment.appraisal.change <= 0 else 0.2):
+            return True
+        return self._tell()
+
+    def _tell(self) -> bool:
+        """Tell what comes next to what was spoken about."""
+        moment = self.moment
+        spoken = (*moment.words, *split_words(moment.dialogue.user_lines[-1]), *split_words(" ".join(self.parts)))
+        told = tell_next(moment.scene, moment.turn, spoken, moment.depth, moment.said, moment.tone)
+        if told:
             self.parts.append(told)
+        return bool(told)
 
-    def _is_in_parts(self, told: str) -> bool:
-        """Whether most of it was just said in other words."""
-        about = content(told)
-        return len(about & content(" ".join(self.parts))) >= 0.4 * len(about)
+    def hint(self, chance: float) -> bool:
+        """Let the need show, with that chance."""
+        fresh = self.moment.fresh(self.moment.hints)
+        if self._hints_given() >= _MOST_HINTS or not fresh or self.moment.chance("hint") >= chance:
+            return False
+        self.parts.append(self.moment.choose("hint", fresh))
+        return True
 
-    def hint(self, chance: float | None = None) -> None:
-        """Let the need show: rather when they feel missed, never in every turn. `chance`: of this time."""
-        hints = self.scene.persona.situation.hints.of(self.scene.persona.need)
-        given = sum(not self.said.isdisjoint(folded) for _, folded, _ in each_cut(hints))
-        if chance is None:
-            chance = 0.45 if self.turn == 0 or self.appraisal.change <= 0 else 0.2
-        if (
-            given < _MOST_HINTS
-            and sum(map(len, self.parts)) < 220
-            and not self.is_done
-            and self._chance("hint") < chance
-        ):
-            self._say_one_of("hint", hints)
+    def _hints_given(self) -> int:
+        return len(self.moment.hints) - len(self.moment.fresh(self.moment.hints))
+
+    def _give(self, sentence: Sentence, answer: Candidate, *, is_only: bool) -> bool:
+        if answer.found is None:
+            fresh = self.moment.fresh(answer.lines)
+            if fresh and not (self.parts and is_nearly(fresh[0], self.parts)):
+                self.parts.append(self.moment.choose("answer", fresh))
+                return True
+            return False
+        assert answer.found.match is not None
+        entry = answer.found.match.entry
+        if entry.depth > self.moment.depth + 1 and self.moment.emotion < 30:
+            if is_only:
+                self._say("not_yet")
+            return is_only
+        ways = wordings(entry, self.moment.tone)
+        fresh = self.moment.fresh(self.moment.asked.best_wordings(answer.found, ways))
+        if not fresh:
+            if is_only:
+                frames = self.manner.asked_again or _AGAIN
+                self._is_colourable = False
+                again = [f"{frame.rstrip(',:.')}: {_first_sentence(ways[-1])}" for frame in frames]
+                self.parts.append(self.moment.choose("asked again", self.moment.fresh(again) or again))
+            return is_only
+        if is_nearly(fresh[0], self.parts):
+            return False
+        said = self.moment.choose("answer", fresh)
+        plain = self.moment.asked.plain_answer(answer.found, said) if is_only else None
+        if plain is not None:
+            lines = self.manner.yes if plain else self.manner.no
+            self.parts.append(self.moment.choose("yes or no", _short(lines) or (("Yes.",) if plain else ("No.",))))
+        self.parts.append(said)
+        return True
+
+    def _is_long(self) -> bool:
+        return len(split_words(" ".join(self.parts))) > _ROOM
+
+    def _decline(self, sentence: Sentence) -> None:
+        if is_factual(sentence):
+            self._say("unknown")
+        else:
+            self._say("unsure" if {"you", "your", "yourself"} & set(sentence.words) else "unknown")
+
+    def _react(self) -> None:
+        """The reaction to the main remark, when there is one."""
+        if self.moment.sentences:
+            manner = reaction(main_remark(self.moment.sentences, self.moment.appraisal), self.moment.appraisal)
+            if manner is not None and manner not in ALONE:
+                self._say(manner)
 
     def text(self) -> str:
         """The parts as one text, names introduced, without any sentence that was said before."""
         once = {folded: sentence for part in reversed(self.parts) for folded, sentence in cut(part).backwards}
-        fresh = [sentence for folded, sentence in reversed(once.items()) if folded not in self.said]
+        fresh = [sentence for folded, sentence in reversed(once.items()) if folded not in self.moment.said]
         if not fresh:
-            lines = [line for line in _LAST_RESORT if line.casefold() not in self.said]
-            return self._choose("last", lines) if lines else "…"
-        heard = "\n".join([*self.dialogue.user_lines, *self.dialogue.earlier_utterances, self.utterance])
-        return introduce(self.scene.persona.situation, " ".join(fresh), heard)
+            lines = [line for line in _LAST_RESORT if line.casefold() not in self.moment.said]
+            return self.moment.choose("last", lines) if lines else "…"
+        told = coloured(self.moment, " ".join(fresh)) if self._is_colourable else " ".join(fresh)
+        heard = "\n".join(
+            [*self.moment.dialogue.user_lines, *self.moment.dialogue.earlier_utterances, self.moment.utterance]
+        )
+        return introduce(self.moment.scene.persona.situation, told, heard)
 
     def _say(self, manner: str) -> None:
         """A line of that manner that was not said yet, or of the one that stands in for it."""
@@ -277,23 +338,15 @@ class _Speech:
         self._say_one_of(manner, lines)
 
     def _say_one_of(self, purpose: str, lines: Sequence[str]) -> None:
-        unused = self._unsaid(lines)
+        unused = self.moment.fresh(lines)
         if unused:
-            self.parts.append(self._choose(purpose, unused))
-
-    def _unsaid(self, lines: Sequence[str]) -> list[str]:
-        return [text for text, folded, _ in each_cut(tuple(lines)) if self.said.isdisjoint(folded)]
-
-    def _choose(self, purpose: str, lines: Sequence[str]) -> str:
-        return choose(self.scene, self.turn, purpose, self.words, lines)
-
-    def _chance(self, purpose: str) -> float:
-        return draw(self.scene, self.turn, purpose, self.words)
+            self._is_colourable = False  # these lines are in their own voice
+            self.parts.append(self.moment.choose(purpose, unused))
 
 
-def _general(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines that fit any question."""
-    return tuple(line for line in lines if not _OF_ONE_CASE.search(line))
+def _short(lines: Sequence[str]) -> list[str]:
+    """Lines that are a plain yes or no."""
+    return [line for line in lines if len(split_words(line)) <= 3]
 
 
 def _first_sentence(text: str) -> str:

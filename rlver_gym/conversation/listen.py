@@ -1,0 +1,65 @@
+"""Listen: an utterance sentence by sentence, with what each asks or does and which feelings it names. Pure; knows no card."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from rlver_gym.conversation.feelings import feelings_in
+from rlver_gym.conversation.parse import Parsed, Question, sentences_of
+from rlver_gym.conversation.recognise import Recognised, Spoken, recognise
+from rlver_gym.inquiries import Feeling, Remark
+from rlver_gym.words import split_words
+
+_MOST_SENTENCES = 12
+"""The last ones of a longer utterance: what stands last is answered."""
+
+_REMARKS = frozenset(map(str, Remark))
+_ELLIPTIC = 4
+"""Words of a question that may lean on the sentence before it."""
+
+
+class Sentence(NamedTuple):
+    """One sentence of an utterance."""
+
+    text: str
+    words: tuple[str, ...]
+    recognised: Recognised
+    feelings: tuple[Feeling, ...]
+    question: Question | None
+    """What it asks, when it has the form of a question."""
+    suggests: bool
+    """Whether it is a question that suggests something to do: "Could you write to her?"."""
+
+    @property
+    def remark(self) -> tuple[Remark, float] | None:
+        """What it does most probably, besides asking."""
+        for label, probability in self.recognised.ranked:
+            if label in _REMARKS:
+                return Remark(label), probability
+        return None
+
+
+def listen(utterance: str, parsed: Parsed, names: Collection[str]) -> list[Sentence]:
+    """The sentences of an utterance. `names`: lower-case words that are names of people."""
+    questions = {question.text: question for question in parsed.questions}
+    suggestions = {question.text for question in parsed.suggestions}
+    strangers = {name for claim in parsed.claims for name in claim.names}
+    each = [(text, words) for text in sentences_of(utterance)[-_MOST_SENTENCES:] if (words := split_words(text))]
+    if not each:
+        return []
+    spoken = [Spoken(words, text.endswith("?")) for text, words in each]
+    clauses = [
+        Spoken(question.words, whole.asks)
+        if (question := questions.get(text)) is not None and len(question.words) + 2 < len(words)
+        else None
+        for (text, words), whole in zip(each, spoken, strict=True)
+    ]
+    recognised = recognise([*spoken, *filter(None, clauses)], strangers.union(names) if strangers else names)
+    of_clauses = iter(recognised[len(each) :])
+    found: list[Sentence] = []
+    for (text, words), whole, clause in zip(each, recognised, clauses, strict=False):
+        best = whole if clause is None else max(whole, next(of_clauses), key=lambda one: one.probability)
+        question, feelings = questions.get(text), feelings_in(words)
+        if question is not None and not feelings and found and len(words) <= _ELLIPTIC:
+            feelings = found[-1].feelings  # "I'd be furious. Are you?"
+        found.append(Sentence(text, words, best, feelings, question, text in suggestions))
+    return found
