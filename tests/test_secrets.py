@@ -240,7 +240,9 @@ def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(monkeypatc
     line, pickled = shared.connect(), list[bytes]()
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         pickled = [pickle.dumps(one, protocol) for one in (line, line.settings, made_env("openai:u"))]
-        assert not [one for one in pickled if b"planted" in one or b"detnalp" in one]
+        assert not [
+            one for one in pickled if KEY.encode() in one or KEY[::-1].encode() in one
+        ]  # cards may say "planted"
         assert [pickle.loads(one) for one in pickled[:2]] == [line, line.settings]
         assert isinstance(pickle.loads(pickled[2]).unwrapped.user, LLMUser)
     assert copy.deepcopy(line) == copy.copy(line) == line
