@@ -4,15 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from rlver_gym.inquiries import Feeling, Inquiry, InquiryAboutOther
+from rlver_gym.inquiries import OF_THE_PERSON, Feeling, Inquiry, InquiryAboutOther
 from rlver_gym.persona import Situation
 from rlver_gym.words import sentences
 
 _NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
 _LONGEST = 35
 """Words of a line."""
-_OF_PERSON = frozenset({Inquiry.TALK, Inquiry.REST, Inquiry.SAFE})
-_NEEDS_NO_LINES = frozenset({Inquiry.HEAR_ME, Inquiry.MORE, Inquiry.ABOUT_YOU}) | _OF_PERSON
+_NEEDS_NO_LINES = frozenset({Inquiry.HEAR_ME, Inquiry.MORE, Inquiry.ABOUT_YOU}) | OF_THE_PERSON
 """Answered with hints, with the next disclosure, with facts, and from the person's card."""
 
 

@@ -124,6 +124,10 @@ class Inquiry(StrEnum):
     """How old are you? Where do you live?"""
 
 
+OF_THE_PERSON = frozenset({Inquiry.TALK, Inquiry.REST, Inquiry.SAFE})
+"""Asked of the person rather than of their story: the person's card answers first."""
+
+
 class InquiryAboutOther(StrEnum):
     """What is asked about somebody else of the story, who is NAME here."""
 

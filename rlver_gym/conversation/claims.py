@@ -103,7 +103,7 @@ def nearest(known: Knowledge, tokens: frozenset[str]) -> list[Nearest]:
     """The sentences of the card that say most of what some tokens say, best first."""
     weights = known.weights_of(tokens - {YOU})
     total = sum(weights.values()) or 1.0
-    shared = known.said.nearly_shared(weights)
+    shared = known.said.weigh_nearly_common(weights)
     best = np.argsort(-shared, kind="stable")[:_MOST_STATEMENTS].tolist()
     exact = shared[best] / np.sqrt(total * known.said_weights[best])
     return [
@@ -205,7 +205,7 @@ def _nearest_falsehood(known: Knowledge, tokens: frozenset[str]) -> _Falsehood |
     if not known.false:
         return None
     weights = known.weights_of(tokens - {YOU})
-    alike = known.falsehoods.shared(weights) / np.sqrt((sum(weights.values()) or 1.0) * known.false_weights)
+    alike = known.falsehoods.weigh_common(weights) / np.sqrt((sum(weights.values()) or 1.0) * known.false_weights)
     if float(alike.max()) < _LISTED:
         return None
     for number in np.argsort(-alike, kind="stable")[:_MOST_STATEMENTS].tolist():

@@ -90,14 +90,14 @@ def scores(known: Knowledge, asked: Query) -> np.ndarray:
     total = sum(weights.values()) or 1.0
     content = {token: weight for token, weight in weights.items() if token != YOU}
     kind = known.kinds[asked.ask]
-    alike = known.best_paraphrase(known.paraphrases.shared(weights) / known.paraphrase_roots) / math.sqrt(total)
-    words = known.phrases.shared(dict.fromkeys(asked.words, 1.0)) / known.phrase_roots
+    alike = known.best_paraphrase(known.paraphrases.weigh_common(weights) / known.paraphrase_roots) / math.sqrt(total)
+    words = known.phrases.weigh_common(dict.fromkeys(asked.words, 1.0)) / known.phrase_roots
     phrase = known.best_paraphrase(words) / math.sqrt(max(1, len(asked.words)))
-    covered = known.bodies.nearly_shared(weights)
+    covered = known.bodies.weigh_nearly_common(weights)
     found = (
         WEIGHTS.alike * alike
-        + (WEIGHTS.covered * covered + WEIGHTS.literal * known.bodies.shared(weights)) / total
-        + WEIGHTS.about * known.abouts.shared(content) / (sum(content.values()) or 1.0)
+        + (WEIGHTS.covered * covered + WEIGHTS.literal * known.bodies.weigh_common(weights)) / total
+        + WEIGHTS.about * known.abouts.weigh_common(content) / (sum(content.values()) or 1.0)
         + WEIGHTS.phrase * phrase
         + WEIGHTS.phrase_squared * phrase**2
         + WEIGHTS.asks * kind.asked
@@ -108,7 +108,9 @@ def scores(known: Knowledge, asked: Query) -> np.ndarray:
         found = found + WEIGHTS.misplaced * known.is_personal
     people = asked.tokens & known.person_tokens
     if len(people) == 1:
-        found = found - _OF_ANOTHER * known.is_of_somebody * (known.abouts.shared(dict.fromkeys(people, 1.0)) == 0)
+        found = found - _OF_ANOTHER * known.is_of_somebody * (
+            known.abouts.weigh_common(dict.fromkeys(people, 1.0)) == 0
+        )
     return np.where(covered > 0, found, -np.inf)
 
 

@@ -11,7 +11,7 @@ _NONE = np.zeros(0, dtype=np.intp)
 
 
 @lru_cache(maxsize=1)
-def related() -> Mapping[str, tuple[tuple[str, float], ...]]:
+def related_tokens() -> Mapping[str, tuple[tuple[str, float], ...]]:
     """Of each token, those that mean nearly the same, with their similarity in (0, 1)."""
     text = files("rlver_gym.conversation").joinpath("related_en.json").read_text(encoding="utf-8")
     return {
@@ -33,14 +33,14 @@ class Index:
         self._postings = {token: np.array(numbers, dtype=np.intp) for token, numbers in postings.items()}
         self._soft: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
-    def shared(self, weights: Mapping[str, float]) -> np.ndarray:
+    def weigh_common(self, weights: Mapping[str, float]) -> np.ndarray:
         """Of each text, the weights summed of those tokens that it has; float64, as long as there are texts."""
         found = [(self._postings[token], weight) for token, weight in weights.items() if token in self._postings]
         return self._sum(
             [numbers for numbers, _ in found], [np.full(len(numbers), weight) for numbers, weight in found]
         )
 
-    def nearly_shared(self, weights: Mapping[str, float]) -> np.ndarray:
+    def weigh_nearly_common(self, weights: Mapping[str, float]) -> np.ndarray:
         """The same, where a token that a text lacks counts as much as the text's nearest related one is like it."""
         found = [(*self._nearest(token), weight) for token, weight in weights.items()]
         return self._sum([numbers for numbers, _, _ in found], [shares * weight for _, shares, weight in found])
@@ -55,7 +55,7 @@ class Index:
         found = self._soft.get(token)
         if found is None:
             shares: dict[int, float] = {}
-            for name, share in (*reversed(related().get(token, ())), (token, 1.0)):
+            for name, share in (*reversed(related_tokens().get(token, ())), (token, 1.0)):
                 for number in self._postings.get(name, _NONE).tolist():
                     shares[number] = max(share, shares.get(number, 0.0))
             if len(self._soft) > 5_000:

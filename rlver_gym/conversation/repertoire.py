@@ -1,17 +1,15 @@
 """Repertoire: a persona's lines by what they answer, ready to be looked up. Compiled once a card; knows no dialogue."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
-from rlver_gym.inquiries import Feeling, Inquiry
+from rlver_gym.inquiries import OF_THE_PERSON, Feeling
 from rlver_gym.kept import kept
 from rlver_gym.persona import Persona
 from rlver_gym.words import split_words
 
-_OF_PERSON = frozenset({Inquiry.TALK, Inquiry.REST, Inquiry.SAFE})
-"""Asked of the person rather than of the story."""
 _COVERED = 0.55
 """The share of a suggestion's weight that an utterance must have."""
 _LEAST = 1.8
@@ -50,16 +48,18 @@ class Repertoire:
         situation, person = persona.situation, persona.person
         self._known = known
         self._tokens: dict[str, frozenset[str]] = {}
-        self._inquiries = {
+        self._inquiries: dict[str, Sequence[str]] = {
             **situation.answers,
             **{
                 name: lines
                 for name, lines in person.answers.items()
-                if name in _OF_PERSON or name not in situation.answers
+                if name in OF_THE_PERSON or name not in situation.answers
             },
         }
-        self._others = {
-            one.token: situation.about_people[one.name] for one in known.people if one.name in situation.about_people
+        self._others: dict[str, Mapping[str, Sequence[str]]] = {
+            one.token: {**situation.about_people[one.name]}
+            for one in known.people
+            if one.name in situation.about_people
         }
         self._feelings = situation.feelings
         self._suggestions = situation.suggestions
@@ -72,11 +72,11 @@ class Repertoire:
 
     def to_inquiry(self, label: str) -> Sequence[str]:
         """The lines that answer an inquiry; empty for a label that is none."""
-        return self._inquiries.get(label, ())  # type: ignore[call-overload]
+        return self._inquiries.get(label, ())
 
     def about_other(self, token: str, label: str) -> Sequence[str]:
         """The lines that answer an inquiry about the one of that token."""
-        return self._others.get(token, {}).get(label, ())  # type: ignore[call-overload]
+        return self._others.get(token, {}).get(label, ())
 
     def to_feeling(self, feeling: Feeling) -> Sequence[str]:
         """What they say when it is named."""

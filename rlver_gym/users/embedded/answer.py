@@ -94,8 +94,8 @@ class Asked:
         found = Answered(None, 1.0)
         if not is_invitation(question):
             asked = query(known, question, meant)
-            was_asked = self._spent.was_asked(known, asked.tokens)
-            found = find_answer(known, asked, (lambda entry: False) if was_asked else self._spent.is_spent)
+            is_repeated = self._spent.is_repeated(known, asked.tokens)
+            found = find_answer(known, asked, (lambda entry: False) if is_repeated else self._spent.is_spent)
         verdict = None
         if question.ask is Ask.YES_NO:
             verdict = check_guess(known, Claim(question.words, question.text), meant)
@@ -145,7 +145,7 @@ class _Spent:
         """Whether each of its wordings was said, or a good part of one."""
         return any(is_told(self._persona, text, self._said) for text in entry.texts)
 
-    def was_asked(self, known: Knowledge, tokens: frozenset[str]) -> bool:
+    def is_repeated(self, known: Knowledge, tokens: frozenset[str]) -> bool:
         """Whether the agent asked nearly the same before."""
         for earlier in self._dialogue.earlier_utterances[-4:]:
             for question in parse_utterance(earlier).questions:

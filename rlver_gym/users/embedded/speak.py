@@ -17,6 +17,7 @@ from rlver_gym.users.embedded.moment import Moment, is_nearly
 from rlver_gym.users.embedded.react import (
     ALONE,
     GENTLE,
+    YOU_WORDS,
     asks,
     guesses_a_feeling,
     is_about_others,
@@ -310,7 +311,7 @@ class _Speech:
         if is_factual(sentence):
             self._say("unknown")
         else:
-            self._say("unsure" if {"you", "your", "yourself"} & set(sentence.words) else "unknown")
+            self._say("unsure" if not YOU_WORDS.isdisjoint(sentence.words) else "unknown")
 
     def _react(self) -> None:
         """The reaction to the main remark, when there is one."""
