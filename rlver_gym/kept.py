@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from operator import attrgetter
 from typing import Any, TypeVar
 
 Card = TypeVar("Card")
@@ -12,15 +13,27 @@ _MOST = 512
 
 def kept(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
     """As `lru_cache`, but cards are told apart by identity: to compare or to hash a card takes longer than all that is done with it."""
-    known: dict[int, tuple[Any, Compiled]] = {}
+    return kept_by()(compile_)
 
-    @wraps(compile_)
-    def compiled(card: Card) -> Compiled:
-        found = known.get(id(card))
-        if found is None:
-            if len(known) >= _MOST:
-                known.clear()
-            found = known[id(card)] = (card, compile_(card))  # the card as well, so that its identity stays its own
-        return found[1]
 
-    return compiled
+def kept_by(*parts: str) -> Callable[[Callable[[Card], Compiled]], Callable[[Card], Compiled]]:
+    """The same for what depends on some `parts` (attributes) of a card only: copies of the card that share them share what was compiled."""
+
+    def keep(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
+        known: dict[tuple[int, ...], tuple[Any, Compiled]] = {}
+        of_card = attrgetter(*parts) if len(parts) > 1 else None
+
+        @wraps(compile_)
+        def compiled(card: Card) -> Compiled:
+            used = of_card(card) if of_card else (card,)
+            key = tuple(map(id, used))
+            found = known.get(key)
+            if found is None:
+                if len(known) >= _MOST:
+                    known.clear()
+                found = known[key] = (used, compile_(card))  # the parts as well, so that their identity stays their own
+            return found[1]
+
+        return compiled
+
+    return keep

@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Iterable
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from rlver_gym.conversation.index import Index
-from rlver_gym.conversation.parse import NEGATIONS, Ask, parse_utterance
-from rlver_gym.conversation.tokens import PRONOUNS, YOU, Amount, amounts_of, token_of, tokens_of
-from rlver_gym.kept import kept
+from rlver_gym.conversation.parse import NEGATIONS, Ask, question_in
+from rlver_gym.conversation.tokens import PRONOUNS, YOU, Amount, amounts_of, may_have_amounts, token_of, tokens_of
+from rlver_gym.kept import kept_by
 from rlver_gym.persona import Disclosure, Fact, Other, Persona
 from rlver_gym.words import split_sentences, split_words
 
@@ -91,12 +91,14 @@ class Knowledge:
             if word not in ("mr", "mrs", "ms", "dr")
         )
         """Lower-case words that name somebody."""
+        self._read: dict[str, frozenset[str]] = {}
         drafts = list(_drafts(persona))
         self.weight = _weights(self, drafts)
         self.entries = tuple(self._entry(draft) for draft in drafts)
         self._disclosures = {
             entry.id: number for number, entry in enumerate(self.entries) if entry.kind == "disclosure"
         }
+        self._read.clear()
         self._index_entries()
         self.statements = tuple(
             self.statement(text, number)
@@ -142,13 +144,13 @@ class Knowledge:
         self.is_personal = np.array([entry.is_personal for entry in self.entries], dtype=float)
         self.is_of_somebody = np.array([bool(entry.about & self.person_tokens) for entry in self.entries], dtype=float)
         self.of_kind = np.array([_OF_KIND[entry.kind] for entry in self.entries])
-        self.kinds = {
-            ask: OfKind(
-                np.array([ask in entry.asks for entry in self.entries], dtype=float),
-                np.array([ask not in entry.gives for entry in self.entries], dtype=float),
-            )
-            for ask in Ask
-        }
+        size = len(self.entries)
+        self.kinds = {ask: OfKind(np.zeros(size), np.ones(size)) for ask in Ask}
+        for number, entry in enumerate(self.entries):
+            for ask in entry.asks:
+                self.kinds[ask].asked[number] = 1.0
+            for ask in entry.gives:
+                self.kinds[ask].unfit[number] = 0.0
 
     def best_paraphrase(self, values: np.ndarray) -> np.ndarray:
         """Of each entry, the highest of its paraphrases' values; 0 for one without any."""
@@ -171,6 +173,13 @@ class Knowledge:
         alias = self.alias
         return frozenset([alias.get(token, token) for token in tokens_of(list(words))])
 
+    def tokens_in(self, text: str) -> frozenset[str]:
+        """The tokens of one of the card's own texts. Kept while the card is compiled."""
+        found = self._read.get(text)
+        if found is None:
+            found = self._read[text] = self.tokens(split_words(text))
+        return found
+
     def claimed(self, words: Iterable[str]) -> frozenset[str]:
         """As `tokens`, relations beside the people whom they mean."""
         return self.tokens(words) | (frozenset(tokens_of(list(words))) & RELATIONS)
@@ -191,7 +200,7 @@ class Knowledge:
         return Statement(
             text,
             known,
-            amounts_of(words),
+            amounts_of(words) if may_have_amounts(words) else frozenset(),
             known & self.person_tokens,
             not NEGATIONS.isdisjoint(words),
             entry,
@@ -200,10 +209,8 @@ class Knowledge:
 
     def _entry(self, draft: "_Draft") -> Entry:
         asked = tuple(self._paraphrase(question) for question in draft.asked)
-        own = frozenset().union(*(self.tokens(split_words(text)) for text in draft.texts + draft.extra))
-        about = (
-            frozenset().union(*(self.tokens(split_words(text)) for text in draft.about)) if draft.about else frozenset()
-        )
+        own = frozenset().union(*map(self.tokens_in, draft.texts + draft.extra))
+        about = frozenset().union(*map(self.tokens_in, draft.about))
         body = own.union(about, *(paraphrase.tokens for paraphrase in asked)) - PRONOUNS
         return Entry(
             draft.id,
@@ -220,10 +227,10 @@ class Knowledge:
         )
 
     def _paraphrase(self, text: str) -> Paraphrase:
-        questions = parse_utterance(text).questions
-        words = questions[-1].words if questions else split_words(text)
+        question = question_in(text)
+        words = question.words if question else split_words(text)
         tokens = self.tokens(words)
-        ask = questions[-1].ask if questions else Ask.WHAT
+        ask = question.ask if question else Ask.WHAT
         return Paraphrase(ask, tokens, math.sqrt(self.weigh(tokens)) or 1.0, frozenset(words))
 
 
@@ -242,10 +249,11 @@ _PERSONS = frozenset("i me my we nobody no everyone everybody someone somebody h
 
 def gives_of(texts: tuple[str, ...], people: frozenset[str]) -> frozenset[Ask]:
     """The kinds of question that some texts can answer at all."""
-    words = frozenset(word for text in texts for word in split_words(text))
+    each = [split_words(text) for text in texts]
+    words = frozenset(chain.from_iterable(each))
     tokens = frozenset(map(token_of, words))
     found = set(Ask) - {Ask.WHEN, Ask.WHERE, Ask.WHO, Ask.HOW_LONG, Ask.HOW_MANY}
-    amounts = any(amounts_of(split_words(text)) for text in texts)
+    amounts = any(amounts_of(one) for one in each if may_have_amounts(one))
     if amounts or words & _TIMES:
         found |= {Ask.WHEN, Ask.HOW_LONG}
     if amounts or words & {
@@ -384,7 +392,7 @@ def _weights(knowledge: Knowledge, drafts: list[_Draft]) -> dict[str, float]:
     count: dict[str, int] = {}
     for draft in drafts:
         tokens = frozenset().union(
-            *(knowledge.tokens(split_words(text)) for text in (*draft.texts, *draft.asked, *draft.extra, *draft.about))
+            *map(knowledge.tokens_in, (*draft.texts, *draft.asked, *draft.extra, *draft.about))
         )
         for token in tokens:
             count[token] = count.get(token, 0) + 1
@@ -393,7 +401,7 @@ def _weights(knowledge: Knowledge, drafts: list[_Draft]) -> dict[str, float]:
     return found | dict.fromkeys((YOU, *PRONOUNS), 0.4)
 
 
-@kept
+@kept_by("person", "situation")
 def knowledge(persona: Persona) -> Knowledge:
     """The knowledge of a persona, compiled once."""
     return Knowledge(persona)

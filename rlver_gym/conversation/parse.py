@@ -208,7 +208,7 @@ def parse_utterance(text: str) -> Parsed:
                 claims += _before(sentence, question)
             if question is not None:
                 questions.append(question)
-    suggestions = [question for question in questions if _SUGGESTION.search(question.text)]
+    suggestions = [question for question in questions if _suggests(question)]
     questions = [question for question in questions if question not in suggestions and not _is_echo(question)]
     more = bool(_MORE.search(plain))
     return Parsed(
@@ -219,6 +219,21 @@ def parse_utterance(text: str) -> Parsed:
         count,
         tuple(suggestions),
     )
+
+
+@lru_cache(maxsize=16_384)
+def question_in(text: str) -> Question | None:
+    """The last question of a text; None when it asks nothing. Kept, because cards of one situation hold the same questions."""
+    for sentence in reversed(sentences_of(text)):
+        words = split_words(sentence)
+        question = _question(sentence, words) if words else None
+        if question is not None and not _suggests(question) and not _is_echo(question):
+            return question
+    return None
+
+
+def _suggests(question: Question) -> bool:
+    return _SUGGESTION.search(question.text) is not None
 
 
 _MIDDLE_TAG = re.compile(rf",\s*(?:{_AUX})\s+(?:it|that|he|she|they|you)\s*,", re.IGNORECASE)

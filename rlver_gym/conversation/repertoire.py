@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.inquiries import OF_THE_PERSON, Feeling
-from rlver_gym.kept import kept
+from rlver_gym.kept import kept_by
 from rlver_gym.persona import Persona
 from rlver_gym.words import split_words
 
@@ -119,7 +119,7 @@ def _ways(known: Knowledge, each: Iterable[Sequence[str]]) -> list[_Way]:
     return found
 
 
-@kept
+@kept_by("person", "situation")
 def repertoire(persona: Persona) -> Repertoire:
     """The repertoire of a persona, compiled once."""
     return Repertoire(persona)
