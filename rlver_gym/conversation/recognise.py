@@ -44,10 +44,10 @@ class _Weights(NamedTuple):
     words: dict[str, int]
     pairs: dict[str, int]
     of_words: np.ndarray
-    """int8, words × dimensions."""
+    """Words × dimensions: whole numbers of at most three figures, as float32, whose sums are exact and fast."""
     of_pairs: np.ndarray
     of_labels: np.ndarray
-    """int32, dimensions × labels."""
+    """Dimensions × labels: whole numbers as float64, whose products and sums are exact in any order."""
     bias: np.ndarray
     scale: float
     """What one whole step of a logit is worth, in nats."""
@@ -55,7 +55,7 @@ class _Weights(NamedTuple):
 
 def _with_none(rows: np.ndarray) -> np.ndarray:
     """With a last row of zeros, for what the weights don't know."""
-    return np.vstack([rows, np.zeros_like(rows[:1])])
+    return np.vstack([rows, np.zeros_like(rows[:1])]).astype(np.float32)
 
 
 @lru_cache(maxsize=1)
@@ -68,7 +68,7 @@ def _weights() -> _Weights:
             {pair: at for at, pair in enumerate(meta["pairs"])},
             _with_none(data["of_words"]),
             _with_none(data["of_pairs"]),
-            data["of_labels"].astype(np.int32),
+            data["of_labels"].astype(np.float64),
             data["bias"] / 1000,
             float(meta["scale"]),
         )
@@ -116,9 +116,9 @@ def recognise(spoken: Sequence[Spoken], names: Collection[str] = ()) -> list[Rec
         of_words += [weights.words.get(word, none_word) for word in general] or [none_word]
         of_pairs += [weights.pairs.get(pair, none_pair) for pair in pairs_of(general)]
         counts.append(max(1, len(general)))
-    states = np.add.reduceat(weights.of_words[of_words], word_starts, dtype=np.int32)
-    states += np.add.reduceat(weights.of_pairs[of_pairs], pair_starts, dtype=np.int32)
-    logits = states @ weights.of_labels / (np.sqrt(counts)[:, None] * weights.scale) + weights.bias
+    states = np.add.reduceat(weights.of_words[of_words], word_starts)
+    states += np.add.reduceat(weights.of_pairs[of_pairs], pair_starts)
+    logits = states.astype(np.float64) @ weights.of_labels / (np.sqrt(counts)[:, None] * weights.scale) + weights.bias
     shares = np.exp(logits - logits.max(1, keepdims=True))
     shares /= shares.sum(1, keepdims=True)
     best = np.argpartition(shares, -_RANKED, axis=1)[:, -_RANKED:].tolist()
