@@ -11,7 +11,7 @@ from rlver_gym.conversation.claims import Fault, check_claim
 from rlver_gym.conversation.feelings import feelings_in
 from rlver_gym.conversation.find import find_answer, query
 from rlver_gym.conversation.knowledge import knowledge
-from rlver_gym.conversation.measure import measure_dialogue, share_in_common
+from rlver_gym.conversation.measure import in_common, measure_dialogue, share_in_common
 from rlver_gym.conversation.names import introduce, without_introductions
 from rlver_gym.conversation.parse import Act, Ask, parse_utterance
 from rlver_gym.conversation.recognise import Spoken, recognise
@@ -309,10 +309,22 @@ def test_sentences_in_common_are_counted_by_content_words() -> None:
     assert share_in_common(one, ["Nobody knows about the letter."]) == 0.0
 
 
+def test_the_pair_with_most_in_common_is_named() -> None:
+    van, letter, choir = "The van hit us at the junction.", "Nobody knows about the letter.", "I sing alto in a choir."
+    found = in_common(
+        [{"a": [van, letter], "b": [van, choir], "c": [letter]}, {"d": [van], "e": [choir]}, {"f": [van]}]
+    )
+    assert found is not None
+    assert (found.most, found.pair) == (0.75, ("a", "c"))
+    assert found.mean == pytest.approx(((0.5 + 0.75 + 0) / 3 + 0) / 2)
+    assert in_common([{"f": [van]}]) is None
+
+
 def test_the_command_prints_the_shares(finished: Path) -> None:
     printed = run_command("conversation", str(finished)).stdout
     assert "answered" in printed
     assert "listener" in printed
+    assert "at most" in printed
     found = json.loads(run_command("conversation", str(finished), "--json").stdout)
     assert found["agents"]["listener"]["questions"] > 0
     assert all(one["repeated"] == 0 for one in found["agents"].values())

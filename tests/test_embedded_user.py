@@ -67,10 +67,12 @@ def test_any_text_is_appraised_within_bounds(utterances: list[str], persona_id: 
             assert turn.reply
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "split", ["validation", "demo", *(pytest.param(each, marks=pytest.mark.slow) for each in ("train", "test"))]
+)
 @pytest.mark.parametrize("agent", ["oracle", "adaptive", "listener", "comfort", "praise"])
-def test_no_sentence_is_said_twice_in_a_dialogue(agent: str, seed: int) -> None:
-    for persona_id in library().ids():
+def test_no_sentence_is_said_twice_in_a_dialogue(agent: str, split: str) -> None:
+    for seed, persona_id in enumerate(library().ids(split)):
         lines = held(persona_id, agent, seed).dialogue.user_lines
         said = [one.casefold() for line in lines for one in sentences(line) if not is_short(one)]
         assert len(said) == len(set(said)), (persona_id, seed, [one for one in said if said.count(one) > 1])

@@ -129,7 +129,10 @@ def test_commands_are_no_turns(terminal: Terminal) -> None:
 
 
 def test_ctrl_c_ends_the_talk_on_a_line_of_its_own(terminal: Terminal) -> None:
-    terminal.type("I was about to say\x03")
+    terminal.type("I was about to say")
+    terminal.wait_for("about to say")
+    time.sleep(0.3)  # the line editor has it by then, not the terminal
+    terminal.type("\x03")
     assert re.search(r"\nYou leave\. Noor is at 40\.", terminal.wait_for("is at 40."))
     assert terminal.process.wait(10) == 130
 

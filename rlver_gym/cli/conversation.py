@@ -1,7 +1,6 @@
 """`rlver-gym conversation`: how well the person of a run converses, whoever the user was."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.benchmark.folder import read_episodes
-from rlver_gym.conversation.measure import NOTHING, Conversation, mean_in_common, measure_dialogue, most_repeated
+from rlver_gym.conversation.measure import NOTHING, Conversation, InCommon, in_common, measure_dialogue, most_repeated
 from rlver_gym.dialogue import Dialogue
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
@@ -36,8 +35,8 @@ def conversation(
     """
     errors, shelf = SafeConsole(stderr=True), library(personas)
     counted: dict[str, Conversation] = defaultdict(lambda: NOTHING)
-    by_persona: dict[tuple[str, int], list[list[str]]] = defaultdict(list)
-    by_agent: dict[tuple[str, str], list[list[str]]] = defaultdict(list)
+    by_persona: dict[tuple[str, int], dict[str, list[str]]] = defaultdict(dict)
+    by_agent: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(dict)
     dialogues: list[Dialogue] = []
     episodes = list(read_episodes(run))
     for episode in track(episodes, description="reading", console=errors, transient=True):
@@ -45,25 +44,19 @@ def conversation(
         dialogues.append(dialogue)
         counted[episode.agent] += measure_dialogue(_persona(shelf, episode), dialogue)
         lines = [turn.reply for turn in episode.turns if turn.outcome is None]
-        by_persona[episode.persona, episode.seed].append(lines)
-        by_agent[episode.persona, episode.agent].append(lines)
-    across_agents, across_seeds = _mean(list(by_persona.values())), _mean(list(by_agent.values()))
+        name = f"{episode.agent} with {episode.persona}, seed {episode.seed}"
+        by_persona[episode.persona, episode.seed][name] = by_agent[episode.persona, episode.agent][name] = lines
+    across_agents, across_seeds = in_common(by_persona.values()), in_common(by_agent.values())
     if as_json:
         agents = {name: {**one._asdict(), "missed": one.missed} for name, one in counted.items()}
-        typer.echo(
-            dump_json(
-                {"run": str(run), "agents": agents, "in_common": {"agents": across_agents, "seeds": across_seeds}}
-            )
-        )
+        common = {"agents": across_agents, "seeds": across_seeds}
+        shares = {name: one._asdict() if one else None for name, one in common.items()}
+        typer.echo(dump_json({"run": str(run), "agents": agents, "in_common": shares}))
         return
     console = SafeConsole()
     console.print(_table(counted, str(run)))
-    console.print(
-        Text(
-            f"sentences in common: same person and seed, other agent {_share(across_agents)}; same agent, other seed {_share(across_seeds)}"
-        ),
-        soft_wrap=True,
-    )
+    for what, one in (("same person and seed, other agent", across_agents), ("same agent, other seed", across_seeds)):
+        console.print(Text(f"sentences in common, {what}: {_shares(one)}"), soft_wrap=True)
     for sentence, count in most_repeated(dialogues):
         console.print(Text(f"in {count} of {len(dialogues)} dialogues: {one_line(sentence)}"), soft_wrap=True)
 
@@ -77,13 +70,10 @@ def _persona(shelf: PersonaLibrary, episode: Episode) -> Persona:
     return persona
 
 
-def _mean(groups: Sequence[Sequence[Sequence[str]]]) -> float | None:
-    found = [value for group in groups if (value := mean_in_common(group)) is not None]
-    return sum(found) / len(found) if found else None
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
+def _shares(one: InCommon | None) -> str:
+    if one is None:
+        return "–"
+    return f"{one.mean:.0%} on the mean over pairs, at most {one.most:.0%} ({one_line(' and '.join(one.pair))})"
 
 
 def _table(counted: dict[str, Conversation], title: str) -> Table:

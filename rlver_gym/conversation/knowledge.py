@@ -391,9 +391,7 @@ def _weights(knowledge: Knowledge, drafts: list[_Draft]) -> dict[str, float]:
     """How much a token says about what is meant: the rarer among the entries, the more (inverse document frequency)."""
     count: dict[str, int] = {}
     for draft in drafts:
-        tokens = frozenset().union(
-            *map(knowledge.tokens_in, (*draft.texts, *draft.asked, *draft.extra, *draft.about))
-        )
+        tokens = frozenset().union(*map(knowledge.tokens_in, (*draft.texts, *draft.asked, *draft.extra, *draft.about)))
         for token in tokens:
             count[token] = count.get(token, 0) + 1
     size = len(drafts)

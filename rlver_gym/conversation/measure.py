@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
@@ -163,10 +163,28 @@ def _is_same(one: frozenset[str], other: frozenset[str]) -> bool:
     return len(one & other) >= SAME * max(len(one), len(other))
 
 
-def mean_in_common(dialogues: Sequence[Sequence[str]]) -> float | None:
-    """The mean over all pairs of some dialogues' lines, and None when there is no pair."""
-    pairs = [share_in_common(one, other) for one, other in combinations(dialogues, 2)]
-    return fmean(pairs) if pairs else None
+class InCommon(NamedTuple):
+    """How much dialogues of one person have in common; shares in [0, 1]."""
+
+    mean: float
+    """Over all groups, of the means over their pairs."""
+    most: float
+    """Of the pair that has most in common."""
+    pair: tuple[str, str]
+    """Its names."""
+
+
+def in_common(groups: Iterable[Mapping[str, Sequence[str]]]) -> InCommon | None:
+    """How much the dialogues of each group have in common, pair by pair: by name, the person's lines. None when there is no pair."""
+    each = [
+        [(share_in_common(group[one], group[other]), (one, other)) for one, other in combinations(sorted(group), 2)]
+        for group in groups
+    ]
+    pairs = [pair for of_group in each for pair in of_group]
+    if not pairs:
+        return None
+    most, names = max(pairs)
+    return InCommon(fmean(fmean(share for share, _ in of_group) for of_group in each if of_group), most, names)
 
 
 def most_repeated(dialogues: Iterable[Dialogue], most: int = 5) -> list[tuple[str, int]]:
