@@ -66,6 +66,7 @@ def test_the_index_of_the_examples_names_them_all() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_what_the_program_prints_in_the_docs_is_what_it_prints_now() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True
