@@ -25,7 +25,7 @@ learner:         ## the fast tests that need torch
 	OMP_WAIT_POLICY=passive $(PYTHON) -m pytest $(LEARNER)
 
 slow:            ## the slow tests: kill -9, other Python versions
-	$(PYTHON) -m pytest -m slow
+	$(PYTHON) -m pytest -m slow --durations=10
 
 fuzz:            ## the fuzzers with thousands of new examples, some minutes
 	$(PYTHON) -m pytest -m fuzz
