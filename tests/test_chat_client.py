@@ -259,7 +259,7 @@ def test_openai_itself_needs_a_key_and_an_address_has_to_be_one(monkeypatch: pyt
 
 
 def test_many_requests_are_under_way_at_once() -> None:
-    with ChatServer("x", latency_s=0.5) as server:
+    with ChatServer("x", latency_s=4.0) as server:
         results = asked(ChatSettings(base_url=server.base_url, concurrency=200), *map(request, range(200)))
         assert server.busiest == 200
     assert all(isinstance(result, ChatAnswer) for result in results)
