@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.cards import env_card
-from rlver_gym.corpus import FACTORS, Corpus, Rated
+from rlver_gym.corpus import FACTORS, Corpus, RatedReply
 from rlver_gym.library import library
 from rlver_gym.persona import Persona
 from rlver_gym.users import EmbeddedUser
@@ -49,7 +49,7 @@ NEEDS = {
 }
 
 
-def near_duplicates(replies: Sequence[Rated]) -> int:
+def near_duplicates(replies: Sequence[RatedReply]) -> int:
     """Replies that have nearly the same content words as an earlier one."""
     seen: dict[str, list[frozenset[str]]] = defaultdict(list)
     found = 0
@@ -64,7 +64,7 @@ def near_duplicates(replies: Sequence[Rated]) -> int:
     return found
 
 
-def agreement(rated: Iterable[Rated]) -> dict[str, tuple[float, float]]:
+def agreement(rated: Iterable[RatedReply]) -> dict[str, tuple[float, float]]:
     """Of each factor and the change, the correlation of two readers of one reply, and the share of pairs that differ by at most 1."""
     pairs = [pair for one in rated for pair in combinations(one.ratings, 2)]
     found = {}
@@ -102,7 +102,7 @@ def problems(splits: dict[str, Corpus]) -> Iterator[str]:
     yield from _leaks(splits, rated)
 
 
-def _leaks(splits: dict[str, Corpus], rated: dict[str, list[Rated]]) -> Iterator[str]:
+def _leaks(splits: dict[str, Corpus], rated: dict[str, list[RatedReply]]) -> Iterator[str]:
     shelf = library()
     for what in ("supporter", "person", "situation"):
         each = {
@@ -112,11 +112,35 @@ def _leaks(splits: dict[str, Corpus], rated: dict[str, list[Rated]]) -> Iterator
             for name, replies in rated.items()
         }
         yield from (f"{what} {name} stands in both splits" for name in sorted(each["train"] & each["test"]))
+    test_people = set(shelf.ids("test"))
     for name, corpus in splits.items():
-        known = {one.id for one in corpus.replies()}
-        yield from (
-            f"{name}: rating of an unknown reply {one.reply}" for one in corpus.ratings if one.reply not in known
-        )
+        yield from _strays(name, corpus, test_people)
+
+
+def _strays(name: str, corpus: Corpus, test_people: set[str]) -> Iterator[str]:
+    """What stands in the wrong split, under a doubled id, or without what it refers to."""
+    replies = list(corpus.replies())
+    known = {one.id for one in replies}
+    if len(known) < len(replies):
+        yield f"{name}: {len(replies) - len(known)} ids stand there twice"
+    yield from (f"{name}: rating of an unknown reply {one.reply}" for one in corpus.ratings if one.reply not in known)
+    yield from (
+        f"{name}: nobody is called {who}" for who in {one.supporter for one in replies} - set(corpus.supporters)
+    )
+    yield from (
+        f"{name}: {one.name} is of the split {one.split}" for one in corpus.supporters.values() if one.split != name
+    )
+    yield from (
+        f"{name}: {persona} is of the other split"
+        for persona in sorted({one.persona for one in replies})
+        if (persona in test_people) != (name == "test")
+    )
+    for one in replies:
+        if len({rating.reader for rating in one.ratings}) < len(one.ratings):
+            yield f"{name}: one reader rated {one.id} twice"
+    for rating in corpus.ratings:
+        if bool(rating.words) != bool(rating.false):
+            yield f"{name}: {rating.reply} is false without words, or has false words without being false"
 
 
 def check(folder: Path) -> int:
@@ -132,6 +156,15 @@ def check(folder: Path) -> int:
     every = [one for corpus in splits.values() for one in corpus.rated()]
     for name, (correlation, near) in agreement(every).items():
         print(f"  two readers, {name}: r {correlation:.2f}, within 1 in {near:.0%}")
+    rated = splits["train"].rated()
+    factors = np.array([[one.mean(name) for name in FACTORS] for one in rated])
+    changes = np.array([one.mean("change") for one in rated])
+    correlations = ", ".join(
+        f"{name} {np.corrcoef(column, changes)[0, 1]:+.2f}" for name, column in zip(FACTORS, factors.T, strict=True)
+    )
+    design = np.column_stack([factors, np.ones(len(rated))])
+    left = changes - design @ np.linalg.lstsq(design, changes, rcond=None)[0]
+    print(f"  change by factors, train: R2 {1 - left.var() / changes.var():.2f}; {correlations}")
     wrong = list(problems(splits))
     print("\n".join(wrong) or "all promises kept")
     return int(bool(wrong))
@@ -143,27 +176,30 @@ class Agreement(NamedTuple):
     within: float
     """Correlation, each persona's mean taken out."""
     sign: float
-    """Share of replies with the same sign, those left out that readers give 0."""
+    """Share of replies with the same sign, those left out that readers give 0; a felt 0 is no sign."""
+    positive: float
+    """What the same share would be for a user that is always pleased."""
     order: float
     """Spearman correlation of the supporters' means, of those with at least 8 replies."""
 
 
-def compare(rated: Sequence[Rated], felt: np.ndarray) -> Agreement:
+def compare(rated: Sequence[RatedReply], felt: np.ndarray) -> Agreement:
     """Of each reply what a user feels, against what the readers do; both in points."""
     changes = np.array([one.mean("change") for one in rated])
-    told = changes != 0
+    has_sign = changes != 0
     spoke = Counter(one.supporter for one in rated)
     of = {name: [at for at, one in enumerate(rated) if one.supporter == name] for name in spoke if spoke[name] >= 8}
     means = np.array([(float(changes[rows].mean()), float(felt[rows].mean())) for rows in of.values()])
     ranks = means.argsort(axis=0).argsort(axis=0)
     return Agreement(
         float(np.corrcoef(_centred(rated, changes), _centred(rated, felt))[0, 1]),
-        float((np.sign(felt[told]) == np.sign(changes[told])).mean()),
+        float((np.sign(felt[has_sign]) == np.sign(changes[has_sign])).mean()),
+        float((changes[has_sign] > 0).mean()),
         float(np.corrcoef(ranks[:, 0], ranks[:, 1])[0, 1]),
     )
 
 
-def _centred(rated: Sequence[Rated], values: np.ndarray) -> np.ndarray:
+def _centred(rated: Sequence[RatedReply], values: np.ndarray) -> np.ndarray:
     found = values.astype(float)
     for persona in {one.persona for one in rated}:
         rows = [at for at, one in enumerate(rated) if one.persona == persona]
@@ -181,7 +217,7 @@ def agree(folder: Path) -> int:
         )
         found = compare(rated, felt)
         print(
-            f"{name}, {len(rated):,} replies: within-person r {found.within:.2f}, sign {found.sign:.0%}, order of supporters {found.order:.2f}"
+            f"{name}, {len(rated):,} replies: within-person r {found.within:.2f}, sign {found.sign:.0%} (always pleased: {found.positive:.0%}), order of supporters {found.order:.2f}"
         )
         spoke: dict[str, list[int]] = defaultdict(list)
         for at, one in enumerate(rated):
@@ -216,13 +252,16 @@ def sheet(folder: Path, out: Path, places: Sequence[str]) -> int:
     """Write a blind sheet and its key."""
     lines: list[str] = []
     key: dict[str, str] = {}
+    known: set[str] = set()
     chance = random.Random(0)
     for corpus in (Corpus(folder / name) for name in SPLITS):
+        known |= {one.id for one in (*corpus.dialogues, *corpus.moments)}
         for dialogue in (one for one in corpus.dialogues if one.id in places):
             lines += [*background(library().get(dialogue.persona)), "", "## A dialogue", f"PERSON: {dialogue.opening}"]
             for turn in dialogue.turns:
                 lines += [f"SUPPORTER {turn.id or ''}: {turn.agent}", f"PERSON: {turn.user}"]
-                key[turn.id or ""] = dialogue.supporter
+                if turn.id is not None:
+                    key[turn.id] = dialogue.supporter
         for moment in (one for one in corpus.moments if one.id in places):
             lines += [
                 *background(library().get(moment.persona)),
@@ -235,8 +274,10 @@ def sheet(folder: Path, out: Path, places: Sequence[str]) -> int:
             lines.append("### Replies, each as if it alone came next")
             lines += [f"{one.id}: {one.text}" for one in chance.sample(moment.replies, len(moment.replies))]
             key |= {one.id: one.supporter for one in moment.replies}
-    if not key:
-        sys.exit(f"none of the places stands in {folder}. Give ids of dialogues or moments.")
+    if unknown := sorted(set(places) - known):
+        sys.exit(f"{folder} has no {', '.join(unknown)}. Give ids of dialogues or moments.")
+    if len(key) > _SITTING:
+        print(f"{len(key)} replies are more than one reader should rate in a sitting ({_SITTING})", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
     (out / "sheet.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (out / "key.json").write_text(json.dumps(key, indent=1), encoding="utf-8")
@@ -248,14 +289,14 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("check", help="counts, agreement, and what is wrong")
-    one.add_argument("folder", nargs="?", type=Path, default=FOLDER)
-    second = commands.add_parser("agree", help="how far the embedded user agrees with the readers")
-    second.add_argument("folder", nargs="?", type=Path, default=FOLDER)
-    other = commands.add_parser("sheet", help="a blind rating sheet")
-    other.add_argument("out", type=Path)
-    other.add_argument("places", nargs="+", help="ids of dialogues and moments")
-    other.add_argument("--folder", type=Path, default=FOLDER)
+    checking = commands.add_parser("check", help="counts, agreement, and what is wrong")
+    checking.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    agreeing = commands.add_parser("agree", help="how far the embedded user agrees with the readers")
+    agreeing.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    writing = commands.add_parser("sheet", help="a blind rating sheet")
+    writing.add_argument("out", type=Path)
+    writing.add_argument("places", nargs="+", help="ids of dialogues and moments")
+    writing.add_argument("--folder", type=Path, default=FOLDER)
     given = parser.parse_args()
     if given.command == "sheet":
         return sheet(given.folder, given.out, given.places)

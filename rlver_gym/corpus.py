@@ -14,8 +14,8 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from rlver_gym.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.errors import RecordingError
-from rlver_gym.library import field_errors, library
-from rlver_gym.recordings import Judged, read_lines
+from rlver_gym.library import field_errors
+from rlver_gym.recordings import read_lines
 from rlver_gym.recordlines import Line, Name, Text
 from rlver_gym.untrusted.files import read_text
 from rlver_gym.untrusted.jsontext import parse_json
@@ -41,7 +41,7 @@ class Supporter(Line):
     brief: Annotated[str, StringConstraints(max_length=2_000)]
 
 
-class Said(Line):
+class DialogueTurn(Line):
     """One turn of a dialogue: the supporter, then the person."""
 
     agent: Text
@@ -58,7 +58,7 @@ class DialogueLine(Line):
     persona: Name
     seed: int
     opening: Text
-    turns: list[Said]
+    turns: list[DialogueTurn]
 
 
 class Candidate(Line):
@@ -73,10 +73,12 @@ class MomentLine(Line):
     """A dialogue up to some point, and what several supporters said then, each as if it alone came next."""
 
     id: Name
+    source: Name
+    """Where the turns come from: "opening", a dialogue's id, a machine's name, or "an earlier dialogue" that is not in the corpus."""
     persona: Name
     seed: int
     opening: Text
-    turns: list[Said]
+    turns: list[DialogueTurn]
     replies: list[Candidate]
 
 
@@ -103,7 +105,7 @@ class Rating(Line):
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class RatedReply:
     """A reply in its place, with its ratings."""
 
     id: str
@@ -125,11 +127,6 @@ class Rated:
         """A factor or the change, over the readers."""
         return fmean(one.of(name) for one in self.ratings)
 
-    def judged(self) -> Judged:
-        """As calibration takes it."""
-        person = library().get(self.persona)
-        return Judged("readers", self.supporter, person, self.dialogue, _START, 0, self.mean("change"))
-
 
 class Corpus:
     """A split of the corpus."""
@@ -141,18 +138,18 @@ class Corpus:
         self.moments = tuple(_lines(folder / "moments.jsonl", MomentLine))
         self.ratings = tuple(_lines(folder / "ratings.jsonl", Rating))
 
-    def rated(self) -> list[Rated]:
+    def rated(self) -> list[RatedReply]:
         """Every reply that was rated, in the order of the files."""
         return [one for one in self.replies() if one.ratings]
 
-    def replies(self) -> Iterator[Rated]:
+    def replies(self) -> Iterator[RatedReply]:
         """Every reply in its place, also those without a rating."""
         ratings: dict[str, list[Rating]] = defaultdict(list)
         for one in self.ratings:
             ratings[one.reply].append(one)
 
-        def reply(name: str, supporter: str, place: DialogueLine | MomentLine, dialogue: Dialogue) -> Rated:
-            return Rated(name, supporter, place.persona, place.id, dialogue, tuple(ratings.get(name, ())))
+        def reply(name: str, supporter: str, place: DialogueLine | MomentLine, dialogue: Dialogue) -> RatedReply:
+            return RatedReply(name, supporter, place.persona, place.id, dialogue, tuple(ratings.get(name, ())))
 
         for whole in self.dialogues:
             dialogue = Dialogue(whole.opening)
@@ -169,7 +166,7 @@ class Corpus:
                 yield reply(one.id, one.supporter, moment, dialogue.said(one.text))
 
 
-def _answered(dialogue: Dialogue, turn: Said) -> Dialogue:
+def _answered(dialogue: Dialogue, turn: DialogueTurn) -> Dialogue:
     return dialogue.answered(Turn(turn.agent, Appraisal(0, "", ()), _START, 0.0, None, turn.user))
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import wraps
-from operator import attrgetter
 from typing import Any, TypeVar
 
 Card = TypeVar("Card")
@@ -21,11 +20,10 @@ def kept_by(*parts: str) -> Callable[[Callable[[Card], Compiled]], Callable[[Car
 
     def keep(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
         known: dict[tuple[int, ...], tuple[Any, Compiled]] = {}
-        of_card = attrgetter(*parts) if len(parts) > 1 else None
 
         @wraps(compile_)
         def compiled(card: Card) -> Compiled:
-            used = of_card(card) if of_card else (card,)
+            used = tuple([getattr(card, part) for part in parts]) or (card,)
             key = tuple(map(id, used))
             found = known.get(key)
             if found is None:

@@ -1,0 +1,44 @@
+"""What was compiled of a card is compiled once, also for copies that share the parts it depends on."""
+
+from dataclasses import dataclass, replace
+
+from rlver_gym.kept import kept, kept_by
+
+
+@dataclass(frozen=True)
+class Card:
+    person: list[str]
+    situation: list[str]
+    need: str = "praise"
+
+
+def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts() -> None:
+    compiled: list[str] = []
+
+    @kept_by("person", "situation")
+    def whole(card: Card) -> int:
+        compiled.append(card.need)
+        return len(compiled)
+
+    @kept_by("person")
+    def of_person(card: Card) -> str:
+        return card.person[0]
+
+    first = Card(["Mei"], ["the retake"])
+    assert whole(first) == whole(replace(first, need="listening")) == 1
+    assert whole(replace(first, situation=["the retake"])) == 2  # told apart by identity, not by what it says
+    assert of_person(first) == of_person(replace(first, situation=["else"])) == "Mei"
+    assert of_person(replace(first, person=["Leon"])) == "Leon"
+    assert compiled == ["praise", "praise"]
+
+
+def test_without_parts_each_card_is_compiled_by_itself() -> None:
+    count: list[Card] = []
+
+    @kept
+    def number(card: Card) -> int:
+        count.append(card)
+        return len(count)
+
+    first = Card(["Mei"], ["the retake"])
+    assert (number(first), number(first), number(replace(first, need="listening"))) == (1, 1, 2)
