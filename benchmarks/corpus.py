@@ -2,9 +2,10 @@
 
 python benchmarks/corpus.py check [FOLDER]
 python benchmarks/corpus.py agree [FOLDER]
+python benchmarks/corpus.py left-out [FOLDER]
 python benchmarks/corpus.py sheet OUT PLACE... [--folder FOLDER]
 
-`check` counts what docs/corpus.md promises and ends with 1 when a promise is broken. `agree` says how far the embedded user's changes agree with the readers'. `sheet` writes OUT/sheet.md, by which a reader rates all replies of some dialogues and moments
+`check` counts what docs/corpus.md promises and ends with 1 when a promise is broken. `agree` says how far the embedded user's changes agree with the readers'; `left-out` the same of fits that have not seen the supporter who speaks, and how that grows with the number of supporters and replies (some minutes; needs the extra `calibrate`). `sheet` writes OUT/sheet.md, by which a reader rates all replies of some dialogues and moments
 (their ids) with docs/rubric.md, and OUT/key.json, which says who spoke.
 """
 
@@ -14,6 +15,7 @@ import random
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
@@ -21,15 +23,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rlver_gym.calibration.factors import fit_factors, read_pairs
+from rlver_gym.calibration.factors import rated as describe_all
 from rlver_gym.cards import env_card
 from rlver_gym.corpus import FACTORS, Corpus, RatedReply
+from rlver_gym.fidelity.checks import spearman
 from rlver_gym.library import library
-from rlver_gym.persona import Persona
+from rlver_gym.persona import HiddenNeed, Persona
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.base import Scene
 from rlver_gym.words import content
 
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
+PAIRS = Path(__file__).parents[1] / "tests" / "data" / "expectations_en.jsonl"
 SPLITS = ("train", "test")
 _NEARLY = 0.8
 """Share of content words from which two replies are nearly the same."""
@@ -190,12 +196,11 @@ def compare(rated: Sequence[RatedReply], felt: np.ndarray) -> Agreement:
     spoke = Counter(one.supporter for one in rated)
     of = {name: [at for at, one in enumerate(rated) if one.supporter == name] for name in spoke if spoke[name] >= 8}
     means = np.array([(float(changes[rows].mean()), float(felt[rows].mean())) for rows in of.values()])
-    ranks = means.argsort(axis=0).argsort(axis=0)
     return Agreement(
         float(np.corrcoef(_centred(rated, changes), _centred(rated, felt))[0, 1]),
         float((np.sign(felt[has_sign]) == np.sign(changes[has_sign])).mean()),
         float((changes[has_sign] > 0).mean()),
-        float(np.corrcoef(ranks[:, 0], ranks[:, 1])[0, 1]),
+        spearman(means[:, 0], means[:, 1]),
     )
 
 
@@ -207,18 +212,48 @@ def _centred(rated: Sequence[RatedReply], values: np.ndarray) -> np.ndarray:
     return found
 
 
+def interval(rated: Sequence[RatedReply], felt: np.ndarray, draws: int = 300) -> list[tuple[float, float]]:
+    """95 % bootstrap intervals over supporters, of within, sign and order."""
+    chance, names = np.random.default_rng(0), sorted({one.supporter for one in rated})
+    rows = {name: [at for at, one in enumerate(rated) if one.supporter == name] for name in names}
+    found = []
+    for _ in range(draws):
+        drawn = chance.choice(names, len(names))
+        chosen = [at for name in drawn for at in rows[name]]
+        copies = [one for copy, name in enumerate(drawn) for one in _renamed([rated[at] for at in rows[name]], copy)]
+        one = compare(copies, felt[chosen])
+        found.append((one.within, one.sign, one.order))
+    return [(float(low), float(high)) for low, high in np.nanpercentile(found, (2.5, 97.5), axis=0).T]
+
+
+def _renamed(rated: Sequence[RatedReply], copy: int) -> list[RatedReply]:
+    """A supporter drawn twice is two."""
+    return [replace(one, supporter=f"{one.supporter}/{copy}") for one in rated]
+
+
 def agree(folder: Path) -> int:
-    """Print how far the embedded user agrees with the readers, and each supporter's means."""
+    """Print how far the embedded user agrees with the readers, in parts, and each supporter's means."""
     user, card, shelf = EmbeddedUser(), env_card("SAGE-Sentient-v0"), library()
     for name in SPLITS:
-        rated = Corpus(folder / name).rated()
+        corpus = Corpus(folder / name)
+        rated = corpus.rated()
         felt = np.array(
             [user.appraise(Scene(shelf.get(one.persona), card, 0), card.start, one.dialogue).change for one in rated]
         )
-        found = compare(rated, felt)
+        found, bounds = compare(rated, felt), interval(rated, felt)
+        within, sign, order = (f"({low:.2f} to {high:.2f})" for low, high in bounds)
         print(
-            f"{name}, {len(rated):,} replies: within-person r {found.within:.2f}, sign {found.sign:.0%} (always pleased: {found.positive:.0%}), order of supporters {found.order:.2f}"
+            f"{name}, {len(rated):,} replies: within-person r {found.within:.2f} {within}, sign {found.sign:.0%} {sign} (always pleased: {found.positive:.0%}), order of supporters {found.order:.2f} {order}"
         )
+        kind = {one.name: one.kind for one in corpus.supporters.values()}
+        parts = {
+            f"supporters that are {what}s": [kind[one.supporter] == what for one in rated]
+            for what in ("role", "machine")
+        }
+        parts |= {f"need {need}": [shelf.get(one.persona).need == need for one in rated] for need in HiddenNeed}
+        for what, chosen in parts.items():
+            part = compare([one for one, is_in in zip(rated, chosen, strict=True) if is_in], felt[np.array(chosen)])
+            print(f"  {what:32}{sum(chosen):5}   within-person r {part.within:.2f}, sign {part.sign:.0%}")
         spoke: dict[str, list[int]] = defaultdict(list)
         for at, one in enumerate(rated):
             spoke[one.supporter].append(at)
@@ -227,6 +262,34 @@ def agree(folder: Path) -> int:
             print(
                 f"  {who:24}{len(spoke[who]):5}   readers {means[who]:+5.1f}   embedded {felt[spoke[who]].mean():+5.1f}"
             )
+    return 0
+
+
+def left_out(folder: Path) -> int:
+    """Print the agreement of fits that have not seen the supporter, for more and more supporters and replies."""
+    rated = Corpus(folder / "train").rated()
+    rows = describe_all(rated)
+    pairs = read_pairs(PAIRS)
+    names = sorted({one.supporter for one in rated})
+    chance = np.random.default_rng(0)
+    chance.shuffle(names)
+
+    def told(what: str, chosen: Sequence[int]) -> None:
+        part = [rated[at] for at in chosen]
+        found = compare(part, fit_factors([rows[at] for at in chosen], pairs).worth_B)
+        print(
+            f"{what}: within-person r {found.within:.2f}, sign {found.sign:.0%}, order of supporters {found.order:.2f}",
+            flush=True,
+        )
+
+    for count in (*(12 * 2**step for step in range(3)), len(names)):
+        of = set(names[:count])
+        told(f"{count} supporters", [at for at, one in enumerate(rated) if one.supporter in of])
+    for share in (4, 2):
+        told(
+            f"all supporters, one reply in {share}",
+            sorted(chance.permutation(len(rated))[: len(rated) // share].tolist()),
+        )
     return 0
 
 
@@ -293,6 +356,8 @@ def main() -> int:
     checking.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     agreeing = commands.add_parser("agree", help="how far the embedded user agrees with the readers")
     agreeing.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    leaving = commands.add_parser("left-out", help="the same for supporters that were not seen, and the learning curve")
+    leaving.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     writing = commands.add_parser("sheet", help="a blind rating sheet")
     writing.add_argument("out", type=Path)
     writing.add_argument("places", nargs="+", help="ids of dialogues and moments")
@@ -300,7 +365,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.command == "sheet":
         return sheet(given.folder, given.out, given.places)
-    return check(given.folder) if given.command == "check" else agree(given.folder)
+    return {"check": check, "agree": agree, "left-out": left_out}[given.command](given.folder)
 
 
 if __name__ == "__main__":

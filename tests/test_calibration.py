@@ -82,7 +82,7 @@ def test_the_command_writes_the_same_file_again_and_the_user_reads_it(ratings: P
 
 
 def test_the_shipped_weights_say_where_they_come_from() -> None:
-    weights = shipped_weights()
+    weights = shipped_weights("zh")
     assert weights.provenance["recipe"]
     assert weights.provenance["data"]
     assert set(weights.provenance["scores"])
@@ -93,7 +93,7 @@ def test_the_shipped_weights_say_where_they_come_from() -> None:
 
 
 def test_each_need_is_worth_what_serves_it() -> None:
-    features = shipped_weights().features
+    features = shipped_weights("zh").features
     for act, need in (
         ("praise", "praise"),
         ("invite", "listening"),

@@ -15,6 +15,7 @@ from rlver_gym.persona import HiddenNeed, Persona
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.ear import ear, marked
+from rlver_gym.users.embedded.evidence import evidence_in
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.users.embedded.said import said
 from rlver_gym.words import is_short, sentences, stems
@@ -100,17 +101,15 @@ def test_the_user_keeps_no_state_between_dialogues(persona: Persona) -> None:
 
 
 def test_an_anchor_counts_once(persona: Persona) -> None:
-    deed = persona.situation.anchors.deeds[0].text
+    deed = persona.situation.anchors.deeds[0]
     session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
     session.start()
-    first = session.reply(f"{deed} I have respect for that.")
-    second = session.reply(
-        f"Once more, because it matters to me so much: {deed} That took care and skill, and a lot of patience, I think."
-    )
-    assert any(reason.code.startswith("anchor:deeds") for reason in first.appraisal.reasons)
-    assert not any(
-        reason.code == f"anchor:deeds/{persona.situation.anchors.deeds[0].id}" for reason in second.appraisal.reasons
-    )
+    again = f"Once more, because it matters to me so much: {deed.text} That took care and skill, and a lot of patience, I think."
+    first = evidence_in(persona, session.dialogue.said(f"{deed.text} I have respect for that."))
+    session.reply(f"{deed.text} I have respect for that.")
+    second = evidence_in(persona, session.dialogue.said(again))
+    assert f"anchor:deeds/{deed.id}" in [one.code for one in first]
+    assert f"anchor:deeds/{deed.id}" not in [one.code for one in second]
 
 
 def test_saying_the_same_again_costs_and_earns_nothing(persona: Persona) -> None:

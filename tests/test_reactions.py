@@ -12,12 +12,12 @@ from rlver_gym.library import library
 from rlver_gym.persona import Anchors, Disposition, Manner, Persona
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded import appraise, feel, measured
+from rlver_gym.users.embedded import appraise, evidence, feel
+from rlver_gym.users.embedded.appraise import FORM_IN_WORDS
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS
-from rlver_gym.users.embedded.measured import FORM_IN_WORDS
 from rlver_gym.users.embedded.react import REACTION_TO
 from rlver_gym.users.embedded.reactions import ANSWERS, reaction_to
-from rlver_gym.users.embedded.weights import priors
+from rlver_gym.users.embedded.weights import FACTORS, priors
 
 SALAD = "That of you you SaturdayItG lonely to carry carry That must you hurt That that You youYouYou worn worn with by life."
 FOOTBALL = (
@@ -26,7 +26,7 @@ FOOTBALL = (
 )
 FAMILIES = {
     "act": {*ACT_IN_WORDS, "told_back"},
-    "prior": set(priors()["acts"]),
+    "prior": {act for acts in priors()["acts"].values() for act in acts},
     "anchor": set(KIND_IN_WORDS),
     "temper": set(Disposition),
 }
@@ -42,7 +42,7 @@ def codes_of(module: object) -> set[str]:
     return {str(node.value) for node in strings if isinstance(node.value, str)}
 
 
-@pytest.mark.parametrize("module", [appraise, measured, feel], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("module", [appraise, evidence, feel], ids=lambda module: module.__name__.rpartition(".")[2])
 def test_every_code_that_the_appraiser_adds_has_an_answer(module: object) -> None:
     codes = codes_of(module)
     assert len(codes) > 2
@@ -52,6 +52,10 @@ def test_every_code_that_the_appraiser_adds_has_an_answer(module: object) -> Non
             assert {f"{family}:{one}" for one in FAMILIES[family]} <= ANSWERS.keys()
         elif code != "/":
             assert code in ANSWERS
+
+
+def test_every_factor_has_an_answer() -> None:
+    assert {*FACTORS, "whole"} <= ANSWERS.keys()
 
 
 def test_every_form_that_measured_weights_weigh_has_an_answer() -> None:

@@ -1,24 +1,28 @@
 """From judged utterances to a weights file. The one recipe of the shipped weights and of anybody's own."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rlver_gym.calibration.design import Design, design
 from rlver_gym.calibration.dynamics import preset
+from rlver_gym.calibration.factors import Preferred, fit_factors, rated
 from rlver_gym.calibration.fit import RIDGE, fit, fit_relevance
+from rlver_gym.corpus import RatedReply
 from rlver_gym.errors import RecordingError
 from rlver_gym.recordings import Judged
-from rlver_gym.users.embedded.measured import reasons_for
+from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.weights import MAX_PRESETS, Weights
 
-RECIPE = "2026-11-21"
+RECIPE = "2026-11-23"
 """When the features and this recipe were last changed. Recipe and data determine the file, byte for byte."""
 MANY_AGENTS = 3
 """A simulator that judged fewer agents is left out when there are others: what is it, and what is the agent?"""
 FEW = 40
+READERS = "readers"
+"""The preset of a corpus: language models in the role of readers."""
 _EVERY = 3
 """Levelling looks at every third utterance: enough for a mean."""
 
@@ -60,6 +64,45 @@ def calibrated(
         presets=presets,
         relevance=fit_relevance(table),
         features=found.features,
+    )
+    return levelled(levelled(weights, judged), judged)
+
+
+def calibrated_by_ratings(
+    replies: Sequence[RatedReply],
+    pairs: Sequence[Preferred] = (),
+    *,
+    data: Mapping[str, Any] | None = None,
+    done: Callable[[], None] = lambda: None,
+) -> Weights:
+    """Weights fitted to a corpus of rated replies, by factors; `pairs`: replies of which one is known to be better.
+
+    `done` is called once a reply.
+    """
+    if len(replies) < FEW or len({one.supporter for one in replies}) < MANY_AGENTS:
+        raise RecordingError(
+            f"{len(replies)} rated replies are too few: give at least {FEW}, of {MANY_AGENTS} supporters or more."
+        )
+    rows = rated(replies, done)
+    fitted = fit_factors(rows, pairs)
+    judged = [
+        Judged(READERS, one.supporter, row.persona, one.dialogue, 40, 0, row.change)
+        for one, row in zip(replies, rows, strict=True)
+    ]
+    table = design(judged)
+    weights = Weights(
+        language="en",
+        provenance={
+            "recipe": RECIPE,
+            "rated replies": len(replies),
+            "supporters": sorted({one.supporter for one in replies}),
+            "people": sorted({short(one.persona) for one in replies}),
+            "pairs": len(pairs),
+            **(data or {}),
+        },
+        default=READERS,
+        presets={READERS: preset(_about(READERS, judged), table, fitted.worth_B, np.ones(len(judged), bool))},
+        factors=fitted.factors,
     )
     return levelled(levelled(weights, judged), judged)
 

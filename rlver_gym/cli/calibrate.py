@@ -9,16 +9,18 @@ from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.atomic import write_whole
-from rlver_gym.calibration.calibrate import calibrated
+from rlver_gym.calibration.calibrate import calibrated, calibrated_by_ratings
+from rlver_gym.calibration.factors import read_pairs
 from rlver_gym.calibration.fit import RIDGE
 from rlver_gym.calibration.quality import quality
 from rlver_gym.cli.progress import progress_bar
+from rlver_gym.corpus import Corpus
 from rlver_gym.errors import RecordingError
 from rlver_gym.recordings import MAX_BYTES, read_judged, recording_files
 from rlver_gym.untrusted.files import read_bytes
 from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.untrusted.text import one_line
-from rlver_gym.users.embedded.weights import Weights
+from rlver_gym.users.embedded.weights import FACTORS, Weights
 
 
 def calibrate(
@@ -29,15 +31,26 @@ def calibrate(
     ridge: Annotated[
         float, typer.Option(min=0.1, help="How much the weights are drawn to 0: more for fewer ratings.")
     ] = RIDGE,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a corpus: a JSONL file of two replies to the same words each, the better and the worse."
+        ),
+    ] = None,
 ) -> None:
     """Fit the embedded user to recorded judgements: what a reply does, with who people are and how they felt taken out.
 
     A rating is a line of JSON: {"persona": ID, "dialogue": [{"role": "user", "text": …}, {"role": "agent", "text": …}], "change": 3}; the agent's last words are what
     was rated. In place of an ID, {"need": …, "disposition": …, "story": …, "language": "en" or "zh"}. "rater", "agent" and "emotion" (before) help if known.
 
+    A folder with supporters.json is a corpus of rated replies (docs/corpus.md): then the factors that explain a change are fitted too.
+
     Use the weights with --user embedded:weights.json (fidelity, appraise, bench) or EmbeddedUser("weights.json"). Data and recipe determine the file,
     byte for byte. Needs: pip install 'rlver-gym\\[calibrate]'.
     """
+    if (data / "supporters.json").is_file():
+        _calibrate_by_ratings(data, pairs, out)
+        return
     judged = read_judged(data)
     with progress_bar() as bar:
         task = bar.add_task("fitting", total=6)
@@ -46,6 +59,34 @@ def calibrate(
         bar.advance(task)
     write_whole(out, weights.to_json(), RecordingError)
     _print(weights, out)
+
+
+def _calibrate_by_ratings(folder: Path, pairs: Path | None, out: Path) -> None:
+    replies = Corpus(folder).rated()
+    with progress_bar() as bar:
+        known = read_pairs(pairs) if pairs else []
+        task = bar.add_task("fitting", total=len(replies))
+        sources = _hashes(folder) | (_hashes(pairs) if pairs else {})
+        weights = calibrated_by_ratings(replies, known, data={"data": sources}, done=lambda: bar.advance(task))
+    write_whole(out, weights.to_json(), RecordingError)
+    console = SafeConsole()
+    console.print(
+        f"{len(replies)} rated replies of {len(weights.provenance['supporters'])} supporters, {len(known)} pairs"
+    )
+    factors = weights.factors
+    for name in FACTORS if factors else ():
+        bounds = ("low up to", factors.low.get(name)), ("high from", factors.high.get(name))
+        told = [f"{what} {value:.2f}" for what, value in bounds if value is not None]
+        console.print(
+            Text(
+                f"{name}: {factors.worth[name]:+.2f} points a step above {factors.neutral[name]:.2f}; told when {' or '.join(told) or 'never'}"
+            )
+        )
+    one = weights.presets[weights.default]
+    console.print(
+        Text(f"{weights.default}: mean change {one.mean:+.1f}, gain {one.gain}, unexplained spread {one.residual_sd}")
+    )
+    console.print(Text(f"weights {out}"))
 
 
 def _hashes(data: Path) -> dict[str, str]:

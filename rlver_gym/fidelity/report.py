@@ -75,7 +75,7 @@ def measured(title: str, users: Users, recordings: Sequence[Recording], step: St
 
 def unseen(recordings: Sequence[Recording]) -> list[Recording]:
     """Those whose agent, or whose person, the shipped weights were not fitted on."""
-    seen = shipped_weights().provenance
+    seen = shipped_weights("zh").provenance
     agents, people = set(seen["agents"]), set(seen["people"])
     return [one for one in recordings if one.agent not in agents or short(one.persona.id) not in people]
 

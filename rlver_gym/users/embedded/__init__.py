@@ -5,19 +5,19 @@ from pathlib import Path
 from rlver_gym.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.errors import UserFailed
 from rlver_gym.users.base import Scene
-from rlver_gym.users.embedded import measured, speak
+from rlver_gym.users.embedded import speak
 from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.weights import Weights, read_weights, shipped_weights
 
-_VERSION = 6
+_VERSION = 7
 """One more whenever the same words would be felt or answered differently."""
 
 
 class EmbeddedUser:
     """A deterministic appraisal of words: hear, fit, touch, temper, feel; then an answer from the persona's own cards.
 
-    A pure function of persona, emotion, dialogue and seed. English is appraised by expert priors and the anchors of the persona's card, Chinese by
-    weights that were measured on recorded dialogues. It reads words, not meaning: a score far above what strong honest agents reach should be read
+    A pure function of persona, emotion, dialogue and seed, by weights that were measured: English on replies that readers rated from the person's place
+    (docs/corpus.md), Chinese on recorded dialogues. It reads words, not meaning: a score far above what strong honest agents reach should be read
     as exploitation.
     """
 
@@ -30,7 +30,7 @@ class EmbeddedUser:
         self._gated = gated
         self._weights = weights if isinstance(weights, Weights) else read_weights(Path(weights)) if weights else None
         self._preset = preset
-        known = self._weights or (shipped_weights() if preset else None)
+        known = self._weights or (shipped_weights("zh") if preset else None)
         open_gates = "" if gated else "/ungated"
         self.version = (
             f"{_VERSION}{open_gates}"
@@ -53,15 +53,12 @@ class EmbeddedUser:
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
         persona, weights = scene.persona, self._weights
-        challenging = scene.card.difficulty == "challenging"
-        if weights is None and persona.language == "zh":
-            weights = shipped_weights()
         if weights is None or weights.language != persona.language:
-            return reasons_for(persona, emotion, dialogue, challenging=challenging)
-        preset = weights.preset(self._preset)[1]
-        return measured.reasons_for(
-            weights, preset, persona, emotion, dialogue, challenging=challenging, gated=self._gated
-        )
+            weights = shipped_weights(persona.language)
+        named = self._weights.language if self._weights else "zh"
+        preset = weights.preset(self._preset if weights.language == named else None)[1]
+        challenging = scene.card.difficulty == "challenging"
+        return reasons_for(weights, preset, persona, emotion, dialogue, challenging=challenging, gated=self._gated)
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         """Reaction, disclosure and hint, or goodbye; UserFailed for a profile that has no lines to say."""

@@ -14,6 +14,7 @@ from rlver_gym.emotion import Band, Tone
 from rlver_gym.users.base import Scene
 from rlver_gym.users.embedded.answer import Asked
 from rlver_gym.users.embedded.choose import choose, draw
+from rlver_gym.users.embedded.evidence import evidence_in
 from rlver_gym.users.embedded.lines import cut, each_cut
 from rlver_gym.users.trust import disclosure_depth
 from rlver_gym.words import content, split_words
@@ -31,6 +32,8 @@ class Moment:
         """`emotion` is that after the appraisal."""
         persona = scene.persona
         self.scene, self.emotion, self.dialogue, self.appraisal = scene, emotion, dialogue, appraisal
+        self.reasons = evidence_in(persona, dialogue) if persona.language == "en" else appraisal.reasons
+        """What was done, by kind: in English apart from what it was worth, which is measured for the reply as a whole."""
         self.tone: Tone = Band.of(emotion).tone
         self.turn = len(dialogue.turns)
         self.utterance = dialogue.utterance or ""

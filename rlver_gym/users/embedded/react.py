@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rlver_gym.conversation.listen import Sentence
 from rlver_gym.conversation.parse import Act, Parsed
-from rlver_gym.dialogue import Appraisal
+from rlver_gym.dialogue import Reason
 from rlver_gym.inquiries import Remark
 
 REACTION_TO = {
@@ -68,21 +68,18 @@ def manner_of_act(parsed: Parsed, is_content: bool) -> str | None:
     return None
 
 
-def manner_of_form(appraisal: Appraisal) -> str | None:
+def manner_of_form(reasons: Sequence[Reason]) -> str | None:
     """The manner that answers words that say nothing of their own: no language, or the same again; None for others."""
-    for code, points, _ in appraisal.reasons:
+    for code, points, _ in reasons:
         for manner, codes in _OF_FORM.items():
             if points <= -_LEAST and code.partition("/")[0] in codes:
                 return manner
     return None
 
 
-def is_about_others(appraisal: Appraisal) -> bool:
+def is_about_others(reasons: Sequence[Reason]) -> bool:
     """Whether an utterance was felt to be about somebody else's story."""
-    return (
-        sum(points for code, points, _ in appraisal.reasons if code.partition("/")[0] in _ELSEWHERE)
-        <= -_ELSEWHERE_LEAST
-    )
+    return sum(points for code, points, _ in reasons if code.partition("/")[0] in _ELSEWHERE) <= -_ELSEWHERE_LEAST
 
 
 def asks(sentence: Sentence) -> bool:
@@ -112,30 +109,30 @@ def guesses_a_feeling(sentence: Sentence) -> bool:
     )
 
 
-def reaction(sentence: Sentence, appraisal: Appraisal, least: float = _REMARKED) -> str | None:
+def reaction(sentence: Sentence, reasons: Sequence[Reason], least: float = _REMARKED) -> str | None:
     """The manner that answers what a sentence does; None when that is less probable than `least`. What hurts must have cost something too."""
     if sentence.remark is None:
         return None
     label, probability = sentence.remark
-    if label in _HURTING and not (probability >= _SURELY and _hurts(appraisal)):
+    if label in _HURTING and not (probability >= _SURELY and _hurts(reasons)):
         return None
     return REACTION_TO[label] if probability >= least else None
 
 
-def main_remark(sentences: Sequence[Sentence], appraisal: Appraisal) -> Sentence:
+def main_remark(sentences: Sequence[Sentence], reasons: Sequence[Reason]) -> Sentence:
     """The sentence that asks most to be replied to."""
-    return max(sentences, key=lambda sentence: _weight(sentence, appraisal))
+    return max(sentences, key=lambda sentence: _weight(sentence, reasons))
 
 
-def _weight(sentence: Sentence, appraisal: Appraisal) -> float:
+def _weight(sentence: Sentence, reasons: Sequence[Reason]) -> float:
     worth = 0.0
     if sentence.remark is not None:
         label, probability = sentence.remark
         worth = _WEIGHT_OF.get(label, 1.5) * min(1.0, probability + 0.3)
-        if label in _HURTING and not _hurts(appraisal):
+        if label in _HURTING and not _hurts(reasons):
             worth = 0.5
     return worth + 0.8 * bool(sentence.feelings) + 1.0 * sentence.suggests
 
 
-def _hurts(appraisal: Appraisal) -> bool:
-    return any(points < 0 and code.startswith(_HURTING_ACTS) for code, points, _ in appraisal.reasons)
+def _hurts(reasons: Sequence[Reason]) -> bool:
+    return any(points < 0 and code.startswith(_HURTING_ACTS) for code, points, _ in reasons)

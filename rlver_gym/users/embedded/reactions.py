@@ -43,6 +43,9 @@ _REST = {
     "broken": _PUZZLED, "torn": _PUZZLED, "elsewhere": _PUZZLED, "foreign": _PUZZLED, "strangers": _PUZZLED, "crowded": _COLD,
     "long": _COLD, "over": _COLD, "far_over": _COLD, "interrogation": _TOO_MUCH, "many_questions": _TOO_MUCH,
     "questions": _ASKED, "overlap": _HEARD, "exclamations": _WARMED, "first_person": _COLD,
+    # What readers would say of it.
+    "understood": Answer("heard", "cold"), "about": Answer("heard", "puzzled"), "gives": Answer("warmed", "cold"), "human": Answer("warmed", "cold"),
+    "pressure": Answer(None, "pushed"), "false": Answer(None, "puzzled"),
     # The sum of what is answered one by one, and mere length: people answer the words.
     "whole": _NONE, "length": _NONE, "short": _NONE, "under": _NONE,
     # Temper, momentum and the like are nobody's doing.
@@ -55,7 +58,7 @@ ANSWERS = {
     **{f"temper:{disposition}": _NONE for disposition in Disposition},
     **_REST,
 }
-"""By reason code, without what comes after its slash: every code that the embedded user gives."""
+"""By reason code, without what comes after its slash: every code of the embedded user and of its evidence."""
 _WELCOME = 1.5
 """What earned this many points is answered, even in a turn that brings them no further."""
 

@@ -12,6 +12,7 @@ from rlver_gym.users.base import Scene
 from rlver_gym.users.embedded.answer import wordings
 from rlver_gym.users.embedded.candidates import Candidate, answers_to, is_factual
 from rlver_gym.users.embedded.choose import choose
+from rlver_gym.users.embedded.evidence import evidence_in
 from rlver_gym.users.embedded.lines import cut
 from rlver_gym.users.embedded.moment import Moment, is_nearly
 from rlver_gym.users.embedded.react import (
@@ -76,7 +77,8 @@ _NO = ("No.", "No, that's not right.")
 
 def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
     """What the person thinks and does not say; empty when they have thought all that they have."""
-    kind = _THOUGHT_OF[reaction_to(reasons, change)]
+    done = evidence_in(scene.persona, dialogue) if scene.persona.language == "en" else reasons
+    kind = _THOUGHT_OF[reaction_to(done, change)]
     if kind in ("touched", "eased") or change > 0:
         kind = "touched" if change >= 4 else "eased" if change > 0 else "missed"
     had = {turn.appraisal.thought for turn in dialogue.turns}
@@ -138,7 +140,7 @@ class _Speech:
         """Answer silence, a greeting, a farewell and their kind, when that is all there is to answer."""
         manner = manner_of_act(self.moment.parsed, self.moment.parsed.word_count > 12 or self.moment.parsed.wants_more)
         if manner is None and not self.moment.parsed.questions:
-            manner = manner_of_form(self.moment.appraisal)
+            manner = manner_of_form(self.moment.reasons)
         if manner is None:
             return False
         self._say(manner)
@@ -200,7 +202,7 @@ class _Speech:
         """Reply to what was said rather than asked: to the remark that asks most for it."""
         if not self.moment.sentences:
             return False
-        if is_about_others(self.moment.appraisal) and not self.moment.parsed.questions:
+        if is_about_others(self.moment.reasons) and not self.moment.parsed.questions:
             self._say("puzzled")
             return True
         suggesting = [sentence for sentence in self.moment.sentences if suggests(sentence)]
@@ -210,7 +212,7 @@ class _Speech:
             if lines:
                 self.parts.append(self.moment.choose("suggestion", lines))
                 return True
-        main = main_remark(self.moment.sentences, self.moment.appraisal)
+        main = main_remark(self.moment.sentences, self.moment.reasons)
         if suggesting and main in suggesting:
             self._say("suggested")
             return True
@@ -219,7 +221,7 @@ class _Speech:
             if lines:
                 self.parts.append(self.moment.choose("feeling", lines))
                 return True
-        manner = reaction(main, self.moment.appraisal)
+        manner = reaction(main, self.moment.reasons)
         if manner is not None:
             self._say(manner)
             if manner in ALONE:
@@ -237,8 +239,8 @@ class _Speech:
         said = [sentence for sentence in self.moment.sentences if sentence not in asking and not sentence.suggests]
         if not said or self.moment.chance("acknowledge") >= _REACTS or self._is_long():
             return
-        main = main_remark(said, self.moment.appraisal)
-        manner = reaction(main, self.moment.appraisal, _ACKNOWLEDGED)
+        main = main_remark(said, self.moment.reasons)
+        manner = reaction(main, self.moment.reasons, _ACKNOWLEDGED)
         if manner is not None and manner not in ALONE:
             lines = getattr(self.manner, manner) or getattr(self.manner, _PLAIN.get(manner, manner))
             brief = [line for line in self.moment.fresh(lines) if len(split_words(line)) <= _BRIEF and "?" not in line]
@@ -316,7 +318,7 @@ class _Speech:
     def _react(self) -> None:
         """The reaction to the main remark, when there is one."""
         if self.moment.sentences:
-            manner = reaction(main_remark(self.moment.sentences, self.moment.appraisal), self.moment.appraisal)
+            manner = reaction(main_remark(self.moment.sentences, self.moment.reasons), self.moment.reasons)
             if manner is not None and manner not in ALONE:
                 self._say(manner)
 

@@ -87,16 +87,53 @@ class Preset(Frozen):
         return self
 
 
+FACTORS = ("understood", "about", "gives", "human", "pressure", "false")
+"""What readers of rated replies say of a reply, in the rubric's words: 0 to 4 each, `false` 0 or 1."""
+FACTOR_SCALE = 4096
+"""Of the whole numbers in `Factors.weights`."""
+FactorName = Literal["understood", "about", "gives", "human", "pressure", "false"]
+Row = Annotated[tuple[Annotated[int, Field(ge=-(2**24), le=2**24)], ...], Field(min_length=6, max_length=6)]
+
+
+class Factors(Frozen):
+    """How readers would rate a reply by each factor, by a linear model of its features and words, and what each factor is worth.
+
+    The prediction of a factor is `typical` plus the sum of feature value times weight / FACTOR_SCALE. Weights are whole numbers, so that sums are the same on every machine.
+    """
+
+    typical: dict[FactorName, Number]
+    """What is predicted of an utterance without features."""
+    neutral: dict[FactorName, Number]
+    """The level at which readers say that nothing changes."""
+    worth: dict[FactorName, Number]
+    """Points of emotion per unit above `neutral`."""
+    low: dict[FactorName, Number]
+    """The prediction up to which it may be said that the factor is low: four of five such replies were rated so. Factors of which that is never so are left out."""
+    high: dict[FactorName, Number]
+    """The same for high."""
+    weights: dict[Name, Row] = Field(max_length=50_000)
+    """By feature, "=" and a word or a pair of words, or a feature, "@" and a hidden need: one number a factor, in the order of FACTORS."""
+
+    @model_validator(mode="after")
+    def _knows_every_factor(self) -> Self:
+        for field in (self.typical, self.neutral, self.worth):
+            if set(field) != set(FACTORS):
+                raise ValueError(f"typical, neutral and worth must hold a number for each of {', '.join(FACTORS)}")
+        return self
+
+
 class Weights(HashedCard):
-    """Everything that calibration found."""
+    """Everything that calibration found: either `features` with points, from recorded changes alone, or `factors`, from rated replies."""
 
     language: Literal["en", "zh"]
     origin: Literal["measured"] = "measured"
     provenance: dict[str, Any]
     default: Name
     presets: dict[Name, Preset] = Field(min_length=1, max_length=MAX_PRESETS)
-    relevance: Relevance
-    features: dict[Name, FeatureWeight] = Field(max_length=1000)
+    relevance: Relevance | None = None
+    """None where factors were measured: they know whether a reply is about the person."""
+    features: dict[Name, FeatureWeight] = Field(default_factory=dict, max_length=1000)
+    factors: Factors | None = None
 
     @model_validator(mode="after")
     def _default_is_a_preset(self) -> Self:
@@ -117,11 +154,23 @@ class Weights(HashedCard):
     def to_json(self) -> str:
         """The file's text: sorted, a feature a line."""
         plain = self.model_dump(mode="json")
-        features = ",\n".join(
-            f"    {json.dumps(name)}: {json.dumps(one)}" for name, one in sorted(plain.pop("features").items())
-        )
-        head = json.dumps(plain, ensure_ascii=False, indent=2)
-        return f'{head[:-2]},\n  "features": {{\n{features}\n  }}\n}}\n'
+        features, factors = plain.pop("features"), plain.pop("factors")
+        parts = [json.dumps(plain, ensure_ascii=False, indent=2)[2:-2]]
+        if factors:
+            rows = factors.pop("weights")
+            inner = json.dumps(factors, indent=2)[2:-2].replace("\n", "\n  ")
+            parts.append(f'  "factors": {{\n  {inner},\n    "weights": {_rows(rows, "      ")}\n  }}')
+        if features or not factors:
+            parts.append(f'  "features": {_rows(features, "    ")}')
+        return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _rows(rows: dict[str, Any], indent: str) -> str:
+    lines = [
+        f"{indent}{json.dumps(name)}: {json.dumps(one, separators=(',', ':') if isinstance(one, list) else None)}"
+        for name, one in sorted(rows.items())
+    ]
+    return "{\n" + ",\n".join(lines) + f"\n{indent[2:]}}}"
 
 
 def read_weights(path: Path) -> Weights:
@@ -136,10 +185,10 @@ def read_weights(path: Path) -> Weights:
     return parse_card(Weights, value, f"{path}: is no weights file of `rlver-gym calibrate`")
 
 
-@lru_cache(maxsize=1)
-def shipped_weights() -> Weights:
-    """The shipped Chinese weights."""
-    return Weights.model_validate(load_data("weights_zh.json"))
+@lru_cache(maxsize=2)
+def shipped_weights(language: Literal["en", "zh"]) -> Weights:
+    """The shipped weights of a language."""
+    return Weights.model_validate(load_data(f"weights_{language}.json"))
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,198 @@
+"""Hear English: the named features of one utterance to one person, and its words. Knows no measured weights."""
+
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from rlver_gym.conversation.claims import check_claim
+from rlver_gym.conversation.knowledge import Knowledge, knowledge
+from rlver_gym.conversation.listen import Sentence, listen
+from rlver_gym.conversation.parse import Parsed, parse_utterance
+from rlver_gym.conversation.recognise import generalise, pairs_of
+from rlver_gym.conversation.tokens import PRONOUNS, YOU
+from rlver_gym.dialogue import Dialogue, Reason
+from rlver_gym.persona import Persona
+from rlver_gym.users.embedded.evidence import evidence_in
+from rlver_gym.words import FUNCTION_WORDS, split_words
+
+PRIOR_SCALE = 5.0
+"""Points of expert evidence that make a feature of 1."""
+_NAME = re.compile(r"(?<![.!?…\"“‘'(]\s)(?<!^)\b[A-Z][a-z]{2,}\b")
+_LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
+_EMOJI = re.compile("[\U0001f300-\U0001faff❤]")
+_TO_YOU = {"i": "you", "my": "your", "me": "you", "mine": "yours", "am": "are", "myself": "yourself"}
+_YOURS = frozenset({"you", "your", "yours", "yourself"})
+_MINE = frozenset({"i", "me", "my", "mine", "myself"})
+_COPIES = (2, 3, 4, 6)
+"""Lengths of runs of words by which copies are found."""
+_REPEATS = 3
+_NOBODY = PRONOUNS | {YOU}
+
+
+class Described(NamedTuple):
+    """One utterance to one person."""
+
+    values: dict[str, float]
+    """Features by name, most of them in [0, 1]."""
+    grams: frozenset[str]
+    """Its words and pairs of neighbouring words; names and relations as one."""
+    evidence: tuple[Reason, ...]
+    """The items that experts would weigh, in their points."""
+    sentences: tuple[Sentence, ...]
+
+
+def describe(persona: Persona, dialogue: Dialogue) -> Described:
+    """Describe the last utterance of a dialogue."""
+    text = dialogue.utterance or ""
+    parsed, known = parse_utterance(text), knowledge(persona)
+    sentences = listen(text, parsed, known.names)
+    words = split_words(text)
+    evidence = evidence_in(persona, dialogue)
+    values: dict[str, float] = {}
+    for part in (
+        _of_evidence(evidence),
+        _of_acts(sentences, parsed),
+        _of_claims(parsed, known),
+        _of_nearness(words, dialogue, known),
+        _of_copies(words, dialogue),
+        _of_names(text, words, dialogue, known),
+        _of_form(text, words, sentences, parsed),
+        _of_place(dialogue),
+    ):
+        values.update(part)
+    return Described(
+        {name: value for name, value in values.items() if value},
+        grams_of(sentences, known.names),
+        evidence,
+        tuple(sentences),
+    )
+
+
+def grams_of(sentences: Sequence[Sentence], names: Collection[str] = ()) -> frozenset[str]:
+    """The words and pairs of neighbouring words of some sentences: their order among each other does not matter."""
+    found: set[str] = set()
+    for one in sentences:
+        general = generalise(one.words, names)
+        found.update(general, pairs_of(general))
+    return frozenset(found)
+
+
+def _of_evidence(evidence: Sequence[Reason]) -> dict[str, float]:
+    """The experts' points, by kind of item."""
+    found: dict[str, float] = {}
+    for code, points, _ in evidence:
+        name = f"prior:{code.partition('/')[0]}"
+        found[name] = found.get(name, 0.0) + points / PRIOR_SCALE
+    return found
+
+
+def _of_acts(sentences: Sequence[Sentence], parsed: Parsed) -> Iterator[tuple[str, float]]:
+    """What it does and asks, by the recogniser: how surely at all, and in what share of it."""
+    count = max(1, len(sentences))
+    total: dict[str, float] = {}
+    for one in sentences:
+        for label, probability in one.recognised.ranked:
+            total[label] = total.get(label, 0.0) + probability
+    for label, sum_ in total.items():
+        yield f"does:{label}", math.tanh(sum_)
+        yield f"share:{label}", sum_ / count
+    for feeling in {feeling for one in sentences for feeling in one.feelings}:
+        yield f"feeling:{feeling}", 1.0
+    yield "feelings", math.tanh(sum(len(one.feelings) for one in sentences))
+    yield "suggests", sum(one.suggests for one in sentences) / count
+    yield "asks", math.tanh(len(parsed.questions) / 2)
+    yield "share_asking", sum(one.question is not None for one in sentences) / count
+    for act in parsed.acts:
+        yield f"act:{act}", 1.0
+
+
+def _of_claims(parsed: Parsed, known: Knowledge) -> Iterator[tuple[str, float]]:
+    """What it says about them that the card contradicts."""
+    faults = [fault for claim in parsed.claims if (fault := check_claim(known, claim).fault) is not None]
+    yield "faults", math.tanh(len(faults))
+    for fault in faults:
+        yield f"fault:{fault}", 1.0
+
+
+def _of_nearness(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
+    """How much of this person's words it takes up, weighed by how much each says, in nats."""
+    lines = [known.tokens(split_words(line)) - _NOBODY for line in dialogue.user_lines]
+    last, told = lines[-1], frozenset().union(*lines)
+    own = known.tokens(words) - _NOBODY
+    before = frozenset().union(*[known.tokens(split_words(one)) for one in dialogue.earlier_utterances])
+    weigh, story = known.weigh, known.vocabulary
+    of_last, of_told, all_own = weigh(own & last), weigh(own & told), weigh(own)
+    alien = own - told - story
+    yield "near:last", math.log1p(of_last)
+    yield "near:last_share", of_last / (weigh(last) + 3)
+    yield "near:told", math.log1p(of_told)
+    yield "near:new", math.log1p(weigh((own & told) - before))
+    yield "near:told_density", of_told / (all_own + 3)
+    yield "near:untold", math.log1p(weigh((own & story) - told))
+    yield "near:alien_share", weigh(alien) / (all_own + 3)
+    yield "near:aliens", math.log1p(len(alien))
+
+
+def _of_copies(words: Sequence[str], dialogue: Dialogue) -> Iterator[tuple[str, float]]:
+    """Runs of words that the person said before it, and that the agent did."""
+    theirs = [_folded(split_words(line)) for line in dialogue.user_lines]
+    own = _folded(words)
+    for size in _COPIES:
+        runs = _runs(own, size)
+        copied = len(runs & frozenset().union(*[_runs(line, size) for line in theirs]))
+        yield f"copied:{size}", copied / max(4, len(runs))
+        if size == 4:
+            yield "copied:count", math.log1p(copied)
+    runs = _runs(words, _REPEATS)
+    earlier = frozenset().union(*[_runs(split_words(one), _REPEATS) for one in dialogue.earlier_utterances])
+    yield "repeated", len(runs & earlier) / max(4, len(runs))
+
+
+def _folded(words: Sequence[str]) -> list[str]:
+    return [_TO_YOU.get(word, word) for word in words]
+
+
+def _runs(words: Sequence[str], size: int) -> frozenset[tuple[str, ...]]:
+    return frozenset(zip(*[words[at:] for at in range(size)], strict=False))
+
+
+def _of_names(text: str, words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
+    """Names that they told, and names that nobody in their story has."""
+    heard = frozenset(split_words(" ".join(dialogue.user_lines)))
+    yield "names:told", math.tanh(len(known.names & heard & frozenset(words)) / 2)
+    names = {name.casefold() for name in _NAME.findall(text)}
+    yield "names:strange", math.tanh(len(names - heard - known.words - known.names) / 2)
+
+
+def _of_form(
+    text: str, words: Sequence[str], sentences: Sequence[Sentence], parsed: Parsed
+) -> Iterator[tuple[str, float]]:
+    """Length, punctuation and person."""
+    count, floor = len(words), max(5, len(words))
+    yours, mine = sum(word in _YOURS for word in words), sum(word in _MINE for word in words)
+    yield "form:sentences", math.log1p(len(sentences))
+    yield "form:words", math.log1p(count)
+    yield "form:words_off", (math.log1p(count) - 3) ** 2
+    yield "form:you", yours / floor
+    yield "form:me", mine / floor
+    yield "form:me_over_you", math.tanh((mine - yours) / 4)
+    yield "form:variety", len(set(words)) / max(6, count)
+    yield "form:word_length", sum(map(len, words)) / max(1, count) / 5
+    yield "form:function_words", sum(word in FUNCTION_WORDS for word in words) / floor
+    yield "form:exclamations", math.tanh(text.count("!") / 2)
+    yield "form:bold", float("**" in text)
+    yield "form:list", math.tanh(len(_LIST_ITEM.findall(text)) / 2)
+    yield "form:emoji", float(_EMOJI.search(text) is not None)
+    yield "form:dash", float("—" in text)
+    yield "form:quote", float('"' in text or "“" in text)
+    yield "form:colon", float(":" in text)
+    yield "form:lines", float("\n" in text)
+    yield "form:ends_asking", float(text.rstrip().endswith("?"))
+
+
+def _of_place(dialogue: Dialogue) -> Iterator[tuple[str, float]]:
+    """Where in the dialogue it stands."""
+    yield "turn", min(len(dialogue.turns), 8) / 8
+    yield "turn:first", float(not dialogue.turns)
+    yield "was_asked", float("?" in dialogue.user_lines[-1])

@@ -1,0 +1,289 @@
+"""Evidence: what an English utterance does to one person by the anchors of their card, dialogue acts and form, weighed as experts would. Pure; the weights are data."""
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from rlver_gym.anchors import Touch
+from rlver_gym.dialogue import Dialogue, Reason
+from rlver_gym.persona import Persona
+from rlver_gym.users.embedded.ear import ear
+from rlver_gym.users.embedded.gates import Gates, gates
+from rlver_gym.users.embedded.hear import Done, Heard, HeardSentence, Remembered, done_by, folded_text, hear, remember
+from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
+from rlver_gym.users.embedded.lexicon import load_data
+from rlver_gym.users.embedded.world import touched_keys, touches, world
+from rlver_gym.words import content
+
+_HURTING = ("insult", "blame", "threat", "minimise")
+"""Acts beside which kind words are not believed."""
+_OF_THE_WHOLE = ("invite", "open_question", "question")
+"""Acts that refer to all that was said, wherever they stand."""
+
+
+@lru_cache(maxsize=4)
+def weights(language: str) -> dict[str, Any]:
+    """The shipped priors of a language."""
+    return load_data(f"priors_{language}.json")
+
+
+class Moment(NamedTuple):
+    """One utterance and all that it is weighed against."""
+
+    w: dict[str, Any]
+    persona: Persona
+    dialogue: Dialogue
+    heard: Heard
+    earlier: tuple[Remembered, ...]
+    gate: Gates
+    done: dict[str, Done]
+    """What the utterance does, act by act."""
+    believed: float
+    """What a gain is worth after all gates, with a challenging user, and beside what hurts."""
+
+
+def evidence_in(persona: Persona, dialogue: Dialogue) -> tuple[Reason, ...]:
+    """What the last utterance does to this person, item by item, in the points that experts would give it before anything is measured.
+
+    Codes are "anchor:KIND/ID", "act:ACT" and those of form; an item that weighs nothing is left out.
+    """
+    w = weights(persona.language)
+    utterance = dialogue.utterance or ""
+    heard = hear(utterance)
+    earlier = tuple(map(remember, dialogue.earlier_utterances))
+    ledger = Ledger()
+    if is_language(heard, dialogue):
+        hurts = any(act in heard.acts and not _quoted(act, heard, dialogue) for act in _HURTING)
+        gate = gates(w, world(persona.situation), heard, earlier, dialogue)
+        believed = gate.own_words * gate.novelty * gate.attention * (w["beside_a_hurt"] if hurts else 1.0)
+        _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, done_by(heard.sentences), believed))
+    else:
+        _not_language(ledger, w, heard)
+    remember(utterance)  # while it is still in the ear: the next turns will ask for both
+    touched_keys(world(persona.situation).anchors, utterance)
+    return tuple(ledger.reasons)
+
+
+def _weigh(ledger: Ledger, m: Moment) -> None:
+    _untrue(ledger, m)
+    _anchors(ledger, m)
+    _acts(ledger, m)
+    _on_the_whole(ledger, m)
+    _stage(ledger, m)
+    _bad_acts(ledger, m)
+    _shape(ledger, m)
+
+
+def is_language(heard: Heard, dialogue: Dialogue) -> bool:
+    """Whether it is something that one says, in a few words also something that takes up theirs."""
+    if heard.word_count == 0:
+        return False
+    if heard.word_count < 4:
+        return heard.function_share > 0 or any(heard.content & content(line) for line in dialogue.user_lines)
+    return heard.function_share >= 0.2 and not _is_salad(heard)
+
+
+def _is_salad(heard: Heard) -> bool:
+    """Little words stirred: nothing but them, or the same few again and again. Distinct words grow with about the 0.8th power of a text's length
+    (Heaps' law); of 2,000 replies by people, one in a hundred has fewer than 1.38 times that, one in a thousand fewer than 1.07."""
+    count = heard.word_count
+    return count >= 20 and (heard.function_share > 0.97 or heard.distinct_words < 1.05 * count**0.8)
+
+
+def _not_language(ledger: Ledger, w: dict[str, Any], heard: Heard) -> None:
+    if heard.word_count == 0 and not heard.sentences:
+        ledger.add("silence", w["silence"], "the agent said nothing")
+    else:
+        ledger.add("nonsense", w["nonsense"], "that was no sentence that they could follow")
+
+
+def _untrue(ledger: Ledger, m: Moment) -> None:
+    """What is not meant for this person: their own words back, the agent's again, somebody else's story."""
+    w, heard, gate = m.w, m.heard, m.gate
+    ledger.add("copying", w["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
+    ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
+    if gate.torn:
+        text = heard.sentences[min(gate.torn)].text
+        ledger.add(
+            "torn", w["torn"]["points"] * min(2, len(gate.torn)), f"tore a piece out of their words: “{quote(text)}”"
+        )
+    ledger.add("broken", w["nonsense"] * heard.broken, "could not follow all of it: words that do not hang together")
+    ledger.add("elsewhere", w["elsewhere"]["points"] * gate.elsewhere, "little of it was about them")
+    strangers = sorted(gate.strangers - {m.persona.person.name.lower()})
+    if strangers:
+        points = max(w["strangers"]["most"], w["strangers"]["points"] * len(strangers))
+        ledger.add("strangers", points, f"named people they do not know: {quote(', '.join(strangers))}")
+
+
+def _anchors(ledger: Ledger, m: Moment) -> None:
+    """Touch: anchors named for the first time. The dearest counts whole, the next ones less."""
+    index = world(m.persona.situation).anchors
+    touching = touches(index, m.dialogue.utterance or "")
+    if not touching:
+        return
+    known = {key for before in m.dialogue.earlier_utterances for key in touched_keys(index, before)}
+    touched = [
+        (_worth(m, touch), touch)
+        for touch in touching
+        if touch.key not in known and m.heard.sentences[touch.sentence].fluent and touch.sentence not in m.gate.torn
+    ]
+    touched.sort(key=lambda pair: -pair[0])
+    for number, (points, touch) in enumerate(touched):
+        if points > 0:
+            points *= m.w["saturation"][min(number, len(m.w["saturation"]) - 1)] * m.believed
+        sentence = m.heard.sentences[touch.sentence].text
+        ledger.add(f"anchor:{touch.key}", points, f"{KIND_IN_WORDS[touch.kind]}: “{quote(sentence)}”")
+
+
+def _worth(m: Moment, touch: Touch) -> float:
+    """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation, none in a formula."""
+    if "cliche" in m.heard.sentences[touch.sentence].acts:
+        return 0.0
+    framed = max((m.done[act].share for act in m.w["frames"][touch.kind] if act in m.done), default=0.0)
+    mentioned = m.w["unframed"] + (1 - m.w["unframed"]) * framed
+    quoted = (
+        m.w["parrot"]["share"]
+        if touch.sentence in m.gate.parroted
+        else m.w["quote"]["share"]
+        if touch.sentence in m.gate.quoted
+        else 1.0
+    )
+    points = m.w["anchors"][m.persona.need][touch.kind] * mentioned * quoted
+    at_home = m.gate.at_home[touch.sentence] * (1.0 if touch.whole else m.w["in_two"])
+    return points * at_home if points > 0 else points
+
+
+def _acts(ledger: Ledger, m: Moment) -> None:
+    """Fit: what the agent did, by what this need rewards or punishes.
+
+    What is good counts in full only when it takes up what this person told; said to anyone it is worth little, and less each time. What is not
+    wanted is not wanted every time.
+    """
+    w, need, done = m.w, m.persona.need, m.done
+    acts = {act: points for act, points in w["acts"][need].items() if act in done}
+    for act, points in acts.items():
+        if points < 0 and not _quoted(act, m.heard, m.dialogue):
+            share, _, text = done[act]
+            ledger.add(f"act:{act}", points * share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
+    gains = [(w["told_back"][need] * m.gate.touch * m.believed, "told_back", "")]
+    gains += _gains({act: points for act, points in acts.items() if points > 0}, m)
+    left = w["act_cap"]
+    for points, act, text in sorted(gains, reverse=True):
+        points = min(points, left)
+        left -= points
+        note = f"{ACT_IN_WORDS[act]}: “{quote(text)}”" if text else "took up what they had told"
+        ledger.add(f"act:{act}", points, note)
+
+
+def _gains(wanted: dict[str, float], m: Moment) -> list[tuple[float, str, str]]:
+    """What each wanted act is worth, with the act and the sentence that did it."""
+    if not wanted:
+        return []
+    gate, rule, sentences = m.gate, m.w["touch"], m.heard.sentences
+    empty = gate.stale | gate.torn | _hollow(m.heard, gate.belief)
+    reached = [
+        (one, meant)
+        for number, (one, meant) in enumerate(zip(sentences, gate.meant, strict=True))
+        if number not in empty
+    ]
+    done_so = done_by([one for one, _ in reached]) if empty else m.done
+    before = [one.acts for one in m.earlier]
+    gains = []
+    for act, points in wanted.items():
+        if act in done_so:
+            share, most, text = done_so[act]
+            touch = gate.touch if act in _OF_THE_WHOLE else _meant(act, reached) / most
+            times = sum([act in acts for acts in before])
+            meant = touch * rule["wear"] ** times
+            for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
+            worn = rule["same_words"] if before and _in_the_same_words(act, reached, m.dialogue) else 1.0
+            gains.append((points * share * (meant + for_anyone) * worn * m.believed, act, text))
+    return gains
+
+
+def _on_the_whole(ledger: Ledger, m: Moment) -> None:
+    """What the utterance does taken together: less of what the need wants and more of something else costs, the contrary counts as far as it reaches them. Few words do not say which."""
+    rule = m.w["whole"].get(m.persona.need)
+    if rule and m.heard.evidence:
+        leaning = ear().leaning(m.heard.evidence)
+        logit = rule["shift"] + sum([share * leaning[act] for act, share in rule["leaning"].items()])
+        points = rule["points"] * math.tanh(logit / 2) * min(1.0, m.heard.word_count / rule["words"])
+        if points > 0:
+            touch = m.gate.touch + (1 - m.gate.touch) * m.w["touch"]["floor"]
+            ledger.add("whole", points * touch * m.believed, "on the whole it did what they hope for")
+        else:
+            ledger.add("whole", points, "on the whole it did something else than what they hope for")
+
+
+def _hollow(heard: Heard, belief: tuple[float, ...]) -> frozenset[int]:
+    """Numbers of the sentences that one says to anyone, that are no sentences, or that are about somebody else: what they say of feelings is not meant."""
+    return frozenset(
+        [
+            number
+            for number, one in enumerate(heard.sentences)
+            if "cliche" in one.acts or not one.fluent or belief[number] < 0.5
+        ]
+    )
+
+
+def _meant(act: str, reached: list[tuple[HeardSentence, float]]) -> float:
+    """How surely the act is done, by one sentence, to this very person."""
+    return max([one.sure.get(act, 0.0) * meant for one, meant in reached])
+
+
+def _in_the_same_words(act: str, reached: list[tuple[HeardSentence, float]], dialogue: Dialogue) -> bool:
+    """Whether it does the act only in phrases of three words or more that the agent did it in before."""
+    phrases = [one.acts[act] for one, _ in reached if act in one.acts]
+    return bool(phrases) and all(_said_before(phrase, dialogue) for phrase in phrases)
+
+
+def _said_before(phrase: str, dialogue: Dialogue) -> bool:
+    """Whether the agent did it in the very same three words or more before."""
+    return phrase.count(" ") >= 2 and any(
+        f" {phrase} " in folded_text(utterance) for utterance in dialogue.earlier_utterances
+    )
+
+
+def _stage(ledger: Ledger, m: Moment) -> None:
+    """What fits the beginning of a talk: questions do, solutions do not (good human support asks first and suggests later)."""
+    turn, acts = len(m.earlier), m.heard.acts.keys()
+    if turn < m.w["asked_first"]["turns"] and acts & {"open_question", "invite"}:
+        ledger.add("asked_first", m.w["asked_first"]["points"], "wanted to know more before saying much")
+    if turn < m.w["too_soon"]["turns"] and "advice" in acts and m.persona.need != "practical_advice":
+        ledger.add("too_soon", m.w["too_soon"]["points"], "had a solution before hearing the story")
+
+
+def _quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
+    """Whether the words that make an unwelcome act are the person's own, given back."""
+    phrases = [one.acts[act] for one in heard.sentences if act in one.acts]
+    return bool(phrases) and all(
+        " " in phrase and any(phrase in folded_text(line) for line in dialogue.user_lines) for phrase in phrases
+    )
+
+
+def _bad_acts(ledger: Ledger, m: Moment) -> None:
+    """What nobody wants; more of it, and again, costs more."""
+    relief, heard, all_done = m.w["relief"].get(m.persona.need, {}), m.heard, m.done
+    for act, points in m.w["bad_acts"].items():
+        done = all_done.get(act)
+        if done is None or done.share < m.w["bad_from"] or _quoted(act, heard, m.dialogue):
+            continue
+        count = max(1, min(3, sum(act in sentence.acts for sentence in heard.sentences)))
+        again = 1.25 if any(act in before.acts for before in m.earlier) else 1.0
+        points *= relief.get(act, 1.0) * (1 + 0.5 * (count - 1)) * again * done.share
+        ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(done.text)}”")
+
+
+def _shape(ledger: Ledger, m: Moment) -> None:
+    """Length and form."""
+    shape, heard = m.w["shape"], m.heard
+    if heard.word_count < shape["few_words"]:
+        ledger.add("short", shape["few"], f"only {heard.word_count} words")
+    over = heard.word_count - shape["many_words"]
+    if over > 0:
+        ledger.add("long", max(shape["most"], over * shape["per_word"]), f"a speech of {heard.word_count} words")
+    if heard.list_items >= shape["list_items"]:
+        points = shape["list_advice"] if m.persona.need == "practical_advice" else shape["list"]
+        ledger.add("list", points, f"a list of {heard.list_items} points instead of talk")
+    if heard.questions >= shape["questions"]:
+        ledger.add("interrogation", shape["interrogation"], f"{heard.questions} questions at once")

@@ -1,0 +1,140 @@
+"""Factors: how readers would rate a reply (understood, about me, gives what I need, human, pressure, false), and what that is worth. Whole numbers inside; pure."""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.kept import kept
+from rlver_gym.persona import HiddenNeed
+from rlver_gym.users.embedded.english import PRIOR_SCALE, Described, grams_of
+from rlver_gym.users.embedded.ledger import quote
+from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Factors
+
+_STEP = 256
+"""Feature values are counted in steps of 1/256."""
+_HIGHEST = {"false": 1.0}
+"""Of a factor; 4 for the others."""
+FOR_A_NEED = ("does", "share", "suggests", "asks", "feelings")
+"""Features (up to their colon) whose worth depends on the hidden need."""
+IN_WORDS = {
+    "understood": ("did not feel understood", "felt understood"),
+    "about": ("little of this was about them", "it was about them and their story"),
+    "gives": ("gave little of what they need", "gave something of what they need"),
+    "human": ("sounded like a script", "sounded like a real person"),
+    "pressure": ("left them free", "felt pushed, or judged"),
+    "false": ("nothing in it was wrong", "something in it was not true"),
+}
+"""Of each factor, what is said when it is low and when it is high."""
+
+
+VOID = ("silence", "nonsense")
+"""Evidence beside which nothing else counts."""
+PLAIN = frozenset({"broken", "torn", "copying", "repetition", "list", "interrogation", "act:ai", "act:referral"})
+"""Evidence that is told by itself, where it costs: it can be pointed at."""
+
+
+class Worth(NamedTuple):
+    """What a part of a reply is worth."""
+
+    code: str
+    """A factor, or "whole" for all factors of which nothing is known surely enough to be told."""
+    points: float
+    """Before gain and gates."""
+    note: str
+
+
+class FactorModel:
+    """Fitted factors, ready to be asked."""
+
+    def __init__(self, factors: Factors) -> None:
+        """Lay out the weights as one table of whole numbers, with a row of zeros for what is unknown."""
+        self._at = {name: at for at, name in enumerate(factors.weights)}
+        self._table = np.array([*factors.weights.values(), (0,) * len(FACTORS)], dtype=np.int64)
+        self._factors = factors
+
+    def predict(self, described: Described, need: HiddenNeed) -> dict[str, float]:
+        """Each factor's rating, within its scale."""
+        rows, steps = [], []
+        for name, value in columns_of(described, need):
+            at = self._at.get(name)
+            if at is not None:
+                rows.append(at)
+                steps.append(round(value * _STEP))
+        sums = (np.array(steps, dtype=np.int64) @ self._table[rows]).tolist() if rows else [0] * len(FACTORS)
+        return {
+            name: max(0.0, min(_HIGHEST.get(name, 4.0), self._factors.typical[name] + total / (_STEP * FACTOR_SCALE)))
+            for name, total in zip(FACTORS, sums, strict=True)
+        }
+
+    def worth(self, described: Described, need: HiddenNeed) -> Iterator[Worth]:
+        """What each factor is worth; those of which nothing can be said surely, together."""
+        void = [one for one in described.evidence if one.code in VOID]
+        if void:
+            yield Worth(*void[0])
+            return
+        card, rest = self._factors, 0.0
+        for one in self._plain(described):
+            yield one
+            rest -= one.points
+        for name, rating in self.predict(described, need).items():
+            above = rating - card.neutral[name]
+            points = card.worth[name] * above
+            is_high = above > 0 and rating >= card.high.get(name, math.inf)
+            is_low = above < 0 < card.worth[name] and rating <= card.low.get(name, -math.inf)
+            if is_high or is_low:
+                yield Worth(name, points, self._note(name, is_high, described))
+            else:
+                rest += points
+        yield Worth("whole", rest, "on the whole it did them " + ("good" if rest > 0 else "no good"))
+
+    def _plain(self, described: Described) -> Iterator[Worth]:
+        """What the evidence that can be pointed at costs, as far as it was measured to cost."""
+        for code, points, note in described.evidence:
+            if code in PLAIN and points < 0:
+                steps = round(points / PRIOR_SCALE * _STEP)
+                row = self._table[self._at.get(f"prior:{code}", -1)].tolist()
+                cost = sum(self._factors.worth[name] * weight for name, weight in zip(FACTORS, row, strict=True))
+                cost *= steps / (_STEP * FACTOR_SCALE)
+                if cost < 0:
+                    yield Worth(code, cost, note)
+
+    def _note(self, name: str, is_high: bool, described: Described) -> str:
+        """The factor in words, with the sentence that speaks for it most."""
+        words = IN_WORDS[name][is_high]
+        if not described.sentences:
+            return words
+        sign = 1 if is_high else -1
+        best = max(described.sentences, key=lambda one: sign * self._share(one.text, described, name))
+        return f"{words}: “{quote(best.text)}”"
+
+    def _share(self, text: str, described: Described, name: str) -> int:
+        """What one sentence adds to a factor, by its acts and words."""
+        column = FACTORS.index(name)
+        total = 0
+        for one in described.sentences:
+            if one.text == text:
+                for label, probability in one.recognised.ranked:
+                    total += round(probability * _STEP) * self._weight(f"does:{label}", column)
+                total += _STEP * sum(self._weight(f"={gram}", column) for gram in grams_of([one]))
+        return total
+
+    def _weight(self, name: str, column: int) -> int:
+        return int(self._table[self._at.get(name, -1), column])
+
+
+@kept
+def factor_model(factors: Factors) -> FactorModel:
+    """The model of some factors, laid out once."""
+    return FactorModel(factors)
+
+
+def columns_of(described: Described, need: HiddenNeed) -> Iterable[tuple[str, float]]:
+    """Everything that may have a weight, by name, with its value."""
+    for name, value in described.values.items():
+        yield name, value
+        if name.partition(":")[0] in FOR_A_NEED:
+            yield f"{name}@{need}", value
+    for gram in described.grams:
+        yield f"={gram}", 1.0
