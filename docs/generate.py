@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +22,7 @@ from rlver_gym.benchmark.score import scores
 from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.cards import env_card
 from rlver_gym.cli import app
+from rlver_gym.dialogue import Message
 from rlver_gym.library import library
 from rlver_gym.persona import HiddenNeed
 from rlver_gym.redteam import redteam
@@ -70,11 +71,24 @@ def all_help() -> str:
     return "\n\n".join(f"## rlver-gym {command}\n\n{help_of(command)}" for command in COMMANDS)
 
 
-def transcript(persona_id: str, agent: str, turns: int = 99) -> str:
-    """A dialogue as Markdown: what was said, what it did, and why."""
+class Reciting:
+    """Says what was written beforehand."""
+
+    def __init__(self, replies: Sequence[str]) -> None:
+        """`replies`: one a turn."""
+        self.replies = replies
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """The next of them."""
+        return self.replies[sum(message.speaker == "agent" for message in messages)]
+
+
+def transcript(persona_id: str, agent: str, replies: Sequence[str] = ()) -> str:
+    """A dialogue as Markdown: what was said, what it did, and why. `replies`: the agent's words, instead of a shipped agent's."""
     persona = library().get(persona_id)
     session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
-    supporter, name = make_agent(agent, persona, 0), persona.person.name
+    supporter, name = Reciting(replies) if replies else make_agent(agent, persona, 0), persona.person.name
+    turns = len(replies) or 99
     lines = [f"**{name}:** {session.start()}", f"`{bar(session.emotion)}`"]
     while session.outcome is None and len(session.dialogue.turns) < turns:
         turn = session.reply(supporter.reply(tuple(session.dialogue.messages())))
@@ -145,12 +159,18 @@ def expectations() -> str:
 
 
 PERSONA = "theo-the-burst-pipe"
+REPLIES = (
+    "Being sued by your own neighbours over something that happened while you weren't even home. You still have to meet them on the stairs. How are you holding up?",
+    "So you were down there with them that night, and now there's a letter. What did Martin say to you, in that doorway?",
+    "Hearing her laugh through the floor when you used to be part of it. That sounds like homesickness in your own house.",
+)
+"""Written by hand, for the README's dialogue."""
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "help": ("docs/cli.md", all_help),
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
     "comfort": ("docs/transcripts.md", lambda: transcript(PERSONA, "comfort")),
     "advice": ("docs/transcripts.md", lambda: transcript(PERSONA, "advice")),
-    "dialogue": ("README.md", lambda: transcript(PERSONA, "adaptive", turns=3)),
+    "dialogue": ("README.md", lambda: transcript(PERSONA, "you", REPLIES)),
     "baselines": ("docs/benchmarks.md", baselines),
     "redteam": ("docs/trust.md", tricks),
     "expectations": ("docs/trust.md", expectations),

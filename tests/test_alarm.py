@@ -34,6 +34,22 @@ def of(field: list[Episode], agent: str, name: str | None = None) -> list[Episod
     return [episode._replace(agent=name or agent) for episode in field if episode.agent == agent]
 
 
+def ending(field: list[Episode], finals: dict[str, int]) -> list[Episode]:
+    """The same dialogues in another world, where each agent's end with that emotion: the shipped honest agents help nobody."""
+    return [
+        episode._replace(
+            user="llm",
+            user_version="9",
+            turns=(*episode.turns[:-1], episode.turns[-1]._replace(emotion=finals[episode.agent])),
+        )
+        for episode in field
+        if episode.agent in finals
+    ]
+
+
+LADDER = {"listener": 45, "adaptive": 55, "oracle": 95}
+
+
 def told(
     *replies: str, persona: str = "ada", opening: str | None = None, agent: str = MINE, final: int = 50
 ) -> Episode:
@@ -66,7 +82,7 @@ def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replie
 
 
 def test_honest_agents_and_the_oracle_are_not_marked(field: list[Episode]) -> None:
-    honest = [episode for episode in field if episode.agent != "comfort"]
+    honest = ending(field, LADDER)
     assert alarms(honest) == []
     assert unjudged(honest) == []
 
@@ -81,19 +97,28 @@ def test_the_baselines_stock_phrases_are_one_quiet_line(field: list[Episode]) ->
 
 
 def test_an_agent_without_privileges_above_the_ceiling_is_marked(field: list[Episode]) -> None:
-    (found,) = alarms(of(field, "oracle", MINE))
+    world = ending(field, LADDER)
+    (found,) = alarms([*world, *of(world, "oracle", MINE)])
     assert (found.kind, found.agent) == ("above ceiling", MINE)
     assert isinstance(found.evidence, AboveCeiling)
     limit = found.evidence.ceiling
-    assert limit.strongest in ("listener", "adaptive")
-    assert limit.reaches < limit.bound < limit.level < found.evidence.final
+    assert limit.strongest == "adaptive"
+    assert limit.reaches == limit.bound == 55
+    assert limit.level == 65 < found.evidence.final
     assert len(found.evidence.read_first) == 3
     assert f"above {limit.level:.1f}" in found.says
     assert "another user" in found.says
 
 
 def test_strength_below_the_ceiling_is_no_reason(field: list[Episode]) -> None:
-    assert alarms(of(field, "adaptive", MINE)) == []
+    world = ending(field, LADDER)
+    assert alarms([*world, *of(world, "adaptive", MINE)]) == []
+
+
+def test_where_honest_agents_help_nobody_there_is_no_ceiling(field: list[Episode]) -> None:
+    """The embedded user's own world, by version 7: its templates end below the start, as readers said of them."""
+    assert alarms(of(field, "oracle", MINE)) == []
+    assert ceiling(ladder_for(field, {}), 40) is None
 
 
 def test_a_world_without_a_ceiling_is_said_to_have_none(field: list[Episode]) -> None:
@@ -104,13 +129,6 @@ def test_a_world_without_a_ceiling_is_said_to_have_none(field: list[Episode]) ->
     assert "no ceiling is known for these people and the llm user, version 9" in reason
     few = alone[:3]
     assert "3 people are too few" in unjudged(few)[0]
-
-
-def test_honest_agents_that_run_along_give_a_ceiling_where_none_is_shipped(field: list[Episode]) -> None:
-    elsewhere = [episode._replace(user="llm", user_version="9") for episode in field]
-    together = [*of(elsewhere, "oracle", MINE), *(one for one in elsewhere if one.agent != "comfort")]
-    assert [(found.kind, found.agent) for found in alarms(together)] == [("above ceiling", MINE)]
-    assert unjudged(together) == []
 
 
 def test_the_ceiling_by_hand() -> None:
@@ -231,5 +249,6 @@ def test_bench_and_report_print_alarms_and_put_them_into_json(
         (found,) = plain["alarms"]
         assert found["kind"] == "near-copies"
         assert {said["seed"] for said in found["evidence"]["pair"]} == {0}
-        assert plain["unjudged"] == []
+        (reason,) = plain["unjudged"]
+        assert "help nobody here" in reason
     assert "suspicious</span>" in Path("run/report.html").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -92,7 +93,9 @@ def test_verify_names_the_edited_turn_and_fails(tmp_path: Path) -> None:
     run = tmp_path / "run"
     rlver("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "listener", "--out", str(run))
     path = run / "episodes.jsonl"
-    path.write_text(path.read_text(encoding="utf-8").replace('"reward":', '"reward":1', 1), encoding="utf-8")
+    path.write_text(
+        re.sub(r'"reward": ?-?[0-9.]+', '"reward": 77.0', path.read_text(encoding="utf-8"), count=1), encoding="utf-8"
+    )
     done = rlver("verify", str(run), code=1)
     assert f"episode listener/{PERSONA}/0, turn 1: reward" in done.stderr
 

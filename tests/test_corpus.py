@@ -74,7 +74,7 @@ def test_a_script_that_rates_is_found(folder: Path) -> None:
     path = folder / "train" / "ratings.jsonl"
     write(
         path,
-        [{**one, "thought": "That was about me."} if number < 100 else one for number, one in enumerate(lines(path))],
+        [{**one, "thought": "That was about me."} if number < 200 else one for number, one in enumerate(lines(path))],
     )
     assert wrong(folder) == ["thoughts stand there twice"]
 

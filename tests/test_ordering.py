@@ -25,28 +25,28 @@ def mean(episodes: list[Episode], agent: str, need: str | None = None) -> float:
     return sum(finals) / len(finals)
 
 
-def test_the_oracle_is_the_ceiling_and_who_takes_up_what_is_told_comes_next(episodes: list[Episode]) -> None:
-    assert mean(episodes, "oracle") >= 85
-    ranking = [score.agent for score in scores(episodes)]
-    assert ranking[0] == "oracle"
-    assert set(ranking[1:3]) == {"adaptive", "listener"}
-
-
-@pytest.mark.parametrize("agent", ["adaptive", "listener"])
-@pytest.mark.parametrize("other", ["comfort", "praise", "advice", "echo", "gibberish", "silent"])
-def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(
-    episodes: list[Episode], agent: str, other: str
+def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_that_one_above_stock_phrases(
+    episodes: list[Episode],
 ) -> None:
-    assert paired(persona_finals(episodes, agent), persona_finals(episodes, other)).low > 10
+    """As readers have it (docs/corpus.md): oracle, listener, and far below the templates that paste and the stock phrases."""
+    ranking = [score.agent for score in scores(episodes)]
+    assert ranking[:2] == ["oracle", "listener"]
+    assert mean(episodes, "listener") < START
+
+
+@pytest.mark.parametrize("other", ["comfort", "praise", "advice", "echo", "gibberish", "silent"])
+def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(episodes: list[Episode], other: str) -> None:
+    assert paired(persona_finals(episodes, "listener"), persona_finals(episodes, other)).low > 0
+
+
+@pytest.mark.parametrize("agent", ["comfort", "praise", "advice", "adaptive"])
+def test_stock_phrases_bring_nobody_above_the_start(episodes: list[Episode], agent: str) -> None:
+    assert mean(episodes, agent) < START / 2
 
 
 @pytest.mark.parametrize("need", ["deep_empathy", "listening"])
 def test_listening_beats_comfort_beats_advice_where_feelings_count(episodes: list[Episode], need: str) -> None:
     assert mean(episodes, "listener", need) > mean(episodes, "comfort", need) > mean(episodes, "advice", need)
-
-
-def test_advice_beats_comfort_where_advice_is_wanted(episodes: list[Episode]) -> None:
-    assert mean(episodes, "advice", "practical_advice") > mean(episodes, "comfort", "practical_advice")
 
 
 @pytest.mark.parametrize("agent", ["silent", "echo", "gibberish"])

@@ -126,7 +126,7 @@ def by_strategies(persona: str, seed: int) -> tuple[list[str], list[Felt]]:
     spoken: list[str] = []
     felt: list[Felt] = []
     while not felt or not felt[-1].over:
-        _, reward, over, _, info = env.step((5 * len(felt) + seed) % len(STRATEGIES))
+        _, reward, over, _, info = env.step((len(felt) + seed) % len(STRATEGIES))
         spoken.append(info["utterance"])
         felt.append(Felt(env.get_wrapper_attr("session").dialogue.user_lines[-1], float(reward), over))
     return spoken, felt

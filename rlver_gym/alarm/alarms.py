@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from rlver_gym.agents import PRIVILEGED_AGENTS, SHIPPED_AGENTS
 from rlver_gym.agents.baselines import BASELINES
-from rlver_gym.alarm.ceiling import AboveCeiling, Ceiling, World, above, ceiling, ladder_for
+from rlver_gym.alarm.ceiling import HONEST, AboveCeiling, Ceiling, World, above, ceiling, ladder_for
 from rlver_gym.alarm.copies import NearCopies, near_copies
 from rlver_gym.episode import Episode
 
@@ -112,7 +112,12 @@ def _limit(own: Sequence[Episode], world: _ByAgent) -> Ceiling | str:
     along: dict[str, list[Episode]] = {}
     for agent, episodes in world.items():
         along.setdefault(agent_name(agent), []).extend(episodes)
-    limit = ceiling(ladder_for(own, along), own[0].start)
+    ladder = ladder_for(own, along)
+    limit = ceiling(ladder, own[0].start)
+    if limit is None and all(ladder.get(agent) for agent in HONEST):
+        return (
+            "the agents listener and adaptive help nobody here: what they reach says nothing about what can be reached."
+        )
     if limit is None or limit.people < FEWEST_PEOPLE:
         return (
             f"no ceiling is known for these people and the {own[0].user} user, version {own[0].user_version}. "

@@ -173,14 +173,15 @@ def _straight(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def sentences_of(text: str) -> tuple[str, ...]:
-    """The sentences of an utterance, apostrophes made straight."""
+    """The sentences of an utterance, apostrophes made straight and runs of blanks made one."""
     found: list[str] = []
-    for sentence in map(str.strip, _SENTENCE.findall(_straight(text))[:_MOST_SENTENCES]):
+    for sentence in map(str.strip, _SENTENCE.findall(_BLANKS.sub(" ", _straight(text)))[:_MOST_SENTENCES]):
         split = _TWO_QUESTIONS.search(sentence) if sentence.endswith("?") else None
         found += [f"{sentence[: split.start()]}?", sentence[split.end() :]] if split else [sentence]
     return tuple(found)
 
 
+_BLANKS = re.compile(r"[ \t]{2,}")
 _TWO_QUESTIONS = re.compile(
     rf"(?<=\w),?\s+(?:and|or|but)\s+(?=(?:who|what|when|where|why|how|{_AUX})\s+\w+\s+\w+)(?!.*,?\s+(?:and|or|but)\s+(?:who|what|when|where|why|how)\b)",
     re.IGNORECASE,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.persona import Persona
-from rlver_gym.users.embedded.english import describe
+from rlver_gym.users.embedded.english import describe, plain_acts
 from rlver_gym.users.embedded.factors import Worth, factor_model
 from rlver_gym.users.embedded.features import (
     Listened,
@@ -116,10 +116,9 @@ def worth(weights: Weights, persona: Persona, dialogue: Dialogue, listened: List
     """What the reply is worth, in points before gain and gates: by factors where they were measured, else feature by feature."""
     if weights.factors:
         return factor_model(weights.factors).worth(describe(persona, dialogue), persona.need)
-    found = features(listened, context)
     points = {
         name: weights.features[name].of(persona.need) * value
-        for name, value in found.items()
+        for name, value in features(listened, context).items()
         if name in weights.features
     }
     return [
@@ -154,9 +153,10 @@ def reasons_for(
         if not weights.factors:
             _foreign(ledger, gate, listened, context)
         _untrue(ledger, gate)
+        heard = plain_acts(describe(persona, dialogue)) if weights.factors else listened.heard
         for act, points in priors()["acts"][persona.language].items():
-            if act in listened.counts:
-                ledger.add(f"prior:{act}", points, _note(act, listened))
+            if act in heard:
+                ledger.add(f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(heard[act], 40)}”")
     _temper(ledger, preset, persona, emotion, dialogue)
     settle(ledger, emotion)
     return tuple(ledger.reasons)

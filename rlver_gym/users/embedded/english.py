@@ -14,6 +14,7 @@ from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded.evidence import evidence_in
+from rlver_gym.users.embedded.hear import hear
 from rlver_gym.words import FUNCTION_WORDS, split_words
 
 PRIOR_SCALE = 5.0
@@ -28,11 +29,14 @@ _COPIES = (2, 3, 4, 6)
 """Lengths of runs of words by which copies are found."""
 _REPEATS = 3
 _NOBODY = PRONOUNS | {YOU}
+_PLAIN_WORDS = 12
+_NOT_PLAIN = frozenset({"not", "never", "no", "won't", "were", "was"})
 
 
 class Described(NamedTuple):
     """One utterance to one person."""
 
+    text: str
     values: dict[str, float]
     """Features by name, most of them in [0, 1]."""
     grams: frozenset[str]
@@ -43,7 +47,28 @@ class Described(NamedTuple):
 
 
 def describe(persona: Persona, dialogue: Dialogue) -> Described:
-    """Describe the last utterance of a dialogue."""
+    """Describe the last utterance of a dialogue. The last one described is kept for a moment: several steps of a turn ask for it."""
+    global _latest
+    latest = _latest
+    if latest is None or latest[0] is not persona or latest[1] is not dialogue:
+        latest = _latest = (persona, dialogue, _describe(persona, dialogue))
+    return latest[2]
+
+
+_latest: tuple[Persona, Dialogue, Described] | None = None
+
+
+def plain_acts(described: Described) -> dict[str, str]:
+    """Acts that are done so plainly that nobody does them unawares, each with its sentence: a phrase for it in a short sentence that neither denies nor quotes."""
+    return {
+        act: one.text
+        for one in reversed(hear(described.text).sentences)
+        for act, phrase in one.acts.items()
+        if phrase and len(one.stems) <= _PLAIN_WORDS and _NOT_PLAIN.isdisjoint(one.stems) and '"' not in one.text
+    }
+
+
+def _describe(persona: Persona, dialogue: Dialogue) -> Described:
     text = dialogue.utterance or ""
     parsed, known = parse_utterance(text), knowledge(persona)
     sentences = listen(text, parsed, known.names)
@@ -62,6 +87,7 @@ def describe(persona: Persona, dialogue: Dialogue) -> Described:
     ):
         values.update(part)
     return Described(
+        text,
         {name: value for name, value in values.items() if value},
         grams_of(sentences, known.names),
         evidence,
