@@ -41,7 +41,10 @@ ceilings:        ## what honest agents reach, from which the alarm takes its cei
 
 RECORDINGS ?= ../shared/data/sage
 
-fidelity:        ## the shipped Chinese weights again from the recordings, byte for byte, and how faithful they are
+fidelity:        ## the shipped weights again from corpus and recordings, byte for byte, and how faithful they are
+	$(PYTHON) -m rlver_gym calibrate recordings/en/train --pairs tests/data/expectations_en.jsonl --out build/weights_en.json
+	cmp build/weights_en.json rlver_gym/users/embedded/weights_en.json
+	$(PYTHON) benchmarks/corpus.py agree
 	$(PYTHON) -m rlver_gym calibrate $(RECORDINGS) --out build/weights_zh.json
 	cmp build/weights_zh.json rlver_gym/users/embedded/weights_zh.json
 	$(PYTHON) -m rlver_gym fidelity $(RECORDINGS) --figure docs/fidelity.svg

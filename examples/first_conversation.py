@@ -14,8 +14,8 @@ def main() -> None:
     print(f"user   {text}\n       emotion {info['emotion']}")
     for utterance in (
         "Everything will be okay. Stay positive!",
-        "That quiet kitchen must ache, every time you step over the place where he lay.",
-        "You carried him down those stairs at two at night. What was that like?",
+        "You still step over his place, ten days on. What happens in you, when your foot does that?",
+        "You carried him down those stairs yourself, at two at night. What was that like for you?",
         "How old was he?",
         "And your sister rang the vet for you?",
     ):

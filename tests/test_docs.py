@@ -15,7 +15,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NEEDS = {"sb3_strategies": "stable_baselines3", "train_tiny_qwen": "transformers", "trl_grpo": "trl"}
 """What an example needs beyond the package; it is skipped where that is absent."""
 SHOWS = {
-    "first_conversation": r"sounded like a real person",
+    "first_conversation": r"did not feel understood",
     "many_at_once": r"advantages \[",
     "your_own_persona": r"wrong with the cards: nothing(.|\n)*Mika   (That one rings|Now you're in tune|I'll hum|Well, that was)",
     "it_answers": r"delivering bread(.|\n)*Maud is my friend Saskia's sister",
