@@ -22,7 +22,7 @@ from rlver_gym.users.base import Scene
 from rlver_gym.users.embedded import EmbeddedUser
 from rlver_gym.users.embedded.english import Described, describe
 from rlver_gym.users.embedded.factors import columns_of
-from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, FactorName, Factors
+from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Factor, Factors
 
 _RIDGE = 60.0
 _GRAM_SUPPORTERS = 6
@@ -154,7 +154,8 @@ class Table:
 
     def __init__(self, rows: Sequence[Rated], pairs: Sequence[Preferred]) -> None:
         """Choose the columns, and lay out rows and pairs."""
-        self._sparse = import_module("scipy.sparse") if sklearn("linear_model") else None
+        sklearn("linear_model")  # says how to get it, and scipy with it
+        self._sparse: Any = import_module("scipy.sparse")
         found = [dict(columns_of(one.described, one.persona.need)) for one in rows]
         self.names = _names(found, [one.supporter for one in rows])
         place = {name: at for at, name in enumerate(self.names)}
@@ -240,15 +241,15 @@ def _worth(ratings_BF: np.ndarray, change_B: np.ndarray, weight_B: np.ndarray) -
     return worth, mean_F - slope_F * mean_change
 
 
-def _sure(unseen_BF: np.ndarray, ratings_BF: np.ndarray) -> tuple[dict[FactorName, float], dict[FactorName, float]]:
+def _sure(unseen_BF: np.ndarray, ratings_BF: np.ndarray) -> tuple[dict[Factor, float], dict[Factor, float]]:
     """Predictions up to and from which enough replies are rated low, or high."""
-    low: dict[FactorName, float] = {}
-    high: dict[FactorName, float] = {}
+    low: dict[Factor, float] = {}
+    high: dict[Factor, float] = {}
     for at, name in enumerate(FACTORS):
         predicted, given = unseen_BF[:, at], ratings_BF[:, at]
         if (found := _threshold(predicted, given <= _LOW)) is not None:
             low[name] = found
-        if (found := _threshold(-predicted, given >= (1.0 if name == "false" else _HIGH))) is not None:
+        if (found := _threshold(-predicted, given >= (1.0 if name is Factor.FALSE else _HIGH))) is not None:
             high[name] = -found
     return low, high
 
@@ -261,5 +262,5 @@ def _threshold(predicted: np.ndarray, is_so: np.ndarray) -> float | None:
     return round(float(predicted[order[enough[-1]]]), 2) if len(enough) else None
 
 
-def _by_factor(values: np.ndarray) -> dict[FactorName, float]:
+def _by_factor(values: np.ndarray) -> dict[Factor, float]:
     return {name: round(float(value), 3) + 0.0 for name, value in zip(FACTORS, values, strict=True)}

@@ -20,7 +20,7 @@ from rlver_gym.recordings import MAX_BYTES, read_judged, recording_files
 from rlver_gym.untrusted.files import read_bytes
 from rlver_gym.untrusted.terminal import SafeConsole
 from rlver_gym.untrusted.text import one_line
-from rlver_gym.users.embedded.weights import FACTORS, Weights
+from rlver_gym.users.embedded.weights import FACTORS, Factors, Weights
 
 
 def calibrate(
@@ -69,12 +69,15 @@ def _calibrate_by_ratings(folder: Path, pairs: Path | None, out: Path) -> None:
         sources = _hashes(folder) | (_hashes(pairs) if pairs else {})
         weights = calibrated_by_ratings(replies, known, data={"data": sources}, done=lambda: bar.advance(task))
     write_whole(out, weights.to_json(), RecordingError)
-    console = SafeConsole()
-    console.print(
-        f"{len(replies)} rated replies of {len(weights.provenance['supporters'])} supporters, {len(known)} pairs"
-    )
-    factors = weights.factors
-    for name in FACTORS if factors else ():
+    if weights.factors:
+        _print_factors(weights, weights.factors, len(known))
+    SafeConsole().print(Text(f"weights {out}"))
+
+
+def _print_factors(weights: Weights, factors: Factors, pairs: int) -> None:
+    console, known = SafeConsole(), weights.provenance
+    console.print(f"{known['rated replies']} rated replies of {len(known['supporters'])} supporters, {pairs} pairs")
+    for name in FACTORS:
         bounds = ("low up to", factors.low.get(name)), ("high from", factors.high.get(name))
         told = [f"{what} {value:.2f}" for what, value in bounds if value is not None]
         console.print(
@@ -86,7 +89,6 @@ def _calibrate_by_ratings(folder: Path, pairs: Path | None, out: Path) -> None:
     console.print(
         Text(f"{weights.default}: mean change {one.mean:+.1f}, gain {one.gain}, unexplained spread {one.residual_sd}")
     )
-    console.print(Text(f"weights {out}"))
 
 
 def _hashes(data: Path) -> dict[str, str]:

@@ -10,21 +10,21 @@ from rlver_gym.kept import kept
 from rlver_gym.persona import HiddenNeed
 from rlver_gym.users.embedded.english import PRIOR_SCALE, Described, grams_of
 from rlver_gym.users.embedded.ledger import quote
-from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Factors
+from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Factor, Factors
 
 _STEP = 256
 """Feature values are counted in steps of 1/256."""
-_HIGHEST = {"false": 1.0}
+_HIGHEST = {Factor.FALSE: 1.0}
 """Of a factor; 4 for the others."""
 FOR_A_NEED = ("does", "share", "suggests", "asks", "feelings")
 """Features (up to their colon) whose worth depends on the hidden need."""
 IN_WORDS = {
-    "understood": ("did not feel understood", "felt understood"),
-    "about": ("little of this was about them", "it was about them and their story"),
-    "gives": ("gave little of what they need", "gave something of what they need"),
-    "human": ("sounded like a script", "sounded like a real person"),
-    "pressure": ("left them free", "felt pushed, or judged"),
-    "false": ("nothing in it was wrong", "something in it was not true"),
+    Factor.UNDERSTOOD: ("did not feel understood", "felt understood"),
+    Factor.ABOUT: ("little of this was about them", "it was about them and their story"),
+    Factor.GIVES: ("gave little of what they need", "gave something of what they need"),
+    Factor.HUMAN: ("sounded like a script", "sounded like a real person"),
+    Factor.PRESSURE: ("left them free", "felt pushed, or judged"),
+    Factor.FALSE: ("nothing in it was wrong", "something in it was not true"),
 }
 """Of each factor, what is said when it is low and when it is high."""
 
@@ -54,7 +54,7 @@ class FactorModel:
         self._table = np.array([*factors.weights.values(), (0,) * len(FACTORS)], dtype=np.int64)
         self._factors = factors
 
-    def predict(self, described: Described, need: HiddenNeed) -> dict[str, float]:
+    def predict(self, described: Described, need: HiddenNeed) -> dict[Factor, float]:
         """Each factor's rating, within its scale."""
         rows, steps = [], []
         for name, value in columns_of(described, need):
@@ -84,7 +84,7 @@ class FactorModel:
             is_high = above > 0 and rating >= card.high.get(name, math.inf)
             is_low = above < 0 < card.worth[name] and rating <= card.low.get(name, -math.inf)
             if is_high or is_low:
-                yield Worth(name, points, self._note(name, is_high, described))
+                yield Worth(str(name), points, self._note(name, is_high, described))
             else:
                 rest += points
         yield Worth("whole", rest, "on the whole it did them " + ("good" if rest > 0 else "no good"))
@@ -100,7 +100,7 @@ class FactorModel:
                 if cost < 0:
                     yield Worth(code, cost, note)
 
-    def _note(self, name: str, is_high: bool, described: Described) -> str:
+    def _note(self, name: Factor, is_high: bool, described: Described) -> str:
         """The factor in words, with the sentence that speaks for it most."""
         words = IN_WORDS[name][is_high]
         if not described.sentences:
@@ -109,7 +109,7 @@ class FactorModel:
         best = max(described.sentences, key=lambda one: sign * self._share(one.text, described, name))
         return f"{words}: “{quote(best.text)}”"
 
-    def _share(self, text: str, described: Described, name: str) -> int:
+    def _share(self, text: str, described: Described, name: Factor) -> int:
         """What one sentence adds to a factor, by its acts and words."""
         column = FACTORS.index(name)
         total = 0

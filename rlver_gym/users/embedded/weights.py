@@ -1,6 +1,7 @@
 """Measured weights: what calibration found, as a card that says where it comes from. One small JSON file."""
 
 import json
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -87,11 +88,20 @@ class Preset(Frozen):
         return self
 
 
-FACTORS = ("understood", "about", "gives", "human", "pressure", "false")
-"""What readers of rated replies say of a reply, in the rubric's words: 0 to 4 each, `false` 0 or 1."""
+class Factor(StrEnum):
+    """What readers of rated replies say of a reply, in the rubric's words: 0 to 4 each, `false` 0 or 1."""
+
+    UNDERSTOOD = "understood"
+    ABOUT = "about"
+    GIVES = "gives"
+    HUMAN = "human"
+    PRESSURE = "pressure"
+    FALSE = "false"
+
+
+FACTORS = tuple(Factor)
 FACTOR_SCALE = 4096
 """Of the whole numbers in `Factors.weights`."""
-FactorName = Literal["understood", "about", "gives", "human", "pressure", "false"]
 Row = Annotated[tuple[Annotated[int, Field(ge=-(2**24), le=2**24)], ...], Field(min_length=6, max_length=6)]
 
 
@@ -101,15 +111,15 @@ class Factors(Frozen):
     The prediction of a factor is `typical` plus the sum of feature value times weight / FACTOR_SCALE. Weights are whole numbers, so that sums are the same on every machine.
     """
 
-    typical: dict[FactorName, Number]
+    typical: dict[Factor, Number]
     """What is predicted of an utterance without features."""
-    neutral: dict[FactorName, Number]
+    neutral: dict[Factor, Number]
     """The level at which readers say that nothing changes."""
-    worth: dict[FactorName, Number]
+    worth: dict[Factor, Number]
     """Points of emotion per unit above `neutral`."""
-    low: dict[FactorName, Number]
+    low: dict[Factor, Number]
     """The prediction up to which it may be said that the factor is low: four of five such replies were rated so. Factors of which that is never so are left out."""
-    high: dict[FactorName, Number]
+    high: dict[Factor, Number]
     """The same for high."""
     weights: dict[Name, Row] = Field(max_length=50_000)
     """By feature, "=" and a word or a pair of words, or a feature, "@" and a hidden need: one number a factor, in the order of FACTORS."""
