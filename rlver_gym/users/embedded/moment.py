@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from rlver_gym.conversation.knowledge import knowledge
-from rlver_gym.conversation.listen import listen
 from rlver_gym.conversation.names import without_introductions
 from rlver_gym.conversation.parse import parse_utterance
 from rlver_gym.conversation.repertoire import Matter, repertoire
@@ -14,7 +13,7 @@ from rlver_gym.emotion import Band, Tone
 from rlver_gym.users.base import Scene
 from rlver_gym.users.embedded.answer import Asked
 from rlver_gym.users.embedded.choose import choose, draw
-from rlver_gym.users.embedded.evidence import evidence_in
+from rlver_gym.users.embedded.english import describe
 from rlver_gym.users.embedded.lines import cut, each_cut
 from rlver_gym.users.trust import disclosure_depth
 from rlver_gym.words import content, split_words
@@ -32,7 +31,8 @@ class Moment:
         """`emotion` is that after the appraisal."""
         persona = scene.persona
         self.scene, self.emotion, self.dialogue, self.appraisal = scene, emotion, dialogue, appraisal
-        self.reasons = evidence_in(persona, dialogue) if persona.language == "en" else appraisal.reasons
+        described = describe(persona, dialogue) if persona.language == "en" else None
+        self.reasons = described.evidence if described else appraisal.reasons
         """What was done, by kind: in English apart from what it was worth, which is measured for the reply as a whole."""
         self.tone: Tone = Band.of(emotion).tone
         self.turn = len(dialogue.turns)
@@ -41,7 +41,7 @@ class Moment:
         self.parsed = parse_utterance(self.utterance)
         self.known, self.repertoire = knowledge(persona), repertoire(persona)
         self.manner = persona.person.manner
-        self.sentences = listen(self.utterance, self.parsed, self.known.names) if persona.language == "en" else []
+        self.sentences = list(described.sentences) if described else []
         self.said = frozenset().union(
             *[cut(text).folded for line in dialogue.user_lines for text in {line, self._plain(line)}]
         )

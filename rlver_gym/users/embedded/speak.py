@@ -12,7 +12,7 @@ from rlver_gym.users.base import Scene
 from rlver_gym.users.embedded.answer import wordings
 from rlver_gym.users.embedded.candidates import Candidate, answers_to, is_factual
 from rlver_gym.users.embedded.choose import choose
-from rlver_gym.users.embedded.evidence import evidence_in
+from rlver_gym.users.embedded.english import describe
 from rlver_gym.users.embedded.lines import cut
 from rlver_gym.users.embedded.moment import Moment, is_nearly
 from rlver_gym.users.embedded.react import (
@@ -77,7 +77,7 @@ _NO = ("No.", "No, that's not right.")
 
 def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
     """What the person thinks and does not say; empty when they have thought all that they have."""
-    done = evidence_in(scene.persona, dialogue) if scene.persona.language == "en" else reasons
+    done = describe(scene.persona, dialogue).evidence if scene.persona.language == "en" else reasons
     kind = _THOUGHT_OF[reaction_to(done, change)]
     if kind in ("touched", "eased") or change > 0:
         kind = "touched" if change >= 4 else "eased" if change > 0 else "missed"
