@@ -16,8 +16,8 @@ from rlver_gym.recordings import Judged
 from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.weights import MAX_PRESETS, Weights
 
-RECIPE = "2026-11-23"
-"""When the features and this recipe were last changed. Recipe and data determine the file, byte for byte."""
+RECIPE, RECIPE_BY_RATINGS = "2026-11-21", "2026-11-23"
+"""When the features and these recipes were last changed. Recipe and data determine the file, byte for byte."""
 MANY_AGENTS = 3
 """A simulator that judged fewer agents is left out when there are others: what is it, and what is the agent?"""
 FEW = 40
@@ -93,7 +93,7 @@ def calibrated_by_ratings(
     weights = Weights(
         language="en",
         provenance={
-            "recipe": RECIPE,
+            "recipe": RECIPE_BY_RATINGS,
             "rated replies": len(replies),
             "supporters": sorted({one.supporter for one in replies}),
             "people": sorted({short(one.persona) for one in replies}),
