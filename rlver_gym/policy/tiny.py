@@ -14,7 +14,7 @@ from rlver_gym.policy.quiet import quiet
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
-VERSION = "v6"
+VERSION = "v7"
 """Bumped when the same arguments would give another model."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -72,8 +72,9 @@ def build_tokenizer(lines: list[str], vocab: int) -> Qwen2Tokenizer:
 
 
 def corpus(people: int = 40) -> Iterator[str]:
-    """What is said in dialogues of the shipped agents with people of the training split, line by line."""
-    card, user, cards = env_card("RLVER-Empathy-v0"), EmbeddedUser(), library()
+    """What is said in dialogues of the shipped agents with people of the training split, line by line. Nobody leaves before the end, whatever a reply is worth."""
+    card = env_card("RLVER-Empathy-v0").model_copy(update={"leave_below": 0, "content_at": 100})
+    user, cards = EmbeddedUser(), library()
     for number, persona in enumerate(map(cards.get, cards.ids("train")[:people])):
         agent = make_agent(_TEACHERS[number % len(_TEACHERS)], persona, seed=number)
         session = EmpathySession(user, persona, card, seed=number)
