@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.calibration.factors import fit_factors, read_pairs
-from rlver_gym.calibration.factors import rated as describe_all
+from rlver_gym.calibration.factors import fit_factors
+from rlver_gym.calibration.replies import describe_replies, read_pairs
 from rlver_gym.cards import env_card
 from rlver_gym.corpus import FACTORS, Corpus, RatedReply
 from rlver_gym.fidelity.checks import spearman
@@ -268,7 +268,7 @@ def agree(folder: Path) -> int:
 def left_out(folder: Path) -> int:
     """Print the agreement of fits that have not seen the supporter, for more and more supporters and replies."""
     rated = Corpus(folder / "train").rated()
-    rows = describe_all(rated)
+    rows = describe_replies(rated)
     pairs = read_pairs(PAIRS)
     names = sorted({one.supporter for one in rated})
     chance = np.random.default_rng(0)

@@ -8,8 +8,9 @@ import numpy as np
 
 from rlver_gym.calibration.design import Design, design
 from rlver_gym.calibration.dynamics import preset
-from rlver_gym.calibration.factors import Preferred, fit_factors, rated
+from rlver_gym.calibration.factors import fit_factors
 from rlver_gym.calibration.fit import RIDGE, fit, fit_relevance
+from rlver_gym.calibration.replies import DescribedPair, describe_replies
 from rlver_gym.corpus import RatedReply
 from rlver_gym.errors import RecordingError
 from rlver_gym.recordings import Judged
@@ -70,7 +71,7 @@ def calibrated(
 
 def calibrated_by_ratings(
     replies: Sequence[RatedReply],
-    pairs: Sequence[Preferred] = (),
+    pairs: Sequence[DescribedPair] = (),
     *,
     data: Mapping[str, Any] | None = None,
     done: Callable[[], None] = lambda: None,
@@ -83,7 +84,7 @@ def calibrated_by_ratings(
         raise RecordingError(
             f"{len(replies)} rated replies are too few: give at least {FEW}, of {MANY_AGENTS} supporters or more."
         )
-    rows = rated(replies, done)
+    rows = describe_replies(replies, done)
     fitted = fit_factors(rows, pairs)
     judged = [
         Judged(READERS, one.supporter, row.persona, one.dialogue, 40, 0, row.change)

@@ -1,26 +1,15 @@
 """The factors of rated replies: a ridge regression of readers' ratings on features and words. Needs scikit-learn (extra `calibrate`), whose scipy holds the tables."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from rlver_gym.calibration.fit import sklearn
-from rlver_gym.cards import env_card
-from rlver_gym.corpus import RatedReply
-from rlver_gym.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.errors import RecordingError, UnknownName
-from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed, Persona
-from rlver_gym.recordings import read_lines
-from rlver_gym.recordlines import Line, Name, Text
-from rlver_gym.users.base import Scene
-from rlver_gym.users.embedded import EmbeddedUser
-from rlver_gym.users.embedded.english import Described, describe
+from rlver_gym.calibration.replies import DescribedPair, DescribedReply
+from rlver_gym.calibration.replies import read_pairs as read_pairs  # the command line imports it from here
 from rlver_gym.users.embedded.factors import columns_of
 from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Factor, Factors
 
@@ -41,25 +30,6 @@ _LOW, _HIGH = 1.0, 2.0
 """Ratings up to and from which a factor counts as low and high."""
 
 
-class Rated(NamedTuple):
-    """A rated reply, described."""
-
-    described: Described
-    persona: Persona
-    supporter: str
-    change: float
-    ratings: tuple[float, ...]
-    """In the order of FACTORS."""
-
-
-class Preferred(NamedTuple):
-    """Two replies to one person at one moment."""
-
-    better: Described
-    worse: Described
-    need: HiddenNeed
-
-
 class Fitted(NamedTuple):
     """The factors, and what they say of each row by a fit that had not seen its supporter."""
 
@@ -69,64 +39,7 @@ class Fitted(NamedTuple):
     ratings_BF: np.ndarray
 
 
-def rated(replies: Sequence[RatedReply], done: Callable[[], None] = lambda: None) -> list[Rated]:
-    """Describe every reply."""
-    found = []
-    for one in replies:
-        persona = library().get(one.persona)
-        ratings = tuple(one.mean(name) for name in FACTORS)
-        found.append(Rated(describe(persona, one.dialogue), persona, one.supporter, one.mean("change"), ratings))
-        done()
-    return found
-
-
-def preferred(persona: Persona, dialogue: Dialogue, better: str, worse: str) -> Preferred:
-    """A pair, described; the dialogue ends with the person's words."""
-    return Preferred(describe(persona, dialogue.said(better)), describe(persona, dialogue.said(worse)), persona.need)
-
-
-class _PairLine(Line):
-    persona: Name
-    need: Annotated[HiddenNeed | None, Field(strict=False)] = None
-    before: tuple[Text, ...] = Field((), strict=False)
-    better: Text
-    worse: Text
-    half: str = "dev"
-
-
-def read_pairs(path: Path) -> list[Preferred]:
-    """Pairs from a JSONL file: persona, need (if another than the card's), before (what the agent said), better, worse.
-
-    Lines of another "half" than "dev" are kept for measuring. What the person says between is what they say to words that change nothing, so that
-    a pair does not depend on weights. RecordingError names the line.
-    """
-    found = []
-    for number, value in read_lines(path):
-        known = {name: value[name] for name in _PairLine.model_fields if name in value}
-        try:
-            line = _PairLine.model_validate(known)
-            persona = library().get(line.persona)
-        except (ValueError, UnknownName) as error:
-            raise RecordingError(f"{path.name}:{number}: is no pair of replies ({error}).") from None
-        if line.half == "dev":
-            persona = persona.model_copy(update={"need": line.need}) if line.need else persona
-            found.append(preferred(persona, _unmoved(persona, line.before), line.better, line.worse))
-    return found
-
-
-def _unmoved(persona: Persona, before: Sequence[str]) -> Dialogue:
-    """The dialogue in which these words changed nothing."""
-    scene, user, nothing = Scene(persona, env_card("SAGE-Sentient-v0"), 0), EmbeddedUser(), Appraisal(0, "", ())
-    start = scene.card.start
-    dialogue = Dialogue(user.open(scene, start))
-    for text in before:
-        said = dialogue.said(text)
-        reply = user.speak(scene, start, said, nothing)
-        dialogue = said.answered(Turn(text, nothing, start, 0.0, None, reply))
-    return dialogue
-
-
-def fit_factors(rows: Sequence[Rated], pairs: Sequence[Preferred] = ()) -> Fitted:
+def fit_factors(rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair] = ()) -> Fitted:
     """Fit all rows; what is told of a reply is decided by a fit that had not seen its supporter."""
     table = Table(rows, pairs)
     change_B = np.array([one.change for one in rows])
@@ -152,7 +65,7 @@ def fit_factors(rows: Sequence[Rated], pairs: Sequence[Preferred] = ()) -> Fitte
 class Table:
     """The design matrix: a row a reply, columns for features, words and features for one need, then dispositions as controls."""
 
-    def __init__(self, rows: Sequence[Rated], pairs: Sequence[Preferred]) -> None:
+    def __init__(self, rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair]) -> None:
         """Choose the columns, and lay out rows and pairs."""
         sklearn("linear_model")  # says how to get it, and scipy with it
         self._sparse: Any = import_module("scipy.sparse")

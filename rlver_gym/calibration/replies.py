@@ -1,0 +1,100 @@
+"""Rated replies and pairs of replies, read and described: what the factors are fitted to. Knows nothing of the fit."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from rlver_gym.cards import env_card
+from rlver_gym.corpus import RatedReply
+from rlver_gym.dialogue import Appraisal, Dialogue, Turn
+from rlver_gym.errors import RecordingError, UnknownName
+from rlver_gym.library import library
+from rlver_gym.persona import HiddenNeed, Persona
+from rlver_gym.recordings import read_lines
+from rlver_gym.recordlines import Line, Name, Text
+from rlver_gym.users.base import Scene
+from rlver_gym.users.embedded import EmbeddedUser
+from rlver_gym.users.embedded.english import Described, describe
+from rlver_gym.users.embedded.weights import FACTORS
+
+
+class DescribedReply(NamedTuple):
+    """A rated reply, described."""
+
+    described: Described
+    persona: Persona
+    supporter: str
+    change: float
+    ratings: tuple[float, ...]
+    """In the order of FACTORS."""
+
+
+class DescribedPair(NamedTuple):
+    """Two replies to one person at one moment."""
+
+    better: Described
+    worse: Described
+    need: HiddenNeed
+
+
+def describe_replies(replies: Sequence[RatedReply], done: Callable[[], None] = lambda: None) -> list[DescribedReply]:
+    """Describe every reply."""
+    found = []
+    for one in replies:
+        persona = library().get(one.persona)
+        ratings = tuple(one.mean(name) for name in FACTORS)
+        found.append(
+            DescribedReply(describe(persona, one.dialogue), persona, one.supporter, one.mean("change"), ratings)
+        )
+        done()
+    return found
+
+
+def describe_pair(persona: Persona, dialogue: Dialogue, better: str, worse: str) -> DescribedPair:
+    """A pair, described; the dialogue ends with the person's words."""
+    return DescribedPair(
+        describe(persona, dialogue.said(better)), describe(persona, dialogue.said(worse)), persona.need
+    )
+
+
+class _PairLine(Line):
+    persona: Name
+    need: Annotated[HiddenNeed | None, Field(strict=False)] = None
+    before: tuple[Text, ...] = Field((), strict=False)
+    better: Text
+    worse: Text
+    half: str = "dev"
+
+
+def read_pairs(path: Path) -> list[DescribedPair]:
+    """Pairs from a JSONL file: persona, need (if another than the card's), before (what the agent said), better, worse.
+
+    Lines of another "half" than "dev" are kept for measuring. What the person says between is what they say to words that change nothing, so that
+    a pair does not depend on weights. RecordingError names the line.
+    """
+    found = []
+    for number, value in read_lines(path):
+        known = {name: value[name] for name in _PairLine.model_fields if name in value}
+        try:
+            line = _PairLine.model_validate(known)
+            persona = library().get(line.persona)
+        except (ValueError, UnknownName) as error:
+            raise RecordingError(f"{path.name}:{number}: is no pair of replies ({error}).") from None
+        if line.half == "dev":
+            persona = persona.model_copy(update={"need": line.need}) if line.need else persona
+            found.append(describe_pair(persona, _build_unmoved_dialogue(persona, line.before), line.better, line.worse))
+    return found
+
+
+def _build_unmoved_dialogue(persona: Persona, before: Sequence[str]) -> Dialogue:
+    """The dialogue in which these words changed nothing."""
+    scene, user, nothing = Scene(persona, env_card("SAGE-Sentient-v0"), 0), EmbeddedUser(), Appraisal(0, "", ())
+    start = scene.card.start
+    dialogue = Dialogue(user.open(scene, start))
+    for text in before:
+        said = dialogue.said(text)
+        reply = user.speak(scene, start, said, nothing)
+        dialogue = said.answered(Turn(text, nothing, start, 0.0, None, reply))
+    return dialogue
