@@ -83,7 +83,7 @@ def agreement(rated: Iterable[RatedReply]) -> dict[str, tuple[float, float]]:
 
 def problems(splits: dict[str, Corpus]) -> Iterator[str]:
     """What docs/corpus.md promises and is not so."""
-    rated = {name: corpus.rated() for name, corpus in splits.items()}
+    rated = {name: corpus.rated_replies() for name, corpus in splits.items()}
     every = [one for each in rated.values() for one in each]
     if len(every) < 6_000:
         yield f"{len(every)} rated replies, promised are 6,000"
@@ -153,16 +153,16 @@ def check(folder: Path) -> int:
     """Print the counts, the agreement and what is wrong; 1 when something is."""
     splits = {name: Corpus(folder / name) for name in SPLITS}
     for name, corpus in splits.items():
-        rated = corpus.rated()
+        rated = corpus.rated_replies()
         kinds = Counter(one.kind for one in corpus.supporters.values())
         print(
             f"{name}: {len(rated):,} rated replies ({sum(len(one.ratings) > 1 for one in rated):,} by two readers) of {kinds['role']} roles and {kinds['machine']} machines, "
             f"{len(corpus.dialogues)} dialogues, {len(corpus.moments)} moments, {len({one.persona for one in rated})} personas"
         )
-    every = [one for corpus in splits.values() for one in corpus.rated()]
+    every = [one for corpus in splits.values() for one in corpus.rated_replies()]
     for name, (correlation, near) in agreement(every).items():
         print(f"  two readers, {name}: r {correlation:.2f}, within 1 in {near:.0%}")
-    rated = splits["train"].rated()
+    rated = splits["train"].rated_replies()
     factors = np.array([[one.mean(name) for name in FACTORS] for one in rated])
     changes = np.array([one.mean("change") for one in rated])
     correlations = ", ".join(
@@ -236,7 +236,7 @@ def agree(folder: Path) -> int:
     user, card, shelf = EmbeddedUser(), env_card("SAGE-Sentient-v0"), library()
     for name in SPLITS:
         corpus = Corpus(folder / name)
-        rated = corpus.rated()
+        rated = corpus.rated_replies()
         felt = np.array(
             [user.appraise(Scene(shelf.get(one.persona), card, 0), card.start, one.dialogue).change for one in rated]
         )
@@ -267,7 +267,7 @@ def agree(folder: Path) -> int:
 
 def left_out(folder: Path) -> int:
     """Print the agreement of fits that have not seen the supporter, for more and more supporters and replies."""
-    rated = Corpus(folder / "train").rated()
+    rated = Corpus(folder / "train").rated_replies()
     rows = describe_replies(rated)
     pairs = read_pairs(PAIRS)
     names = sorted({one.supporter for one in rated})

@@ -138,9 +138,11 @@ class Corpus:
         self.moments = tuple(_lines(folder / "moments.jsonl", MomentLine))
         self.ratings = tuple(_lines(folder / "ratings.jsonl", Rating))
 
-    def rated(self) -> list[RatedReply]:
+    def rated_replies(self) -> list[RatedReply]:
         """Every reply that was rated, in the order of the files."""
         return [one for one in self.replies() if one.ratings]
+
+    rated = rated_replies  # the command line calls it so
 
     def replies(self) -> Iterator[RatedReply]:
         """Every reply in its place, also those without a rating."""
@@ -157,16 +159,16 @@ class Corpus:
                 said = dialogue.said(turn.agent)
                 if turn.id is not None:
                     yield reply(turn.id, whole.supporter, whole, said)
-                dialogue = _answered(said, turn)
+                dialogue = _answer_with(said, turn)
         for moment in self.moments:
             dialogue = Dialogue(moment.opening)
             for turn in moment.turns:
-                dialogue = _answered(dialogue.said(turn.agent), turn)
+                dialogue = _answer_with(dialogue.said(turn.agent), turn)
             for one in moment.replies:
                 yield reply(one.id, one.supporter, moment, dialogue.said(one.text))
 
 
-def _answered(dialogue: Dialogue, turn: DialogueTurn) -> Dialogue:
+def _answer_with(dialogue: Dialogue, turn: DialogueTurn) -> Dialogue:
     return dialogue.answered(Turn(turn.agent, Appraisal(0, "", ()), _START, 0.0, None, turn.user))
 
 

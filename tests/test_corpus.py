@@ -38,12 +38,12 @@ def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> Non
 
 
 def test_two_readers_agree_on_every_factor(splits: dict[str, Corpus]) -> None:
-    found = tool.agreement(one for corpus in splits.values() for one in corpus.rated())
+    found = tool.agreement(one for corpus in splits.values() for one in corpus.rated_replies())
     assert min(correlation for correlation, _ in found.values()) >= 0.7
 
 
 def test_a_reply_stands_in_its_dialogue_and_holds_its_ratings(splits: dict[str, Corpus]) -> None:
-    rated = splits["train"].rated()
+    rated = splits["train"].rated_replies()
     whole = next(one for one in splits["train"].dialogues if len(one.turns) > 3 and one.turns[2].id)
     third = next(one for one in rated if one.id == whole.turns[2].id)
     assert third.text == whole.turns[2].agent
@@ -107,7 +107,7 @@ def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
 
 
 def test_a_user_that_feels_what_readers_feel_agrees_with_them(splits: dict[str, Corpus]) -> None:
-    rated = splits["test"].rated()
+    rated = splits["test"].rated_replies()
     felt = np.array([one.mean("change") for one in rated])
     found = tool.compare(rated, felt)
     assert (found.within, found.sign, found.order) == pytest.approx((1.0, 1.0, 1.0))
@@ -121,7 +121,7 @@ def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path
     places = [text.index(f"{one.id}: {one.text}") for one in moment.replies]
     assert places != sorted(places)
     assert "HIDDEN NEED" in text
-    rated = {one.id: one for one in splits["train"].rated()}
+    rated = {one.id: one for one in splits["train"].rated_replies()}
     assert not any(rating.thought in text for one in moment.replies for rating in rated[one.id].ratings)
     assert "change" not in text.lower().split()
     assert not any(f"{one.supporter}:" in text for one in moment.replies)
