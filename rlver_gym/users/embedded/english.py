@@ -162,8 +162,8 @@ def _of_nearness(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> 
 
 def _of_copies(words: Sequence[str], dialogue: Dialogue) -> Iterator[tuple[str, float]]:
     """Runs of words that the person said before it, and that the agent did."""
-    theirs = [_folded(split_words(line)) for line in dialogue.user_lines]
-    own = _folded(words)
+    theirs = [_fold(split_words(line)) for line in dialogue.user_lines]
+    own = _fold(words)
     for size in _COPIES:
         runs = _runs(own, size)
         copied = len(runs & frozenset().union(*[_runs(line, size) for line in theirs]))
@@ -175,7 +175,7 @@ def _of_copies(words: Sequence[str], dialogue: Dialogue) -> Iterator[tuple[str, 
     yield "repeated", len(runs & earlier) / max(4, len(runs))
 
 
-def _folded(words: Sequence[str]) -> list[str]:
+def _fold(words: Sequence[str]) -> list[str]:
     return [_TO_YOU.get(word, word) for word in words]
 
 

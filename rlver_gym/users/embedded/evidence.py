@@ -22,8 +22,8 @@ _OF_THE_WHOLE = ("invite", "open_question", "question")
 
 
 @lru_cache(maxsize=4)
-def weights(language: str) -> dict[str, Any]:
-    """The shipped priors of a language."""
+def expert_points(language: str) -> dict[str, Any]:
+    """What experts would give for each item, and the rules by which it counts less: the shipped priors of a language."""
     return load_data(f"priors_{language}.json")
 
 
@@ -47,13 +47,13 @@ def evidence_in(persona: Persona, dialogue: Dialogue) -> tuple[Reason, ...]:
 
     Codes are "anchor:KIND/ID", "act:ACT" and those of form; an item that weighs nothing is left out.
     """
-    w = weights(persona.language)
+    w = expert_points(persona.language)
     utterance = dialogue.utterance or ""
     heard = hear(utterance)
     earlier = tuple(map(remember, dialogue.earlier_utterances))
     ledger = Ledger()
     if is_language(heard, dialogue):
-        hurts = any(act in heard.acts and not _quoted(act, heard, dialogue) for act in _HURTING)
+        hurts = any(act in heard.acts and not _is_quoted(act, heard, dialogue) for act in _HURTING)
         gate = gates(w, world(persona.situation), heard, earlier, dialogue)
         believed = gate.own_words * gate.novelty * gate.attention * (w["beside_a_hurt"] if hurts else 1.0)
         _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, done_by(heard.sentences), believed))
@@ -162,7 +162,7 @@ def _acts(ledger: Ledger, m: Moment) -> None:
     w, need, done = m.w, m.persona.need, m.done
     acts = {act: points for act, points in w["acts"][need].items() if act in done}
     for act, points in acts.items():
-        if points < 0 and not _quoted(act, m.heard, m.dialogue):
+        if points < 0 and not _is_quoted(act, m.heard, m.dialogue):
             share, _, text = done[act]
             ledger.add(f"act:{act}", points * share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
     gains = [(w["told_back"][need] * m.gate.touch * m.believed, "told_back", "")]
@@ -253,7 +253,7 @@ def _stage(ledger: Ledger, m: Moment) -> None:
         ledger.add("too_soon", m.w["too_soon"]["points"], "had a solution before hearing the story")
 
 
-def _quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
+def _is_quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
     """Whether the words that make an unwelcome act are the person's own, given back."""
     phrases = [one.acts[act] for one in heard.sentences if act in one.acts]
     return bool(phrases) and all(
@@ -266,7 +266,7 @@ def _bad_acts(ledger: Ledger, m: Moment) -> None:
     relief, heard, all_done = m.w["relief"].get(m.persona.need, {}), m.heard, m.done
     for act, points in m.w["bad_acts"].items():
         done = all_done.get(act)
-        if done is None or done.share < m.w["bad_from"] or _quoted(act, heard, m.dialogue):
+        if done is None or done.share < m.w["bad_from"] or _is_quoted(act, heard, m.dialogue):
             continue
         count = max(1, min(3, sum(act in sentence.acts for sentence in heard.sentences)))
         again = 1.25 if any(act in before.acts for before in m.earlier) else 1.0
