@@ -27,7 +27,7 @@ def expert_points(language: str) -> dict[str, Any]:
     return load_data(f"priors_{language}.json")
 
 
-class Moment(NamedTuple):
+class UtteranceContext(NamedTuple):
     """One utterance and all that it is weighed against."""
 
     w: dict[str, Any]
@@ -39,7 +39,7 @@ class Moment(NamedTuple):
     done: dict[str, Done]
     """What the utterance does, act by act."""
     believed: float
-    """What a gain is worth after all gates, with a challenging user, and beside what hurts."""
+    """What a gain is worth after the gates, and beside what hurts."""
 
 
 def evidence_in(persona: Persona, dialogue: Dialogue) -> tuple[Reason, ...]:
@@ -56,7 +56,7 @@ def evidence_in(persona: Persona, dialogue: Dialogue) -> tuple[Reason, ...]:
         hurts = any(act in heard.acts and not _is_quoted(act, heard, dialogue) for act in _HURTING)
         gate = gates(w, world(persona.situation), heard, earlier, dialogue)
         believed = gate.own_words * gate.novelty * gate.attention * (w["beside_a_hurt"] if hurts else 1.0)
-        _weigh(ledger, Moment(w, persona, dialogue, heard, earlier, gate, done_by(heard.sentences), believed))
+        _weigh(ledger, UtteranceContext(w, persona, dialogue, heard, earlier, gate, done_by(heard.sentences), believed))
     else:
         _not_language(ledger, w, heard)
     remember(utterance)  # while it is still in the ear: the next turns will ask for both
@@ -64,14 +64,14 @@ def evidence_in(persona: Persona, dialogue: Dialogue) -> tuple[Reason, ...]:
     return tuple(ledger.reasons)
 
 
-def _weigh(ledger: Ledger, m: Moment) -> None:
-    _untrue(ledger, m)
-    _anchors(ledger, m)
-    _acts(ledger, m)
-    _on_the_whole(ledger, m)
-    _stage(ledger, m)
-    _bad_acts(ledger, m)
-    _shape(ledger, m)
+def _weigh(ledger: Ledger, context: UtteranceContext) -> None:
+    _untrue(ledger, context)
+    _anchors(ledger, context)
+    _acts(ledger, context)
+    _on_the_whole(ledger, context)
+    _stage(ledger, context)
+    _bad_acts(ledger, context)
+    _shape(ledger, context)
 
 
 def is_language(heard: Heard, dialogue: Dialogue) -> bool:
@@ -97,9 +97,9 @@ def _not_language(ledger: Ledger, w: dict[str, Any], heard: Heard) -> None:
         ledger.add("nonsense", w["nonsense"], "that was no sentence that they could follow")
 
 
-def _untrue(ledger: Ledger, m: Moment) -> None:
+def _untrue(ledger: Ledger, context: UtteranceContext) -> None:
     """What is not meant for this person: their own words back, the agent's again, somebody else's story."""
-    w, heard, gate = m.w, m.heard, m.gate
+    w, heard, gate = context.w, context.heard, context.gate
     ledger.add("copying", w["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
     ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
     if gate.torn:
@@ -109,64 +109,68 @@ def _untrue(ledger: Ledger, m: Moment) -> None:
         )
     ledger.add("broken", w["nonsense"] * heard.broken, "could not follow all of it: words that do not hang together")
     ledger.add("elsewhere", w["elsewhere"]["points"] * gate.elsewhere, "little of it was about them")
-    strangers = sorted(gate.strangers - {m.persona.person.name.lower()})
+    strangers = sorted(gate.strangers - {context.persona.person.name.lower()})
     if strangers:
         points = max(w["strangers"]["most"], w["strangers"]["points"] * len(strangers))
         ledger.add("strangers", points, f"named people they do not know: {quote(', '.join(strangers))}")
 
 
-def _anchors(ledger: Ledger, m: Moment) -> None:
+def _anchors(ledger: Ledger, context: UtteranceContext) -> None:
     """Touch: anchors named for the first time. The dearest counts whole, the next ones less."""
-    index = world(m.persona.situation).anchors
-    touching = touches(index, m.dialogue.utterance or "")
+    index = world(context.persona.situation).anchors
+    touching = touches(index, context.dialogue.utterance or "")
     if not touching:
         return
-    known = {key for before in m.dialogue.earlier_utterances for key in touched_keys(index, before)}
+    known = {key for before in context.dialogue.earlier_utterances for key in touched_keys(index, before)}
     touched = [
-        (_worth(m, touch), touch)
+        (_worth(context, touch), touch)
         for touch in touching
-        if touch.key not in known and m.heard.sentences[touch.sentence].fluent and touch.sentence not in m.gate.torn
+        if touch.key not in known
+        and context.heard.sentences[touch.sentence].fluent
+        and touch.sentence not in context.gate.torn
     ]
     touched.sort(key=lambda pair: -pair[0])
     for number, (points, touch) in enumerate(touched):
         if points > 0:
-            points *= m.w["saturation"][min(number, len(m.w["saturation"]) - 1)] * m.believed
-        sentence = m.heard.sentences[touch.sentence].text
+            points *= context.w["saturation"][min(number, len(context.w["saturation"]) - 1)] * context.believed
+        sentence = context.heard.sentences[touch.sentence].text
         ledger.add(f"anchor:{touch.key}", points, f"{KIND_IN_WORDS[touch.kind]}: “{quote(sentence)}”")
 
 
-def _worth(m: Moment, touch: Touch) -> float:
+def _worth(context: UtteranceContext, touch: Touch) -> float:
     """An anchor's points: less when it is only mentioned (a deed without praise, an option not suggested), less in a quotation, none in a formula."""
-    if "cliche" in m.heard.sentences[touch.sentence].acts:
+    if "cliche" in context.heard.sentences[touch.sentence].acts:
         return 0.0
-    framed = max((m.done[act].share for act in m.w["frames"][touch.kind] if act in m.done), default=0.0)
-    mentioned = m.w["unframed"] + (1 - m.w["unframed"]) * framed
+    framed = max(
+        (context.done[act].share for act in context.w["frames"][touch.kind] if act in context.done), default=0.0
+    )
+    mentioned = context.w["unframed"] + (1 - context.w["unframed"]) * framed
     quoted = (
-        m.w["parrot"]["share"]
-        if touch.sentence in m.gate.parroted
-        else m.w["quote"]["share"]
-        if touch.sentence in m.gate.quoted
+        context.w["parrot"]["share"]
+        if touch.sentence in context.gate.parroted
+        else context.w["quote"]["share"]
+        if touch.sentence in context.gate.quoted
         else 1.0
     )
-    points = m.w["anchors"][m.persona.need][touch.kind] * mentioned * quoted
-    at_home = m.gate.at_home[touch.sentence] * (1.0 if touch.whole else m.w["in_two"])
+    points = context.w["anchors"][context.persona.need][touch.kind] * mentioned * quoted
+    at_home = context.gate.at_home[touch.sentence] * (1.0 if touch.whole else context.w["in_two"])
     return points * at_home if points > 0 else points
 
 
-def _acts(ledger: Ledger, m: Moment) -> None:
+def _acts(ledger: Ledger, context: UtteranceContext) -> None:
     """Fit: what the agent did, by what this need rewards or punishes.
 
     What is good counts in full only when it takes up what this person told; said to anyone it is worth little, and less each time. What is not
     wanted is not wanted every time.
     """
-    w, need, done = m.w, m.persona.need, m.done
+    w, need, done = context.w, context.persona.need, context.done
     acts = {act: points for act, points in w["acts"][need].items() if act in done}
     for act, points in acts.items():
-        if points < 0 and not _is_quoted(act, m.heard, m.dialogue):
+        if points < 0 and not _is_quoted(act, context.heard, context.dialogue):
             share, _, text = done[act]
             ledger.add(f"act:{act}", points * share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
-    gains = [(w["told_back"][need] * m.gate.touch * m.believed, "told_back", "")]
-    gains += _gains({act: points for act, points in acts.items() if points > 0}, m)
+    gains = [(w["told_back"][need] * context.gate.touch * context.believed, "told_back", "")]
+    gains += _gains({act: points for act, points in acts.items() if points > 0}, context)
     left = w["act_cap"]
     for points, act, text in sorted(gains, reverse=True):
         points = min(points, left)
@@ -175,19 +179,19 @@ def _acts(ledger: Ledger, m: Moment) -> None:
         ledger.add(f"act:{act}", points, note)
 
 
-def _gains(wanted: dict[str, float], m: Moment) -> list[tuple[float, str, str]]:
+def _gains(wanted: dict[str, float], context: UtteranceContext) -> list[tuple[float, str, str]]:
     """What each wanted act is worth, with the act and the sentence that did it."""
     if not wanted:
         return []
-    gate, rule, sentences = m.gate, m.w["touch"], m.heard.sentences
-    empty = gate.stale | gate.torn | _hollow(m.heard, gate.belief)
+    gate, rule, sentences = context.gate, context.w["touch"], context.heard.sentences
+    empty = gate.stale | gate.torn | _hollow(context.heard, gate.belief)
     reached = [
         (one, meant)
         for number, (one, meant) in enumerate(zip(sentences, gate.meant, strict=True))
         if number not in empty
     ]
-    done_so = done_by([one for one, _ in reached]) if empty else m.done
-    before = [one.acts for one in m.earlier]
+    done_so = done_by([one for one, _ in reached]) if empty else context.done
+    before = [one.acts for one in context.earlier]
     gains = []
     for act, points in wanted.items():
         if act in done_so:
@@ -196,21 +200,21 @@ def _gains(wanted: dict[str, float], m: Moment) -> list[tuple[float, str, str]]:
             times = sum([act in acts for acts in before])
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
-            worn = rule["same_words"] if before and _in_the_same_words(act, reached, m.dialogue) else 1.0
-            gains.append((points * share * (meant + for_anyone) * worn * m.believed, act, text))
+            worn = rule["same_words"] if before and _in_the_same_words(act, reached, context.dialogue) else 1.0
+            gains.append((points * share * (meant + for_anyone) * worn * context.believed, act, text))
     return gains
 
 
-def _on_the_whole(ledger: Ledger, m: Moment) -> None:
+def _on_the_whole(ledger: Ledger, context: UtteranceContext) -> None:
     """What the utterance does taken together: less of what the need wants and more of something else costs, the contrary counts as far as it reaches them. Few words do not say which."""
-    rule = m.w["whole"].get(m.persona.need)
-    if rule and m.heard.evidence:
-        leaning = ear().leaning(m.heard.evidence)
+    rule = context.w["whole"].get(context.persona.need)
+    if rule and context.heard.evidence:
+        leaning = ear().leaning(context.heard.evidence)
         logit = rule["shift"] + sum([share * leaning[act] for act, share in rule["leaning"].items()])
-        points = rule["points"] * math.tanh(logit / 2) * min(1.0, m.heard.word_count / rule["words"])
+        points = rule["points"] * math.tanh(logit / 2) * min(1.0, context.heard.word_count / rule["words"])
         if points > 0:
-            touch = m.gate.touch + (1 - m.gate.touch) * m.w["touch"]["floor"]
-            ledger.add("whole", points * touch * m.believed, "on the whole it did what they hope for")
+            touch = context.gate.touch + (1 - context.gate.touch) * context.w["touch"]["floor"]
+            ledger.add("whole", points * touch * context.believed, "on the whole it did what they hope for")
         else:
             ledger.add("whole", points, "on the whole it did something else than what they hope for")
 
@@ -244,13 +248,13 @@ def _said_before(phrase: str, dialogue: Dialogue) -> bool:
     )
 
 
-def _stage(ledger: Ledger, m: Moment) -> None:
+def _stage(ledger: Ledger, context: UtteranceContext) -> None:
     """What fits the beginning of a talk: questions do, solutions do not (good human support asks first and suggests later)."""
-    turn, acts = len(m.earlier), m.heard.acts.keys()
-    if turn < m.w["asked_first"]["turns"] and acts & {"open_question", "invite"}:
-        ledger.add("asked_first", m.w["asked_first"]["points"], "wanted to know more before saying much")
-    if turn < m.w["too_soon"]["turns"] and "advice" in acts and m.persona.need != "practical_advice":
-        ledger.add("too_soon", m.w["too_soon"]["points"], "had a solution before hearing the story")
+    turn, acts = len(context.earlier), context.heard.acts.keys()
+    if turn < context.w["asked_first"]["turns"] and acts & {"open_question", "invite"}:
+        ledger.add("asked_first", context.w["asked_first"]["points"], "wanted to know more before saying much")
+    if turn < context.w["too_soon"]["turns"] and "advice" in acts and context.persona.need != "practical_advice":
+        ledger.add("too_soon", context.w["too_soon"]["points"], "had a solution before hearing the story")
 
 
 def _is_quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
@@ -261,29 +265,29 @@ def _is_quoted(act: str, heard: Heard, dialogue: Dialogue) -> bool:
     )
 
 
-def _bad_acts(ledger: Ledger, m: Moment) -> None:
+def _bad_acts(ledger: Ledger, context: UtteranceContext) -> None:
     """What nobody wants; more of it, and again, costs more."""
-    relief, heard, all_done = m.w["relief"].get(m.persona.need, {}), m.heard, m.done
-    for act, points in m.w["bad_acts"].items():
+    relief, heard, all_done = context.w["relief"].get(context.persona.need, {}), context.heard, context.done
+    for act, points in context.w["bad_acts"].items():
         done = all_done.get(act)
-        if done is None or done.share < m.w["bad_from"] or _is_quoted(act, heard, m.dialogue):
+        if done is None or done.share < context.w["bad_from"] or _is_quoted(act, heard, context.dialogue):
             continue
         count = max(1, min(3, sum(act in sentence.acts for sentence in heard.sentences)))
-        again = 1.25 if any(act in before.acts for before in m.earlier) else 1.0
+        again = 1.25 if any(act in before.acts for before in context.earlier) else 1.0
         points *= relief.get(act, 1.0) * (1 + 0.5 * (count - 1)) * again * done.share
         ledger.add(f"act:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(done.text)}”")
 
 
-def _shape(ledger: Ledger, m: Moment) -> None:
+def _shape(ledger: Ledger, context: UtteranceContext) -> None:
     """Length and form."""
-    shape, heard = m.w["shape"], m.heard
+    shape, heard = context.w["shape"], context.heard
     if heard.word_count < shape["few_words"]:
         ledger.add("short", shape["few"], f"only {heard.word_count} words")
     over = heard.word_count - shape["many_words"]
     if over > 0:
         ledger.add("long", max(shape["most"], over * shape["per_word"]), f"a speech of {heard.word_count} words")
     if heard.list_items >= shape["list_items"]:
-        points = shape["list_advice"] if m.persona.need == "practical_advice" else shape["list"]
+        points = shape["list_advice"] if context.persona.need == "practical_advice" else shape["list"]
         ledger.add("list", points, f"a list of {heard.list_items} points instead of talk")
     if heard.questions >= shape["questions"]:
         ledger.add("interrogation", shape["interrogation"], f"{heard.questions} questions at once")
