@@ -8,7 +8,7 @@ from rlver_gym.anchors import Touch
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.persona import Persona
 from rlver_gym.users.embedded.ear import ear
-from rlver_gym.users.embedded.gates import Gates, gates
+from rlver_gym.users.embedded.gates import UtteranceRelevance, measure_relevance
 from rlver_gym.users.embedded.hear import Done, Heard, HeardSentence, Remembered, done_by, folded_text, hear, remember
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.users.embedded.lexicon import load_data
@@ -35,11 +35,11 @@ class UtteranceContext(NamedTuple):
     dialogue: Dialogue
     heard: Heard
     earlier: tuple[Remembered, ...]
-    gate: Gates
+    relevance: UtteranceRelevance
     done: dict[str, Done]
     """What the utterance does, act by act."""
     believed: float
-    """What a gain is worth after the gates, and beside what hurts."""
+    """What is left of a gain when words are copied or repeated, when others leave them wondering, or beside what hurts: a share."""
 
 
 def evidence_in(persona: Persona, dialogue: Dialogue) -> tuple[Reason, ...]:
@@ -54,9 +54,14 @@ def evidence_in(persona: Persona, dialogue: Dialogue) -> tuple[Reason, ...]:
     ledger = Ledger()
     if is_language(heard, dialogue):
         hurts = any(act in heard.acts and not _is_quoted(act, heard, dialogue) for act in _HURTING)
-        gate = gates(w, world(persona.situation), heard, earlier, dialogue)
-        believed = gate.own_words * gate.novelty * gate.attention * (w["beside_a_hurt"] if hurts else 1.0)
-        _weigh(ledger, UtteranceContext(w, persona, dialogue, heard, earlier, gate, done_by(heard.sentences), believed))
+        relevance = measure_relevance(w, world(persona.situation), heard, earlier, dialogue)
+        believed = (
+            relevance.own_words * relevance.novelty * relevance.attention * (w["beside_a_hurt"] if hurts else 1.0)
+        )
+        _weigh(
+            ledger,
+            UtteranceContext(w, persona, dialogue, heard, earlier, relevance, done_by(heard.sentences), believed),
+        )
     else:
         _not_language(ledger, w, heard)
     remember(utterance)  # while it is still in the ear: the next turns will ask for both
@@ -99,17 +104,19 @@ def _not_language(ledger: Ledger, w: dict[str, Any], heard: Heard) -> None:
 
 def _untrue(ledger: Ledger, context: UtteranceContext) -> None:
     """What is not meant for this person: their own words back, the agent's again, somebody else's story."""
-    w, heard, gate = context.w, context.heard, context.gate
-    ledger.add("copying", w["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
-    ledger.add("repetition", w["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
-    if gate.torn:
-        text = heard.sentences[min(gate.torn)].text
+    w, heard, relevance = context.w, context.heard, context.relevance
+    ledger.add("copying", w["copying"]["points"] * (1 - relevance.own_words), "gave their own words back")
+    ledger.add("repetition", w["reuse"]["points"] * (1 - relevance.novelty), "said what was already said")
+    if relevance.torn:
+        text = heard.sentences[min(relevance.torn)].text
         ledger.add(
-            "torn", w["torn"]["points"] * min(2, len(gate.torn)), f"tore a piece out of their words: “{quote(text)}”"
+            "torn",
+            w["torn"]["points"] * min(2, len(relevance.torn)),
+            f"tore a piece out of their words: “{quote(text)}”",
         )
     ledger.add("broken", w["nonsense"] * heard.broken, "could not follow all of it: words that do not hang together")
-    ledger.add("elsewhere", w["elsewhere"]["points"] * gate.elsewhere, "little of it was about them")
-    strangers = sorted(gate.strangers - {context.persona.person.name.lower()})
+    ledger.add("elsewhere", w["elsewhere"]["points"] * relevance.elsewhere, "little of it was about them")
+    strangers = sorted(relevance.strangers - {context.persona.person.name.lower()})
     if strangers:
         points = max(w["strangers"]["most"], w["strangers"]["points"] * len(strangers))
         ledger.add("strangers", points, f"named people they do not know: {quote(', '.join(strangers))}")
@@ -127,7 +134,7 @@ def _anchors(ledger: Ledger, context: UtteranceContext) -> None:
         for touch in touching
         if touch.key not in known
         and context.heard.sentences[touch.sentence].fluent
-        and touch.sentence not in context.gate.torn
+        and touch.sentence not in context.relevance.torn
     ]
     touched.sort(key=lambda pair: -pair[0])
     for number, (points, touch) in enumerate(touched):
@@ -147,13 +154,13 @@ def _worth(context: UtteranceContext, touch: Touch) -> float:
     mentioned = context.w["unframed"] + (1 - context.w["unframed"]) * framed
     quoted = (
         context.w["parrot"]["share"]
-        if touch.sentence in context.gate.parroted
+        if touch.sentence in context.relevance.parroted
         else context.w["quote"]["share"]
-        if touch.sentence in context.gate.quoted
+        if touch.sentence in context.relevance.quoted
         else 1.0
     )
     points = context.w["anchors"][context.persona.need][touch.kind] * mentioned * quoted
-    at_home = context.gate.at_home[touch.sentence] * (1.0 if touch.whole else context.w["in_two"])
+    at_home = context.relevance.at_home[touch.sentence] * (1.0 if touch.whole else context.w["in_two"])
     return points * at_home if points > 0 else points
 
 
@@ -169,7 +176,7 @@ def _acts(ledger: Ledger, context: UtteranceContext) -> None:
         if points < 0 and not _is_quoted(act, context.heard, context.dialogue):
             share, _, text = done[act]
             ledger.add(f"act:{act}", points * share, f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”")
-    gains = [(w["told_back"][need] * context.gate.touch * context.believed, "told_back", "")]
+    gains = [(w["told_back"][need] * context.relevance.touch * context.believed, "told_back", "")]
     gains += _gains({act: points for act, points in acts.items() if points > 0}, context)
     left = w["act_cap"]
     for points, act, text in sorted(gains, reverse=True):
@@ -183,11 +190,11 @@ def _gains(wanted: dict[str, float], context: UtteranceContext) -> list[tuple[fl
     """What each wanted act is worth, with the act and the sentence that did it."""
     if not wanted:
         return []
-    gate, rule, sentences = context.gate, context.w["touch"], context.heard.sentences
-    empty = gate.stale | gate.torn | _hollow(context.heard, gate.belief)
+    relevance, rule, sentences = context.relevance, context.w["touch"], context.heard.sentences
+    empty = relevance.stale | relevance.torn | _hollow(context.heard, relevance.belief)
     reached = [
         (one, meant)
-        for number, (one, meant) in enumerate(zip(sentences, gate.meant, strict=True))
+        for number, (one, meant) in enumerate(zip(sentences, relevance.meant, strict=True))
         if number not in empty
     ]
     done_so = done_by([one for one, _ in reached]) if empty else context.done
@@ -196,7 +203,7 @@ def _gains(wanted: dict[str, float], context: UtteranceContext) -> list[tuple[fl
     for act, points in wanted.items():
         if act in done_so:
             share, most, text = done_so[act]
-            touch = gate.touch if act in _OF_THE_WHOLE else _meant(act, reached) / most
+            touch = relevance.touch if act in _OF_THE_WHOLE else _meant(act, reached) / most
             times = sum([act in acts for acts in before])
             meant = touch * rule["wear"] ** times
             for_anyone = (1 - touch) * rule["floor"] * rule["wear_for_anyone"] ** times
@@ -213,7 +220,7 @@ def _on_the_whole(ledger: Ledger, context: UtteranceContext) -> None:
         logit = rule["shift"] + sum([share * leaning[act] for act, share in rule["leaning"].items()])
         points = rule["points"] * math.tanh(logit / 2) * min(1.0, context.heard.word_count / rule["words"])
         if points > 0:
-            touch = context.gate.touch + (1 - context.gate.touch) * context.w["touch"]["floor"]
+            touch = context.relevance.touch + (1 - context.relevance.touch) * context.w["touch"]["floor"]
             ledger.add("whole", points * touch * context.believed, "on the whole it did what they hope for")
         else:
             ledger.add("whole", points, "on the whole it did something else than what they hope for")

@@ -9,7 +9,7 @@ from rlver_gym.users.embedded.said import fourgrams, line
 from rlver_gym.users.embedded.world import World
 
 
-class Gates(NamedTuple):
+class UtteranceRelevance(NamedTuple):
     """How much of what is good counts, as shares in [0, 1], and which sentences and names do not belong."""
 
     touch: float
@@ -40,7 +40,9 @@ class Gates(NamedTuple):
     """Names that nobody in this story has."""
 
 
-def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue) -> Gates:
+def measure_relevance(
+    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue
+) -> UtteranceRelevance:
     """Compare an utterance with everything said before, and with the person's world."""
     lines = list(map(line, dialogue.user_lines))
     theirs = frozenset().union(*[content for content, _ in lines])
@@ -58,7 +60,7 @@ def gates(w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remember
     at_home = tuple([1 - _ramp(odd, w["at_home"]) for odd in strangeness])
     reaches = _reaches(w, world, heard, earlier, theirs, copies.quoted, empty, strangeness, at_home)
     full = w["touch"]["full_at"]
-    return Gates(
+    return UtteranceRelevance(
         touch=min(1.0, sum(reaches) / full) * belonging,
         meant=tuple([min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(reaches))]),
         elsewhere=(1 - _ramp(share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
@@ -87,7 +89,7 @@ _NONE: frozenset[Any] = frozenset()
 
 
 class _Copies(NamedTuple):
-    """Numbers of the sentences that use the person's words; see `Gates`."""
+    """Numbers of the sentences that use the person's words; see `UtteranceRelevance`."""
 
     quoted: frozenset[int]
     parroted: frozenset[int]
