@@ -1,11 +1,13 @@
 """Factors: how readers would rate a reply (understood, about me, gives what I need, human, pressure, false), and what that is worth. Whole numbers inside; pure."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from rlver_gym.conversation.listen import Sentence
 from rlver_gym.kept import kept
 from rlver_gym.persona import HiddenNeed
 from rlver_gym.users.embedded.english import PRIOR_SCALE, Described, grams_of
@@ -105,20 +107,20 @@ class FactorModel:
         words = IN_WORDS[name][is_high]
         if not described.sentences:
             return words
-        sign = 1 if is_high else -1
-        best = max(described.sentences, key=lambda one: sign * self._share(one.text, described, name))
-        return f"{words}: “{quote(best.text)}”"
-
-    def _share(self, text: str, described: Described, name: Factor) -> int:
-        """What one sentence adds to a factor, by its acts and words."""
-        column = FACTORS.index(name)
-        total = 0
+        column, sign = FACTORS.index(name), 1 if is_high else -1
+        shares: dict[str, int] = defaultdict(int)  # a sentence said twice counts twice
         for one in described.sentences:
-            if one.text == text:
-                for label, probability in one.recognised.ranked:
-                    total += round(probability * _STEP) * self._weight(f"does:{label}", column)
-                total += _STEP * sum(self._weight(f"={gram}", column) for gram in grams_of([one]))
-        return total
+            shares[one.text] += self._share(one, column)
+        best = max(shares, key=lambda text: sign * shares[text])
+        return f"{words}: “{quote(best)}”"
+
+    def _share(self, sentence: Sentence, column: int) -> int:
+        """What one sentence adds to a factor, by its acts and words."""
+        acts = sum(
+            round(probability * _STEP) * self._weight(f"does:{label}", column)
+            for label, probability in sentence.recognised.ranked
+        )
+        return acts + _STEP * sum(self._weight(f"={gram}", column) for gram in grams_of([sentence]))
 
     def _weight(self, name: str, column: int) -> int:
         return int(self._table[self._at.get(name, -1), column])
