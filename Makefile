@@ -44,7 +44,7 @@ RECORDINGS ?= ../shared/data/sage
 fidelity:        ## the shipped weights again from corpus and recordings, byte for byte, and how faithful they are
 	$(PYTHON) -m rlver_gym calibrate recordings/en/train --pairs tests/data/expectations_en.jsonl --out build/weights_en.json
 	cmp build/weights_en.json rlver_gym/users/embedded/weights_en.json
-	$(PYTHON) benchmarks/corpus.py agree
+	$(PYTHON) benchmarks/agreement.py agree
 	$(PYTHON) -m rlver_gym calibrate $(RECORDINGS) --out build/weights_zh.json
 	cmp build/weights_zh.json rlver_gym/users/embedded/weights_zh.json
 	$(PYTHON) -m rlver_gym fidelity $(RECORDINGS) --figure docs/fidelity.svg

@@ -26,6 +26,7 @@ def _script(path: Path) -> Any:
 
 
 tool = _script(ROOT / "benchmarks" / "corpus.py")
+agreement = _script(ROOT / "benchmarks" / "agreement.py")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> Non
 
 
 def test_two_readers_agree_on_every_factor(splits: dict[str, Corpus]) -> None:
-    found = tool.agreement(one for corpus in splits.values() for one in corpus.rated_replies())
+    found = tool.compare_readers(one for corpus in splits.values() for one in corpus.rated_replies())
     assert min(correlation for correlation, _ in found.values()) >= 0.7
 
 
@@ -109,14 +110,14 @@ def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
 def test_a_user_that_feels_what_readers_feel_agrees_with_them(splits: dict[str, Corpus]) -> None:
     rated = splits["test"].rated_replies()
     felt = np.array([one.mean("change") for one in rated])
-    found = tool.compare(rated, felt)
+    found = agreement.compare(rated, felt)
     assert (found.within, found.sign, found.order) == pytest.approx((1.0, 1.0, 1.0))
-    assert tool.compare(rated, -felt).within == pytest.approx(-1.0)
+    assert agreement.compare(rated, -felt).within == pytest.approx(-1.0)
 
 
 def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path) -> None:
     moment, whole = splits["train"].moments[0], splits["train"].dialogues[0]
-    tool.sheet(SHIPPED, tmp_path / "out", [moment.id, whole.id])
+    tool.write_sheet(SHIPPED, tmp_path / "out", [moment.id, whole.id])
     text = (tmp_path / "out" / "sheet.md").read_text(encoding="utf-8")
     places = [text.index(f"{one.id}: {one.text}") for one in moment.replies]
     assert places != sorted(places)
@@ -130,7 +131,7 @@ def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path
         one.id: one.supporter for one in moment.replies
     }
     with pytest.raises(SystemExit, match="has no nowhere"):
-        tool.sheet(SHIPPED, tmp_path / "out", ["nowhere", moment.id])
+        tool.write_sheet(SHIPPED, tmp_path / "out", ["nowhere", moment.id])
 
 
 def test_folders_that_were_swapped_are_found(folder: Path) -> None:
