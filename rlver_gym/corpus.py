@@ -142,8 +142,6 @@ class Corpus:
         """Every reply that was rated, in the order of the files."""
         return [one for one in self.replies() if one.ratings]
 
-    rated = rated_replies  # the command line calls it so
-
     def replies(self) -> Iterator[RatedReply]:
         """Every reply in its place, also those without a rating."""
         ratings: dict[str, list[Rating]] = defaultdict(list)

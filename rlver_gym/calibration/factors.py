@@ -9,7 +9,6 @@ import numpy as np
 
 from rlver_gym.calibration.fit import sklearn
 from rlver_gym.calibration.replies import DescribedPair, DescribedReply
-from rlver_gym.calibration.replies import read_pairs as read_pairs  # the command line imports it from here
 from rlver_gym.users.embedded.factors import columns_of
 from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Factor, Factors
 

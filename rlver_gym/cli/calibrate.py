@@ -10,9 +10,9 @@ from rich.text import Text
 
 from rlver_gym.atomic import write_whole
 from rlver_gym.calibration.calibrate import calibrated, calibrated_by_ratings
-from rlver_gym.calibration.factors import read_pairs
 from rlver_gym.calibration.fit import RIDGE
 from rlver_gym.calibration.quality import quality
+from rlver_gym.calibration.replies import read_pairs
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.corpus import Corpus
 from rlver_gym.errors import RecordingError
@@ -62,7 +62,7 @@ def calibrate(
 
 
 def _calibrate_by_ratings(folder: Path, pairs: Path | None, out: Path) -> None:
-    replies = Corpus(folder).rated()
+    replies = Corpus(folder).rated_replies()
     with progress_bar() as bar:
         known = read_pairs(pairs) if pairs else []
         task = bar.add_task("fitting", total=len(replies))
