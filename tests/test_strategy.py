@@ -27,8 +27,8 @@ from rlver_gym.users.embedded.hear import hear
 from rlver_gym.wrappers import NEEDS, EveryNeed, StrategyAction, TalkFeatures, hints
 
 ACTS = {
-    Strategy.ASK: "invite", Strategy.REFLECT_FEELING: "reflect_feeling", Strategy.PRAISE: "praise", Strategy.MOTIVES: "motives", Strategy.OTHER_SIDE: "other_side",
-    Strategy.INVITE_REFLECTION: "reflect_prompt", Strategy.TAKE_SIDE: "side", Strategy.SUGGEST: "advice", Strategy.LISTEN: "open_question",
+    Strategy.ASK: "open_question", Strategy.REFLECT_FEELING: "reflect_feeling", Strategy.PRAISE: "praise", Strategy.MOTIVES: "motives", Strategy.OTHER_SIDE: "other_side",
+    Strategy.INVITE_REFLECTION: "reflect_prompt", Strategy.TAKE_SIDE: "side", Strategy.SUGGEST: "advice", Strategy.LISTEN: "invite",
 }  # fmt: skip
 """What the user hears most of when a strategy is chosen. Restating, sharing and encouraging have no act of their own."""
 

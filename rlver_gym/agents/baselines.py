@@ -4,8 +4,10 @@ import random
 import string
 from collections.abc import Callable, Sequence
 
+from rlver_gym.agents import phrases
 from rlver_gym.agents.base import Quick, turn_of, user_lines
-from rlver_gym.agents.restate import clause, told
+from rlver_gym.agents.restate import told_last
+from rlver_gym.agents.strategies import quoted
 from rlver_gym.dialogue import Message
 
 COMFORT = (
@@ -43,42 +45,6 @@ ADVICE = (
     "Practical tips:\n1. Plan your week on Sunday.\n2. Say no more often.\n3. Ask for help early.\n4. Drink enough water.",
     "You need to act now:\n1. Decide what you want.\n2. Tell the others clearly.\n3. Stick to it.",
     "A checklist for you:\n1. Collect the facts.\n2. Get professional help if it lasts.\n3. Keep a routine.\n4. Be patient with yourself.",
-)
-_OPENERS = (
-    "So {told}.",
-    "You say that {told}.",
-    "If I follow you, {told}.",
-    "That stays with me: {told}.",
-    "And there it was: {told}.",
-    "I hear the weight in that: {told}.",
-    "So that is how it went, {told}.",
-    "Let me stay with one thing: {told}.",
-    "What you describe there, {told}, is a lot.",
-    "You were in the middle of it: {told}.",
-)
-_FEELINGS = (
-    "It sounds as if that has been sitting heavily with you.",
-    "You sound worn out by it.",
-    "That must have hurt more than you let on.",
-    "No wonder it goes round in your head.",
-    "It seems lonely to carry.",
-    "That would shake anyone.",
-    "Underneath I hear disappointment, and some anger too.",
-    "You seem to hold a great deal in.",
-    "That left you feeling small, I think.",
-    "There is grief in how you put it.",
-)
-_QUESTIONS = (
-    "What was that like for you?",
-    "Tell me more about it, I have time.",
-    "What happened after that?",
-    "Which part of it comes back to you most?",
-    "Go on, I'd like to hear the rest.",
-    "How has it been since then?",
-    "What else belongs to it?",
-    "When did you first notice it?",
-    "Take your time. What have you not said yet?",
-    "What would you want me to know about it?",
 )
 
 
@@ -125,19 +91,20 @@ class Gibberish(Quick):
 
 
 class Listener(Quick):
-    """Takes up what was said, names a feeling, and asks. The same way for everybody."""
+    """Quotes something short that was said, names a feeling, and asks. The same way for everybody."""
 
     def __init__(self, seed: int = 0) -> None:
         """`seed` shifts the phrasing."""
         self.seed = seed
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """A restatement, a feeling and an open question."""
-        lines, number = user_lines(messages), turn_of(messages) + self.seed
+        """A quotation when there is something short and new, a feeling, and an open question."""
+        number = turn_of(messages) + self.seed
         spoken = [message.text for message in messages if message.speaker == "agent"]
-        fresh = told(lines[-1:], spoken) or told(lines, spoken)
-        opener = _OPENERS[number % len(_OPENERS)].format(told=clause(fresh[0])) if fresh else ""
-        return f"{opener} {_FEELINGS[number % len(_FEELINGS)]} {_QUESTIONS[number % len(_QUESTIONS)]}".strip()
+        parts = [quoted(fact, number) for fact in told_last(user_lines(messages)[-2:], spoken)[:1]]
+        start = len(messages[0].text)  # so that people hear the phrases in other pairs
+        parts += [phrases.FELT[(3 * number + start) % len(phrases.FELT)], phrases.ASKING[number % len(phrases.ASKING)]]
+        return " ".join(parts)
 
 
 BASELINES: dict[str, Callable[[int], object]] = {

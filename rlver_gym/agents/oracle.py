@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from rlver_gym.agents.base import Quick, turn_of, user_lines
-from rlver_gym.agents.restate import clause, told
+from rlver_gym.agents.phrases import LISTENING
 from rlver_gym.dialogue import Message
 from rlver_gym.persona import Anchor, AnchorKind, HiddenNeed, Persona
+from rlver_gym.words import content
 
 _SERVES: dict[HiddenNeed, tuple[AnchorKind, ...]] = {
     HiddenNeed.NOT_AT_FAULT: ("wrongs", "deeds", "unspoken"),
@@ -20,51 +21,40 @@ _SERVES: dict[HiddenNeed, tuple[AnchorKind, ...]] = {
 """Which kinds of anchor serve a need, the best first."""
 
 _FRAMES: dict[AnchorKind, tuple[str, ...]] = {
-    "deeds": ("That took real care.", "Few people would do that.", "I have respect for that.", "There is real strength in it.", "That deserves credit."),
-    "wrongs": ("That is not on you.", "You did nothing wrong there.", "I would have done the same.", "That was not right.", "Nobody could have asked more of you."),
-    "motives": ("That may be what drove it.", "Perhaps that was going on in them.", "It could be fear more than malice.", "That may be the reason behind it.", "In their eyes it may have looked that way."),
-    "options": ("One step, no more than that.", "How about beginning there?", "It would be a first step before the rest.", "That might help to get it moving.", "What about doing that this week?"),
-    "other_side": ("At the same time, your half of it stands.", "From their side it may look like that.", "And yet yours counts too.", "Both can be true.", "Seen from there, it has its own sense."),
-    "insights": ("What do you think?", "Have you noticed that yourself?", "I wonder whether you know it from before.", "What would it mean if it were so?", "Looking back, does it ring true?"),
-    "unspoken": ("You carry that all day.", "No wonder it hurts.", "That must be so heavy.", "It sounds as if nobody saw that.", "That must ache."),
+    "deeds": ("I think well of you for that.", "Not everybody would have done it.", "I don't know whether anybody has told you that."),
+    "wrongs": ("I wanted to say that out loud once.", "I'd see it the same way in your place.", "I mean that."),
+    "motives": ("Does that sound possible to you?", "I may be wrong, you know them better.", "Could that be part of it?"),
+    "options": ("Would that be possible for you?", "Only if it feels right to you.", "What do you think of that?"),
+    "other_side": ("That takes nothing away from how it was for you.", "Both can be true, I think.", "What do you make of that?"),
+    "insights": ("I may be wrong about that.", "Does that ring true?", "What do you think?"),
+    "unspoken": ("You don't have to be over it.", "I'd like to hear more about that, if you want to tell me.", "No wonder it's so hard."),
 }  # fmt: skip
-_INVITING = ("Tell me more, I have time.", "What was that like?", "Go on, all of it.", "I'm listening, take your time.", "What else belongs to it?",
-             "And then, what happened next?", "Say more, there is no hurry.", "I want to hear the rest.", "Keep going, I won't interrupt.")  # fmt: skip
-
-
-_OPENERS = (
-    "You told me that {told}.",
-    "I keep thinking of this: {told}.",
-    "So {told}.",
-    "And then {told}.",
-    "I heard this too: {told}.",
-)
 
 
 class Oracle(Quick):
-    """Takes up what was said, then touches the anchor that serves the need best among those it has not named yet."""
+    """Says the anchors that serve the need, one a turn, those first that are about what the person has told."""
 
     def __init__(self, persona: Persona) -> None:
         """`persona` is privileged information: no real agent has it."""
         self.persona = persona
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """What was said, and one anchor in the frame that makes it land; two when the best kind is used up."""
+        """One sentence that is meant for this person alone; to somebody who wants to be listened to, with an invitation."""
         number = turn_of(messages)
-        spoken = [message.text for message in messages if message.speaker == "agent"]
-        facts = told(user_lines(messages)[-2:], spoken)
-        said = [_OPENERS[number % len(_OPENERS)].format(told=clause(facts[0], most=12))] if facts else []
-        said += [f"{anchor.text} {_FRAMES[kind][number % 5]}" for kind, anchor in self._chosen(number)]
+        kind, anchor = self._chosen(number, user_lines(messages))
         if self.persona.need is HiddenNeed.LISTENING:
-            said.append(_INVITING[number % len(_INVITING)])
-        return " ".join(said)
+            return f"{anchor.text} {LISTENING[number % len(LISTENING)]}"
+        frames = _FRAMES[kind]
+        return f"{anchor.text} {frames[number // 2 % len(frames)]}" if number % 2 else anchor.text
 
-    def _chosen(self, number: int) -> list[tuple[AnchorKind, Anchor]]:
+    def _chosen(self, number: int, lines: Sequence[str]) -> tuple[AnchorKind, Anchor]:
+        """The kind that serves the need best comes first; among those left, the one that is most about what they had told by then."""
         best, *others = _SERVES[self.persona.need]
-        anchors = self.persona.situation.anchors
-        main = [pair for pair in anchors.each() if pair[0] == best]
-        side = [pair for kind in others for pair in anchors.each() if pair[0] == kind]
-        if number < len(main):
-            return [main[number]]
-        first = 2 * (number - len(main))
-        return [side[first % len(side)], side[(first + 1) % len(side)]]
+        anchors = list(self.persona.situation.anchors.each())
+        used: list[tuple[AnchorKind, Anchor]] = []
+        for turn in range(number + 1):
+            heard = content(" ".join(lines[: turn + 1]))
+            ranks = [[pair for pair in anchors if pair[0] in kinds and pair not in used] for kinds in ([best], others)]
+            left = ranks[0] or ranks[1] or anchors
+            used.append(max(left, key=lambda pair: len(heard & content(pair[1].text))))
+        return used[-1]

@@ -2,25 +2,26 @@
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 
 from rlver_gym.words import FUNCTION_WORDS, content, sentences, words
 
 _FLIPS = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "i'm": "you're", "i've": "you've", "i'd": "you'd",
-    "i'll": "you'll", "am": "are", "we": "you", "us": "you", "our": "your", "you": "one", "your": "one's",
+    "i'll": "you'll", "am": "are", "we": "you", "us": "you", "our": "your", "ours": "yours", "ourselves": "yourselves", "we're": "you're", "we've": "you've",
+    "we'd": "you'd", "we'll": "you'll", "you": "one", "your": "one's",
 }  # fmt: skip
 _NUMERALS = frozenset("half both three four five six seven eight nine ten eleven twelve".split())
 _NO_NAMES = FUNCTION_WORDS | set(
     """monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october november december
-    christmas easter god english""".split()
+    christmas easter god english mum dad""".split()
 )
-_DANGLING = frozenset(
-    "and or but so who which that because with for to of the a an in on at by from as my your his her their".split()
-)
+_LONGEST = 16
+"""Words of a sentence that is quoted."""
+_UNSAFE = re.compile(r"[\"“”*()?]|\b(?:you|your|yours|yourself|guess|suppose|dunno)\b", re.IGNORECASE)
+"""What should not be quoted: quotations, questions, words to the listener, and thinking aloud."""
 _WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
 _LEAD = re.compile(r"^(?:well|so|and|but|oh|hm|look|i mean|i suppose|anyway|honestly|you know)[,\s]+", re.IGNORECASE)
-_NAME = re.compile(r"(?<=[a-z,;:] )([A-Z][a-z]{2,})\b")
+_NAME = re.compile(r"(?<=[a-z] )([A-Z][a-z]{2,})\b(?!-)")
 _STORY = re.compile(
     r"\b(?:\w{3,}ed|was|were|had|said|told|came|went|took|gave|left|knew|got|made|wrote|held|kept|stood|sat|found)\b",
     re.IGNORECASE,
@@ -43,6 +44,11 @@ def flipped(sentence: str) -> str:
     turned = re.sub(r"\b([Yy]ou) was(n['’]t)?\b", r"\1 were\2", turned).rstrip(".!?… ")
     first = re.split(r"[ '’]", turned, maxsplit=1)[0].lower()
     return turned[:1].lower() + turned[1:] if first in FUNCTION_WORDS or first in _NUMERALS else turned
+
+
+def can_be_quoted(sentence: str) -> bool:
+    """Whether a sentence can be given back word for word: short, told rather than asked or thought aloud."""
+    return 3 <= len(sentence.split()) <= _LONGEST and not _UNSAFE.search(sentence)
 
 
 def names(lines: Sequence[str]) -> list[str]:
@@ -78,9 +84,7 @@ def _fresh(line: str, spent: frozenset[str]) -> list[str]:
     return [
         sentence
         for sentence in sentences(line)
-        if len(words(sentence)) >= 5
-        and not sentence.endswith("?")
-        and len(content(sentence) - spent) >= max(2, 0.6 * len(content(sentence)))
+        if can_be_quoted(sentence) and len(content(sentence) - spent) >= max(1, 0.6 * len(content(sentence)))
     ]
 
 
@@ -93,20 +97,3 @@ def of_others(told_sentences: Sequence[str], who: Sequence[str]) -> list[str]:
     """Those that are about somebody else."""
     others = {"he", "she", "they", "his", "her", "their", *(name.lower() for name in who)}
     return [sentence for sentence in told_sentences if others & set(words(sentence))]
-
-
-@lru_cache(maxsize=8_192)
-def clause(sentence: str, most: int = 18) -> str:
-    """The sentence flipped and, when long, cut at a comma or a word."""
-    turned = flipped(sentence)
-    if len(turned.split()) <= most:
-        return turned
-    head = ""
-    for part in re.split(r"(?<=[,;:]) ", turned):
-        if len(f"{head} {part}".split()) > most:
-            break
-        head = f"{head} {part}".strip()
-    spoken = (head or " ".join(turned.split()[:most])).rstrip(",;: ").split()
-    while len(spoken) > 3 and spoken[-1].lower() in _DANGLING:
-        spoken.pop()
-    return " ".join(spoken)

@@ -9,9 +9,8 @@ from enum import Enum
 
 from rlver_gym.agents import phrases
 from rlver_gym.agents.base import user_lines
-from rlver_gym.agents.restate import clause, deeds, names, of_others, told
+from rlver_gym.agents.restate import deeds, names, of_others, told
 from rlver_gym.dialogue import Message
-from rlver_gym.words import content
 
 
 class Strategy(Enum):
@@ -33,8 +32,6 @@ class Strategy(Enum):
 
 STRATEGIES = tuple(Strategy)
 """In the order in which they are numbered as actions."""
-_A_LITTLE = 7
-"""Words that a fact is about, below which another one goes with it."""
 
 
 Taking = Callable[[Sequence[str], Sequence[str]], list[str]]
@@ -53,51 +50,48 @@ class _Speaker:
         lines = user_lines(messages)
         spoken = [message.text for message in messages if message.speaker == "agent"]
         self.number = number
-        self.facts = [fact for fact in taking(lines, spoken) if not any(clause(fact) in text for text in spoken)]
-        self.who = next(iter(names(lines)), "the other person")
+        self.facts = taking(lines[-2:], spoken)
+        self.who = next(iter(names(lines)), "they")
 
     def said(self, strategy: Strategy) -> str:
         facts = self.facts
         others, own = of_others(facts, [self.who]) or facts, deeds(facts) or facts
         match strategy:
             case Strategy.PRAISE:
-                parts = (self.about(own), self.two(phrases.CREDIT))
+                parts = (self.quote(own), self.one(phrases.CREDIT))
             case Strategy.TAKE_SIDE:
-                parts = (self.about(others), self.two(phrases.SIDE))
+                parts = (self.quote(others), self.one(phrases.SIDE))
             case Strategy.REFLECT_FEELING:
-                parts = (self.about(facts), self.two(phrases.FELT))
+                parts = (self.quote(facts), self.one(phrases.FELT))
             case Strategy.LISTEN:
-                parts = (self.about(facts), self.one(phrases.FELT), self.one(phrases.ASKING))
+                parts = (self.one(phrases.FELT), self.one(phrases.LISTENING))
             case Strategy.MOTIVES:
-                parts = (self.two(phrases.DRIVEN), self.about(others))
+                parts = (self.quote(others), self.one(phrases.DRIVEN))
             case Strategy.OTHER_SIDE:
-                parts = (self.about(others), self.two(phrases.SEEN))
+                parts = (self.quote(others), self.one(phrases.SEEN))
             case Strategy.INVITE_REFLECTION:
-                parts = (self.about(own), self.two(phrases.INWARD))
+                parts = (self.quote(own), self.one(phrases.INWARD))
             case Strategy.SUGGEST:
-                parts = (self.two(phrases.STEPS), self.about(facts))
+                parts = (self.quote(facts), self.one(phrases.STEPS))
             case Strategy.ASK:
-                parts = (self.about(facts[:1]), self.one(phrases.ASKING))
+                parts = (self.quote(facts), self.one(phrases.ASKING))
             case Strategy.RESTATE:
-                parts = (self.about(facts), self.about(facts[2:], self.number + 5))
+                parts = (self.quote(facts), self.quote(facts[1:], self.number + 1), self.one(phrases.CHECKING))
             case Strategy.SHARE:
-                parts = (self.about(facts[:1]), self.one(phrases.SHARING))
+                parts = (self.quote(facts), self.one(phrases.SHARING))
             case Strategy.ENCOURAGE:
-                parts = (self.about(facts[:1]), self.two(phrases.HOPING))
+                parts = (self.quote(facts), self.one(phrases.HOPING))
         return " ".join(part for part in parts if part)
 
-    def one(self, stock: Sequence[str], at: int | None = None) -> str:
-        phrase = stock[(self.number if at is None else at) % len(stock)].format(who=self.who)
+    def one(self, stock: Sequence[str]) -> str:
+        phrase = stock[self.number % len(stock)].format(who=self.who)
         return phrase[0].upper() + phrase[1:]
 
-    def two(self, stock: Sequence[str]) -> str:
-        return f"{self.one(stock, 2 * self.number)} {self.one(stock, 2 * self.number + 1)}"
+    def quote(self, chosen: Sequence[str], number: int | None = None) -> str:
+        """The first of what they told, word for word; nothing when there is nothing new."""
+        return quoted(chosen[0], self.number if number is None else number) if chosen else ""
 
-    def about(self, chosen: Sequence[str], number: int | None = None) -> str:
-        """What they told; when it was short, with one thing more. Empty when there is nothing new."""
-        if not chosen:
-            return ""
-        first = clause(chosen[0])
-        more = f", and {clause(chosen[1])}" if len(chosen) > 1 and len(content(first)) < _A_LITTLE else ""
-        lead = phrases.LEADS[(self.number if number is None else number) % len(phrases.LEADS)]
-        return f"{lead}{first}{more}."
+
+def quoted(sentence: str, number: int) -> str:
+    """A sentence of theirs, word for word, in quotation marks. `number` varies the lead."""
+    return phrases.QUOTING[number % len(phrases.QUOTING)].format(sentence.rstrip(".!…, "))
