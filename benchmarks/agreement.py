@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.calibration.factors import fit_factors
+from rlver_gym.calibration.calibrate import fit_ratings
 from rlver_gym.calibration.replies import describe_replies, read_pairs
 from rlver_gym.cards import env_card
 from rlver_gym.corpus import Corpus, RatedReply
@@ -132,7 +132,7 @@ def report_left_out(folder: Path) -> int:
 
     def report(what: str, chosen: Sequence[int]) -> None:
         part = [rated[at] for at in chosen]
-        found = compare(part, fit_factors([rows[at] for at in chosen], pairs).worth_B)
+        found = compare(part, fit_ratings([rows[at] for at in chosen], [one.kind for one in part], pairs).worth_B)
         print(
             f"{what}: within-person r {found.within:.2f}, sign {found.sign:.0%}, order of supporters {found.order:.2f}",
             flush=True,

@@ -110,6 +110,8 @@ class RatedReply:
 
     id: str
     supporter: str
+    kind: Literal["role", "machine"]
+    """What the supporter is."""
     persona: str
     """Its id in the library."""
     place: str
@@ -149,7 +151,8 @@ class Corpus:
             ratings[one.reply].append(one)
 
         def reply(name: str, supporter: str, place: DialogueLine | MomentLine, dialogue: Dialogue) -> RatedReply:
-            return RatedReply(name, supporter, place.persona, place.id, dialogue, tuple(ratings.get(name, ())))
+            kind = self.supporters[supporter].kind if supporter in self.supporters else "role"
+            return RatedReply(name, supporter, kind, place.persona, place.id, dialogue, tuple(ratings.get(name, ())))
 
         for whole in self.dialogues:
             dialogue = Dialogue(whole.opening)
