@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from rlver_gym.calibration.belonging import displace, fit_belonging
 from rlver_gym.calibration.design import Design, design
 from rlver_gym.calibration.dynamics import preset
-from rlver_gym.calibration.factors import fit_factors
+from rlver_gym.calibration.factors import Fitted, fit_factors
 from rlver_gym.calibration.fit import RIDGE, fit, fit_relevance
-from rlver_gym.calibration.replies import DescribedPair, describe_replies
+from rlver_gym.calibration.replies import DescribedPair, DescribedReply, describe_replies
 from rlver_gym.corpus import RatedReply
 from rlver_gym.errors import RecordingError
 from rlver_gym.recordings import Judged
@@ -85,7 +86,7 @@ def calibrated_by_ratings(
             f"{len(replies)} rated replies are too few: give at least {FEW}, of {MANY_AGENTS} supporters or more."
         )
     rows = describe_replies(replies, done)
-    fitted = fit_factors(rows, pairs)
+    fitted = fit_ratings(rows, [one.kind for one in replies], pairs)
     judged = [
         Judged(READERS, one.supporter, row.persona, one.dialogue, 40, 0, row.change)
         for one, row in zip(replies, rows, strict=True)
@@ -106,6 +107,12 @@ def calibrated_by_ratings(
         factors=fitted.factors,
     )
     return levelled(levelled(weights, judged), judged)
+
+
+def fit_ratings(rows: Sequence[DescribedReply], kinds: Sequence[str], pairs: Sequence[DescribedPair]) -> Fitted:
+    """First what belongs to whom, then what it is worth; `kinds`: of each row, whether a role or a machine spoke."""
+    displaced = displace(rows, kinds, pairs)
+    return fit_factors(rows, [*pairs, *displaced], fit_belonging(rows, kinds, displaced))
 
 
 def levelled(weights: Weights, judged: Sequence[Judged]) -> Weights:

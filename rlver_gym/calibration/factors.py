@@ -9,8 +9,11 @@ import numpy as np
 
 from rlver_gym.calibration.fit import sklearn
 from rlver_gym.calibration.replies import DescribedPair, DescribedReply
+from rlver_gym.persona import HiddenNeed
+from rlver_gym.users.embedded.belonging import belonging
+from rlver_gym.users.embedded.english import Described
 from rlver_gym.users.embedded.factors import columns_of
-from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Factor, Factors
+from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Belonging, Factor, Factors
 
 _RIDGE = 60.0
 _GRAM_SUPPORTERS = 6
@@ -38,13 +41,18 @@ class Fitted(NamedTuple):
     ratings_BF: np.ndarray
 
 
-def fit_factors(rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair] = ()) -> Fitted:
+def fit_factors(rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair], known: Belonging) -> Fitted:
     """Fit all rows; what is told of a reply is decided by a fit that had not seen its supporter."""
-    table = Table(rows, pairs)
+    table = Table(rows, pairs, known)
     change_B = np.array([one.change for one in rows])
     ratings_BF = np.array([one.ratings for one in rows])
     worth, neutral = _worth(ratings_BF, change_B, table.weight_B)
-    weight_KF, typical_F, unseen_BF = table.fit(ratings_BF, change_B, np.array([one.supporter for one in rows]))
+    weight_KF, typical_F, unseen_BF = table.fit(
+        ratings_BF,
+        change_B,
+        np.array([one.supporter for one in rows]),
+        np.array([one.supporter for one in pairs], dtype=str),
+    )
     unseen_BF = np.clip(unseen_BF, 0, [4.0] * (len(FACTORS) - 1) + [1.0])
     low, high = _sure(unseen_BF, ratings_BF)
     whole = np.round(weight_KF / table.stretch_K[:, None] * FACTOR_SCALE).astype(int)
@@ -56,6 +64,7 @@ def fit_factors(rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair] =
         worth=_by_factor(worth),
         low=low,
         high=high,
+        belonging=known,
         weights={name: tuple(map(int, row)) for name, row in zip(table.names, whole, strict=False) if row.any()},  # pyright: ignore[reportArgumentType]
     )
     return Fitted(factors, (unseen_BF - neutral) @ worth, unseen_BF)
@@ -64,11 +73,15 @@ def fit_factors(rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair] =
 class Table:
     """The design matrix: a row a reply, columns for features, words and features for one need, then dispositions as controls."""
 
-    def __init__(self, rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair]) -> None:
+    def __init__(self, rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair], known: Belonging) -> None:
         """Choose the columns, and lay out rows and pairs."""
         sklearn("linear_model")  # says how to get it, and scipy with it
         self._sparse: Any = import_module("scipy.sparse")
-        found = [dict(columns_of(one.described, one.persona.need)) for one in rows]
+
+        def columns(described: Described, need: HiddenNeed) -> dict[str, float]:
+            return dict(columns_of(described, need, belonging(known, described.values, described.overlap)))
+
+        found = [columns(one.described, one.persona.need) for one in rows]
         self.names = _names(found, [one.supporter for one in rows])
         place = {name: at for at, name in enumerate(self.names)}
         raw = self._matrix(found, place)
@@ -81,9 +94,8 @@ class Table:
         self.mean_disposition = is_kind.mean(axis=0)
         self.stretch_K = np.concatenate([stretch, np.ones(len(kinds))])
         self.x_BK = self._sparse.hstack([raw @ self._sparse.diags(1 / stretch), is_kind]).tocsr()
-        differences = self._matrix([dict(columns_of(one.better, one.need)) for one in pairs], place) - self._matrix(
-            [dict(columns_of(one.worse, one.need)) for one in pairs], place
-        )
+        better = self._matrix([columns(one.better, one.need) for one in pairs], place)
+        differences = better - self._matrix([columns(one.worse, one.worse_need) for one in pairs], place)
         none = self._sparse.csr_matrix((len(pairs), len(kinds)))
         self.pairs_PK = self._sparse.hstack([differences @ self._sparse.diags(1 / stretch), none]).tocsr()
         counts: dict[str, int] = defaultdict(int)
@@ -101,7 +113,7 @@ class Table:
         return self._sparse.csr_matrix((values, (at_row, at_column)), (len(found), len(place)), dtype=float)
 
     def fit(
-        self, ratings_BF: np.ndarray, change_B: np.ndarray, group_B: np.ndarray
+        self, ratings_BF: np.ndarray, change_B: np.ndarray, group_B: np.ndarray, pair_group_P: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ridge by its dual: weights [K, F], constants [F], and of each row what a fit without its group says [B, F].
 
@@ -126,7 +138,8 @@ class Table:
         unseen_BF = np.zeros_like(y)
         for group in np.unique(group_B):
             at = np.flatnonzero(group_B == group)
-            missed = np.linalg.solve(inverse[np.ix_(at, at)], dual[at])
+            out = np.concatenate([at, len(y) + np.flatnonzero(pair_group_P == group)])
+            missed = np.linalg.solve(inverse[np.ix_(out, out)], dual[out])[: len(at)]
             unseen_BF[at] = y[at] - missed / root[at, None]
         return weight_KF, mean_F - mean_K @ weight_KF, unseen_BF
 

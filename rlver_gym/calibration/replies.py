@@ -20,23 +20,49 @@ from rlver_gym.users.embedded.english import Described, describe
 from rlver_gym.users.embedded.weights import FACTORS
 
 
+class Place(NamedTuple):
+    """Where a reply is given; the dialogue ends with the person's words."""
+
+    persona: Persona
+    dialogue: Dialogue
+
+
 class DescribedReply(NamedTuple):
     """A rated reply, described."""
 
     described: Described
-    persona: Persona
+    place: Place
     supporter: str
     change: float
     ratings: tuple[float, ...]
     """In the order of FACTORS."""
 
+    @property
+    def persona(self) -> Persona:
+        """Who hears it."""
+        return self.place.persona
+
 
 class DescribedPair(NamedTuple):
-    """Two replies to one person at one moment."""
+    """Two replies, or one reply in two places, of which the first is worth more."""
 
     better: Described
     worse: Described
-    need: HiddenNeed
+    place: Place
+    """Of the better one."""
+    worse_place: Place
+    supporter: str = ""
+    """Who said it, if it is a rated reply."""
+
+    @property
+    def need(self) -> HiddenNeed:
+        """Of the person who hears the better one."""
+        return self.place.persona.need
+
+    @property
+    def worse_need(self) -> HiddenNeed:
+        """Of the person who hears the worse one."""
+        return self.worse_place.persona.need
 
 
 def describe_replies(replies: Sequence[RatedReply], done: Callable[[], None] = lambda: None) -> list[DescribedReply]:
@@ -45,18 +71,17 @@ def describe_replies(replies: Sequence[RatedReply], done: Callable[[], None] = l
     for one in replies:
         persona = library().get(one.persona)
         ratings = tuple(one.mean(name) for name in FACTORS)
-        found.append(
-            DescribedReply(describe(persona, one.dialogue), persona, one.supporter, one.mean("change"), ratings)
-        )
+        place = Place(persona, one.dialogue)
+        found.append(DescribedReply(describe(*place), place, one.supporter, one.mean("change"), ratings))
         done()
     return found
 
 
-def describe_pair(persona: Persona, dialogue: Dialogue, better: str, worse: str) -> DescribedPair:
-    """A pair, described; the dialogue ends with the person's words."""
-    return DescribedPair(
-        describe(persona, dialogue.said(better)), describe(persona, dialogue.said(worse)), persona.need
-    )
+def describe_pair(place: Place, better: str, worse: str) -> DescribedPair:
+    """Two replies in one place."""
+    persona, dialogue = place
+    first, second = describe(persona, dialogue.said(better)), describe(persona, dialogue.said(worse))
+    return DescribedPair(first, second, place, place)
 
 
 class _PairLine(Line):
@@ -84,7 +109,8 @@ def read_pairs(path: Path) -> list[DescribedPair]:
             raise RecordingError(f"{path.name}:{number}: is no pair of replies ({error}).") from None
         if line.half == "dev":
             persona = persona.model_copy(update={"need": line.need}) if line.need else persona
-            found.append(describe_pair(persona, _build_unmoved_dialogue(persona, line.before), line.better, line.worse))
+            place = Place(persona, _build_unmoved_dialogue(persona, line.before))
+            found.append(describe_pair(place, line.better, line.worse))
     return found
 
 

@@ -185,8 +185,8 @@ class Knowledge:
         return self.tokens(words) | (frozenset(tokens_of(list(words))) & RELATIONS)
 
     def weigh(self, tokens: Iterable[str]) -> float:
-        """How much tokens say, summed; in nats."""
-        return sum(map(self.weight.get, tokens, repeat(UNKNOWN)))
+        """How much tokens say, summed exactly, so that their order does not matter; in nats."""
+        return math.fsum(map(self.weight.get, tokens, repeat(UNKNOWN)))
 
     def statement(self, text: str, entry: int) -> Statement:
         """A sentence, compiled."""

@@ -9,7 +9,7 @@ from rlver_gym.users.embedded import speak
 from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.weights import Weights, read_weights, shipped_weights
 
-_VERSION = 7
+_VERSION = 8
 """One more whenever the same words would be felt or answered differently."""
 
 

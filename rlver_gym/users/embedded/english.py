@@ -13,6 +13,7 @@ from rlver_gym.conversation.recognise import generalise, pairs_of
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.dialogue import Dialogue, Reason
 from rlver_gym.persona import Persona
+from rlver_gym.users.embedded.belonging import Overlap
 from rlver_gym.users.embedded.evidence import evidence_in
 from rlver_gym.users.embedded.hear import hear
 from rlver_gym.words import FUNCTION_WORDS, split_words
@@ -41,6 +42,8 @@ class Described(NamedTuple):
     """Features by name, most of them in [0, 1]."""
     grams: frozenset[str]
     """Its words and pairs of neighbouring words; names and relations as one."""
+    overlap: Overlap
+    """Its words, by where this person has them."""
     evidence: tuple[Reason, ...]
     """The items that experts would weigh, in their points."""
     sentences: tuple[Sentence, ...]
@@ -74,12 +77,13 @@ def _describe(persona: Persona, dialogue: Dialogue) -> Described:
     sentences = listen(text, parsed, known.names)
     words = split_words(text)
     evidence = evidence_in(persona, dialogue)
+    overlap = _overlap(words, dialogue, known)
     values: dict[str, float] = {}
     for part in (
         _of_evidence(evidence),
         _of_acts(sentences, parsed),
         _of_claims(parsed, known),
-        _of_nearness(words, dialogue, known),
+        _of_nearness(overlap, dialogue, known),
         _of_copies(words, dialogue),
         _of_names(text, words, dialogue, known),
         _of_form(text, words, sentences, parsed),
@@ -90,6 +94,7 @@ def _describe(persona: Persona, dialogue: Dialogue) -> Described:
         text,
         {name: value for name, value in values.items() if value},
         grams_of(sentences, known.names),
+        overlap,
         evidence,
         tuple(sentences),
     )
@@ -141,23 +146,28 @@ def _of_claims(parsed: Parsed, known: Knowledge) -> Iterator[tuple[str, float]]:
         yield f"fault:{fault}", 1.0
 
 
-def _of_nearness(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
-    """How much of this person's words it takes up, weighed by how much each says, in nats."""
+def _overlap(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Overlap:
+    """Its words, by where this person has them."""
     lines = [known.tokens(split_words(line)) - _NOBODY for line in dialogue.user_lines]
-    last, told = lines[-1], frozenset().union(*lines)
-    own = known.tokens(words) - _NOBODY
+    told, own = frozenset().union(*lines), known.tokens(words) - _NOBODY
+    story = known.vocabulary
+    return Overlap(own, own - told - story, own & told, own & lines[-1], (own & story) - told)
+
+
+def _of_nearness(overlap: Overlap, dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
+    """How much of this person's words it takes up, weighed by how much each says, in nats."""
+    last = known.tokens(split_words(dialogue.user_lines[-1])) - _NOBODY
     before = frozenset().union(*[known.tokens(split_words(one)) for one in dialogue.earlier_utterances])
-    weigh, story = known.weigh, known.vocabulary
-    of_last, of_told, all_own = weigh(own & last), weigh(own & told), weigh(own)
-    alien = own - told - story
+    weigh = known.weigh
+    of_last, of_told, all_own = weigh(overlap.last), weigh(overlap.told), weigh(overlap.own)
     yield "near:last", math.log1p(of_last)
     yield "near:last_share", of_last / (weigh(last) + 3)
     yield "near:told", math.log1p(of_told)
-    yield "near:new", math.log1p(weigh((own & told) - before))
+    yield "near:new", math.log1p(weigh(overlap.told - before))
     yield "near:told_density", of_told / (all_own + 3)
-    yield "near:untold", math.log1p(weigh((own & story) - told))
-    yield "near:alien_share", weigh(alien) / (all_own + 3)
-    yield "near:aliens", math.log1p(len(alien))
+    yield "near:untold", math.log1p(weigh(overlap.untold))
+    yield "near:alien_share", weigh(overlap.alien) / (all_own + 3)
+    yield "near:aliens", math.log1p(len(overlap.alien))
 
 
 def _of_copies(words: Sequence[str], dialogue: Dialogue) -> Iterator[tuple[str, float]]:

@@ -10,6 +10,7 @@ import numpy as np
 from rlver_gym.conversation.listen import Sentence
 from rlver_gym.kept import kept
 from rlver_gym.persona import HiddenNeed
+from rlver_gym.users.embedded.belonging import belonging
 from rlver_gym.users.embedded.english import PRIOR_SCALE, Described, grams_of
 from rlver_gym.users.embedded.ledger import quote
 from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Factor, Factors
@@ -59,7 +60,7 @@ class FactorModel:
     def predict(self, described: Described, need: HiddenNeed) -> dict[Factor, float]:
         """Each factor's rating, within its scale."""
         rows, steps = [], []
-        for name, value in columns_of(described, need):
+        for name, value in columns_of(described, need, self.belonging(described)):
             at = self._at.get(name)
             if at is not None:
                 rows.append(at)
@@ -69,6 +70,10 @@ class FactorModel:
             name: max(0.0, min(_HIGHEST.get(name, 4.0), self._factors.typical[name] + total / (_STEP * FACTOR_SCALE)))
             for name, total in zip(FACTORS, sums, strict=True)
         }
+
+    def belonging(self, described: Described) -> float:
+        """How far it is meant for this person; see `belonging.belonging`."""
+        return belonging(self._factors.belonging, described.values, described.overlap)
 
     def worth(self, described: Described, need: HiddenNeed) -> Iterator[Worth]:
         """What each factor is worth; those of which nothing can be said surely, together."""
@@ -98,7 +103,7 @@ class FactorModel:
                 steps = round(points / PRIOR_SCALE * _STEP)
                 row = self._table[self._at.get(f"prior:{code}", -1)].tolist()
                 cost = sum(self._factors.worth[name] * weight for name, weight in zip(FACTORS, row, strict=True))
-                cost *= steps / (_STEP * FACTOR_SCALE)
+                cost *= self.belonging(described) * steps / (_STEP * FACTOR_SCALE)
                 if cost < 0:
                     yield Worth(code, cost, note)
 
@@ -132,11 +137,14 @@ def factor_model(factors: Factors) -> FactorModel:
     return FactorModel(factors)
 
 
-def columns_of(described: Described, need: HiddenNeed) -> Iterable[tuple[str, float]]:
-    """Everything that may have a weight, by name, with its value."""
+def columns_of(described: Described, need: HiddenNeed, belongs: float) -> Iterable[tuple[str, float]]:
+    """Everything that may have a weight, by name, with its value: as far as it belongs to this person, in [0, 1]."""
+    yield "elsewhere", 1 - belongs
+    if not belongs:
+        return
     for name, value in described.values.items():
-        yield name, value
+        yield name, value * belongs
         if name.partition(":")[0] in FOR_A_NEED:
-            yield f"{name}@{need}", value
+            yield f"{name}@{need}", value * belongs
     for gram in described.grams:
-        yield f"={gram}", 1.0
+        yield f"={gram}", belongs

@@ -105,6 +105,28 @@ FACTOR_SCALE = 4096
 Row = Annotated[tuple[Annotated[int, Field(ge=-(2**24), le=2**24)], ...], Field(min_length=6, max_length=6)]
 
 
+class Belonging(Frozen):
+    """What tells a reply to this person from one to somebody else: a logit of what `belonging.clues` counts, and two values of it.
+
+    At `low` and below nothing that the reply does is done to this person; from `high` on all of it is.
+    """
+
+    situations: Annotated[int, Field(ge=2, le=10_000)]
+    """How many situations the rated replies are about."""
+    spread: dict[Name, Annotated[int, Field(ge=1, le=10_000)]] = Field(max_length=100_000)
+    """Words as tokens: in how many of the situations supporters use each."""
+    intercept: Number
+    weights: dict[Name, Number]
+    low: Number
+    high: Number
+
+    @model_validator(mode="after")
+    def _can_be_computed(self) -> Self:
+        if not self.low < self.high:
+            raise ValueError("low must lie below high")
+        return self
+
+
 class Factors(Frozen):
     """How readers would rate a reply by each factor, by a linear model of its features and words, and what each factor is worth.
 
@@ -121,6 +143,8 @@ class Factors(Frozen):
     """The prediction up to which it may be said that the factor is low: four of five such replies were rated so. Factors of which that is never so are left out."""
     high: dict[Factor, Number]
     """The same for high."""
+    belonging: Belonging
+    """What is multiplied with every feature."""
     weights: dict[Name, Row] = Field(max_length=50_000)
     """By feature, "=" and a word or a pair of words, or a feature, "@" and a hidden need: one number a factor, in the order of FACTORS."""
 
