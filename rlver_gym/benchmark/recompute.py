@@ -12,6 +12,7 @@ from rlver_gym.benchmark.manifest import Manifest
 from rlver_gym.benchmark.plan import Case, chosen_personas, fingerprint, pin_scenes
 from rlver_gym.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.episode import Episode
 from rlver_gym.errors import RunError
 from rlver_gym.library import PersonaLibrary, library
 from rlver_gym.own_code import OwnCode
@@ -19,6 +20,7 @@ from rlver_gym.session import EmpathySession
 from rlver_gym.untrusted.files import inside
 from rlver_gym.untrusted.text import one_line
 from rlver_gym.users import SentientUser, is_shipped_user, make_user
+from rlver_gym.users.reader.user import ReaderUser
 
 
 class Sources(NamedTuple):
@@ -68,9 +70,10 @@ class Scenes:
             for persona in self.personas
         )
 
-    def session(self, case: Case) -> EmpathySession:
-        """The dialogue, not yet begun."""
-        return EmpathySession(self.user, self.library.get(case.persona), self.card, case.seed)
+    def session(self, case: Case, recorded: Episode, *, rerun: bool = False) -> EmpathySession:
+        """The dialogue, not yet begun; its user takes from the record what cannot be computed exactly again."""
+        user = self.user.recall(recorded.turns, rerun=rerun) if isinstance(self.user, ReaderUser) else self.user
+        return EmpathySession(user, self.library.get(case.persona), self.card, case.seed)
 
 
 def scenes_of(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources) -> Scenes:

@@ -28,13 +28,17 @@ class Divergence(NamedTuple):
         return f"line {self.line}, episode {self.episode}, turn {self.turn}: {self.what}"
 
 
-def verify(folder: Path, tape: Path | None = None, sources: Sources = NOTHING) -> Iterator[Divergence | None]:
+def verify(
+    folder: Path, tape: Path | None = None, sources: Sources = NOTHING, *, rerun: bool = False
+) -> Iterator[Divergence | None]:
     """One result an episode of the run: None when it is sound, else its first divergence. At the end, one for what is missing.
 
     Episodes may stand in any order, each at most once. Needs none of the agents, and no server: what agents said is recorded, and what the
     server of an LLM user answered is on the run's tape (or on `tape`). The folder may come from a stranger: nothing that it names is imported,
     asked or opened outside of it, unless the caller names it in `sources`. Raises RunError when the folder or its tape cannot be read, needs something
     named, or was made with cards or a user that are not these.
+
+    What the reader's network made of an utterance is recorded and taken from there; with `rerun` it reads again, and a difference of more than a point is one.
     """
     manifest = Manifest.read(folder)
     scenes = scenes_of(folder, manifest, tape, sources)
@@ -43,7 +47,7 @@ def verify(folder: Path, tape: Path | None = None, sources: Sources = NOTHING) -
     seen: set[Case] = set()
     number = 0
     for number, line in episode_lines(folder):
-        yield _check(line, number, scenes, seen)
+        yield _check(line, number, scenes, seen, rerun)
     if missing := scenes.count - len(seen):
         first = next(case for case in scenes.cases() if case not in seen)
         yield Divergence(number + 1, "/".join(map(str, first)), 0, f"{missing} episodes of the plan are missing")
@@ -59,7 +63,7 @@ def _is_cut(folder: Path) -> bool:
         return file.read(1) not in (b"", b"\n")
 
 
-def _check(line: str, number: int, scenes: Scenes, seen: set[Case]) -> Divergence | None:
+def _check(line: str, number: int, scenes: Scenes, seen: set[Case], rerun: bool) -> Divergence | None:
     """What is wrong with a line; a sound one is added to those `seen`."""
     try:
         recorded = Episode.from_json(line)
@@ -72,7 +76,7 @@ def _check(line: str, number: int, scenes: Scenes, seen: set[Case]) -> Divergenc
     if case in seen:
         return Divergence(number, name, 0, "it stands twice")
     seen.add(case)
-    session = scenes.session(case)
+    session = scenes.session(case, recorded, rerun=rerun)
     try:
         again = replayed(session, recorded).to_json()
     except RlverError as error:

@@ -18,6 +18,7 @@ from rlver_gym.cli import (
     export,
     fidelity,
     personas,
+    reader,
     redteam,
     report,
     sb3,
@@ -53,6 +54,7 @@ app.command("sft")(sft.sft)
 app.command("train")(train.train)
 app.command("fidelity")(fidelity.fidelity)
 app.command("calibrate")(calibrate.calibrate)
+app.command("train-reader")(reader.train_reader)
 app.command("sb3")(sb3.sb3)
 app.add_typer(personas.app, name="personas")
 app.add_typer(envs.app, name="envs")

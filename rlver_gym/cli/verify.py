@@ -33,6 +33,9 @@ def verify(
     env: Annotated[
         str | None, typer.Option(help="The run's env card (.yaml); default: the card in its manifest.")
     ] = None,
+    rerun: Annotated[
+        bool, typer.Option(help="Let the network of a run with the reader read again; it may differ by one point.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Recompute every appraisal, reward and answer of a run, without agents and servers: what a server answered is on the run's tape.
@@ -45,7 +48,9 @@ def verify(
     sources = Sources(user, user_options(user_option), personas, env)
     found = None
     checked = 0
-    for result in track(recompute(run, tape, sources), description="recomputing", console=errors, transient=True):
+    for result in track(
+        recompute(run, tape, sources, rerun=rerun), description="recomputing", console=errors, transient=True
+    ):
         checked += result is None
         if result is not None:
             found = result

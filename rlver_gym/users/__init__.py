@@ -12,13 +12,14 @@ from rlver_gym.users.embedded import EmbeddedUser
 
 __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_user"]
 
-_SHIPPED = ("embedded", "openai")
-_SEE = "embedded, embedded:PRESET, embedded:WEIGHTS.json, openai:MODEL, MODULE:NAME, or an object with open, appraise and speak"
+_SHIPPED = ("embedded", "openai", "reader")
+_SEE = "embedded, embedded:PRESET, embedded:WEIGHTS.json, reader, openai:MODEL, MODULE:NAME, or an object with open, appraise and speak"
 
 
 def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     """The user of that name, or the user itself.
 
+    "reader" for the embedded user mixed with a small encoder (extra `reader`; options base and device), "reader:FILE" for one of your own training;
     "embedded"; "embedded:gpt-4o" for another preset of the shipped Chinese weights; "embedded:weights.json" for your own weights;
     "openai:MODEL" for a language model, with the options of `LLMOptions` and `ChatSettings`, such as base_url and samples; "module:Name" for a
     class of your own, made with these options. UnknownName when there is no such user or option, CardError when weights or options cannot be used.
@@ -34,9 +35,20 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     if kind == "embedded":
         _takes_none(kind, options)
         return EmbeddedUser(weights=rest) if rest.endswith(".json") else EmbeddedUser(preset=rest or None)
+    if kind == "reader":
+        from rlver_gym.users.reader.user import ReaderUser  # noqa: PLC0415 (only who asks for it needs what it imports)
+
+        return _with_options(ReaderUser, {**options, **({"weights": rest} if rest else {})})
     if is_own_user(user):
         return _own(kind, rest, user, options)
-    raise UnknownName.of("user", user, ["embedded", "openai:MODEL"], _SEE)
+    raise UnknownName.of("user", user, ["embedded", "reader", "openai:MODEL"], _SEE)
+
+
+def _with_options(kind: type[Any], options: dict[str, Any]) -> SentientUser:
+    try:
+        return kind(**options)
+    except TypeError as error:
+        raise UnknownName(f"the user {kind.kind!r} knows no such option ({error}).") from error
 
 
 def is_own_user(name: str) -> bool:
@@ -46,9 +58,9 @@ def is_own_user(name: str) -> bool:
 
 
 def is_shipped_user(user: str) -> bool:
-    """Whether making the user of that name runs nobody's code and opens nobody's file: "embedded", "embedded:PRESET" and "openai:MODEL"."""
+    """Whether making the user of that name runs nobody's code and opens nobody's file: "embedded", "embedded:PRESET", "reader" and "openai:MODEL"."""
     kind, _, rest = user.partition(":")
-    return (kind == "embedded" and not rest.endswith(".json")) or (kind == "openai" and bool(rest))
+    return (kind == "embedded" and not rest.endswith(".json")) or (kind == "openai" and bool(rest)) or user == "reader"
 
 
 def _takes_none(user: str, options: dict[str, Any]) -> None:
