@@ -144,5 +144,5 @@ def test_what_the_strategy_view_says_is_felt_the_same_through_every_door(door: D
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS.keys())
 def test_another_word_is_felt_differently(door: Door) -> None:
     spoken, felt = by_strategies(PERSONAS[0], 0)
-    changed = [*spoken[:-1], "Everything will be okay. Stay positive!"]
-    assert door(PERSONAS[0], 0, changed)[-1] != felt[-1]
+    changed = ["You idiot, it is all your own fault.", *spoken[1:]]
+    assert door(PERSONAS[0], 0, changed)[0] != felt[0]
