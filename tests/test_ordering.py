@@ -25,6 +25,17 @@ def mean(episodes: list[Episode], agent: str, need: str | None = None) -> float:
     return sum(finals) / len(finals)
 
 
+def mean_change(episodes: list[Episode], agent: str, need: str) -> float:
+    """Of a reply: where two agents are left by everybody, their final emotions say only how far below the threshold the last change fell."""
+    changes = [
+        turn.appraisal.change
+        for episode in episodes
+        if (episode.agent, episode.need) == (agent, need)
+        for turn in episode.turns
+    ]
+    return sum(changes) / len(changes)
+
+
 def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_that_one_above_stock_phrases(
     episodes: list[Episode],
 ) -> None:
@@ -46,7 +57,8 @@ def test_stock_phrases_bring_nobody_above_the_start(episodes: list[Episode], age
 
 @pytest.mark.parametrize("need", ["deep_empathy", "listening"])
 def test_listening_beats_comfort_beats_advice_where_feelings_count(episodes: list[Episode], need: str) -> None:
-    assert mean(episodes, "listener", need) > mean(episodes, "comfort", need) > mean(episodes, "advice", need)
+    listener, comfort, advice = (mean_change(episodes, agent, need) for agent in ("listener", "comfort", "advice"))
+    assert listener > comfort > advice
 
 
 @pytest.mark.parametrize("agent", ["silent", "echo", "gibberish"])
