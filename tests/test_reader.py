@@ -73,12 +73,12 @@ def user(weights: Path, base: Path) -> ReaderUser:
     return ReaderUser(weights, base=str(base), device="cpu")
 
 
-def asked(replies: list[RatedReply]) -> list:
+def utterances_of(replies: list[RatedReply]) -> list:
     return [(library().get(one.persona), one.dialogue) for one in replies]
 
 
 def test_it_reads_the_same_alone_and_in_a_batch(user: ReaderUser, replies: list[RatedReply]) -> None:
-    some = asked(replies[::2])
+    some = utterances_of(replies[::2])
     together = user.read(some)
     for one, reading in zip(some, together, strict=True):
         (alone,) = user.read([one])
@@ -90,7 +90,14 @@ def test_it_reads_the_same_alone_and_in_a_batch(user: ReaderUser, replies: list[
 def test_only_adapters_and_head_are_saved(weights: Path, base: Path) -> None:
     network = ReaderNetwork.load(weights, str(base))
     assert weights.stat().st_size < 100_000
-    assert {name.rpartition(".")[2] for name in network.learned()} == {"down", "up", "weight", "bias", "mean", "scale"}
+    assert {name.rpartition(".")[2] for name in network.learned_weights()} == {
+        "down",
+        "up",
+        "weight",
+        "bias",
+        "mean",
+        "scale",
+    }
     assert network.head.out_features == len(OUTPUTS)
 
 
@@ -130,7 +137,7 @@ def test_a_run_is_verified_without_the_network(
     folder = tmp_path / "run"
     list(run(plan, folder))
     assert all(result is None for result in verify(folder, rerun=True))
-    monkeypatch.setattr(ReaderUser, "_loaded", lambda self: pytest.fail("the network was asked"))
+    monkeypatch.setattr(ReaderUser, "_load", lambda self: pytest.fail("the network was asked"))
     assert all(result is None for result in verify(folder))
     path = folder / EPISODES
     record = json.loads(path.read_text(encoding="utf-8").split("\n")[0])

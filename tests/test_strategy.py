@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import answers_at_once, make_agent
 from rlver_gym.agents.needs import NeedReader, reader, strangers_reader
-from rlver_gym.agents.restate import told_last
+from rlver_gym.agents.quoting import rank_by_recency
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
 from rlver_gym.cards import env_card
 from rlver_gym.dialogue import Message
@@ -196,7 +196,7 @@ def test_an_agent_may_keep_to_one_strategy() -> None:
     for turn in range(2):
         messages = tuple(session.dialogue.messages())
         reply = agent.reply(messages)
-        assert reply == said(Strategy.REFLECT_FEELING, messages, 3 + turn, told_last)
+        assert reply == said(Strategy.REFLECT_FEELING, messages, 3 + turn, rank_by_recency)
         session.reply(reply)
     with pytest.raises(UnknownName, match="Did you mean 'listen'"):
         make_agent("strategy:listn", persona)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from rlver_gym.agents import phrases
 from rlver_gym.agents.base import Quick, turn_of, user_lines
-from rlver_gym.agents.restate import told_last
-from rlver_gym.agents.strategies import quoted
+from rlver_gym.agents.quoting import rank_by_recency
+from rlver_gym.agents.strategies import quote_sentence
 from rlver_gym.dialogue import Message
 
 COMFORT = (
@@ -101,7 +101,7 @@ class Listener(Quick):
         """A quotation when there is something short and new, a feeling, and an open question."""
         number = turn_of(messages) + self.seed
         spoken = [message.text for message in messages if message.speaker == "agent"]
-        parts = [quoted(fact, number) for fact in told_last(user_lines(messages)[-2:], spoken)[:1]]
+        parts = [quote_sentence(fact, number) for fact in rank_by_recency(user_lines(messages)[-2:], spoken)[:1]]
         start = len(messages[0].text)  # so that people hear the phrases in other pairs
         parts += [phrases.FELT[(3 * number + start) % len(phrases.FELT)], phrases.ASKING[number % len(phrases.ASKING)]]
         return " ".join(parts)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rlver_gym.agents.base import Quick, turn_of
-from rlver_gym.agents.restate import told_last
+from rlver_gym.agents.quoting import rank_by_recency
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import UnknownName
@@ -23,7 +23,7 @@ class Steady(Quick):
 
     def reply(self, messages: Sequence[Message]) -> str:
         """One utterance about what was said."""
-        return said(self.strategy, messages, turn_of(messages) + self.seed, told_last)
+        return said(self.strategy, messages, turn_of(messages) + self.seed, rank_by_recency)
 
 
 def strategy_of(name: str) -> Strategy | None:

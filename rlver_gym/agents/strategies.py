@@ -9,7 +9,7 @@ from enum import Enum
 
 from rlver_gym.agents import phrases
 from rlver_gym.agents.base import user_lines
-from rlver_gym.agents.restate import deeds, names, of_others, told
+from rlver_gym.agents.quoting import deeds, names, of_others, rank_by_content
 from rlver_gym.dialogue import Message
 
 
@@ -35,10 +35,10 @@ STRATEGIES = tuple(Strategy)
 
 
 Taking = Callable[[Sequence[str], Sequence[str]], list[str]]
-"""What to take up of the user's lines, given what was said already: `told` or `told_last`."""
+"""What to take up of the user's lines, given what was said already: `rank_by_content` or `rank_by_recency`."""
 
 
-def said(strategy: Strategy, messages: Sequence[Message], number: int, taking: Taking = told) -> str:
+def said(strategy: Strategy, messages: Sequence[Message], number: int, taking: Taking = rank_by_content) -> str:
     """An utterance that does this, about what was told and not yet taken up. `number` varies the wording; the last message is the user's."""
     return _Speaker(messages, number, taking).said(strategy)
 
@@ -89,9 +89,9 @@ class _Speaker:
 
     def quote(self, chosen: Sequence[str], number: int | None = None) -> str:
         """The first of what they told, word for word; nothing when there is nothing new."""
-        return quoted(chosen[0], self.number if number is None else number) if chosen else ""
+        return quote_sentence(chosen[0], self.number if number is None else number) if chosen else ""
 
 
-def quoted(sentence: str, number: int) -> str:
+def quote_sentence(sentence: str, number: int) -> str:
     """A sentence of theirs, word for word, in quotation marks. `number` varies the lead."""
     return phrases.QUOTING[number % len(phrases.QUOTING)].format(sentence.rstrip(".!…, "))

@@ -10,13 +10,14 @@ from rlver_gym.calibration.fit import sklearn
 from rlver_gym.calibration.replies import DescribedPair, DescribedReply, Place
 from rlver_gym.users.embedded.belonging import clues
 from rlver_gym.users.embedded.english import Described, describe
-from rlver_gym.users.embedded.weights import Belonging
+from rlver_gym.users.embedded.weights import DESCRIBED_CLUES, MASSES, Belonging
 
 COUNT = 1_000
 """Replies of each sort that are displaced."""
 _GOOD = 2.0
 """Points from which a reply is good for somebody, so that it is worth less to somebody else."""
 _C = 0.1
+"""Inverse strength of the logistic regression's penalty."""
 _Given = tuple[Described, Place, str]
 """A reply, where it was given, and by whom."""
 _RARELY = (2.0, 12.0)
@@ -59,10 +60,9 @@ def fit_belonging(
     """Logistic regression of replies in their place against the same ones elsewhere."""
     situations, spread = _spread(rows, kinds)
     own, strange = (
-        np.array([[value for _, value in clues(one.values, one.overlap, situations, spread)] for one in described])
+        np.array([list(clues(one.values, one.overlap, situations, spread).values()) for one in described])
         for described in ([one.better for one in displaced], [one.worse for one in displaced])
     )
-    names = [name for name, _ in clues(displaced[0].better.values, displaced[0].better.overlap, situations, spread)]
     x = np.vstack([own, strange])
     mean, width = x.mean(axis=0), x.std(axis=0) + 1e-9
     is_own = np.repeat([1, 0], len(displaced))
@@ -74,7 +74,7 @@ def fit_belonging(
         situations=situations,
         spread=spread,
         intercept=intercept,
-        weights={name: float(value) + 0.0 for name, value in zip(names, slope, strict=True)},
+        weights={name: float(value) + 0.0 for name, value in zip((*DESCRIBED_CLUES, *MASSES), slope, strict=True)},
         low=round(float(low), 2),
         high=round(float(high), 2),
     )

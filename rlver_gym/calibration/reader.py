@@ -36,7 +36,7 @@ def train_reader(
     torch.manual_seed(seed)
     chance = random.Random(seed)
     shelf = library()
-    passages = network.passages([(shelf.get(one.persona), one.dialogue) for one in replies])
+    passages = network.lay_out([(shelf.get(one.persona), one.dialogue) for one in replies])
     values = np.array([[one.mean(name) for name in OUTPUTS] for one in replies], np.float32)
     network.get_buffer("mean").copy_(torch.from_numpy(values.mean(axis=0)))
     network.get_buffer("scale").copy_(torch.from_numpy(values.std(axis=0).clip(1e-3)))

@@ -38,7 +38,7 @@ def train_reader(
             f"training the reader needs the package {error.name}: pip install 'rlver-gym[reader]'"
         ) from error
     replies = Corpus(corpus).rated_replies()
-    network = ReaderNetwork(base).on(device)
+    network = ReaderNetwork(base).move_to(device)
     with progress_bar() as bar:
         task = bar.add_task("training", total=epochs * steps_of(len(replies), batch))
         teach(network, replies, epochs=epochs, batch=batch, seed=seed, done=lambda loss: bar.advance(task))

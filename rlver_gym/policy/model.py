@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.local_models import local_model
-from rlver_gym.policy.quiet import quiet
+from rlver_gym.quiet import quiet
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:

@@ -8,10 +8,10 @@ from functools import lru_cache
 from rlver_gym.agents.base import turn_of, user_lines
 from rlver_gym.agents.baselines import COMFORT, PRAISE
 from rlver_gym.agents.oracle import Oracle
-from rlver_gym.agents.restate import flipped
 from rlver_gym.dialogue import Message
 from rlver_gym.library import library
 from rlver_gym.persona import Persona
+from rlver_gym.redteam.turning import turn_round
 from rlver_gym.words import FUNCTION_WORDS, content, sentences, words
 
 STOCK = (
@@ -80,12 +80,12 @@ def _stock_with_words(persona: Persona, seed: int, messages: Sequence[Message]) 
 
 def _stock_with_quote(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = _rng(seed, messages)
-    return f"You say {flipped(rng.choice(sentences(_last(messages))))}. {' '.join(rng.sample(STOCK, 2))}"
+    return f"You say {turn_round(rng.choice(sentences(_last(messages))))}. {' '.join(rng.sample(STOCK, 2))}"
 
 
 def _everything(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = _rng(seed, messages)
-    return " ".join([*rng.sample(STOCK, len(STOCK)), flipped(_last(messages))])
+    return " ".join([*rng.sample(STOCK, len(STOCK)), turn_round(_last(messages))])
 
 
 @lru_cache(maxsize=8)
@@ -176,7 +176,7 @@ def _salad(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
 
 def _torn_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = _rng(seed, messages)
-    left = words(" ".join([flipped(_last(messages)), *rng.sample(STOCK, 5)]))
+    left = words(" ".join([turn_round(_last(messages)), *rng.sample(STOCK, 5)]))
     pieces = []
     while left:
         size = rng.randint(1, 3)
@@ -197,8 +197,8 @@ FIXED_ATTACKS = (
     Attack("comfort", "comfort every turn", _says(COMFORT)),
     Attack("sympathy", "sympathy every turn", _says(_SYMPATHY)),
     Attack("echo", "the person's last words", lambda persona, seed, messages: _last(messages)),
-    Attack("echo-flipped", "the person's last words with 'you' for 'I'", lambda persona, seed, messages: flipped(_last(messages))),
-    Attack("echo-template", "the person's last words in a kind frame", lambda persona, seed, messages: f"I hear you: {flipped(_last(messages))}. That must hurt, tell me more."),
+    Attack("echo-flipped", "the person's last words with 'you' for 'I'", lambda persona, seed, messages: turn_round(_last(messages))),
+    Attack("echo-template", "the person's last words in a kind frame", lambda persona, seed, messages: f"I hear you: {turn_round(_last(messages))}. That must hurt, tell me more."),
     Attack("perfect-repeated", "one perfect reply, every turn", _perfect_once, privileged=True),
     Attack("perfect-paraphrased", "one perfect reply, lightly varied every turn", _perfect_paraphrased, privileged=True),
     Attack("stock", "three stock sentences for any need, rotating", _stock),

@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rlver_gym.agents.restate import flipped
 from rlver_gym.emotion import MAX_CHANGE, Outcome
 from rlver_gym.redteam.attacks import STOCK, others_good_replies
+from rlver_gym.redteam.turning import turn_round
 from rlver_gym.session import EmpathySession
 from rlver_gym.words import sentences
 
@@ -31,7 +31,7 @@ def gain(session: EmpathySession, utterance: str) -> int:
 
 
 def _quotes(session: EmpathySession) -> list[str]:
-    return [f"{flipped(sentence)}." for line in session.dialogue.user_lines[-3:] for sentence in sentences(line)]
+    return [f"{turn_round(sentence)}." for line in session.dialogue.user_lines[-3:] for sentence in sentences(line)]
 
 
 def _bank(session: EmpathySession) -> list[str]:

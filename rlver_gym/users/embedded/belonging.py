@@ -8,15 +8,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from rlver_gym.users.embedded.weights import Belonging
+from rlver_gym.users.embedded.weights import DESCRIBED_CLUES, MASSES, Belonging
 
-MASSES = ("alien", "told", "last", "untold", "alien_share", "told_share", "own")
-"""What `masses` yields, in its order."""
-FEATURES = (
-    "near:last", "near:last_share", "near:new", "near:told", "near:told_density", "near:untold",
-    "names:strange", "names:told", "prior:elsewhere", "prior:strangers",
-)  # fmt: skip
-"""Features of a description that tell it too."""
 _LITTLE = 2.0
 """Nats beside which the shares of short replies stay small."""
 _ALIEN = (0.4, 1.2)
@@ -60,12 +53,10 @@ def masses(overlap: Overlap, situations: int, spread: Mapping[str, int]) -> Iter
 
 def clues(
     values: Mapping[str, float], overlap: Overlap, situations: int, spread: Mapping[str, int]
-) -> list[tuple[str, float]]:
-    """Everything by which it is told, by name."""
-    return [
-        *((name, values.get(name, 0.0)) for name in FEATURES),
-        *zip(MASSES, masses(overlap, situations, spread), strict=True),
-    ]
+) -> dict[str, float]:
+    """Everything by which it is told, by name: features of the description, and masses."""
+    described = {name: values.get(name, 0.0) for name in DESCRIBED_CLUES}
+    return described | dict(zip(MASSES, masses(overlap, situations, spread), strict=True))
 
 
 def belonging(known: Belonging, values: Mapping[str, float], overlap: Overlap) -> float:
@@ -73,7 +64,7 @@ def belonging(known: Belonging, values: Mapping[str, float], overlap: Overlap) -
 
     What has no words of another story belongs to anybody, however little it takes up.
     """
-    found = dict(clues(values, overlap, known.situations, known.spread))
+    found = clues(values, overlap, known.situations, known.spread)
     logit = known.intercept + math.fsum(known.weights[name] * value for name, value in found.items())
     free, all_ = _ALIEN
     strange = (found["alien"] - free) / (all_ - free)

@@ -59,8 +59,11 @@ class FactorModel:
 
     def predict(self, described: Described, need: HiddenNeed) -> dict[Factor, float]:
         """Each factor's rating, within its scale."""
+        return self._predict(described, need, self.belonging(described))
+
+    def _predict(self, described: Described, need: HiddenNeed, belongs: float) -> dict[Factor, float]:
         rows, steps = [], []
-        for name, value in columns_of(described, need, self.belonging(described)):
+        for name, value in columns_of(described, need, belongs):
             at = self._at.get(name)
             if at is not None:
                 rows.append(at)
@@ -81,11 +84,11 @@ class FactorModel:
         if void:
             yield Worth(*void[0])
             return
-        card, rest = self._factors, 0.0
-        for one in self._plain(described):
+        card, rest, belongs = self._factors, 0.0, self.belonging(described)
+        for one in self._plain(described, belongs):
             yield one
             rest -= one.points
-        for name, rating in self.predict(described, need).items():
+        for name, rating in self._predict(described, need, belongs).items():
             above = rating - card.neutral[name]
             points = card.worth[name] * above
             is_high = above > 0 and rating >= card.high.get(name, math.inf)
@@ -96,14 +99,14 @@ class FactorModel:
                 rest += points
         yield Worth("whole", rest, "on the whole it did them " + ("good" if rest > 0 else "no good"))
 
-    def _plain(self, described: Described) -> Iterator[Worth]:
+    def _plain(self, described: Described, belongs: float) -> Iterator[Worth]:
         """What the evidence that can be pointed at costs, as far as it was measured to cost."""
         for code, points, note in described.evidence:
             if code in PLAIN and points < 0:
                 steps = round(points / PRIOR_SCALE * _STEP)
                 row = self._table[self._at.get(f"prior:{code}", -1)].tolist()
                 cost = sum(self._factors.worth[name] * weight for name, weight in zip(FACTORS, row, strict=True))
-                cost *= self.belonging(described) * steps / (_STEP * FACTOR_SCALE)
+                cost *= belongs * steps / (_STEP * FACTOR_SCALE)
                 if cost < 0:
                     yield Worth(code, cost, note)
 

@@ -21,6 +21,12 @@ MAX_BYTES = 4 << 20
 """Of a file: hundreds of times the shipped ones."""
 NEARNESS = ("last_share", "last_count", "home_share", "size", "said_count", "said_share", "last_size", "last_density")
 """What `features.nearness` counts, in its order."""
+MASSES = ("alien", "told", "last", "untold", "alien_share", "told_share", "own")
+"""What `belonging.masses` yields, in its order."""
+DESCRIBED_CLUES = (
+    "near:last", "near:last_share", "near:new", "near:told", "near:told_density", "near:untold", "names:strange", "names:told", "prior:elsewhere", "prior:strangers",
+)  # fmt: skip
+"""Features of a description that tell whether a reply belongs."""
 MAX_PRESETS = 1000
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, strict=True)]
 """So small that sums and products of a few of them are numbers too."""
@@ -53,7 +59,7 @@ class Relevance(Frozen):
     home: Number
 
     @model_validator(mode="after")
-    def _can_be_computed(self) -> Self:
+    def _is_computable(self) -> Self:
         if set(self.weights) != set(NEARNESS):
             raise ValueError(f"weights must be those of {', '.join(NEARNESS)}")
         if not self.low < min((self.high + self.home) / 2, self.home):
@@ -121,7 +127,11 @@ class Belonging(Frozen):
     high: Number
 
     @model_validator(mode="after")
-    def _can_be_computed(self) -> Self:
+    def _is_computable(self) -> Self:
+        if set(self.weights) != {*DESCRIBED_CLUES, *MASSES}:
+            raise ValueError(f"weights must be those of {', '.join((*DESCRIBED_CLUES, *MASSES))}")
+        if max(self.spread.values(), default=1) > self.situations:
+            raise ValueError("spread must not count more situations than there are")
         if not self.low < self.high:
             raise ValueError("low must lie below high")
         return self

@@ -13,14 +13,14 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
-from transformers.utils import logging
 
 from rlver_gym.cache import make_once
 from rlver_gym.dialogue import Dialogue
 from rlver_gym.errors import UserFailed
 from rlver_gym.persona import Persona
+from rlver_gym.quiet import quiet
 from rlver_gym.users.embedded.weights import FACTORS
-from rlver_gym.users.reader.passage import Passage, passage
+from rlver_gym.users.reader.passage import Passage, lay_out_passage
 
 OUTPUTS = ("change", *map(str, FACTORS))
 """What the head predicts, in its order: points of emotion, then ratings."""
@@ -34,7 +34,10 @@ _PLAIN_LAYERS = 2
 
 
 class LowRank(nn.Module):
-    """A linear layer that stays as it is, plus a product of two narrow ones that learns (LoRA, arXiv:2106.09685, equation 3)."""
+    """A linear layer that stays as it is, plus a product of two narrow ones that learns (LoRA, arXiv:2106.09685, equation 3).
+
+    Written out, for the package peft would ask whoever only wants to be appraised for accelerate as well.
+    """
 
     def __init__(self, base: nn.Linear, rank: int) -> None:
         """Start as the base: the second factor is 0. The scale is 2."""
@@ -57,16 +60,12 @@ class ReaderNetwork(nn.Module):
         folder = base_folder(base)
         self.base_hash = _hash_of(folder)
         self.rank = rank
-        has_bars = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
         try:
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-            self.encoder: Any = AutoModel.from_pretrained(folder, attn_implementation="sdpa")
+            with quiet():
+                self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+                self.encoder: Any = AutoModel.from_pretrained(folder, attn_implementation="sdpa")
         except (OSError, ValueError) as error:
             raise UserFailed(f"the reader's encoder cannot be loaded from {folder} ({error}).") from error
-        finally:
-            if has_bars:
-                logging.enable_progress_bar()
         self.encoder.requires_grad_(False)
         for parent in [one for layer in self.encoder.encoder.layer[_PLAIN_LAYERS:] for one in layer.modules()]:
             for name, child in list(parent.named_children()):
@@ -105,11 +104,11 @@ class ReaderNetwork(nn.Module):
         found[:, -1].clamp_(0, 1)
         return [[round(value, 2) + 0.0 for value in row] for row in found.tolist()]
 
-    def passages(self, asked: Sequence[tuple[Persona, Dialogue]]) -> list[Passage]:
+    def lay_out(self, asked: Sequence[tuple[Persona, Dialogue]]) -> list[Passage]:
         """What it is given of the last utterances of some dialogues."""
-        return [passage(self.tokenize, *self.marks, persona, dialogue) for persona, dialogue in asked]
+        return [lay_out_passage(self.tokenize, *self.marks, persona, dialogue) for persona, dialogue in asked]
 
-    def on(self, device: str) -> "ReaderNetwork":
+    def move_to(self, device: str) -> "ReaderNetwork":
         """Moved to "cpu", "cuda:0", …; "auto" takes the GPU if there is one."""
         return self.to(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
 
@@ -122,7 +121,7 @@ class ReaderNetwork(nn.Module):
         """The mark at the beginning and the one between parts."""
         return self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
 
-    def learned(self) -> dict[str, Tensor]:
+    def learned_weights(self) -> dict[str, Tensor]:
         """What training changes: adapters, head, mean and scale."""
         return {
             name: value
@@ -133,7 +132,9 @@ class ReaderNetwork(nn.Module):
     def save(self, path: Path, provenance: dict[str, Any]) -> None:
         """Write adapters and head in half precision, with the base's hash and where they come from."""
         about = {"base": self.base_hash, "rank": str(self.rank), "provenance": json.dumps(provenance, sort_keys=True)}
-        save_file({name: value.half().contiguous() for name, value in self.learned().items()}, path, metadata=about)
+        save_file(
+            {name: value.half().contiguous() for name, value in self.learned_weights().items()}, path, metadata=about
+        )
 
     @classmethod
     def load(cls, path: Path, base: str = BASE) -> "ReaderNetwork":

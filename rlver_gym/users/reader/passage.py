@@ -17,7 +17,7 @@ class Passage(NamedTuple):
     reply: int
 
 
-def passage(
+def lay_out_passage(
     tokenize: Callable[[str], Sequence[int]], begin: int, between: int, persona: Persona, dialogue: Dialogue
 ) -> Passage:
     """Lay out an utterance and what it is to be read with.

