@@ -13,6 +13,7 @@ from rlver_gym.users.embedded import EmbeddedUser
 __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_user"]
 
 _SHIPPED = ("embedded", "openai", "reader")
+_READER_OPTIONS = ("base", "device")
 _SEE = "embedded, embedded:PRESET, embedded:WEIGHTS.json, reader, openai:MODEL, MODULE:NAME, or an object with open, appraise and speak"
 
 
@@ -38,17 +39,13 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     if kind == "reader":
         from rlver_gym.users.reader.user import ReaderUser  # noqa: PLC0415 (only who asks for it needs what it imports)
 
-        return _with_options(ReaderUser, {**options, **({"weights": rest} if rest else {})})
+        for name in options:
+            if name not in _READER_OPTIONS:
+                raise UnknownName.of("option of reader", name, _READER_OPTIONS, ", ".join(_READER_OPTIONS))
+        return ReaderUser(**options, **({"weights": rest} if rest else {}))
     if is_own_user(user):
         return _own(kind, rest, user, options)
     raise UnknownName.of("user", user, ["embedded", "reader", "openai:MODEL"], _SEE)
-
-
-def _with_options(kind: type[Any], options: dict[str, Any]) -> SentientUser:
-    try:
-        return kind(**options)
-    except TypeError as error:
-        raise UnknownName(f"the user {kind.kind!r} knows no such option ({error}).") from error
 
 
 def is_own_user(name: str) -> bool:

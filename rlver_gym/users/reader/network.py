@@ -31,6 +31,8 @@ _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_confi
 _ADAPTED = ("query", "key", "value", "dense")
 _PLAIN_LAYERS = 2
 """The lowest layers stay as they are: what they do with words serves every task, and passes through them need no gradient."""
+_RANKS = {str(rank): rank for rank in range(1, 257)}
+"""What a file may say its adapters' rank is."""
 
 
 class LowRank(nn.Module):
@@ -138,20 +140,28 @@ class ReaderNetwork(nn.Module):
 
     @classmethod
     def load(cls, path: Path, base: str = BASE) -> "ReaderNetwork":
-        """The network of a file that `save` wrote. UserFailed when it belongs to another base."""
+        """The network of a file that `save` wrote. UserFailed when it is none or belongs to another base."""
         try:
             with safe_open(path, framework="pt") as file:
                 about = file.metadata() or {}
                 values = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            rank = _RANKS[about["rank"]]
         except Exception as error:  # safetensors raises errors of its own
-            raise UserFailed(f"{path} holds no weights of a reader ({error}).") from error
-        network = cls(base, int(about.get("rank", 16)))
+            raise UserFailed(f"{path} holds no weights of a reader ({type(error).__name__}: {error}).") from error
+        network = cls(base, rank)
         if about.get("base") != network.base_hash:
             raise UserFailed(
                 f"{path} was trained on another base model than {base}: its hash is {about.get('base')}, here it is {network.base_hash}. "
                 f"Give the base it was trained on ({_HUB_NAME} for the shipped weights), or train again: rlver-gym train-reader."
             )
-        network.load_state_dict(values, strict=False)
+        expected = {name: value.shape for name, value in network.learned_weights().items()}
+        if expected != {name: value.shape for name, value in values.items()}:
+            raise UserFailed(
+                f"{path} holds no weights of a reader: its tensors are not those of adapters and head on {base}."
+            )
+        if not all(value.isfinite().all() for value in values.values()):
+            raise UserFailed(f"{path} holds weights that are not finite. Train again: rlver-gym train-reader.")
+        network.load_state_dict(values, strict=False)  # the rest is the base's
         return network.eval()
 
 
