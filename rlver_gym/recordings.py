@@ -30,7 +30,8 @@ class Exchange:
     """One agent utterance, what the judge made of it, and what the user said then."""
 
     utterance: str
-    change: int
+    change: float
+    """What the judge made of it; a mean when several judged."""
     emotion: int
     """The judge's emotion score after it."""
     reply: str
@@ -46,7 +47,7 @@ class Judged:
     dialogue: Dialogue
     emotion: int
     """The judge's emotion before it."""
-    previous: int
+    previous: float
     """The judge's last change; 0 at first."""
     change: float
 
@@ -66,12 +67,9 @@ class Recording:
     opening: str
     start: int
     exchanges: tuple[Exchange, ...]
+    final: float
+    """The emotion that the judge named at the end, or else the last one."""
     source: str
-
-    @property
-    def final(self) -> int:
-        """The judge's last emotion score."""
-        return self.exchanges[-1].emotion
 
     def judged(self) -> Iterator[Judged]:
         """Every exchange with the dialogue before it."""
@@ -79,7 +77,7 @@ class Recording:
         for one in self.exchanges:
             said = dialogue.said(one.utterance)
             yield Judged(self.simulator, self.agent, self.persona, said, emotion, previous, one.change)
-            appraisal = Appraisal(one.change, "", ())
+            appraisal = Appraisal(round(one.change), "", ())
             dialogue = dialogue.answered(Turn(one.utterance, appraisal, one.emotion, 0.0, None, one.reply))
             emotion, previous = one.emotion, one.change
 
@@ -87,7 +85,8 @@ class Recording:
 def read_recordings(folder: Path) -> list[Recording]:
     """Every recording in the folder's `SIMULATOR__AGENT.jsonl` files; RecordingError names file and line.
 
-    Other `.jsonl` files in the folder whose lines have a `player` are SAGE profiles, which tell the personas' stories.
+    A persona is a shipped card's id, or told by a SAGE profile (other `.jsonl` files in the folder whose lines have a `player`), or no more than
+    need and disposition are known of it.
     """
     profiles: dict[str, Persona] = {}
     recorded: list[tuple[str, dict[str, Any]]] = []
@@ -140,12 +139,10 @@ def recording(value: Mapping[str, Any], profiles: Mapping[str, Persona], source:
     """One line: simulator, agent, persona, need, disposition, messages (user and agent in turn, the user's with emotion and change)."""
     try:
         line = RecordingLine.model_validate(value)
-        persona = profiles.get(line.persona) or sketch(
-            line.persona, need_of(line.need), disposition_of(line.disposition)
-        )
+        persona = profiles.get(line.persona) or _persona_of(line)
         first, *rest = line.messages
         exchanges = tuple(
-            Exchange(said.text, round(answer.change), round(_emotion(answer)), answer.text)
+            Exchange(said.text, answer.change, round(_emotion(answer)), answer.text)
             for said, answer in zip(rest[::2], rest[1::2], strict=False)
             if answer.change is not None
         )
@@ -156,9 +153,21 @@ def recording(value: Mapping[str, Any], profiles: Mapping[str, Persona], source:
         raise RecordingError(
             f"{source}: is no recording ({_first_problem(error)}). A line needs simulator, agent, persona, need, disposition and messages."
         ) from None
+    final = exchanges[-1].emotion if line.final is None else line.final
     return Recording(
-        line.simulator, _ALIASES.get(line.agent, line.agent), persona, first.text, start, exchanges, source
+        line.simulator, _ALIASES.get(line.agent, line.agent), persona, first.text, start, exchanges, final, source
     )
+
+
+def _persona_of(line: RecordingLine) -> Persona:
+    """The shipped card, with the need that the line names; else what the line itself tells."""
+    if line.persona in library().pairings:
+        shipped = library().get(line.persona)
+        need = need_of(line.need) if line.need else shipped.need
+        return shipped if need is shipped.need else library().get(f"{shipped.id}/{need}")
+    if line.need is None or line.disposition is None:
+        raise ValueError("need, disposition: must be told of a persona that is not shipped")
+    return sketch(line.persona, need_of(line.need), disposition_of(line.disposition))
 
 
 def _emotion(message: Message) -> float:

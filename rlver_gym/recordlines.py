@@ -50,13 +50,14 @@ Messages = Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)
 
 
 class RecordingLine(Line):
-    """One dialogue that was held with a judge."""
+    """One dialogue that was held with a judge; need and disposition may be left out for a shipped persona."""
 
     simulator: Name
     agent: Name
     persona: Name
-    need: Text
-    disposition: Text
+    need: Text | None = None
+    disposition: Text | None = None
+    final: Emotion | None = None
     messages: Messages
 
 

@@ -8,14 +8,19 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from rlver_gym.agents import make_agent
+from rlver_gym.cards import env_card
 from rlver_gym.cli import app
 from rlver_gym.dialogue import Appraisal, Dialogue, Reason
-from rlver_gym.errors import UserFailed
+from rlver_gym.errors import RecordingError, UserFailed
 from rlver_gym.fidelity.checks import auc, correlation, spearman, within
 from rlver_gym.fidelity.left_out import halves
 from rlver_gym.fidelity.replay import Swap, replay, swapped
 from rlver_gym.fidelity.report import measured
+from rlver_gym.library import library
+from rlver_gym.persona import HiddenNeed
 from rlver_gym.recordings import Recording, read_recordings
+from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser, Scene
 
 DATA = Path(__file__).parent / "data" / "recordings_zh.jsonl"
@@ -148,7 +153,9 @@ def test_the_command_prints_checks_with_intervals_and_draws(folder: Path, tmp_pa
     assert "turn-1 r within persona" in result.stdout
     assert "0.94" in result.stdout
     assert figure.read_text(encoding="utf-8").startswith("<svg")
-    sections = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    printed = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    sections = printed["sections"]
+    assert {name: printed[name] for name in sections[0]["summary"]} == sections[0]["summary"]
     assert len(sections[0]["agents"]) >= 3
     for _, value, low, high, _ in sections[0]["checks"]:
         assert low <= value + 1e-9 or value <= high + 1e-9
@@ -158,3 +165,63 @@ def test_a_missing_simulator_is_named(folder: Path) -> None:
     result = CliRunner().invoke(app, ["fidelity", str(folder), "--simulator", "nobody"])
     assert result.exit_code != 0
     assert "nobody" in str(result.exception)
+
+
+def record(folder: Path, agents: tuple[str, ...], people: tuple[str, ...], *, sign: int = 1, **told: str) -> None:
+    """What the embedded user feels when these agents talk to these shipped people, as recordings of a judge named reader."""
+    for agent in agents:
+        lines = []
+        for person in people:
+            session = EmpathySession(EmbeddedUser(), library().get(person), env_card("SAGE-Sentient-v0"), 0)
+            session.start()
+            speaker = make_agent(agent, session.scene.persona)
+            while session.outcome is None:
+                session.reply(speaker.reply(tuple(session.dialogue.messages())))
+            messages: list[dict] = [{"role": "user", "text": session.dialogue.opening, "emotion": 40}]
+            for turn in session.dialogue.turns:
+                messages.append({"role": "agent", "text": turn.utterance})
+                felt = {"change": sign * turn.appraisal.change, "emotion": turn.emotion}
+                messages.append({"role": "user", "text": turn.reply or "", **felt})
+            line = {"simulator": "reader", "agent": agent, "persona": person.partition("/")[0], **told}
+            lines.append(json.dumps({**line, "final": session.emotion, "messages": messages}))
+        (folder / f"reader__{agent}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def printed_summary(folder: Path) -> dict:
+    result = CliRunner().invoke(app, ["fidelity", str(folder), "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+PEOPLE = library().ids("demo")[:3]
+
+
+def test_recordings_of_shipped_people_are_judged_by_their_cards(tmp_path: Path) -> None:
+    record(tmp_path, ("listener", "oracle", "adaptive"), PEOPLE)
+    summary = printed_summary(tmp_path)
+    assert summary["turns"] >= 20
+    assert [summary[name] for name in ("within_r", "within_agent_r", "turn1_r", "agents_rho", "sign")] == [1] * 5
+    assert summary["gap"] is None
+    assert all(replayed == recorded for replayed, recorded in summary["agents"].values())
+
+
+def test_a_judge_of_the_other_opinion_disagrees_wholly(tmp_path: Path) -> None:
+    record(tmp_path, ("listener", "oracle"), PEOPLE, sign=-1)
+    assert printed_summary(tmp_path)["within_r"] == -1
+
+
+def test_the_need_that_a_recording_names_counts(tmp_path: Path) -> None:
+    person, need = PEOPLE[0], HiddenNeed.PRAISE
+    assert library().get(person).need is not need
+    record(tmp_path, ("adaptive",), (f"{person}/{need}",), need=need)
+    (one,) = read_recordings(tmp_path)
+    assert one.persona.need is need
+    assert one.persona.situation.anchors == library().get(person).situation.anchors
+
+
+def test_somebody_unknown_must_be_described(tmp_path: Path) -> None:
+    record(tmp_path, ("adaptive",), PEOPLE[:1])
+    path = tmp_path / "reader__adaptive.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace(PEOPLE[0], "nobody-known"), encoding="utf-8")
+    with pytest.raises(RecordingError, match="need, disposition: must be told"):
+        read_recordings(tmp_path)

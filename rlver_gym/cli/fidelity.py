@@ -20,6 +20,7 @@ from rlver_gym.untrusted.text import one_line
 from rlver_gym.users import SentientUser, make_user
 
 MAX_AGENTS = 200
+USUAL = "deepseek-v3"
 
 
 def fidelity(
@@ -36,8 +37,11 @@ def fidelity(
         ),
     ] = "embedded",
     simulator: Annotated[
-        str, typer.Option(help="Whose recorded judgements count: the beginning of its name.")
-    ] = "deepseek-v3",
+        str | None,
+        typer.Option(
+            help="Whose recorded judgements count: the beginning of its name. If not given: deepseek-v3, or the only one there is."
+        ),
+    ] = None,
     left_out: Annotated[
         bool,
         typer.Option(
@@ -52,16 +56,12 @@ def fidelity(
 ) -> None:
     """Replay recorded dialogues through a simulated user, and compare what it feels with what was recorded.
 
-    It hears the recorded words and keeps its own emotion. Every figure has a 95 % interval (over people). The embedded user is also refitted without
-    the agents or people that it is measured on (needs: pip install 'rlver-gym\\[calibrate]'; --no-left-out goes without).
+    It hears the recorded words and keeps its own emotion. Every figure has a 95 % interval (over people). For Chinese recordings the embedded user is
+    also refitted without the agents or people that it is measured on (needs: pip install 'rlver-gym\\[calibrate]'; --no-left-out goes without).
+    --json prints the summary first: turns, within_r (replies to one person), within_agent_r, turn1_r, agents_rho, sign, gap, agents.
     """
     everything = read_recordings(folder)
-    recordings = [one for one in everything if one.simulator.startswith(simulator)]
-    if not recordings:
-        names = ", ".join(sorted({one.simulator for one in everything}))
-        raise RecordingError(
-            f"{folder}: no recording of a simulator {simulator!r}. There are: {one_line(names, max_chars=1000)}."
-        )
+    recordings = _of_simulator(everything, simulator, folder)
     if len({one.agent for one in recordings}) > MAX_AGENTS:
         raise RecordingError(f"{folder}: more than {MAX_AGENTS} agents, each of which is left out of a fit. Give some.")
     untold = len({one.persona.id for one in recordings if not one.persona.situation.cause})
@@ -73,11 +73,26 @@ def fidelity(
     if figure:
         write_whole(figure, draw(sections[min(1, len(sections) - 1)].agents), RecordingError)
     if as_json:
-        typer.echo(json.dumps([section._asdict() for section in sections], default=str))
+        parts = [{**section._asdict(), "summary": section.summary._asdict()} for section in sections]
+        typer.echo(json.dumps({**sections[0].summary._asdict(), "sections": parts}))
         return
     for section in sections:
         _print(section, len(recordings))
-    SafeConsole().print(LLM_USERS, style="dim")
+    if recordings[0].persona.language == "zh":
+        SafeConsole().print(LLM_USERS, style="dim")
+
+
+def _of_simulator(recordings: list[Recording], beginning: str | None, folder: Path) -> list[Recording]:
+    """Those whose judge's name begins so; without one, those of the simulator that most figures are told of, or of the only one."""
+    names = sorted({one.simulator for one in recordings})
+    if beginning is None:
+        beginning = names[0] if len(names) == 1 else USUAL
+    found = [one for one in recordings if one.simulator.startswith(beginning)]
+    if not found:
+        raise RecordingError(
+            f"{folder}: no recording of a simulator {beginning!r}. Give --simulator one of: {one_line(', '.join(names), max_chars=1000)}."
+        )
+    return found
 
 
 def _step(bar) -> Step:

@@ -26,6 +26,46 @@ class Check(NamedTuple):
     what: str
 
 
+class Summary(NamedTuple):
+    """Agreement in a few figures, without intervals; correlations are Pearson's r, from -1 to 1."""
+
+    turns: int
+    within_r: float
+    """Of changes, each person's mean taken out: agreement about replies to one person."""
+    within_agent_r: float
+    """Of changes, each agent's mean taken out."""
+    turn1_r: float
+    """Of changes at the first turn, each person's mean taken out."""
+    agents_rho: float
+    """Spearman correlation of agents' mean final emotions."""
+    sign: float
+    """Share of turns that both find good, or both do not."""
+    gap: float | None
+    """The agent `expert` above the agent `adaptive`, in points of mean final emotion; None when one is missing."""
+    agents: dict[str, tuple[float, float]]
+    """Mean final emotion of each agent: replayed, recorded."""
+
+
+def summarize(replayed: Sequence[Replayed]) -> Summary:
+    """The figures that compare one user with another at a glance."""
+    heard = [(one, dialogue.recording.agent) for dialogue in replayed for one in dialogue.heard]
+    own, recorded, persona = _columns([one for one, _ in heard])
+    first = np.array([one.judged.turn == 0 for one, _ in heard])
+    agents = agent_means(replayed)
+    finals = np.array(list(agents.values()))
+    gap = agents["expert"][0] - agents["adaptive"][0] if {"expert", "adaptive"} <= agents.keys() else None
+    return Summary(
+        turns=len(heard),
+        within_r=round(within(own, recorded, persona), 3),
+        within_agent_r=round(within(own, recorded, np.array([agent for _, agent in heard])), 3),
+        turn1_r=round(within(own[first], recorded[first], persona[first]), 3),
+        agents_rho=round(spearman(finals[:, 0], finals[:, 1]), 3),
+        sign=round(float(((own > 0) == (recorded > 0)).mean()), 3),
+        gap=gap if gap is None else round(gap, 1),
+        agents={name: (round(a, 1), round(b, 1)) for name, (a, b) in agents.items()},
+    )
+
+
 def within(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> float:
     """Pearson correlation after subtracting each group's means: agreement within personas."""
     _, number = np.unique(group, return_inverse=True)

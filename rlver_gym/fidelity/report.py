@@ -9,11 +9,13 @@ from rlver_gym.calibration.calibrate import short
 from rlver_gym.errors import UserFailed
 from rlver_gym.fidelity.checks import (
     Check,
+    Summary,
     agent_means,
     correlation,
     dialogue_checks,
     group_table,
     spearman,
+    summarize,
     swap_check,
     turn_checks,
     within,
@@ -31,6 +33,7 @@ class Section(NamedTuple):
     """One way of measuring: as the user is, or with some left out of its fit."""
 
     title: str
+    summary: Summary
     checks: tuple[Check, ...]
     agents: dict[str, tuple[float, float]]
     """Mean final emotion: replayed, recorded."""
@@ -65,6 +68,7 @@ def measured(title: str, users: Users, recordings: Sequence[Recording], step: St
     swaps = swapped(users, whole, done=step(f"{title}: swapped replies", len(whole)), failed=failed)
     return Section(
         title,
+        summarize(replayed),
         (*turn_checks(replayed), *dialogue_checks(replayed), *([swap_check(swaps)] if swaps else [])),
         agent_means(replayed),
         tuple(group_table(replayed, lambda one: one.recording.persona.need)),

@@ -132,7 +132,7 @@ class _Said(NamedTuple):
 
     persona_id: str
     turn: int
-    change: int
+    change: float
     text: str
 
 
