@@ -22,12 +22,14 @@ _LEAK = "What learns from them cannot be tested on them; to hold dialogues to le
 
 
 def export(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders. Several are taken together.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, or a corpus of rated replies. Several are taken together.")
+    ],
     to: Annotated[str, typer.Option(help=f"The format: {', '.join(get_args(Format))}.")],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File to write; for hf a folder. Default: in the first run's folder, named after the format."
+            help="File to write; for hf a folder. Default: in the first run's folder, named after the format; a corpus needs it."
         ),
     ] = None,
     agent: Annotated[list[str] | None, typer.Option(help="Only this agent; repeat it for more.")] = None,
@@ -56,7 +58,7 @@ def export(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write the dialogues of a benchmark run as data to train on.
+    """Write the dialogues of a benchmark run, or of the corpus of rated replies, as data to train on.
 
     openai: "messages", a row a dialogue. sharegpt: "conversations", likewise.
 
@@ -69,6 +71,8 @@ def export(
     Beside the words, "metadata" tells agent, persona, need, seed, split, rewards, emotions and reasons.
 
     Example: rlver-gym export RUN --to sft --min-emotion 70
+
+    Demonstrations, by readers' ratings: rlver-gym export recordings/en/train --to sft --min-emotion 70 --out demonstrations.jsonl
     """
     if to not in get_args(Format):
         raise typer.BadParameter(f"{to!r} is not one of: {', '.join(get_args(Format))}", param_hint="--to")

@@ -72,6 +72,11 @@ def choose(records: Sequence[Record], wanted: Wanted) -> Chosen:
     return Chosen([record for record, why in zip(records, missing, strict=True) if why is None], left_out)
 
 
+def is_of(record: Record, wanted: Wanted) -> bool:
+    """Whether the wanted agents and personas took part, however it ended."""
+    return not (wanted.agents and record.episode.agent not in wanted.agents) and wanted.split in (None, record.split)
+
+
 def _missing(record: Record, wanted: Wanted) -> str | None:
     """What keeps a dialogue out; None when it is wanted."""
     episode = record.episode

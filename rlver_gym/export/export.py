@@ -1,4 +1,4 @@
-"""From run folders to a file, or a folder, of one format. Reads once from top to bottom: read, choose, arrange, write."""
+"""From run folders, or the corpus of rated replies, to a file, or a folder, of one format. Reads once from top to bottom: read, choose, arrange, write."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,10 +6,11 @@ from typing import Literal, NamedTuple
 
 from rlver_gym.atomic import write_whole
 from rlver_gym.errors import RunError
-from rlver_gym.export.choose import Chosen, Record, Wanted, choose, read
+from rlver_gym.export.choose import Chosen, Record, Wanted, choose, is_of, read
 from rlver_gym.export.files import jsonl, write_folder
 from rlver_gym.export.hub import hub_files
 from rlver_gym.export.pairs import Point, dpo_rows, points
+from rlver_gym.export.rated import is_corpus, read_dialogues, read_moments
 from rlver_gym.export.rows import Row, openai_rows, sft_rows, sharegpt_rows
 from rlver_gym.untrusted.files import inside
 
@@ -38,15 +39,23 @@ def export(
     bare: bool = False,
     personas: str | None = None,
 ) -> Exported:
-    """Write the wanted dialogues of the runs; `out` is a file (for "hf" a folder), None for one in the first run's folder, named after the format.
+    """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for "hf" a folder), None for one in the first run's folder, named after the format.
 
     `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair are apart at least, in points of change.
     `bare`: without metadata, for readers that refuse what they do not know. `personas`: the folder of the runs' persona cards, which tell the
     splits; None for the shipped ones. Raises RunError when a run cannot be read, nothing is left or
     nothing can be written, and UnknownName for an agent that is in none of the runs.
     """
-    chosen = choose(read(folders, personas), wanted)
-    forks = tuple(points(chosen.records)) if to in ("dpo", "hf") else None
+    corpora = [folder for folder in folders if is_corpus(folder)]
+    runs = [folder for folder in folders if folder not in corpora]
+    if out is None and corpora:
+        raise RunError(f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out")
+    rated = [one for folder in corpora for one in read_dialogues(folder)]
+    chosen = choose([*(read(runs, personas) if runs else []), *rated], wanted)
+    forks = None
+    if to in ("dpo", "hf"):
+        moments = [one for folder in corpora for one in read_moments(folder) if is_of(one, wanted)]
+        forks = tuple(points([*chosen.records, *moments]))
     views = {name: rows for name, rows in _views(to, chosen.records, forks, system, min_margin).items() if rows}
     if not views:
         raise RunError(_nothing(len(chosen.records), forks, min_margin))

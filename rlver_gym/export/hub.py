@@ -11,6 +11,7 @@ import yaml
 from rlver_gym.agents import PRIVILEGED_AGENTS
 from rlver_gym.export.choose import Record
 from rlver_gym.export.files import CARD, MARK, jsonl
+from rlver_gym.export.rated import USER
 from rlver_gym.export.rows import Row
 from rlver_gym.persona import SPLITS
 from rlver_gym.untrusted.text import one_line
@@ -67,7 +68,7 @@ def _card(
 # Dialogues with a sentient user
 
 Agents talking with simulated people, whose emotion (0 to 100) moves with every reply. Held and exported by rlver-gym; the user is {_plain(", ".join(users))},
-the environment {_plain(", ".join(dict.fromkeys(one.episode.env for one in records)))}.
+{_rated(records)}the environment {_plain(", ".join(dict.fromkeys(one.episode.env for one in records)))}.
 
 {views_listed}
 
@@ -93,6 +94,11 @@ def _agents(records: Sequence[Record]) -> str:
 def _plain(name: str) -> str:
     """A name as one line that Markdown and HTML show as it is."""
     return re.sub(r"([\\`*_\[\]<>#|~$&]|:(?=//)|(?<=www)\.)", r"\\\1", one_line(name))
+
+
+def _rated(records: Sequence[Record]) -> str:
+    rated = any(record.episode.user == USER for record in records)
+    return "(`readers`: replies written and rated by language models in roles; no human was asked), " if rated else ""
 
 
 def _told(records: Sequence[Record]) -> str:

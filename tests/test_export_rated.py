@@ -1,0 +1,102 @@
+"""The corpus as data to train on: what readers found good comes out, with what they thought, and nobody else's figures."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlver_gym.corpus import Corpus, RatedReply
+from rlver_gym.errors import RecordingError, RunError
+from rlver_gym.export.choose import Wanted
+from rlver_gym.export.export import Format, export
+
+TRAIN = Path(__file__).parents[1] / "recordings" / "en" / "train"
+FEW = 12
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small corpus: the first dialogues and moments of the shipped one."""
+    where = tmp_path_factory.mktemp("corpus")
+    shutil.copy(TRAIN / "supporters.json", where)
+    shutil.copy(TRAIN / "ratings.jsonl", where)
+    for name in ("dialogues.jsonl", "moments.jsonl"):
+        lines = (TRAIN / name).read_text(encoding="utf-8").split("\n")[:FEW]
+        (where / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return where
+
+
+@pytest.fixture(scope="module")
+def rated(folder: Path) -> dict[tuple[str, str], list[RatedReply]]:
+    """By the person's last words and the reply."""
+    found: dict[tuple[str, str], list[RatedReply]] = {}
+    for one in Corpus(folder).rated_replies():
+        found.setdefault((one.dialogue.user_lines[-1], one.text), []).append(one)
+    return found
+
+
+def exported(folder: Path, to: Format, tmp_path: Path, **options: Any) -> list[dict[str, Any]]:
+    out = tmp_path / f"{to}.jsonl"
+    export([folder], to, out, **options)
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+
+
+def test_demonstrations_carry_what_the_readers_made_of_them(folder: Path, rated: dict, tmp_path: Path) -> None:
+    rows = exported(folder, "sft", tmp_path)
+    assert len(rows) > FEW
+    for row in rows:
+        said, told = row["completion"][0]["content"], row["metadata"]
+        (one, *_) = rated[row["prompt"][-1]["content"], said]
+        assert told["change"] == round(one.mean("change"))
+        assert told["thought"] == one.ratings[0].thought
+        assert (told["agent"], told["user"]) == (one.supporter, "readers")
+
+
+def test_emotion_is_what_the_readers_changes_add_up_to(folder: Path, tmp_path: Path) -> None:
+    for row in exported(folder, "openai", tmp_path):
+        told, emotion = row["metadata"], 40
+        for turn in told["turns"]:
+            assert told["outcome"] is not None
+            emotion = max(0, min(100, emotion + turn["change"]))
+            assert turn["emotion"] == emotion
+        assert told["final"] == emotion
+        assert all(10 <= turn["emotion"] < 100 for turn in told["turns"][:-1])
+        assert told["last_reply"]
+
+
+def test_only_the_best_when_asked(folder: Path, tmp_path: Path) -> None:
+    finals = [row["metadata"]["final"] for row in exported(folder, "openai", tmp_path)]
+    line = sorted(finals)[len(finals) // 2]
+    best = exported(folder, "openai", tmp_path, wanted=Wanted(min_emotion=line))
+    assert 0 < len(best) < len(finals)
+    assert min(row["metadata"]["final"] for row in best) >= line
+
+
+def test_pairs_are_two_replies_to_one_moment(folder: Path, rated: dict, tmp_path: Path) -> None:
+    rows = exported(folder, "dpo", tmp_path, min_margin=6)
+    assert len(rows) > FEW
+    for row in rows:
+        words = row["prompt"][-1]["content"]
+        better, worse = (rated[words, row[name][0]["content"]] for name in ("chosen", "rejected"))
+        assert max(one.mean("change") for one in better) - min(one.mean("change") for one in worse) >= 5
+
+
+def test_the_hub_card_says_who_wrote_and_who_rated(folder: Path, tmp_path: Path) -> None:
+    export([folder], "hf", tmp_path / "hf", min_margin=10)
+    assert "no human was asked" in (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
+
+
+def test_nothing_is_written_into_a_corpus(folder: Path) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    with pytest.raises(RunError, match="--out"):
+        export([folder], "sft")
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_spoilt_corpus_is_named(folder: Path, tmp_path: Path) -> None:
+    spoilt = Path(shutil.copytree(folder, tmp_path / "spoilt"))
+    (spoilt / "dialogues.jsonl").write_text('{"id": 3}\n', encoding="utf-8")
+    with pytest.raises(RecordingError, match=r"dialogues.jsonl:1"):
+        export([spoilt], "sft", tmp_path / "out.jsonl")
