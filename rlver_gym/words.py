@@ -94,7 +94,7 @@ def _in_full(word: str) -> tuple[str, ...]:
     return (front, _ENDS[end]) if end in _ENDS else (front, end)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1_024)
 def words(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
     return split_words(text)

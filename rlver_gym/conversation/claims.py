@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -58,10 +59,17 @@ class Nearest(NamedTuple):
 
 def check_claim(known: Knowledge, claim: Claim, referents: Iterable[str] = ()) -> Verdict:
     """Compare a claim with the card, as far as it has a name, a relation or a number, or is nearly something that the card lists as false. `referents`: tokens of whom pronouns may mean."""
+    spoken = known.claimed(claim.words)
+    return _check(known, claim, frozenset(referents) if spoken & PRONOUNS else frozenset())
+
+
+@lru_cache(maxsize=256)
+def _check(known: Knowledge, claim: Claim, referents: frozenset[str]) -> Verdict:
+    """Kept, because whoever appraises and whoever answers ask the same."""
     misnamed = check_names(known, claim)
     amounts = amounts_of(claim.words) if may_have_amounts(claim.words) else frozenset()
     spoken = known.claimed(claim.words)
-    tokens = spoken - PRONOUNS | (frozenset(referents) if spoken & PRONOUNS else frozenset())
+    tokens = spoken - PRONOUNS | referents
     falsehood = _nearest_falsehood(known, tokens)
     if misnamed is None and not amounts and falsehood is None:
         return Verdict(None, None)

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from rlver_gym.conversation.claims import check_claim
@@ -16,7 +17,8 @@ from rlver_gym.persona import Persona
 from rlver_gym.users.embedded.belonging import Overlap
 from rlver_gym.users.embedded.evidence import evidence_in
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.words import FUNCTION_WORDS, split_words
+from rlver_gym.words import FUNCTION_WORDS
+from rlver_gym.words import words as words_of
 
 PRIOR_SCALE = 5.0
 """Points of expert evidence that make a feature of 1."""
@@ -75,7 +77,7 @@ def _describe(persona: Persona, dialogue: Dialogue) -> Described:
     text = dialogue.utterance or ""
     parsed, known = parse_utterance(text), knowledge(persona)
     sentences = listen(text, parsed, known.names)
-    words = split_words(text)
+    words = words_of(text)
     evidence = evidence_in(persona, dialogue)
     overlap = _overlap(words, dialogue, known)
     values: dict[str, float] = {}
@@ -148,7 +150,7 @@ def _of_claims(parsed: Parsed, known: Knowledge) -> Iterator[tuple[str, float]]:
 
 def _overlap(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Overlap:
     """Its words, by where this person has them."""
-    lines = [known.tokens(split_words(line)) - _NOBODY for line in dialogue.user_lines]
+    lines = [_tokens_of(known, line) for line in dialogue.user_lines]
     told, own = frozenset().union(*lines), known.tokens(words) - _NOBODY
     story = known.vocabulary
     return Overlap(own, own - told - story, own & told, own & lines[-1], (own & story) - told)
@@ -156,8 +158,8 @@ def _overlap(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Over
 
 def _of_nearness(overlap: Overlap, dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
     """How much of this person's words it takes up, weighed by how much each says, in nats."""
-    last = known.tokens(split_words(dialogue.user_lines[-1])) - _NOBODY
-    before = frozenset().union(*[known.tokens(split_words(one)) for one in dialogue.earlier_utterances])
+    last = _tokens_of(known, dialogue.user_lines[-1])
+    before = frozenset().union(*[_tokens_of(known, one) for one in dialogue.earlier_utterances])
     weigh = known.weigh
     of_last, of_told, all_own = weigh(overlap.last), weigh(overlap.told), weigh(overlap.own)
     yield "near:last", math.log1p(of_last)
@@ -172,17 +174,27 @@ def _of_nearness(overlap: Overlap, dialogue: Dialogue, known: Knowledge) -> Iter
 
 def _of_copies(words: Sequence[str], dialogue: Dialogue) -> Iterator[tuple[str, float]]:
     """Runs of words that the person said before it, and that the agent did."""
-    theirs = [_fold(split_words(line)) for line in dialogue.user_lines]
     own = _fold(words)
     for size in _COPIES:
         runs = _runs(own, size)
-        copied = len(runs & frozenset().union(*[_runs(line, size) for line in theirs]))
+        copied = len(runs & frozenset().union(*[_folded_runs(line, size) for line in dialogue.user_lines]))
         yield f"copied:{size}", copied / max(4, len(runs))
         if size == 4:
             yield "copied:count", math.log1p(copied)
     runs = _runs(words, _REPEATS)
-    earlier = frozenset().union(*[_runs(split_words(one), _REPEATS) for one in dialogue.earlier_utterances])
+    earlier = frozenset().union(*[_runs(words_of(one), _REPEATS) for one in dialogue.earlier_utterances])
     yield "repeated", len(runs & earlier) / max(4, len(runs))
+
+
+@lru_cache(maxsize=1_024)
+def _tokens_of(known: Knowledge, line: str) -> frozenset[str]:
+    """What an earlier line is about. Kept, because every turn asks for all of them again."""
+    return known.tokens(words_of(line)) - _NOBODY
+
+
+@lru_cache(maxsize=4_096)
+def _folded_runs(line: str, size: int) -> frozenset[tuple[str, ...]]:
+    return _runs(_fold(words_of(line)), size)
 
 
 def _fold(words: Sequence[str]) -> list[str]:
@@ -195,7 +207,7 @@ def _runs(words: Sequence[str], size: int) -> frozenset[tuple[str, ...]]:
 
 def _of_names(text: str, words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
     """Names that they told, and names that nobody in their story has."""
-    heard = frozenset(split_words(" ".join(dialogue.user_lines)))
+    heard = frozenset().union(*map(words_of, dialogue.user_lines))
     yield "names:told", math.tanh(len(known.names & heard & frozenset(words)) / 2)
     names = {name.casefold() for name in _NAME.findall(text)}
     yield "names:strange", math.tanh(len(names - heard - known.words - known.names) / 2)

@@ -124,14 +124,12 @@ class FactorModel:
 
     def _share(self, sentence: Sentence, column: int) -> int:
         """What one sentence adds to a factor, by its acts and words."""
-        acts = sum(
-            round(probability * _STEP) * self._weight(f"does:{label}", column)
-            for label, probability in sentence.recognised.ranked
-        )
-        return acts + _STEP * sum(self._weight(f"={gram}", column) for gram in grams_of([sentence]))
-
-    def _weight(self, name: str, column: int) -> int:
-        return int(self._table[self._at.get(name, -1), column])
+        known, rows, steps = self._at, [], []
+        for label, probability in sentence.recognised.ranked:
+            rows.append(known.get(f"does:{label}", -1))
+            steps.append(round(probability * _STEP))
+        of_words = [at for gram in grams_of([sentence]) if (at := known.get(f"={gram}")) is not None]
+        return int(self._table[rows, column] @ np.array(steps)) + _STEP * int(self._table[of_words, column].sum())
 
 
 @kept
