@@ -26,6 +26,7 @@ from rlver_gym.library import library
 from rlver_gym.persona import HiddenNeed
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.base import Scene
+from rlver_gym.words import sentences
 
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
 PAIRS = Path(__file__).parents[1] / "tests" / "data" / "expectations_en.jsonl"
@@ -121,9 +122,25 @@ def report_agreement(folder: Path) -> int:
     return 0
 
 
+def leave_out_patchwork(rated: Sequence[RatedReply]) -> list[RatedReply]:
+    """The replies but those of machines of which at least half of the sentences are a role's."""
+    spoken = {sentence for one in rated if one.kind == "role" for sentence in sentences(one.text)}
+
+    def is_patched(one: RatedReply) -> bool:
+        own = sentences(one.text)
+        return one.kind == "machine" and 2 * sum(sentence in spoken for sentence in own) >= len(own) > 0
+
+    return [one for one in rated if not is_patched(one)]
+
+
 def report_left_out(folder: Path) -> int:
-    """Print the agreement of fits that have not seen the supporter, for more and more supporters and replies."""
-    rated = Corpus(folder / "train").rated_replies()
+    """Print the agreement of fits that have not seen the supporter, for more and more supporters and replies.
+
+    Attacks that are patched together from other supporters' sentences are set aside: they would tell a fit what the supporter says whom it must not have seen.
+    """
+    everything = Corpus(folder / "train").rated_replies()
+    rated = leave_out_patchwork(everything)
+    print(f"{len(everything) - len(rated)} replies set aside: made of other supporters' sentences", flush=True)
     rows = describe_replies(rated)
     pairs = read_pairs(PAIRS)
     names = sorted({one.supporter for one in rated})
