@@ -15,6 +15,7 @@ from rlver_gym import Message, env_card
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.evaluate import evaluate
 from rlver_gym.policy.learner import Learner, make_learner
+from rlver_gym.policy.lessons import lessons
 from rlver_gym.policy.sft import warm_start
 from rlver_gym.policy.train import train
 
@@ -46,7 +47,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder) / "warm"
-        losses = list(warm_start("tiny", warm, agents=["train_tiny_qwen:Habits"], dialogues=200, epochs=2, lr=3e-3))
+        losses = list(warm_start("tiny", warm, list(lessons(["train_tiny_qwen:Habits"], 200)), epochs=2, lr=3e-3))
         print(f"learning to speak: loss {losses[0]:.2f} at first, {losses[-1]:.2f} at last (nats a token)")
         learner = make_learner(TrainConfig.made({"model": str(warm), **SETTINGS}, "this example"))
     show("before:", learner)

@@ -42,6 +42,20 @@ def export(
     min_emotion: Annotated[
         int, typer.Option(min=0, max=100, help="Only dialogues that ended at this emotion or above.")
     ] = 0,
+    min_change: Annotated[
+        int | None,
+        typer.Option(
+            min=-10,
+            max=10,
+            help="sft: only replies that changed the emotion by at least so many points; of a corpus, replies to single moments too.",
+        ),
+    ] = None,
+    roles: Annotated[
+        bool,
+        typer.Option(
+            "--roles", help="Of a corpus: only what a language model said in a role, no templates and no attacks."
+        ),
+    ] = False,
     split: Annotated[str | None, typer.Option(help=f"Only personas of this split: {', '.join(SPLITS)}.")] = None,
     personas: Annotated[
         str | None,
@@ -72,15 +86,26 @@ def export(
 
     Example: rlver-gym export RUN --to sft --min-emotion 70
 
-    Demonstrations, by readers' ratings: rlver-gym export recordings/en/train --to sft --min-emotion 70 --out demonstrations.jsonl
+    Demonstrations, by readers' ratings: rlver-gym export recordings/en/train --to sft --roles --min-change 5 --split train --out good.jsonl
     """
     if to not in get_args(Format):
         raise typer.BadParameter(f"{to!r} is not one of: {', '.join(get_args(Format))}", param_hint="--to")
     if split not in (None, *SPLITS):
         raise typer.BadParameter(f"{split!r} is not one of: {', '.join(SPLITS)}", param_hint="--split")
     wanted = Wanted(tuple(agent or ()), _outcomes(outcome), min_emotion, split)
+    if min_change is not None and to != "sft":
+        raise typer.BadParameter(f"chooses replies, which only sft has a row for, not {to}", param_hint="--min-change")
     done = write(
-        runs, cast(Format, to), out, wanted, system=system, min_margin=min_margin, bare=bare, personas=personas
+        runs,
+        cast(Format, to),
+        out,
+        wanted,
+        system=system,
+        min_margin=min_margin,
+        bare=bare,
+        personas=personas,
+        min_change=min_change,
+        roles=roles,
     )
     if as_json:
         typer.echo(dump_json(_plain(done)))

@@ -9,8 +9,12 @@ import typer
 
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.cli.train import with_torch
-from rlver_gym.policy.lessons import AGENTS
+from rlver_gym.policy.lessons import AGENTS, lessons_for_small, read_lessons
 from rlver_gym.untrusted.terminal import SafeConsole
+
+_TINY_LR, _LR = 3e-3, 5e-5
+_SHORT = 64
+"""Tokens of a reply of a model that learned from the benchmark's agents."""
 
 
 def sft(
@@ -22,10 +26,25 @@ def sft(
             help=f"Whom to learn from; repeat it for more, and for a larger share. Default: {', '.join(AGENTS)}."
         ),
     ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Learn from demonstrations in this file instead (rlver-gym export … --to sft, or --to openai); repeat it for more."
+        ),
+    ] = None,
     style: Annotated[str, typer.Option(help="direct, or think: a thought before each reply.")] = "direct",
     dialogues: Annotated[int, typer.Option(min=1, help="How many dialogues to learn from.")] = 768,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 4,
-    lr: Annotated[float, typer.Option(help="Learning rate at its highest.")] = 3e-3,
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            help="Learning rate at its highest. Default: 3e-3 for tiny, 5e-5 for a model that has learned before."
+        ),
+    ] = None,
+    max_reply_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="How long its replies may be later. Default: 64, or the longest demonstration."),
+    ] = None,
     exchange: Annotated[
         float,
         typer.Option(
@@ -37,29 +56,34 @@ def sft(
     ] = 0.8,
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
 ) -> None:
-    """Teach a model to speak, by plain supervised learning on what the benchmark's agents say to the train personas.
+    """Teach a model to speak, by plain supervised learning on demonstrations, or on what the benchmark's agents say to the train personas.
 
     A tiny model knows nothing before. What it learns here is how replies sound, not which ones help: that is for rlver-gym train.
 
     Example: rlver-gym sft --model tiny --out runs/warm
+
+    From what readers found good: rlver-gym export recordings/en/train --to sft --roles --min-change 5 --split train --out good.jsonl, then rlver-gym sft --model smollm2 --data good.jsonl --epochs 2 --out runs/sft
 
     On two cores: OMP_NUM_THREADS=1 torchrun --nproc-per-node=2 -m rlver_gym sft --model tiny --out runs/warm
     """
     if style not in ("direct", "think"):
         raise typer.BadParameter("one of: direct, think", param_hint="--style")
     learning = with_torch("rlver_gym.policy.sft")
+    if data:
+        told = [lesson for path in data for lesson in read_lessons(path)]
+    else:
+        told = lessons_for_small(agent or AGENTS, dialogues, exchange, seed)
     losses = learning.warm_start(
         model,
         out,
-        agents=agent or AGENTS,
-        dialogues=dialogues,
+        told,
         style=cast(Literal["direct", "think"], style),
         epochs=epochs,
-        lr=lr,
-        exchange=exchange,
+        lr=lr or (_TINY_LR if model == "tiny" else _LR),
         seed=seed,
+        max_reply_tokens=max_reply_tokens or (None if data else _SHORT),
     )
-    steps = learning.steps_of(dialogues, epochs)
+    steps = learning.steps_of(len(told), epochs)
     tenth = max(1, steps // 10)
     seen: list[float] = []
     first = os.environ.get("RANK", "0") == "0"  # the others of torchrun's processes learn the same, and say nothing

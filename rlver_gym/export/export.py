@@ -38,11 +38,13 @@ def export(
     min_margin: float = 1,
     bare: bool = False,
     personas: str | None = None,
+    min_change: int | None = None,
+    roles: bool = False,
 ) -> Exported:
     """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for "hf" a folder), None for one in the first run's folder, named after the format.
 
     `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair are apart at least, in points of change.
-    `bare`: without metadata, for readers that refuse what they do not know. `personas`: the folder of the runs' persona cards, which tell the
+    `min_change`: for "sft", only replies that changed the emotion by at least this, in points; of a corpus, single replies too. `roles`: of a corpus, only what was said in a role, not by machines. `bare`: without metadata, for readers that refuse what they do not know. `personas`: the folder of the runs' persona cards, which tell the
     splits; None for the shipped ones. Raises RunError when a run cannot be read, nothing is left or
     nothing can be written, and UnknownName for an agent that is in none of the runs.
     """
@@ -50,13 +52,16 @@ def export(
     runs = [folder for folder in folders if folder not in corpora]
     if out is None and corpora:
         raise RunError(f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out")
-    rated = [one for folder in corpora for one in read_dialogues(folder)]
+    rated = [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
     chosen = choose([*(read(runs, personas) if runs else []), *rated], wanted)
-    forks = None
-    if to in ("dpo", "hf"):
-        moments = [one for folder in corpora for one in read_moments(folder) if is_of(one, wanted)]
-        forks = tuple(points([*chosen.records, *moments]))
-    views = {name: rows for name, rows in _views(to, chosen.records, forks, system, min_margin).items() if rows}
+    moments = [one for folder in corpora for one in read_moments(folder, roles=roles) if is_of(one, wanted)]
+    forks = tuple(points([*chosen.records, *moments])) if to in ("dpo", "hf") else None
+    if to == "sft" and min_change is not None:
+        rows = [*sft_rows(chosen.records, system), *sft_rows(moments, system, last=True)]
+        views = {"replies": [row for row in rows if row["metadata"]["change"] >= min_change]}
+    else:
+        views = _views(to, chosen.records, forks, system, min_margin)
+    views = {name: rows for name, rows in views.items() if rows}
     if not views:
         raise RunError(_nothing(len(chosen.records), forks, min_margin))
     path = out or inside(folders[0], "hf" if to == "hf" else f"{to}.jsonl", error=RunError)

@@ -24,11 +24,12 @@ def is_corpus(folder: Path) -> bool:
     return (folder / "supporters.json").is_file() and (folder / "ratings.jsonl").is_file()
 
 
-def read_dialogues(folder: Path) -> list[Record]:
-    """Its dialogues of which every reply was rated, up to where the readers were content or had left. RecordingError names file and line."""
+def read_dialogues(folder: Path, *, roles: bool = False) -> list[Record]:
+    """Its dialogues of which every reply was rated, up to where the readers were content or had left. `roles`: without machines. RecordingError names file and line."""
     corpus, replies_of = Corpus(folder), defaultdict(list)
     for one in corpus.rated_replies():
-        replies_of[one.place].append(one)
+        if not roles or one.kind == "role":
+            replies_of[one.place].append(one)
     return [
         _record(folder, line.seed, replies_of[line.id], line.turns[-1].user)
         for line in corpus.dialogues
@@ -36,12 +37,12 @@ def read_dialogues(folder: Path) -> list[Record]:
     ]
 
 
-def read_moments(folder: Path) -> Iterator[Record]:
-    """Its single replies, each as the end of a dialogue whose other replies nobody rated."""
+def read_moments(folder: Path, *, roles: bool = False) -> Iterator[Record]:
+    """Its single replies, each as the end of a dialogue whose other replies nobody rated. `roles`: without machines."""
     corpus = Corpus(folder)
     seeds = {line.id: line.seed for line in corpus.moments}
     for one in corpus.rated_replies():
-        if one.place in seeds:
+        if one.place in seeds and (not roles or one.kind == "role"):
             yield _record(folder, seeds[one.place], [one], "")
 
 

@@ -30,13 +30,13 @@ def sharegpt_rows(records: Sequence[Record], system: str | None) -> Iterator[Row
         yield {"conversations": said, "metadata": about(record)}
 
 
-def sft_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
-    """A row a reply: `prompt` is what was said before, `completion` the reply. A reply that the user failed to answer makes none."""
+def sft_rows(records: Sequence[Record], system: str | None, *, last: bool = False) -> Iterator[Row]:
+    """A row a reply, or only for the `last` one of a dialogue: `prompt` is what was said before, `completion` the reply. A reply that the user failed to answer makes none."""
     for record in records:
         episode = record.episode
         whole = about(record)
         del whole["turns"], whole["last_reply"]
-        for number, turn in enumerate(episode.turns):
+        for number, turn in list(enumerate(episode.turns))[-1 if last else 0 :]:
             if turn.outcome is not Outcome.FAILED:
                 yield {
                     "prompt": said_before(record, number, system),

@@ -1,16 +1,22 @@
-"""What a warm start learns from: dialogues of the benchmark's agents with people of the training split."""
+"""What a warm start learns from: demonstrations from a file, or dialogues of the benchmark's agents with people of the training split."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field, ValidationError
 
 from rlver_gym.agents import make_agent
 from rlver_gym.cards import env_card
 from rlver_gym.dialogue import Message
-from rlver_gym.library import library
+from rlver_gym.errors import TrainingError
+from rlver_gym.library import field_errors, library
 from rlver_gym.policy.exchange import another, content_words, with_others
+from rlver_gym.recordlines import Line, Text
 from rlver_gym.session import EmpathySession
+from rlver_gym.untrusted import files
+from rlver_gym.untrusted.jsontext import parse_json
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.words import sentences
 
@@ -24,6 +30,8 @@ _PLANS = {
 }
 """What these agents might have thought: what the person wants, and what to do."""
 _NO_PLAN = "What do they need to hear?"
+_MAX_BYTES = 1 << 30
+"""Of a file of demonstrations."""
 
 
 class Lesson(NamedTuple):
@@ -33,6 +41,49 @@ class Lesson(NamedTuple):
     replies: tuple[str, ...]
     plans: tuple[str, ...]
     """What the agent may have thought before each reply; only a policy that thinks learns it."""
+    only_last: bool = False
+    """Only the last reply is to be learned: the others are somebody else's."""
+
+
+def read_lessons(path: Path) -> list[Lesson]:
+    """Demonstrations from a JSONL file as `rlver-gym export` writes it: rows of "messages" (--to openai), or of "prompt" and "completion" (--to sft).
+
+    System messages are left out: the policy is given a prompt of its own. TrainingError names file and line.
+    """
+    found = []
+    for number, line in files.read_lines(path, error=TrainingError, max_bytes=_MAX_BYTES):
+        if not line.strip():
+            continue
+        try:
+            row = _Row.model_validate(parse_json(line))
+            said = [one for one in (row.messages or [*row.prompt, *row.completion]) if one.role != "system"]
+            if (
+                not said
+                or len(said) % 2
+                or any(one.role != ("user", "assistant")[at % 2] for at, one in enumerate(said))
+            ):
+                raise ValueError("it must go user, assistant, user, …, and end with the assistant")
+        except ValueError as error:
+            problem = field_errors(error, "the whole line")[0] if isinstance(error, ValidationError) else str(error)
+            raise TrainingError(
+                f"{path}:{number}: is no demonstration ({problem}). Write the file with: rlver-gym export … --to sft, or --to openai"
+            ) from None
+        users, replies = tuple(one.content for one in said[::2]), tuple(one.content for one in said[1::2])
+        found.append(Lesson(users, replies, ("",) * len(replies), only_last=row.messages is None))
+    if not found:
+        raise TrainingError(f"{path}: holds no demonstrations.")
+    return found
+
+
+class _ChatLine(Line):
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
+class _Row(Line):
+    messages: list[_ChatLine] | None = None
+    prompt: list[_ChatLine] = Field(default_factory=list)
+    completion: list[_ChatLine] = Field(default_factory=list)
 
 
 def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson]:
@@ -58,6 +109,11 @@ def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson
             tuple(one.text for one in said if one.speaker == "agent"),
             tuple(plans),
         )
+
+
+def lessons_for_small(agents: Sequence[str], count: int, share: float, seed: int = 0) -> list[Lesson]:
+    """`lessons`, a `share` of them with sentences patched together, and a share with words exchanged, so that a small model learns to repeat and not to recite."""
+    return list(exchanged(patched(lessons(agents, count, seed), agents, share, seed), share, seed))
 
 
 def patched(originals: Iterable[Lesson], agents: Sequence[str], share: float, seed: int = 0) -> Iterator[Lesson]:
@@ -109,7 +165,7 @@ def _exchanged(lesson: Lesson, vocabulary: Sequence[str], rng: np.random.Generat
     heard = {word for line in lesson.users for word in content_words(line)}
     instead = {word: another(vocabulary, rng) for word in vocabulary if word in heard}
     users, replies = (tuple(with_others(line, instead) for line in lines) for lines in lesson[:2])
-    return Lesson(users, replies, lesson.plans)
+    return lesson._replace(users=users, replies=replies)
 
 
 def _first_said(lesson: Lesson) -> Iterator[str]:

@@ -14,7 +14,7 @@ from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.batch import Batch, pack
 from rlver_gym.policy.distributed import plain, process_group, rank, ranks, spread_out, summed, syncing
 from rlver_gym.policy.forward import Actor
-from rlver_gym.policy.lessons import Lesson, exchanged, lessons, patched
+from rlver_gym.policy.lessons import Lesson
 from rlver_gym.policy.microbatch import shares
 from rlver_gym.policy.model import export, load_model, load_tokenizer
 from rlver_gym.policy.prompts import Style, agent_prompt
@@ -40,8 +40,9 @@ def taught(lesson: Lesson, renderer: Renderer) -> Played:
         turns += [-1] * (len(ids) - len(turns))
         thought = renderer.thought(lesson.plans[turn]) if renderer.style == "think" else ""
         said = [*renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"], renderer.end_of_turn]  # pyright: ignore[reportGeneralTypeIssues]
+        is_learned = not lesson.only_last or turn == len(lesson.replies) - 1
         ids = ids + said
-        turns += [turn] * len(said)
+        turns += [turn if is_learned else -1] * len(said)
         if renderer.style == "think":
             sequences.append(_sequence(ids, turns))
     if renderer.style == "direct":
@@ -96,36 +97,38 @@ def learn(
 def warm_start(
     model: str,
     out: Path,
+    told: Sequence[Lesson],
     *,
-    agents: Sequence[str],
-    dialogues: int,
     style: Style = "direct",
     language: Literal["en", "zh"] = "en",
     epochs: int = 3,
     lr: float = 1e-3,
     seed: int = 0,
-    exchange: float = 0.0,
-    max_reply_tokens: int = 64,
+    max_reply_tokens: int | None = None,
 ) -> Iterator[float]:
-    """Teach a model what the agents say, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
+    """Teach a model what was said in the lessons, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
     With torchrun, the processes share the work of each step, and the first one writes.
 
-    `exchange`: the share of dialogues whose sentences are patched, and the share whose words are exchanged for others, so that the model learns to
-    repeat and not to recite.
-    TrainingError for a model that cannot be used, or a folder that is taken; UnknownName for an agent that does not exist.
+    `max_reply_tokens`: how long its replies may be later; None for the longest one that it was taught.
+    TrainingError for a model that cannot be used, a folder that is taken, or lessons without thoughts for a style that thinks.
     """
+    if style == "think" and not all(all(lesson.plans) for lesson in told):
+        raise TrainingError("these demonstrations hold no thoughts to learn. Choose --style direct.")
     if out.exists() and any(out.iterdir()):
         raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
     with process_group():
         tokenizer = load_tokenizer(model)
         renderer = Renderer(tokenizer, agent_prompt(language, style), style)
         actor = spread_out(Actor(load_model(model)), "ddp")
-        told = patched(lessons(agents, dialogues, seed), agents, exchange, seed)
-        played = [taught(lesson, renderer) for lesson in exchanged(told, exchange, seed)]
+        played = [taught(lesson, renderer) for lesson in told]
+        longest = max(
+            int(np.bincount(sequence.turn_T[sequence.said_T]).max()) for one in played for sequence in one.sequences
+        )
         yield from learn(actor, played, epochs=epochs, lr=lr, seed=seed)
         if rank() == 0:
             export(plain(actor).model, tokenizer, out)  # pyright: ignore[reportArgumentType]
-            Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=max_reply_tokens).write(out)
+            limit = max_reply_tokens or longest
+            Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=limit).write(out)
         del actor
 
 
