@@ -83,6 +83,17 @@ def test_pairs_are_two_replies_to_one_moment(folder: Path, rated: dict, tmp_path
         assert max(one.mean("change") for one in better) - min(one.mean("change") for one in worse) >= 5
 
 
+def test_the_least_change_chooses_replies_and_roles_leave_machines_out(
+    folder: Path, rated: dict, tmp_path: Path
+) -> None:
+    rows = exported(folder, "sft", tmp_path, min_change=5, roles=True)
+    corpus = Corpus(folder)
+    moments = {reply.text for moment in corpus.moments for reply in moment.replies}
+    assert {row["metadata"]["change"] >= 5 for row in rows} == {True}
+    assert {corpus.supporters[row["metadata"]["agent"]].kind for row in rows} == {"role"}
+    assert any(row["completion"][0]["content"] in moments for row in rows)
+
+
 def test_the_hub_card_says_who_wrote_and_who_rated(folder: Path, tmp_path: Path) -> None:
     export([folder], "hf", tmp_path / "hf", min_margin=10)
     assert "no human was asked" in (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")

@@ -1,5 +1,8 @@
 """What a warm start learns from, and what a tiny model brings along."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
@@ -10,11 +13,12 @@ from rlver_gym.agents import make_agent
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import TrainingError
 from rlver_gym.library import library
+from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.forward import Actor
-from rlver_gym.policy.lessons import Lesson, exchanged, lessons, patched
+from rlver_gym.policy.lessons import Lesson, exchanged, lessons, patched, read_lessons
 from rlver_gym.policy.model import load_model, load_tokenizer
 from rlver_gym.policy.renderer import Renderer
-from rlver_gym.policy.sft import learn, taught
+from rlver_gym.policy.sft import learn, taught, warm_start
 from rlver_gym.words import FUNCTION_WORDS, sentences
 
 HEARD = Lesson(
@@ -117,3 +121,66 @@ def test_a_warm_start_that_breaks_says_so(tiny_folder) -> None:
     next(actor.parameters()).data.fill_(float("nan"))
     with pytest.raises(TrainingError, match="--lr"):
         list(learn(actor, [taught(HEARD, renderer)], epochs=1))
+
+
+def written(path: Path, *rows: dict) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def chat(*texts: str) -> list[dict[str, str]]:
+    return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+
+
+SYSTEM = {"role": "system", "content": "Be kind."}
+
+
+def test_demonstrations_are_read_as_they_are_exported(tmp_path: Path) -> None:
+    whole = {"messages": [SYSTEM, *chat("It hurts.", "What does?", "All of it.", "I see.")], "metadata": {"final": 80}}
+    single = {
+        "prompt": chat("It hurts.", "What does?", "All of it."),
+        "completion": [{"role": "assistant", "content": "I see."}],
+    }
+    first, second = read_lessons(written(tmp_path / "good.jsonl", whole, single))
+    assert first == Lesson(("It hurts.", "All of it."), ("What does?", "I see."), ("", ""))
+    assert second == first._replace(only_last=True)
+
+
+def test_of_a_single_reply_only_its_own_tokens_are_learned(tiny_folder) -> None:
+    renderer = Renderer(load_tokenizer(str(tiny_folder)), "system")
+    (whole,) = taught(HEARD, renderer).sequences
+    (single,) = taught(HEARD._replace(only_last=True), renderer).sequences
+    assert (single.id_T == whole.id_T).all()
+    assert (single.said_T == (whole.turn_T == 1)).all()
+    assert 0 < single.said_T.sum() < whole.said_T.sum()
+
+
+@pytest.mark.parametrize(
+    "row", [{"messages": chat("It hurts.")}, {"messages": chat("a", "b")[::-1]}, {"text": "hello"}, {"messages": "hello"}, {"messages": []}]
+)  # fmt: skip
+def test_what_is_no_demonstration_is_named(tmp_path: Path, row: dict) -> None:
+    path = written(tmp_path / "bad.jsonl", {"messages": chat("It hurts.", "What does?")}, row)
+    with pytest.raises(TrainingError, match=r"bad.jsonl:2: is no demonstration"):
+        read_lessons(path)
+
+
+def test_an_empty_file_holds_no_demonstrations(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no demonstrations"):
+        read_lessons(written(tmp_path / "empty.jsonl"))
+
+
+def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_replies_are(
+    tiny_folder, tmp_path: Path
+) -> None:
+    told = read_lessons(
+        written(tmp_path / "good.jsonl", *[{"messages": chat("It hurts.", "What does?", "All of it.", "I see.")}] * 8)
+    )
+    losses = list(warm_start(str(tiny_folder), tmp_path / "model", told, epochs=6, lr=3e-3))
+    assert losses[-1] < losses[0] - 0.3
+    assert 2 <= Manner.read(tmp_path / "model").max_reply_tokens <= 12
+
+
+def test_demonstrations_without_thoughts_teach_no_thinking(tiny_folder, tmp_path: Path) -> None:
+    told = read_lessons(written(tmp_path / "good.jsonl", {"messages": chat("It hurts.", "What does?")}))
+    with pytest.raises(TrainingError, match="no thoughts"):
+        next(iter(warm_start(str(tiny_folder), tmp_path / "model", told, style="think")))
