@@ -14,6 +14,7 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 
 import torch
 from completions import JsonHandler, completion
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
 
 from rlver_gym.errors import TrainingError
@@ -152,6 +153,38 @@ def test_layers_that_do_not_look_at_everything_are_refused() -> None:
     small = Gemma3TextConfig(vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=1, num_key_value_heads=1, head_dim=8, sliding_window=4)  # fmt: skip
     with pytest.raises(TrainingError, match="sliding_attention"):
         ModelSampler(Gemma3ForCausalLM(small))
+
+
+class _Casts(TorchDispatchMode):
+    """Counts how often a weight is cast."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.weights = {weight.data_ptr() for weight in model.parameters() if weight.dim() > 1}
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten._to_copy.default and args[0].data_ptr() in self.weights:
+            self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_in_half_precision_no_weight_is_cast_for_every_token(model: PreTrainedModel) -> None:
+    counted = []
+    for tokens in (2, 12):
+        with _Casts(model) as casts:
+            ModelSampler(model, half=True).sample(
+                [Prompt(0, words(9, 0), 0)], Sampling(tokens, frozenset(), temperature=0.0)
+            )
+        counted.append(casts.count)
+    assert counted[0] == counted[1] > 0
+
+
+def test_keys_and_values_are_kept_in_one_dtype(model: PreTrainedModel) -> None:
+    for half, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+        sampler = ModelSampler(model, half=half)
+        sampler.sample([Prompt(0, words(9, 0), 0)], Sampling(3, frozenset(), temperature=0.0))
+        assert {one.dtype for layer in sampler._cache.layers for one in (layer.keys, layer.values)} == {dtype}
 
 
 def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) -> None:

@@ -21,6 +21,8 @@ class _Window:
         self.slot_BT = torch.empty(0, 0, dtype=torch.long)
         self.reach = 0
         """How many slots are read."""
+        self.dtype = torch.float32
+        """Of what is kept: rotated keys may come in a wider one than values do."""
 
 
 class _Layer(CacheLayerMixin):
@@ -29,7 +31,10 @@ class _Layer(CacheLayerMixin):
         self.window = window
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        self.keys, self.values = (one.new_zeros(0, one.shape[1], 0, one.shape[3]) for one in (key_states, value_states))
+        self.keys, self.values = (
+            one.new_zeros(0, one.shape[1], 0, one.shape[3], dtype=self.window.dtype)
+            for one in (key_states, value_states)
+        )
         self.is_initialized = True
 
     def update(
@@ -42,8 +47,8 @@ class _Layer(CacheLayerMixin):
         assert self.values is not None
         self.keys = _roomy(self.keys, window.rows.stop, window.reach)
         self.values = _roomy(self.values, window.rows.stop, window.reach)
-        self.keys[window.row_B1, :, window.slot_BT] = key_states.transpose(1, 2)
-        self.values[window.row_B1, :, window.slot_BT] = value_states.transpose(1, 2)
+        self.keys[window.row_B1, :, window.slot_BT] = key_states.transpose(1, 2).to(window.dtype)
+        self.values[window.row_B1, :, window.slot_BT] = value_states.transpose(1, 2).to(window.dtype)
         return self.keys[window.rows, :, : window.reach], self.values[window.rows, :, : window.reach]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -67,12 +72,12 @@ class RaggedCache(Cache):
     def aim(self, first_row: int, position_BT: Tensor, reach: int, dtype: torch.dtype) -> Tensor:
         """Set where the next pass writes: rows from `first_row` on, at these positions; `reach` is the highest of them plus 1.
 
-        Gives the attention mask (B, 1, T, reach) to add to scores of that `dtype`: a token sees its row up to itself.
+        Gives the attention mask (B, 1, T, reach) to add to scores of that `dtype`, in which keys and values are kept: a token sees its row up to itself.
         """
         window, count = self.window, position_BT.shape[0]
         window.rows = slice(first_row, first_row + count)
         window.row_B1 = torch.arange(first_row, first_row + count, device=position_BT.device)[:, None]
-        window.slot_BT, window.reach = position_BT, reach
+        window.slot_BT, window.reach, window.dtype = position_BT, reach, dtype
         unseen = torch.arange(reach, device=position_BT.device) > position_BT[..., None]
         return torch.zeros(unseen.shape, dtype=dtype, device=unseen.device).masked_fill_(unseen, -torch.inf)[:, None]
 

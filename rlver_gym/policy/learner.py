@@ -12,7 +12,7 @@ from torch.optim import AdamW
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.credit import Credit
-from rlver_gym.policy.distributed import plain, ranks, spread_out, whole
+from rlver_gym.policy.distributed import plain, spread_out, whole
 from rlver_gym.policy.exchange import Exchange
 from rlver_gym.policy.expected import Expected
 from rlver_gym.policy.forward import Actor, Critic, Scorer, without_adapters
@@ -149,8 +149,8 @@ def _sampler(config: TrainConfig, model: nn.Module, half: bool) -> Sampler:
 
 
 def _samples_with_a_copy(config: TrainConfig, half: bool) -> bool:
-    """On a CPU, weights in bfloat16 speak twice as fast as float32 ones under autocast."""
-    return half and not config.lora and ranks() == 1 and not torch.cuda.is_available()
+    """Weights in bfloat16 speak twice as fast as float32 ones under autocast. Below adapters they are that already; sharded ones are nowhere whole for long."""
+    return half and not config.lora and config.engine == "ddp"
 
 
 def algorithm(config: TrainConfig) -> tuple[Credit, Objective]:

@@ -102,7 +102,7 @@ class ModelSampler:
         if self.copied:
             bring_up_to_date(self._lm, causal_lm(self.model))
 
-    @torch.inference_mode()
+    @torch.no_grad()  # not inference_mode: there autocast keeps no cast weights, and casts every one anew for every token
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
         """One reply for each prompt, at most one prompt a dialogue. Rows of dialogues that are not asked for stay as they are."""
         training = self.model.training
