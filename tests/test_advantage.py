@@ -114,6 +114,14 @@ def test_a_group_without_signal_gives_0_even_if_its_mean_is_rounded():
     assert has_signal(np.array([0.1, 0.1, 1.0, 0.0]), np.array([4, 4, 2, 2])).tolist() == [False, False, True, True]
 
 
+def test_a_floor_keeps_small_differences_small():
+    value_D, group_D = np.array([0.03] * 7 + [0.04]), np.zeros(8, dtype=int)
+    assert group_relative(value_D, group_D)[-1] == pytest.approx(7**0.5)
+    assert group_relative(value_D, group_D, floor=0.01)[-1] == pytest.approx(0.875)
+    wide_D = np.array([0.0, 0.5])
+    assert group_relative(wide_D, group_D[:2], floor=0.01) == near([-1, 1])
+
+
 def test_groups_do_not_see_each_other():
     # group 0 holds 4 and 2 (mean 3, spread 1), group 1 holds 0, 3, 3 (mean 2, spread sqrt 2)
     value_D, group_D = np.array([4.0, 0.0, 3.0, 2.0, 3.0]), np.array([0, 1, 1, 0, 1])

@@ -56,11 +56,6 @@ def test_where_the_ratio_is_clipped_no_gradient_flows():
     same(logprob_BT.grad, 0, -1.1)
 
 
-def test_the_second_clip_bounds_the_loss_of_bad_tokens_alone():
-    ratio_BT, advantage_BT = t(10.0, 2.0, 10.0), t(-1.0, -1.0, 1.0)
-    same(loss.dual_clipped(loss.clipped(ratio_BT, advantage_BT), advantage_BT, 3.0), 3, 2, -1.2)
-
-
 def test_cispo_weighs_every_token_with_the_clipped_ratio():
     logprob_BT = t(log(0.9), log(0.2)).requires_grad_()
     ratio_BT = loss.token_ratio(logprob_BT, t(log(0.3), log(0.4)))  # 3 and 0.5
@@ -72,7 +67,7 @@ def test_cispo_weighs_every_token_with_the_clipped_ratio():
 
 def test_importance_is_truncated_and_carries_no_gradient():
     old_BT = t(log(0.4), log(0.1), log(0.9)).requires_grad_()
-    weight_BT = loss.importance(old_BT, t(log(0.2), log(0.2), log(0.1)), limit=3)
+    weight_BT = loss.truncated_importance(old_BT, t(log(0.2), log(0.2), log(0.1)), cap=3)
     same(weight_BT, 2, 0.5, 3)
     assert not weight_BT.requires_grad
 
@@ -108,28 +103,38 @@ def test_a_ratio_on_its_bound_is_not_outside():
 # Three sequences: two of dialogue 0 (1 and 3 said tokens), one of dialogue 1 (4 said tokens).
 SAID_BT = torch.tensor([[0, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0, 1, 1, 1, 1]]).bool()
 DIALOGUE_B = torch.tensor([0, 0, 1])
+TURN_BT = torch.tensor([[-1, 0, -1, -1, -1], [-1, 1, 1, 1, -1], [-1, 0, 0, 0, 1]])
 
 
 @pytest.mark.parametrize(
     ("aggregate", "each_B"),
     [
         ("token", [1 / 8, 1 / 8, 1 / 8]),
+        ("turn", [1 / 4, 1 / 12, [1 / 12] * 4 + [1 / 4]]),  # 1 / (4 turns * tokens of the turn: 1; 3; 3 and 1)
         ("dialogue", [1 / 8, 1 / 8, 1 / 8]),  # 1 / (2 dialogues * 4 tokens), for both
         ("sequence", [1 / 4, 1 / 12, 1 / 8]),  # 1 / (2 dialogues * 2 sequences * tokens); 1 / (2 * 1 * 4)
         ("constant", [1 / 20, 1 / 20, 1 / 20]),  # 1 / (2 dialogues * 10)
     ],
 )
 def test_the_weight_of_a_token_by_hand(aggregate, each_B):
-    weight_BT = token_weights(SAID_BT, DIALOGUE_B, aggregate, constant=10)
-    assert torch.allclose(weight_BT, torch.tensor(each_B)[:, None] * SAID_BT)
+    weight_BT = token_weights(SAID_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
+    assert torch.allclose(weight_BT, torch.stack([torch.tensor(one).expand(5) for one in each_B]) * SAID_BT)
 
 
 @pytest.mark.parametrize("aggregate", ["dialogue", "sequence"])
 def test_a_dialogue_weighs_the_same_however_many_sequences_it_left(aggregate):
     said_BT = torch.tensor([[0, 1, 0], [0, 1, 1], [0, 1, 1], [0, 1, 1]]).bool()
-    weight_B = token_weights(said_BT, torch.tensor([0, 1, 1, 1]), aggregate).sum(1)
+    turn_BT = torch.tensor([[0, 0, 0], [0, 0, 0], [1, 1, 1], [2, 2, 2]])
+    weight_B = token_weights(said_BT, turn_BT, torch.tensor([0, 1, 1, 1]), aggregate).sum(1)
     assert weight_B[0].item() == pytest.approx(0.5)
     assert weight_B[1:].sum().item() == pytest.approx(0.5)
+
+
+def test_by_default_a_turn_of_a_short_dialogue_weighs_no_more_than_one_of_a_long():
+    said_BT = torch.tensor([[0, 1, 1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 1]]).bool()
+    turn_BT = torch.tensor([[-1, 0, 0, -1, -1, -1, -1, -1, -1], [-1, 0, 0, 1, 1, 2, 2, 3, 3]])
+    weight_B = token_weights(said_BT, turn_BT, torch.tensor([0, 1]), Objective().aggregate).sum(1)
+    assert weight_B.tolist() == pytest.approx([1 / 5, 4 / 5])
 
 
 def micro(**changes):
@@ -168,21 +173,25 @@ def test_a_policys_loss_by_hand():
 
 def test_each_choice_of_an_objective_changes_the_loss_as_it_should():
     assert total(Objective(entropy=0.5)) == pytest.approx(-0.2 - 0.5 * 0.8)
-    assert total(Objective(importance=1.5)) == pytest.approx((-1.2 * 1.5 + 0.8) / 2)
+    assert total(Objective(tis_cap=1.5)) == pytest.approx((-1.2 * 1.5 + 0.8) / 2)
+    assert total(Objective(tis_cap=1.5, tis_level="sequence")) == pytest.approx(
+        -0.2
+    )  # the ratios 2 and 1 are 1.41 on average
+    assert total(Objective(tis_cap=1.4, tis_level="sequence")) == 0
     assert total(Objective(ratio="sequence")) == pytest.approx(0)  # the ratio of the sequence is 1
     assert total(Objective(surrogate="cispo", low=1.0, high=0.5)) == pytest.approx(
         (-1.5 * log(0.4) + 0.5 * log(0.2)) / 2
     )
-    assert total(Objective(dual=0.7)) == pytest.approx((-1.2 + 0.7) / 2)
     reference = {"reference_BT": t(log(0.2), log(0.2))}
-    assert total(Objective(kl=2.0), **reference) == pytest.approx(-0.2 + 2 * (0.5 - 1 + log(2)) / 2)
+    # the first token has become twice as likely: it counts twice
+    assert total(Objective(kl=2.0), **reference) == pytest.approx(-0.2 + 2 * 2 * (0.5 - 1 + log(2)) / 2)
     assert total(Objective(kl=2.0, estimator="k2"), **reference) == pytest.approx(-0.2 + 2 * (log(2) ** 2 / 2) / 2)
 
 
 def test_the_value_loss_is_added_where_values_are():
     scored = SCORED._replace(value_BT=t(0.25, 0.25))
     wanted = (0.75**2 / 2 + 2.75**2 / 2) / 2
-    assert total(Objective(value_weight=3.0), scored) == pytest.approx(-0.2 + 3 * wanted)
+    assert total(Objective(), scored) == pytest.approx(-0.2 + wanted)
     assert total(Objective(), Scored(None, None, t(0.25, 0.25))) == pytest.approx(wanted)
 
 

@@ -12,6 +12,7 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.batch import pack
+from rlver_gym.policy.measures import measures
 from rlver_gym.policy.model import load_model, load_tokenizer
 from rlver_gym.policy.renderer import Renderer
 from rlver_gym.policy.rollout import Start, groups, talk
@@ -160,6 +161,13 @@ def test_a_dialogue_that_outgrows_the_context_ends_early_and_is_marked(
     nothing = play(renderer, turns, Counting(), max_tokens=21)
     assert nothing.overflowed
     assert not nothing.valid, "nothing was said in it"
+
+
+def test_replies_that_were_cut_are_marked(direct: Renderer) -> None:
+    whole = ids_of(direct, "One.")
+    played = play(direct, [whole, whole[:-1], whole], Counting())
+    assert played.cut_N.tolist() == [False, True, False]
+    assert measures([played])["cut"] == pytest.approx(1 / 3)
 
 
 def test_groups_share_a_seed_and_so_the_persona() -> None:

@@ -16,7 +16,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 from rlver_gym.errors import TrainingError  # noqa: E402
 from rlver_gym.policy import forward, score  # noqa: E402
 from rlver_gym.policy import update as update_module  # noqa: E402
-from rlver_gym.policy.advantage import explained_variance, gae, placed  # noqa: E402
+from rlver_gym.policy.advantage import explained_variance, gae, overlong, placed  # noqa: E402
 from rlver_gym.policy.batch import pack  # noqa: E402
 from rlver_gym.policy.credit import Credit  # noqa: E402
 from rlver_gym.policy.expected import Expected  # noqa: E402
@@ -27,6 +27,7 @@ from rlver_gym.policy.objective import Objective  # noqa: E402
 from rlver_gym.policy.optimizer import make_optimizer, schedule  # noqa: E402
 from rlver_gym.policy.trajectory import TokenSequence  # noqa: E402
 from rlver_gym.policy.update import _gradients, update  # noqa: E402
+from rlver_gym.policy.weights import token_weights  # noqa: E402
 
 
 @pytest.fixture
@@ -194,7 +195,7 @@ def test_after_an_update_the_ratio_is_no_longer_1(batch):
     assert metrics["clip_fraction"] > 0
 
 
-@pytest.mark.parametrize("aggregate", ["token", "dialogue", "sequence", "constant"])
+@pytest.mark.parametrize("aggregate", ["token", "turn", "dialogue", "sequence", "constant"])
 @pytest.mark.parametrize("ratio", ["token", "sequence"])
 def test_pieces_give_the_gradient_of_the_whole(batch, aggregate, ratio):
     objective = Objective(aggregate=aggregate, ratio=ratio, constant=8, entropy=0.01, kl=0.1)
@@ -362,27 +363,86 @@ def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dial
     assert math.isnan(judge(pack([]), actor).metrics["return_mean"])
 
 
-def test_the_gap_to_the_sampler_is_measured(dialogues):
+def test_the_gap_to_the_sampler_is_measured_and_a_stranger_is_refused_before_the_first_step(dialogues):
     actor = Actor(tiny())
     batch = pack(dialogues)
     exact = replace(batch, sampled_BT=judge(batch, actor).old_BT)
-    judged = judge(exact, actor)
-    assert (judged.metrics["sampler_kl"], judged.metrics["sampler_gap"]) == (0, 0)
-    shifted = replace(exact, sampled_BT=exact.sampled_BT - 0.5 * exact.said_BT)
-    judged = judge(shifted, actor)
-    assert judged.metrics["sampler_gap"] == pytest.approx(0.5, abs=1e-6)
-    assert judged.metrics["sampler_kl"] == pytest.approx(math.exp(0.5) - 1.5, abs=1e-6)
-    trusted = judge(shifted, actor, trust_sampler=True)
-    assert torch.equal(trusted.old_BT, shifted.sampled_BT)
+    found = update(judge(exact, actor), actor, make_optimizer(actor, lr=0.0), rng=np.random.default_rng(0))
+    assert found["sampler_kl"] == 0
+    shifted = judge(replace(exact, sampled_BT=exact.sampled_BT - 0.5 * exact.said_BT), actor)
+    found = update(shifted, actor, make_optimizer(actor, lr=0.0), rng=np.random.default_rng(0))
+    assert found["sampler_kl"] == pytest.approx(math.exp(0.5) - 1.5, abs=1e-6)
+    before = copy.deepcopy(actor.state_dict())
+    with pytest.raises(TrainingError, match=r"KL\(sampler \|\| learner\) is 0.149"):
+        update(shifted, actor, make_optimizer(actor), rng=np.random.default_rng(0), max_sampler_kl=0.1)
+    assert all(torch.equal(value, before[name]) for name, value in actor.state_dict().items())
+
+
+def test_with_one_step_the_policy_is_asked_once_and_learns_the_same(batch, monkeypatch):
+    learned = []
+    for one_step in (False, True):
+        actor, passes = Actor(tiny()), []
+        actor.register_forward_hook(lambda *_, passes=passes: passes.append(1))
+        judged = judge(batch, actor, one_step=one_step)
+        assert (judged.old_BT is None, not passes) == (one_step, one_step)
+        metrics = update(judged, actor, make_optimizer(actor, lr=1e-2), rng=np.random.default_rng(0))
+        learned.append((metrics, torch.cat([one.flatten() for one in actor.parameters()])))
+    (once, after_once), (twice, after_twice) = learned
+    assert once == pytest.approx(twice, abs=1e-6)
+    assert torch.allclose(after_once, after_twice, atol=1e-6)
+
+
+def test_an_entropy_without_weight_is_outside_of_the_graph(batch):
+    actor = Actor(tiny())
+    for learns in (True, False):
+        scored = actor(batch.id_BT, batch.said_BT, 1.0, learns)
+        assert scored.entropy_BT.requires_grad == learns
+        assert scored.logprob_BT.requires_grad
+
+
+def test_an_overflowed_dialogue_is_left_out_and_counted(dialogues):
+    batch = pack([replace(dialogues[0], overflowed=True), *dialogues[1:]])
+    assert (batch.dialogues, batch.left_out) == (7, 1)
+
+
+def test_of_a_cut_reply_nothing_is_learned_where_it_is_masked_but_its_reward_counts(dialogues):
+    cut = replace(dialogues[3], cut_N=np.array([False, True, False, False]))  # four turns, thinks: a sequence each
+    kept, masked = (pack([*dialogues[:3], cut, *dialogues[4:]], mask_cut=mask) for mask in (False, True))
+    assert torch.equal(kept.learned_BT, kept.said_BT)
+    assert torch.equal(masked.said_BT, kept.said_BT)
+    dropped_BT = masked.said_BT & ~masked.learned_BT
+    assert set(masked.turn_BT[dropped_BT].tolist()) == {1}
+    assert set(masked.dialogue_B[dropped_BT.any(1).numpy()]) == {3}
+    assert (masked.reward_DN == kept.reward_DN).all()
+    for aggregate in ("token", "turn", "dialogue", "sequence", "constant"):
+        weight_BT = token_weights(
+            masked.learned_BT, masked.turn_BT, torch.from_numpy(masked.dialogue_B), aggregate, constant=5
+        )
+        assert (weight_BT[dropped_BT] == 0).all()
+        assert weight_BT.isfinite().all()
+        assert (weight_BT[masked.learned_BT] > 0).all()
+
+
+def test_a_reply_near_the_limit_costs_in_a_line(dialogues):
+    batch = pack(dialogues)
+    longest = int(batch.tokens_DN.max())
+    assert batch.tokens_DN.sum() == batch.said_BT.sum()
+    cost_DN = overlong(batch.tokens_DN, longest, 2)
+    assert set(cost_DN[batch.tokens_DN == longest]) == {1.0}
+    assert set(cost_DN[batch.tokens_DN == longest - 1]) <= {0.5}
+    assert cost_DN[batch.tokens_DN < longest - 1].sum() == 0
+    assert overlong(batch.tokens_DN, longest, 0).sum() == 0
+    plain, charged = (judge(batch, Actor(tiny()), cost_DN=cost).batch.reward_DN for cost in (0.0, 3 * cost_DN))
+    assert np.allclose(plain - charged, 3 * cost_DN)
 
 
 def test_a_samplers_log_probabilities_are_those_of_the_temperature_that_is_learned(batch):
     actor = Actor(tiny())
     exact = replace(batch, sampled_BT=judge(batch, actor, temperature=0.5).old_BT)
-    judged = judge(exact, actor, temperature=0.5, trust_sampler=True)
+    judged = judge(exact, actor, temperature=0.5)
     plain, corrected = (
         update(judged, one, make_optimizer(one), rng=np.random.default_rng(0), temperature=0.5, objective=objective)
-        for one, objective in ((Actor(tiny()), Objective()), (Actor(tiny()), Objective(importance=2.0)))
+        for one, objective in ((Actor(tiny()), Objective()), (Actor(tiny()), Objective(tis_cap=2.0)))
     )
     assert plain == corrected
 

@@ -29,6 +29,14 @@ def penalised(reward_DN: Floats, broken_DN: Bools, share: float = 1.0) -> Floats
     return np.where(broken_D1, np.minimum(reward_DN, 0) + (1 - share) * np.maximum(reward_DN, 0), reward_DN)
 
 
+def overlong(tokens_DN: Ints, longest: int, buffer: int) -> Floats:
+    """How far each reply has come into the last `buffer` tokens before the limit: 0 before them, 1 at the limit, linear between (DAPO's soft overlong
+    punishment, arXiv:2503.14476, eq. 13, turned round). 0 without a buffer."""
+    if not buffer:
+        return np.zeros(tokens_DN.shape)
+    return np.clip((tokens_DN - (longest - buffer)) / buffer, 0.0, 1.0)
+
+
 def placed(reward_DN: Floats, dialogue_S: Ints, turn_S: Ints, rewards: Literal["turn", "episode"] = "turn") -> Floats:
     """reward_S: each turn's reward at the turn's last said token, or their sum at the dialogue's last. A turn in which nothing was said passes its
     reward to the token said before, or to the first one. Every dialogue's rewards keep their sum."""

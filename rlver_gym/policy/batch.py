@@ -24,6 +24,8 @@ class Batch:
     """Token ids, padded with 0 on the right. What pads is never looked at, since attention is causal."""
     said_BT: Tensor
     """The policy chose this token. Never true of a sequence's first token, which nothing precedes."""
+    learned_BT: Tensor
+    """Said tokens that count in the losses: all of them, unless cut replies are masked."""
     sampled_BT: Tensor
     """The sampler's log-probability of each said token, at the temperature it was sampled with, in nats; 0 elsewhere."""
     turn_BT: Tensor
@@ -43,7 +45,7 @@ class Batch:
     turns_D: NDArray[np.int64]
     """Turns of a dialogue."""
     left_out: int = 0
-    """Dialogues that were played but are not here: they broke off, or the policy said nothing in them."""
+    """Dialogues that were played but are not here: they broke off, outgrew the context, or the policy said nothing in them."""
 
     @property
     def dialogues(self) -> int:
@@ -59,6 +61,12 @@ class Batch:
     def turn_S(self) -> NDArray[np.int64]:
         """The turn of each said token, in the order of `said`."""
         return self.said(self.turn_BT).astype(np.int64)
+
+    @property
+    def tokens_DN(self) -> NDArray[np.int64]:
+        """The length of each reply, in tokens; 0 after the last."""
+        place_S = self.dialogue_S * self.reward_DN.shape[1] + self.turn_S
+        return np.bincount(place_S, minlength=self.reward_DN.size).reshape(self.reward_DN.shape)
 
     def said(self, value_BT: Tensor) -> NDArray[np.float64]:
         """The values at the S said tokens, dialogue by dialogue and in the order in which they were said."""
@@ -81,6 +89,7 @@ class Batch:
         return type(self)(
             id_BT=self.id_BT[rows, :width],
             said_BT=self.said_BT[rows, :width],
+            learned_BT=self.learned_BT[rows, :width],
             sampled_BT=self.sampled_BT[rows, :width],
             turn_BT=self.turn_BT[rows, :width],
             length_B=self.length_B[keep_B],
@@ -94,9 +103,14 @@ class Batch:
         )
 
 
-def pack(played: Sequence[Played]) -> Batch:
-    """The dialogues that can be learned from, as one batch. TrainingError for a dialogue whose parts contradict each other."""
-    kept = [one for one in played if one.valid and any(sequence.said_T.any() for sequence in one.sequences)]
+def pack(played: Sequence[Played], mask_cut: bool = False) -> Batch:
+    """The dialogues that can be learned from, as one batch; `mask_cut`: nothing is learned from replies that were cut at the token limit, though their
+    rewards count. TrainingError for a dialogue whose parts contradict each other."""
+    kept = [
+        one
+        for one in played
+        if one.valid and not one.overflowed and any(sequence.said_T.any() for sequence in one.sequences)
+    ]
     dialogue_B, sequences = [], []
     for dialogue, one in enumerate(kept):
         for sequence in one.sequences:
@@ -107,9 +121,14 @@ def pack(played: Sequence[Played]) -> Batch:
     if not all(np.isfinite(one.reward_N).all() for one in kept):
         raise TrainingError("the environment gave a reward that is no finite number. Nothing can be learned from that.")
     turns = max((len(one.reward_N) for one in kept), default=0)
+    learned = [
+        sequence.said_T & ~(mask_cut & _filled(kept[dialogue].cut_N, turns)[sequence.turn_T])
+        for dialogue, sequence in zip(dialogue_B, sequences, strict=True)
+    ]
     return Batch(
         id_BT=_padded([one.id_T for one in sequences], torch.int64, 0),
         said_BT=_padded([one.said_T for one in sequences], torch.bool, 0),
+        learned_BT=_padded(learned, torch.bool, 0),
         sampled_BT=_padded([one.logprob_T for one in sequences], torch.float32, 0),
         turn_BT=_padded([one.turn_T for one in sequences], torch.int64, -1),
         length_B=np.array([len(one.id_T) for one in sequences], dtype=np.int64),

@@ -43,7 +43,13 @@ class TrainConfig(BaseModel):
     max_reply_tokens: int = Field(default=256, ge=1)
     """The longest reply; a longer one is cut."""
     max_tokens: int = Field(default=4096, ge=16)
-    """The longest dialogue, prompt included; one that grows beyond ends early and is marked."""
+    """The longest dialogue, prompt included; one that grows beyond ends early, is counted (overflowed), and nothing is learned from it."""
+    mask_cut: bool = False
+    """Nothing is learned from replies that were cut at max_reply_tokens (DAPO's overlong filtering); their rewards count."""
+    overlong_tokens: int = Field(default=0, ge=0)
+    """A reply within so many tokens of max_reply_tokens costs up to overlong_cost, in a line (DAPO's soft overlong punishment); 0 for none."""
+    overlong_cost: float = Field(default=0.0, ge=0)
+    """What a reply of max_reply_tokens costs, in the environment's rewards."""
     temperature: float = Field(default=1.0, gt=0)
     """Of sampling and of the log-probabilities that are learned from."""
     exchange: float = Field(default=0.0, ge=0, le=1)
@@ -61,6 +67,8 @@ class TrainConfig(BaseModel):
     """Discount."""
     lam: float = Field(default=1.0, ge=0, le=1)
     """GAE's lambda."""
+    spread_floor: float = Field(default=0.01, ge=0)
+    """With groups that are scaled: no smaller standard deviation divides. In rewards after reward_scale: 0.01 is one point of emotion."""
     reward_scale: float = Field(default=0.01, gt=0)
     """Rewards are multiplied by this before learning: points of emotion become parts of the scale."""
     format_penalty: float = Field(default=1.0, ge=0, le=1)
@@ -88,6 +96,8 @@ class TrainConfig(BaseModel):
     """The probability ratio counts down to 1 - this; none takes the algorithm's own, mostly 0.2."""
     clip_high: float | None = Field(default=None, gt=0)
     """The ratio counts up to 1 + this; none takes clip, or the algorithm's own."""
+    aggregate: Literal["token", "turn", "dialogue", "sequence", "constant"] | None = None
+    """What losses are means over; none takes the algorithm's own. turn: every reply counts the same; token: every token; dialogue: every dialogue, so that turns of short ones count more; see docs/training.md."""
     value_clip: float | None = Field(default=0.5, gt=0)
     """How far a value may move from its old one (ppo); none for no bound."""
     entropy: float = Field(default=0.0, ge=0)
@@ -96,8 +106,12 @@ class TrainConfig(BaseModel):
     """Weight of the divergence from the model at the start; 0 keeps no reference."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k3"
     """Which estimator of it; k1 goes into the reward, the others into the loss."""
-    importance: float | None = Field(default=None, gt=0)
-    """The most that a token may count for because the sampler thought it less likely than the learner; none for no correction."""
+    tis_cap: float | None = Field(default=2.0, ge=1)
+    """Truncated importance sampling where the sampler is a copy in half precision or a server: the most that a token may count for because the sampler thought it less likely than the learner; none for no correction."""
+    tis_level: Literal["token", "sequence"] = "token"
+    """sequence: leave out whole sequences whose mean ratio lies outside of [1/tis_cap, tis_cap], and weigh no token."""
+    max_sampler_kl: float | None = Field(default=0.1, gt=0)
+    """A run ends at once when the sampler's log-probabilities lie this far from the learner's in its first iteration (KL, nats a token); none for no bound."""
     target_kl: float | None = Field(default=None, gt=0)
     """No further steps in an iteration once the policy has moved this far (KL, nats a token); none never stops."""
     grad_clip: float = Field(default=1.0, gt=0)
@@ -124,8 +138,8 @@ class TrainConfig(BaseModel):
     """Iterations between evaluations on held-out personas; 0 for none."""
     eval_dialogues: int = Field(default=24, ge=1)
     """Dialogues of an evaluation, one a persona from the first on."""
-    eval_options: dict[str, Any] = Field(default_factory=lambda: {"split": "test"})
-    """What differs for the environment when evaluating."""
+    eval_options: dict[str, Any] = Field(default_factory=lambda: {"split": "validation"})
+    """What differs for the environment when evaluating. The best checkpoint is chosen by it, so never the test people."""
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
     eval_temperature: float = Field(default=0.0, ge=0)
@@ -148,6 +162,10 @@ class TrainConfig(BaseModel):
         if bool(self.vllm) != bool(self.vllm_folder) or (self.vllm and not self.lora):
             raise ValueError(
                 "vllm, vllm_folder and lora go together: the server is given the policy as adapters, in a folder that both see."
+            )
+        if self.overlong_tokens > self.max_reply_tokens or bool(self.overlong_tokens) != bool(self.overlong_cost):
+            raise ValueError(
+                "overlong_tokens and overlong_cost go together, and no more tokens can cost something than a reply may have."
             )
         if self.max_reply_tokens >= self.max_tokens:
             raise ValueError(

@@ -34,6 +34,8 @@ class Credit:
     """A dialogue is compared with the mean of its group, itself included, or of the others."""
     scale: bool = True
     """Divided by the group's standard deviation."""
+    floor: float = 0.0
+    """The least that divides (`scale`), in units of scaled rewards."""
     drop_flat: bool = False
     """Groups whose returns are all the same take no part in learning."""
 
@@ -56,8 +58,9 @@ def credited(batch: Batch, credit: Credit, value_S: Floats | None = None, cost_S
 
 def _by_group(batch: Batch, credit: Credit) -> Floats:
     rewards = batch.reward_DN, batch.turns_D, batch.group_D
+    how = {"baseline": credit.baseline, "scale": credit.scale, "floor": credit.floor}
     if credit.kind == "episode":
-        return groups.by_episode(*rewards, baseline=credit.baseline, scale=credit.scale)
+        return groups.by_episode(*rewards, **how)
     if credit.kind == "turn":
-        return groups.by_turn(*rewards, gamma=credit.gamma, baseline=credit.baseline, scale=credit.scale)
-    return groups.centred(*rewards, baseline=credit.baseline, scale=credit.scale)
+        return groups.by_turn(*rewards, gamma=credit.gamma, **how)
+    return groups.centred(*rewards, **how)

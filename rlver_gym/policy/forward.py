@@ -47,12 +47,12 @@ class Actor(nn.Module):
         self.value_head = _value_head(causal_lm(model)) if value_head else None
         _refuse_unusual_head(causal_lm(model))
 
-    def forward(self, id_BT: Tensor, said_BT: Tensor, temperature: float = 1.0) -> Scored:
-        """Everything there is to know of the said tokens."""
+    def forward(self, id_BT: Tensor, said_BT: Tensor, temperature: float = 1.0, entropy_learns: bool = True) -> Scored:
+        """Everything there is to know of the said tokens. `entropy_learns`: whether gradients flow through the entropy too, which costs as much memory as the logits."""
         model = causal_lm(self.model)
         with _precision(self._in_half, id_BT):
             hidden_SH = _before_said(model.base_model, id_BT, said_BT)
-            logprob_S, entropy_S = _chosen(hidden_SH, id_BT[said_BT], _head(model), temperature)
+            logprob_S, entropy_S = _chosen(hidden_SH, id_BT[said_BT], _head(model), temperature, entropy_learns)
         value_BT = None if self.value_head is None else _spread(_values(self.value_head, hidden_SH), said_BT)
         return Scored(_spread(logprob_S, said_BT), _spread(entropy_S, said_BT), value_BT)
 
@@ -67,7 +67,7 @@ class Critic(nn.Module):
         self._in_half = half
         self.value_head = _value_head(causal_lm(model))
 
-    def forward(self, id_BT: Tensor, said_BT: Tensor, temperature: float = 1.0) -> Scored:
+    def forward(self, id_BT: Tensor, said_BT: Tensor, temperature: float = 1.0, entropy_learns: bool = False) -> Scored:
         """Values alone; the temperature has no part in them."""
         with _precision(self._in_half, id_BT):
             hidden_SH = _before_said(self.trunk, id_BT, said_BT)
@@ -107,24 +107,29 @@ def _before_said(trunk: nn.Module, id_BT: Tensor, said_BT: Tensor) -> Tensor:
     return hidden_BTH[said_BT[:, 1:]]
 
 
-def _chosen(hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float) -> tuple[Tensor, Tensor]:
+def _chosen(
+    hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
+) -> tuple[Tensor, Tensor]:
     chunk = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
     if len(id_S) <= chunk:
-        return _of_logits(hidden_SH, id_S, head, temperature)
+        return _of_logits(hidden_SH, id_S, head, temperature, entropy_learns)
     parts = [
-        checkpoint(_of_logits, hidden, id_, head, temperature, use_reentrant=False)
+        checkpoint(_of_logits, hidden, id_, head, temperature, entropy_learns, use_reentrant=False)
         for hidden, id_ in zip(hidden_SH.split(chunk), id_S.split(chunk), strict=True)
     ]
     logprobs, entropies = zip(*parts, strict=True)
     return torch.cat(logprobs), torch.cat(entropies)
 
 
-def _of_logits(hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float) -> tuple[Tensor, Tensor]:
+def _of_logits(
+    hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
+) -> tuple[Tensor, Tensor]:
     logits_SV = head(hidden_SH)
     logits_SV = logits_SV.to(torch.promote_types(logits_SV.dtype, torch.float32)) / temperature
     total_S = logits_SV.logsumexp(-1)
     logprob_S = logits_SV.gather(-1, id_S[:, None]).squeeze(-1) - total_S
-    entropy_S = total_S - (logits_SV.softmax(-1) * logits_SV).sum(-1)
+    with torch.set_grad_enabled(entropy_learns and torch.is_grad_enabled()):
+        entropy_S = total_S - (logits_SV.softmax(-1) * logits_SV).sum(-1)
     return logprob_S, entropy_S
 
 

@@ -18,11 +18,16 @@ SAME = 1e-6
 
 
 def group_relative(
-    value_D: Floats, group_D: Ints, baseline: Literal["group", "others"] = "group", scale: bool = True
+    value_D: Floats,
+    group_D: Ints,
+    baseline: Literal["group", "others"] = "group",
+    scale: bool = True,
+    floor: float = SAME,
 ) -> Floats:
     """Each value against its group's; 0 for a value alone or a group in which all are the same. NaN values are no part of their group, and give 0.
 
     `baseline="group"`, scaled by the group's standard deviation: GRPO (arXiv:2402.03300, 4.1.2); unscaled: Dr.GRPO (arXiv:2503.20783).
+    `floor`: no smaller standard deviation divides, so that small differences stay small: whole points of reward that nearly all got alike are mostly noise.
     `baseline="others"`, unscaled: the mean of the others, RLOO (arXiv:2402.14740).
     """
     known_D = ~np.isnan(value_D)
@@ -33,7 +38,7 @@ def group_relative(
     apart_D = np.where(known_D, value_D - mean_D, 0.0)
     spread_D = np.sqrt(np.bincount(group_D, apart_D**2)[group_D] / np.maximum(size_D, 1))
     if scale:
-        apart_D = apart_D / np.maximum(spread_D, SAME)
+        apart_D = apart_D / np.maximum(spread_D, max(floor, SAME))
     if baseline == "others":
         apart_D = apart_D * size_D / np.maximum(size_D - 1, 1)
     return np.where(spread_D > SAME, apart_D, 0.0)

@@ -24,8 +24,8 @@ class Judged:
 
     batch: Batch
     """Its rewards are those that are learned from: scaled, penalised."""
-    old_BT: Tensor
-    """Log-probabilities under the policy before the update, in nats."""
+    old_BT: Tensor | None
+    """Log-probabilities under the policy before the update, in nats; None when they are those of the one step that learns from it."""
     advantage_BT: Tensor
     """How much better than expected a token was."""
     value_BT: Tensor | None = None
@@ -71,18 +71,19 @@ def judge(
     reward_scale: float = 1.0,
     format_penalty: float = 1.0,
     kl_in_reward: float = 0.0,
-    trust_sampler: bool = False,
+    cost_DN: NDArray[np.float64] | float = 0.0,
+    one_step: bool = False,
 ) -> Judged:
     """Everything that an update needs, from the policy, the critic and the reference as they are now.
 
     `credit.kind == "gae"` takes values from `critic`, or else from the actor's value head; `expected` adds to those what is expected of whom.
     `tokens`: the most in one pass, padding included. `format_penalty`: the share of its gains that a dialogue with a broken reply loses.
-    `kl_in_reward`: weight of the divergence from the reference (k1), taken from each token's reward (gae) or advantage. `trust_sampler`: take the
-    sampler's log-probabilities for the old ones; saves a pass, and is only sound if it computes as the learner does; a value head of the actor's is
-    then not asked. TrainingError when critic or reference is needed and missing.
+    `kl_in_reward`: weight of the divergence from the reference (k1), taken from each token's reward (gae) or advantage. `cost_DN`: taken from the
+    rewards before they are scaled. `one_step`: a single step of the optimizer will learn from this, whose own pass gives the log-probabilities: the
+    actor is not asked here, unless its value head or `kl_in_reward` needs it. TrainingError when critic or reference is needed and missing.
     """
     device = next(actor.parameters()).device
-    reward_DN = reward_scale * penalised(batch.reward_DN, batch.broken_DN, format_penalty)
+    reward_DN = reward_scale * (penalised(batch.reward_DN, batch.broken_DN, format_penalty) - cost_DN)
     batch = replace(batch, reward_DN=reward_DN)
     signal_D = groups.has_signal(reward_DN.sum(axis=1), batch.group_D)
     metrics = statistics.of_rewards(batch, signal_D)
@@ -93,7 +94,8 @@ def judge(
     if not batch.dialogues:
         return Judged(batch, old_BT=batch.sampled_BT, advantage_BT=batch.sampled_BT, metrics=metrics)
 
-    own = None if trust_sampler else score(batch, actor.eval(), device, temperature, tokens)
+    is_asked = not one_step or bool(kl_in_reward) or (credit.kind == "gae" and critic is None)
+    own = score(batch, actor.eval(), device, temperature, tokens) if is_asked else None
     guessed = own if critic is None else score(batch, critic.eval(), device, temperature, tokens)
     referred = None if reference is None else score(batch, reference, device, temperature, tokens)
     expected_S = 0.0 if expected is None else expected.of(batch.who_D)[batch.dialogue_S]
@@ -110,12 +112,13 @@ def _concluded(
     kl_in_reward: float,
     metrics: dict[str, float],
 ) -> Judged:
-    old_BT = batch.sampled_BT if own is None else _logprobs(own)
+    old_BT = None if own is None else _logprobs(own)
     reference_BT = None if referred is None else _logprobs(referred)
     value_BT = guessed.value_BT if guessed is not None and credit.kind == "gae" else None
-    old_S = batch.said(old_BT)
     value_S = None if value_BT is None else batch.said(value_BT) + expected_S
-    cost_S = 0.0 if reference_BT is None else kl_in_reward * (old_S - batch.said(reference_BT))
+    cost_S = 0.0
+    if old_BT is not None and reference_BT is not None:
+        cost_S = kl_in_reward * batch.said(old_BT - reference_BT)
     estimate = credited(batch, credit, value_S, cost_S)
     return Judged(
         batch=batch,
@@ -124,9 +127,7 @@ def _concluded(
         value_BT=value_BT,
         return_BT=None if value_S is None else batch.spread(estimate.return_S - expected_S),
         reference_BT=reference_BT,
-        metrics=metrics
-        | statistics.of_sampler(batch.said(batch.sampled_BT), old_S)
-        | ({} if value_S is None else statistics.of_critic(value_S, estimate.return_S)),
+        metrics=metrics | ({} if value_S is None else statistics.of_critic(value_S, estimate.return_S)),
     )
 
 

@@ -161,13 +161,15 @@ def algorithm(config: TrainConfig) -> tuple[Credit, Objective]:
             credit, gamma=config.gamma, lam=config.lam, discount_per=config.discount_per, rewards=config.rewards
         )
     else:
-        credit = replace(credit, kind=config.credit, gamma=config.gamma)
+        credit = replace(credit, kind=config.credit, gamma=config.gamma, floor=config.spread_floor)
     low = config.clip or objective.low
     return credit, replace(
         objective,
         low=low,
         high=config.clip_high or config.clip or objective.high,
-        importance=config.importance,
+        aggregate=config.aggregate or objective.aggregate,
+        tis_cap=config.tis_cap if config.vllm or _samples_with_a_copy(config, computes_half(config.dtype)) else None,
+        tis_level=config.tis_level,
         entropy=config.entropy,
         kl=0.0 if config.kl_estimator == "k1" else config.kl,
         estimator="k3" if config.kl_estimator == "k1" else config.kl_estimator,

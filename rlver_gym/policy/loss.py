@@ -3,6 +3,7 @@
 Axes: B sequences, T tokens. Every input is 0 where nothing was said. Log-probabilities are in nats; `old` is the policy before the update.
 """
 
+import math
 from typing import Literal
 
 import torch
@@ -29,20 +30,22 @@ def clipped(ratio_BT: Tensor, advantage_BT: Tensor, low: float = 0.2, high: floa
     return -torch.minimum(ratio_BT * advantage_BT, ratio_BT.clamp(1 - low, 1 + high) * advantage_BT)
 
 
-def dual_clipped(loss_BT: Tensor, advantage_BT: Tensor, limit: float = 3.0) -> Tensor:
-    """A surrogate whose loss is bounded for bad tokens that have become much likelier: never above -limit × advantage (arXiv:1912.09729, eq. 5)."""
-    return torch.where(advantage_BT < 0, torch.minimum(loss_BT, -limit * advantage_BT), loss_BT)
-
-
 def cispo(logprob_BT: Tensor, ratio_BT: Tensor, advantage_BT: Tensor, low: float = 1.0, high: float = 0.2) -> Tensor:
     """REINFORCE weighted with the clipped ratio, through which no gradient flows, so that no token is left out (arXiv:2506.13585, eq. 4 and 5)."""
     return -ratio_BT.clamp(1 - low, 1 + high).detach() * advantage_BT * logprob_BT
 
 
-def importance(old_BT: Tensor, sampled_BT: Tensor, limit: float = 2.0) -> Tensor:
+def truncated_importance(old_BT: Tensor, sampled_BT: Tensor, cap: float = 2.0) -> Tensor:
     """What a token's term is worth when another program sampled it than the one that learns: learner's over sampler's probability, truncated at
-    `limit` (Ionides 2008, doi:10.1198/106186008X320456; apart from PPO's ratio, as in arXiv:2110.00641). No gradient."""
-    return (old_BT - sampled_BT).exp().clamp(max=limit).detach()
+    `cap` (TIS; Ionides 2008, doi:10.1198/106186008X320456; apart from PPO's ratio, as in arXiv:2110.00641). No gradient."""
+    return (old_BT - sampled_BT).exp().clamp(max=cap).detach()
+
+
+def sequence_mask(old_BT: Tensor, sampled_BT: Tensor, said_BT: Tensor, cap: float = 2.0) -> Tensor:
+    """1 for the tokens of a sequence whose probability ratio, learner over sampler, lies within [1/cap, cap] as the geometric mean over its tokens; else 0. No gradient."""
+    said_B1 = said_BT.sum(1, keepdim=True).clamp(min=1)
+    gap_B1 = ((old_BT - sampled_BT) * said_BT).sum(1, keepdim=True) / said_B1
+    return (gap_B1.abs() <= math.log(cap)).float().expand_as(old_BT).detach()
 
 
 def divergence(logprob_BT: Tensor, reference_BT: Tensor, estimator: Estimator = "k3") -> Tensor:

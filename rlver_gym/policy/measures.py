@@ -24,7 +24,7 @@ def measures(dialogues: Sequence[Played]) -> dict[str, float]:
     """Return, final emotion and its outcomes, lengths, broken formats, and the marks of hacking. Dialogues that broke off are only counted.
 
     `return`: sum of rewards; `emotion`: the last, where the environment tells it; `content`, `left`: shares of dialogues; `tokens`: said a reply;
-    `broken`: share of replies; `does_ACT`: share of replies that do this, for each of `ACTS`; see `repeated`, `distinct` and `copied` for the rest.
+    `broken`, `cut` (at the token limit): shares of replies; `overflowed`: share of dialogues; `does_ACT`: share of replies that do this, for each of `ACTS`; see `repeated`, `distinct` and `copied` for the rest.
     NaN where there is nothing to average.
     """
     valid = [one for one in dialogues if one.valid]
@@ -40,6 +40,7 @@ def measures(dialogues: Sequence[Played]) -> dict[str, float]:
         "tokens": sum(said) / max(sum(turns), 1),
         "words": _mean([len(_words(reply)) for reply in replies]),
         "broken": _mean([broken for one in valid for broken in one.broken_N]),
+        "cut": _mean([cut for one in valid for cut in one.cut_N]),
         "repeated": _mean([repeated(one) for one in valid]),
         "distinct": distinct(replies),
         "copied": _mean([copied(one) for one in valid]),

@@ -93,6 +93,7 @@ class _Dialogue:
         self.lines: list[Line] = []
         self.rewards: list[float] = []
         self.broken: list[bool] = []
+        self.cut: list[bool] = []
         self.growing: list[_Growing] = []
         self.info: dict[str, Any] = {}
         self.over = self.valid = self.overflowed = False
@@ -136,6 +137,7 @@ class _Dialogue:
         said = self.renderer.parse(reply.ids)
         self.replies.append(said.text)
         self.broken.append(said.broken)
+        self.cut.append(reply.ids[-1] not in self.renderer.stop_ids)
         self.lines.append(Line("agent", said.text, said.thought))
         return said.text
 
@@ -150,6 +152,7 @@ class _Dialogue:
             info=self.info,
             valid=self.valid,
             overflowed=self.overflowed,
+            cut_N=np.array(self.cut, dtype=np.bool_),
         )
 
     def _heard(self, text: str) -> None:

@@ -32,15 +32,5 @@ def of_critic(value_S: Floats, return_S: Floats) -> dict[str, float]:
     }
 
 
-def of_sampler(sampled_S: Floats, old_S: Floats) -> dict[str, float]:
-    """How far the learner's log-probabilities lie from those that the sampler named, in nats. 0 would be the same program.
-    `sampler_kl` estimates KL(sampler || learner) by k3."""
-    gap_S = old_S - sampled_S
-    return {
-        "sampler_kl": _mean(np.exp(gap_S) - 1 - gap_S),
-        "sampler_gap": float(np.abs(gap_S).max(initial=0)),
-    }
-
-
 def _mean(value_S: Floats) -> float:
     return float(value_S.mean()) if len(value_S) else float("nan")

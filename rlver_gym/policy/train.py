@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rlver_gym.policy.advantage import overlong
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.distributed import gathered, share
@@ -36,13 +37,13 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
 
     `save_to`: where the batch goes whose loss is no number. Raises TrainingError for that, and whatever the environment raises.
     """
-    config = learner.config
+    config, begun = learner.config, learner.iteration
     while learner.iteration < config.iterations:
         clock, rng = _Clock(), np.random.default_rng((config.seed, learner.iteration))
         starts = start(config, learner.iteration)
         played = _talked(learner, starts)
         clock.lap("talk_s")
-        batch = pack(played)
+        batch = pack(played, config.mask_cut)
         judged = judge(
             batch,
             learner.actor,
@@ -55,6 +56,8 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
             reward_scale=config.reward_scale,
             format_penalty=config.format_penalty,
             kl_in_reward=config.kl if config.kl_estimator == "k1" else 0.0,
+            cost_DN=config.overlong_cost * overlong(batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens),
+            one_step=config.epochs * config.minibatches == 1,
         )
         if learner.expected and judged.batch.dialogues:
             learner.expected.learn(judged.batch.who_D, judged.surprise_D)
@@ -73,6 +76,7 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
             temperature=config.temperature,
             grad_clip=config.grad_clip,
             target_kl=config.target_kl,
+            max_sampler_kl=None if learner.iteration > begun else config.max_sampler_kl,
             critic_only=learner.iteration < config.critic_warmup,
             save_to=save_to,
         )

@@ -3,7 +3,7 @@
 Axes: T tokens of a sequence, N turns of a dialogue.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +50,9 @@ class Played:
     valid: bool = True
     """False when the dialogue broke off (the user failed); it is left out of learning and of averages."""
     overflowed: bool = False
-    """True when it ended early because the context was full."""
+    """True when it ended early because the context was full. It is left out of learning, for its rewards may be missing their end."""
+    cut_N: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """The reply of this turn was cut at the token limit."""
 
     @property
     def total_reward(self) -> float:

@@ -33,13 +33,15 @@ def update(
     temperature: float = 1.0,
     grad_clip: float = 1.0,
     target_kl: float | None = None,
+    max_sampler_kl: float | None = None,
     critic_only: bool = False,
     save_to: Path | None = None,
 ) -> Metrics:
     """Learn from a judged batch, in `epochs` × `minibatches` steps of the optimizer; returns the means over the steps.
 
     `rng` deals the dialogues to minibatches and must be the same on every process. `tokens`: the most in one pass, padding included. `target_kl`: no
-    further step once the policy has moved this far from where it was. `critic_only`: the policy stays as it is; needs a critic of its own.
+    further step once the policy has moved this far from where it was. `max_sampler_kl`: TrainingError before the first step when the sampler's
+    log-probabilities lie farther from the learner's. `critic_only`: the policy stays as it is; needs a critic of its own.
     TrainingError for a loss or gradient that is not finite: the weights are as before that step, and the batch is written to `save_to`.
     """
     if critic_only and critic is None:
@@ -59,6 +61,8 @@ def update(
         if stopped:
             break
         norms = {f"{name}_gradient": clip_gradients(module, grad_clip) for name, module in learners.items()}
+        if not steps:
+            _refuse_stranger(metrics.get("sampler_kl", 0.0), max_sampler_kl)
         steps.append(metrics | norms)
         _refuse_infinite(steps[-1], part, save_to)
         optimizer.step()
@@ -83,15 +87,17 @@ def _gradients(
     """Add a minibatch's gradients to the weights; returns its losses and means, over all processes."""
     batch, device = part.batch, next(learners[0].parameters()).device
     dialogue_B = torch.from_numpy(batch.dialogue_B)
-    weight_BT = token_weights(batch.said_BT, dialogue_B, objective.aggregate, objective.constant)
-    mean_BT = token_weights(batch.said_BT, dialogue_B, "token")
+    weight_BT = token_weights(batch.learned_BT, batch.turn_BT, dialogue_B, objective.aggregate, objective.constant)
+    mean_BT = token_weights(batch.said_BT, batch.turn_BT, dialogue_B, "token")
     todo = list(shares(batch.length_B, tokens, rank(), ranks()))
     totals: dict[str, Tensor] = {}
     for at, share in enumerate(todo):
         micro = _cut(part, weight_BT, mean_BT, share, device)
         for learner in learners:
             with syncing(learner, last=at == len(todo) - 1):
-                loss, parts = terms(learner(micro.id_BT, micro.said_BT, temperature), micro, objective)
+                loss, parts = terms(
+                    learner(micro.id_BT, micro.said_BT, temperature, objective.entropy > 0), micro, objective
+                )
                 (ranks() * loss).backward()  # the engines average over the processes; the weights are made for a sum
             for name, value in parts.items():
                 totals[name] = totals.get(name, 0.0) + value.detach().double().cpu()
@@ -110,12 +116,20 @@ def _cut(part: Judged, weight_BT: Tensor, mean_BT: Tensor, share: Share, device:
         weight_BT=weight_BT[rows, :width].to(device) * share.real,
         mean_BT=mean_BT[rows, :width].to(device) * share.real,
         sampled_BT=part.batch.sampled_BT[rows, :width].to(device),
-        old_BT=part.old_BT[rows, :width].to(device),
+        old_BT=cut(part.old_BT),
         advantage_BT=part.advantage_BT[rows, :width].to(device),
         value_BT=cut(part.value_BT),
         return_BT=cut(part.return_BT),
         reference_BT=cut(part.reference_BT),
     )
+
+
+def _refuse_stranger(sampler_kl: float, bound: float | None) -> None:
+    if bound is not None and sampler_kl > bound:
+        raise TrainingError(
+            f"what sampled is not what learns: KL(sampler || learner) is {sampler_kl:.3g} nats a token before anything was learned, allowed are {bound:g}. Does a server "
+            "hold other weights, another chat template or another temperature (vLLM: --logprobs-mode processed_logprobs)? If it is meant to be so: --max-sampler-kl none"
+        )
 
 
 def _refuse_infinite(metrics: Metrics, part: Judged, save_to: Path | None) -> None:

@@ -16,7 +16,7 @@ class Variant(NamedTuple):
 VARIANTS = {
     # Schulman et al., arXiv:1707.06347, over tokens; whitened, value clipped, no KL as in RLVER, arXiv:2507.03112
     "ppo": Variant(Credit("gae"), Objective(aggregate="token")),
-    # Shao et al., arXiv:2402.03300
+    # Shao et al., arXiv:2402.03300: an output of the paper's is one reply, so the mean is over turns
     "grpo": Variant(Credit(), Objective()),
     # Liu et al., arXiv:2503.20783: neither the group's spread nor the length divides
     "dr_grpo": Variant(Credit(scale=False), Objective(aggregate="constant")),
