@@ -1,7 +1,6 @@
 """A tiny Qwen from nothing: taught mostly orders and a few words of feeling, it finds out by GRPO which of them do people good.
 
-python examples/train_tiny_qwen.py     (needs: pip install 'rlver-gym[train]'; a minute on one core)
-The same at full length: rlver-gym sft --model tiny --out runs/warm, then rlver-gym train --config laptop --model runs/warm
+python examples/train_tiny_qwen.py (needs: pip install 'rlver-gym[train]'; a minute on one core); the same at full length: rlver-gym sft --model tiny --out runs/warm, then rlver-gym train --config laptop --model runs/warm
 """
 
 import random

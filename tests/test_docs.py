@@ -24,6 +24,8 @@ SHOWS = {
     "sb3_strategies": r"Theo ends at \d+",
 }
 """What must be seen in an example's output, as a regular expression."""
+LONG = ("sb3_strategies", "trl_grpo")
+"""Examples that train for half a minute."""
 
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
@@ -37,7 +39,10 @@ def test_the_readmes_code_runs(number: int, tmp_path: Path, monkeypatch: pytest.
     exec(BLOCKS[number], {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(one, marks=[pytest.mark.slow] if one.stem in LONG else [], id=one.stem) for one in EXAMPLES],
+)
 def test_each_example_is_short_and_runs(
     example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,7 +41,7 @@ def sft(
             help="Learning rate at its highest. Default: 3e-3 for tiny, 5e-5 for a model that has learned before."
         ),
     ] = None,
-    max_reply_tokens: Annotated[
+    reply_tokens: Annotated[
         int | None,
         typer.Option(min=1, help="How long its replies may be later. Default: 64, or the longest demonstration."),
     ] = None,
@@ -81,7 +81,7 @@ def sft(
         epochs=epochs,
         lr=lr or (_TINY_LR if model == "tiny" else _LR),
         seed=seed,
-        max_reply_tokens=max_reply_tokens or (None if data else _SHORT),
+        max_reply_tokens=reply_tokens or (None if data else _SHORT),
     )
     steps = learning.steps_of(len(told), epochs)
     tenth = max(1, steps // 10)
