@@ -52,6 +52,8 @@ class Measured(NamedTuple):
 class FixedLength:
     """A sampler whose replies all have the same length. `anew`: it reads the whole dialogue again each turn."""
 
+    at_once: int | None = None
+
     def __init__(self, model: Any, anew: bool = False) -> None:
         """Samples with `model`."""
         self.inner, self.anew = ModelSampler(model), anew

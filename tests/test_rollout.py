@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
-from rlver_gym.errors import TrainingError
+from rlver_gym.errors import TrainingError, UserFailed
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.measures import measures
 from rlver_gym.policy.model import load_model, load_tokenizer
@@ -49,6 +49,8 @@ class Counting(gym.Env[str, str]):
 
 class Scripted:
     """A sampler that says the same in each dialogue, turn by turn, and notes what it was asked."""
+
+    at_once = None
 
     def __init__(self, turns: Sequence[Sequence[int]]) -> None:
         self.turns = turns
@@ -168,6 +170,52 @@ def test_replies_that_were_cut_are_marked(direct: Renderer) -> None:
     played = play(direct, [whole, whole[:-1], whole], Counting())
     assert played.cut_N.tolist() == [False, True, False]
     assert measures([played])["cut"] == pytest.approx(1 / 3)
+
+
+class SlowForOne(Scripted):
+    """A server that answers the first dialogue only when the second is over."""
+
+    at_once = 4
+
+    def __init__(self, ids: Sequence[int], over: threading.Event) -> None:
+        super().__init__([])
+        self.ids, self.over = ids, over
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+        if prompts[0].dialogue == 0:
+            assert self.over.wait(timeout=60), "the second dialogue waits for the first"
+        return [Drawn(list(self.ids), [-1.0] * len(self.ids)) for _ in prompts]
+
+
+def test_dialogues_with_a_server_do_not_wait_for_each_other(direct: Renderer) -> None:
+    over = threading.Event()
+
+    class Telling(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            found = super().step(action)
+            if found[2]:
+                over.set()
+            return found
+
+    sampler = SlowForOne(ids_of(direct, "One."), over)
+    first, second = talk(
+        sampler, direct, Sampling(20, direct.stop_ids), [Counting(), Telling()], [Start(0, 5, 0), Start(1, 6, 0)], draw_seed=0, max_tokens=4000
+    )  # fmt: skip
+    assert first.reward_N.tolist() == second.reward_N.tolist() == [1.0, 2.0, 3.0]
+    assert (first.seed, second.seed) == (5, 6)
+
+
+def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer) -> None:
+    class Broken(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            raise UserFailed("no answer")
+
+    over = threading.Event()
+    over.set()
+    with pytest.raises(UserFailed, match="no answer"):
+        talk(
+            SlowForOne(ids_of(direct, "One."), over), direct, Sampling(20, direct.stop_ids), [Counting(), Broken()], [Start(0, 5, 0), Start(1, 6, 0)], draw_seed=0, max_tokens=4000
+        )  # fmt: skip
 
 
 def test_groups_share_a_seed_and_so_the_persona() -> None:

@@ -235,7 +235,7 @@ def server() -> Iterator[str]:
 
 
 def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
-    sampler = ServerSampler(server, "m")
+    sampler = ServerSampler(server, "m", seeded=True)
     sampling = Sampling(4, frozenset({12}), temperature=0.7, top_k=5)
     drawn = sampler.sample([Prompt(0, [3, 10], 1), Prompt(1, [40], 2)], sampling)
     assert drawn == [Drawn([11, 12], [-0.5] * 2), Drawn([41, 42, 43, 44], [-0.5] * 4)]
@@ -251,6 +251,8 @@ def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
         )
         assert one["ignore_eos"], "what ends a reply is the learner's to say"
     sampler.forget()
+    ServerSampler(server, "m").sample([Prompt(0, [3, 10], 1)], sampling)
+    assert "seed" not in Server.asked[-1], "a seed of its own keeps vLLM from drawing a batch at once"
 
 
 @pytest.mark.parametrize(

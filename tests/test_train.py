@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -18,9 +19,11 @@ torch = pytest.importorskip("torch", reason="the learner needs torch: pip instal
 pytest.importorskip("transformers")
 
 from rlver_gym.errors import TrainingError  # noqa: E402
+from rlver_gym.library import library  # noqa: E402
 from rlver_gym.policy.checkpoint import Checkpoints  # noqa: E402
 from rlver_gym.policy.config import TrainConfig  # noqa: E402
 from rlver_gym.policy.curves import panel, write_curves  # noqa: E402
+from rlver_gym.policy.evaluate import _episodes, _raise_alarms, evaluate  # noqa: E402
 from rlver_gym.policy.learner import algorithm, make_learner  # noqa: E402
 from rlver_gym.policy.log import read_metrics  # noqa: E402
 from rlver_gym.policy.measures import copied, distinct, repeated, strategies  # noqa: E402
@@ -272,8 +275,36 @@ def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp
     best = json.loads((folder / "checkpoints" / "best.json").read_text())
     assert f"(from iteration {best['iteration']}: held out {best['score']:.1f}" in told
     assert "sampled at temperature 0.7" in told
-    assert f"rlver-gym bench --env RLVER-Empathy-v0 --split test --agent hf:{folder}/model" in told
+    assert f"rlver-gym bench --env RLVER-Empathy-v0 --split validation --agent hf:{folder}/model" in told
     assert json.loads((folder / "model" / "rlver_gym.json").read_text())["temperature"] == 0.7
+
+
+def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, capsys, monkeypatch):
+    from rlver_gym.policy import runs
+
+    def alarmed(learner):
+        return evaluate(learner)._replace(alarms=["says the same to everybody."])
+
+    monkeypatch.setattr(runs, "evaluate", alarmed)
+    few = SMALL | {"iterations": 3, "eval_every": 1}
+    for stops, iterations in ((False, 3), (True, 1)):
+        folder = run(TrainConfig(model=model, stop_on_alarm=stops, **few), out=tmp_path / str(stops))
+        assert "alarm: the policy says the same to everybody." in " ".join(capsys.readouterr().err.split())
+        assert len((folder / "metrics.jsonl").read_text().splitlines()) == iterations
+        assert Checkpoints(folder / "checkpoints").latest().name == f"{iterations:06d}"
+
+
+def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
+    people = library().ids("validation")[:9]
+    envs = [gym.make("RLVER-Empathy-v0", persona=person) for person in people]
+    for env in envs:
+        env.reset(seed=0)
+        over = False
+        while not over:
+            _, _, over, _, _ = env.step("I am so sorry. That sounds hard. You will get through this.")
+    (alarm,) = _raise_alarms(_episodes(envs))
+    assert "near-copies" in alarm
+    assert not _raise_alarms(_episodes([gym.make("CartPole-v1")]))
 
 
 def test_a_number_that_a_preset_gives_can_be_taken_away():

@@ -61,7 +61,7 @@ class Vllm(ThreadingHTTPServer):
         sampler, stops = self.adapters[asked["model"]], frozenset(asked["stop_token_ids"])
         sampler.forget()
         sampling = Sampling(asked["max_tokens"], stops, asked["temperature"])
-        (drawn,) = sampler.sample([Prompt(0, asked["prompt"], asked["seed"])], sampling)
+        (drawn,) = sampler.sample([Prompt(0, asked["prompt"], asked.get("seed", 0))], sampling)
         return 200, completion(drawn.ids, drawn.logprobs, "stop" if drawn.ids[-1] in stops else "length")
 
 
@@ -95,7 +95,7 @@ def vllm(model: str) -> Iterator[Vllm]:
 def config(model: str, address: str | None, folder: Path | None, **others: object) -> TrainConfig:
     return TrainConfig.model_validate(
         {"model": model, "iterations": 3, "dialogues": 4, "group_size": 2, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-2, "lora": 4,
-         "dtype": "float32", "eval_every": 0, "vllm": address, "vllm_folder": folder, **others}
+         "dtype": "float32", "eval_every": 0, "vllm": address, "vllm_folder": folder, "vllm_seeds": True, **others}
     )  # fmt: skip
 
 
@@ -125,7 +125,18 @@ def test_two_processes_sample_with_the_weights_of_every_iteration(
 ) -> None:
     out, folder = tmp_path / "run", tmp_path / "adapters"
     few = ["--model", model, "--iterations", "3", "--dialogues", "4", "--max-reply-tokens", "8", "--lr", "1e-2", "--lora", "4", "--dtype", "float32"]  # fmt: skip
-    few += ["--eval-every", "2", "--eval-dialogues", "2", "--vllm", vllm.url, "--vllm-folder", str(folder)]
+    few += [
+        "--vllm-seeds",
+        "true",
+        "--eval-every",
+        "2",
+        "--eval-dialogues",
+        "2",
+        "--vllm",
+        vllm.url,
+        "--vllm-folder",
+        str(folder),
+    ]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "rlver_gym"]
     command = [*launcher, "train", *few, "--engine", engine, "--out", str(out)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)

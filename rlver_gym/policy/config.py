@@ -129,6 +129,8 @@ class TrainConfig(BaseModel):
     """The address of a vLLM server that samples instead of this process, such as http://HOST:8000/v1; with --lora and --vllm-folder."""
     vllm_folder: Path | None = None
     """A folder that the vLLM server sees too, under the same path, for the adapters that it is given before every iteration."""
+    vllm_seeds: bool = False
+    """Send each reply's seed to the vLLM server, so that equal runs draw equally; it samples faster without."""
     gradient_checkpointing: bool = False
     """Saves memory, costs a third of the speed."""
     micro_tokens: int = Field(default=8192, ge=64)
@@ -140,6 +142,8 @@ class TrainConfig(BaseModel):
     """Dialogues of an evaluation, one a persona from the first on."""
     eval_options: dict[str, Any] = Field(default_factory=lambda: {"split": "validation"})
     """What differs for the environment when evaluating. The best checkpoint is chosen by it, so never the test people."""
+    stop_on_alarm: bool = False
+    """The run ends, with a checkpoint, when an evaluation raises an alarm: a score above what honest agents reach, or replies that are near-copies of each other. It is always shown."""
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
     eval_temperature: float = Field(default=0.0, ge=0)

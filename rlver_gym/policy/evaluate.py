@@ -1,11 +1,16 @@
 """How the policy does with people it never learned from. The same dialogues every time, so that two evaluations can be compared pair by pair."""
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from rlver_gym.alarm import alarms as alarms_of
 from rlver_gym.benchmark.score import bootstrap
+from rlver_gym.emotion import Outcome
+from rlver_gym.env import EmpathyEnv
+from rlver_gym.episode import Episode
 from rlver_gym.policy.distributed import gathered, share
 from rlver_gym.policy.learner import Learner
 from rlver_gym.policy.measures import measures
@@ -17,6 +22,8 @@ class Evaluation(NamedTuple):
     """The dialogues of an evaluation, in the order of its starts, and what they come to."""
 
     played: list[Played]
+    alarms: list[str]
+    """Why the score may not be what it seems; nothing where the environment's dialogues cannot be judged so."""
     metrics: dict[str, float]
     """Every name begins with `eval_`; `eval_low` and `eval_high` bound the mean of `score_of` with 95 %."""
 
@@ -37,10 +44,22 @@ def evaluate(learner: Learner) -> Evaluation:
             max_tokens=learner.max_tokens,
             workers=config.workers,
         )
+    alarms = _raise_alarms(gathered(_episodes(envs[: len(mine)])))
     played = gathered(played)
     score = bootstrap(np.array([score_of(one) for one in played if one.valid]))
     metrics = {f"eval_{name}": value for name, value in measures(played).items()}
-    return Evaluation(played, {**metrics, "eval_score": score.mean, "eval_low": score.low, "eval_high": score.high})
+    scores = {"eval_score": score.mean, "eval_low": score.low, "eval_high": score.high}
+    return Evaluation(played, alarms, {**metrics, **scores, "eval_alarms": float(len(alarms))})
+
+
+def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
+    """The records of the dialogues that these environments have just held, where they are ours."""
+    sessions = [env.unwrapped.session for env in envs if isinstance(env.unwrapped, EmpathyEnv)]
+    return [Episode.of(one, "policy") for one in sessions if one.outcome not in (None, Outcome.FAILED)]
+
+
+def _raise_alarms(episodes: Sequence[Episode]) -> list[str]:
+    return [alarm.says for alarm in alarms_of(episodes)]
 
 
 def score_of(dialogue: Played) -> float:

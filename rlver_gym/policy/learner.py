@@ -144,7 +144,7 @@ def _held_out(config: TrainConfig) -> list[TextEnv]:
 
 def _sampler(config: TrainConfig, model: nn.Module, half: bool) -> Sampler:
     if config.vllm and config.vllm_folder:
-        return VllmSampler(config.vllm, model, config.vllm_folder)
+        return VllmSampler(config.vllm, model, config.vllm_folder, seeded=config.vllm_seeds)
     return ModelSampler(model, half, copied=_samples_with_a_copy(config, half))
 
 

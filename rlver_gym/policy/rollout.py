@@ -6,7 +6,8 @@ earlier thoughts are not in its prompt.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from threading import BoundedSemaphore
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -49,6 +50,9 @@ def talk(
     """
     dialogues = [_Dialogue(env, start, renderer) for env, start in zip(envs, starts, strict=True)]
     room = max_tokens - sampling.max_tokens
+    if sampler.at_once is not None:
+        _talk_side_by_side(sampler, sampler.at_once, sampling, dialogues, room, draw_seed, workers)
+        return [one.played() for one in dialogues]
     sampler.forget()
     try:
         with ThreadPoolExecutor(workers) as pool:
@@ -64,6 +68,37 @@ def talk(
     finally:
         sampler.forget()
     return [one.played() for one in dialogues]
+
+
+def _talk_side_by_side(
+    sampler: Sampler,
+    at_once: int,
+    sampling: Sampling,
+    dialogues: "Sequence[_Dialogue]",
+    room: int,
+    draw_seed: int,
+    workers: int,
+) -> None:
+    """Each dialogue goes on as soon as its own answer is there, whatever the others wait for. At most `workers` environments step at the same time."""
+    stepping = BoundedSemaphore(workers)
+
+    def play(one: _Dialogue) -> None:
+        with stepping:
+            one.reset()
+        while not one.over and (prompt := one.prompt(room)) is not None:
+            (drawn,) = sampler.sample([Prompt(one.start.number, prompt, one.draw_seed(draw_seed))], sampling)
+            utterance = one.speak(prompt, drawn)
+            with stepping:
+                one.step(utterance)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        under_way = [pool.submit(play, one) for one in dialogues]
+        try:
+            for future in as_completed(under_way):
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _done(work: Callable[..., None], *given: Any) -> Future[None]:

@@ -68,6 +68,7 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
                 _keep(held_out, number, folder)
                 scores[number] = score
                 screen.evaluated(number, held_out)
+                last = last or (config.stop_on_alarm and bool(held_out.alarms))
             screen.iterated(iteration)
             if log:
                 log.write(number, metrics, iteration.times)
@@ -75,6 +76,8 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
                     log.show(number, iteration.played[:2])
             if last or number % config.save_every == 0:
                 _checkpoint(learner, checkpoints, score)
+            if last:
+                break
     best = checkpoints.best() or checkpoints.latest()
     if best is not None and rank() == 0:
         shutil.copytree(best / MODEL, folder / MODEL, dirs_exist_ok=True)
@@ -199,6 +202,8 @@ class _Screen:
             style="bold",
             highlight=False,
         )
+        for alarm in held_out.alarms:
+            self._console.print(f"alarm: the policy {alarm}", style="red", highlight=False, markup=False)
 
     def iterated(self, iteration: Iteration) -> None:
         """One line of numbers."""

@@ -55,6 +55,9 @@ class Drawn(NamedTuple):
 class Sampler(Protocol):
     """Anything that continues token ids: this process's model, or a server's."""
 
+    at_once: int | None
+    """How many prompts may be under way at the same time, each asked for by itself and from a thread of its own; None for one batch at a time."""
+
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
         """One reply for each prompt."""
         ...
@@ -70,6 +73,8 @@ class Sampler(Protocol):
 
 class ModelSampler:
     """Samples with a model in this process."""
+
+    at_once: int | None = None
 
     def __init__(
         self, model: nn.Module, half: bool = False, copied: bool = False, prefill_tokens: int = 16_384

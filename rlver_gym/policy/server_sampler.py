@@ -46,12 +46,23 @@ class ServerSampler:
     """Asks `/v1/completions` of an OpenAI-compatible server, one request a reply, many at a time."""
 
     def __init__(
-        self, base_url: str, model: str, *, api_key: str = "none", at_once: int = 64, timeout_s: float = 600.0
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str = "none",
+        at_once: int | None = 64,
+        timeout_s: float = 600.0,
+        seeded: bool = False,
     ) -> None:
-        """`base_url` ends in /v1; `model` as the server calls it; `at_once`: requests under way together; `timeout_s` for one answer."""
+        """`base_url` ends in /v1; `model` as the server calls it; `at_once`: requests under way together; `timeout_s` for one answer.
+
+        `seeded`: send each prompt's seed along, so that equal runs draw equally. vLLM draws all rows of a batch at once only without.
+        """
         self.base_url = base_url
         self.model = model
         self.at_once = at_once
+        self.seeded = seeded
         self._client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=timeout_s)
 
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
@@ -83,7 +94,7 @@ class ServerSampler:
                 max_tokens=sampling.max_tokens,
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
-                seed=prompt.seed,
+                seed=prompt.seed if self.seeded else openai.omit,
                 logprobs=1,
                 extra_body={
                     "top_k": sampling.top_k or -1,

@@ -26,9 +26,9 @@ _KNOWN = "already been loaded"
 class VllmSampler(ServerSampler):
     """Samples on a vLLM server that was started with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True."""
 
-    def __init__(self, base_url: str, policy: nn.Module, folder: Path) -> None:
+    def __init__(self, base_url: str, policy: nn.Module, folder: Path, *, seeded: bool = False) -> None:
         """`base_url` ends in /v1; `policy`: a peft model with one adapter; `folder`: this machine and the server see it under the same path."""
-        super().__init__(base_url, "", api_key=os.environ.get(KEY) or "none")
+        super().__init__(base_url, "", api_key=os.environ.get(KEY) or "none", seeded=seeded)
         self.policy = policy
         self.folder = folder
         self._run = secrets.token_hex(4)
