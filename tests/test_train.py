@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 from rlver_gym.errors import TrainingError  # noqa: E402
 from rlver_gym.library import library  # noqa: E402
 from rlver_gym.policy.checkpoint import Checkpoints  # noqa: E402
-from rlver_gym.policy.config import TrainConfig  # noqa: E402
+from rlver_gym.policy.config import PRESETS, TrainConfig  # noqa: E402
 from rlver_gym.policy.curves import panel, write_curves  # noqa: E402
 from rlver_gym.policy.evaluate import _episodes, _raise_alarms, evaluate  # noqa: E402
 from rlver_gym.policy.learner import algorithm, make_learner  # noqa: E402
@@ -34,9 +34,12 @@ from rlver_gym.policy.train import start, train  # noqa: E402
 from rlver_gym.policy.trajectory import Line, Played  # noqa: E402
 
 SMALL = {
-    "iterations": 4, "dialogues": 4, "group_size": 2, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-3, "eval_every": 2, "eval_dialogues": 3,
+    "iterations": 4, "dialogues": 4, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-3, "eval_every": 2, "eval_dialogues": 3,
     "save_every": 1, "show_every": 2,
 }  # fmt: skip
+
+
+GROUPS = SMALL | {"group_size": 2}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,7 @@ def model(tmp_path_factory) -> str:
 
 @pytest.mark.parametrize("algo", ["ppo", "grpo"])
 def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, model, tmp_path):
-    folder = run(TrainConfig(model=model, algo=algo, **SMALL), out=tmp_path / "run")
+    folder = run(TrainConfig(model=model, algo=algo, **(SMALL if algo == "ppo" else GROUPS)), out=tmp_path / "run")
     metrics = read_metrics(folder)
     assert [line["iteration"] for line in metrics] == [1, 2, 3, 4]
     assert {"return", "emotion", "tokens", "kl", "clip_fraction", "entropy", "broken", "left"} <= metrics[0].keys()
@@ -73,7 +76,7 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
 
 
 def test_equal_configs_give_equal_runs(model):
-    config = TrainConfig(model=model, **(SMALL | {"iterations": 2, "eval_every": 0}))
+    config = TrainConfig(model=model, **(GROUPS | {"iterations": 2, "eval_every": 0}))
     first, second = make_learner(config), make_learner(config)
     metrics = [one.metrics for one in train(first)], [one.metrics for one in train(second)]
     assert json.dumps(metrics[0]) == json.dumps(metrics[1])
@@ -101,13 +104,13 @@ def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, t
 
 
 def test_a_checkpoint_from_before_an_option_existed_counts_as_its_default(model, tmp_path):
-    learner = make_learner(TrainConfig(model=model, **SMALL))
+    learner = make_learner(TrainConfig(model=model, **GROUPS))
     learner.iteration = 3
     save(learner, tmp_path)
     state = json.loads((tmp_path / "state.json").read_text())
     del state["config"]["critic_knows"], state["expected"]
     (tmp_path / "state.json").write_text(json.dumps(state))
-    again = make_learner(TrainConfig(model=model, **SMALL))
+    again = make_learner(TrainConfig(model=model, **GROUPS))
     load(again, tmp_path)
     assert again.iteration == 3
 
@@ -117,7 +120,9 @@ def test_a_checkpoint_from_before_an_option_existed_counts_as_its_default(model,
 def test_a_run_killed_at_any_moment_goes_on_as_if_it_had_not_been(algo, model, tmp_path):
     fields = [
         f"--{name.replace('_', '-')}={value}"
-        for name, value in (SMALL | {"iterations": 6, "critic_knows": "persona"}).items()
+        for name, value in (
+            SMALL | {"iterations": 6} | ({"critic_knows": "persona"} if algo == "ppo" else {"group_size": 2})
+        ).items()
     ]
     command = [sys.executable, "-m", "rlver_gym", "train", "--model", model, "--algo", algo, *fields]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -148,7 +153,7 @@ def _wait_for(path: Path, process: subprocess.Popen) -> None:
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
-    config = TrainConfig(model=model, **(SMALL | {"iterations": 1, "eval_every": 0}))
+    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0}))
     run(config, out=tmp_path)
     with pytest.raises(TrainingError, match="--resume"):
         run(config, out=tmp_path)
@@ -157,7 +162,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
 
 
 def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, tmp_path):
-    config = TrainConfig(model=model, **(SMALL | {"iterations": 1, "eval_every": 0, "show_every": 1}))
+    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0, "show_every": 1}))
     for name in ("metrics.jsonl", "evaluations.jsonl"):
         (tmp_path / name).write_text('{"iteration": 1}\n')
     (tmp_path / "dialogues.md").write_text("## Iteration 1: from before\n\n")
@@ -169,7 +174,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, 
 
 
 def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
-    small = SMALL | {"eval_every": 0, "show_every": 1}
+    small = GROUPS | {"eval_every": 0, "show_every": 1}
     run(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
     shutil.rmtree(tmp_path / "checkpoints" / "000002")
     by_hand = tmp_path / "dialogues.md"
@@ -185,7 +190,7 @@ def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
 def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tmp_path):
     import resource
 
-    learner = make_learner(TrainConfig(model=model, **(SMALL | {"eval_every": 0})))
+    learner = make_learner(TrainConfig(model=model, **(GROUPS | {"eval_every": 0})))
     kept = Checkpoints(tmp_path)
     kept.write(1, lambda path: save(learner, path))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -201,7 +206,7 @@ def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tm
 
 @pytest.mark.parametrize("name", ["learner.safetensors", "optimizer.pt", "state.json"])
 def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
-    learner = make_learner(TrainConfig(model=model, **(SMALL | {"eval_every": 0})))
+    learner = make_learner(TrainConfig(model=model, **(GROUPS | {"eval_every": 0})))
     path = Checkpoints(tmp_path).write(1, lambda path: save(learner, path))
     (path / name).write_bytes((path / name).read_bytes()[:20])
     with pytest.raises(TrainingError, match="000001"):
@@ -209,7 +214,7 @@ def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
 
 
 def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
-    small = SMALL | {"iterations": 1, "eval_every": 0}
+    small = GROUPS | {"iterations": 1, "eval_every": 0}
     run(TrainConfig(model=model, **small), out=tmp_path)
     with pytest.raises(TrainingError, match=r"lr 0.001, this run has 0.5"):
         run(TrainConfig(model=model, **(small | {"lr": 0.5})), out=tmp_path, resume=True)
@@ -226,7 +231,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_batch(model, tmp_p
 
 
 def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
-    learner = make_learner(TrainConfig(model=model, **(SMALL | {"max_tokens": 400, "iterations": 1, "eval_every": 0})))
+    learner = make_learner(TrainConfig(model=model, **(GROUPS | {"max_tokens": 400, "iterations": 1, "eval_every": 0})))
     (iteration,) = train(learner)
     assert iteration.metrics["overflowed"] > 0
 
@@ -237,14 +242,15 @@ def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
         (["--model", "/no/such/model"], "does not exist"),
         (["--dialogues", "30", "--group-size", "4"], "multiple of group_size"),
         (["--config", "no-such-preset"], "Presets: laptop"),
-        (["--algo", "grpo", "--critic-warmup", "3"], "nothing else can learn alone"),
+        (["--algo", "ppo", "--critic", "shared", "--critic-warmup", "3"], "nothing else can learn alone"),
+        (["--algo", "grpo", "--critic-warmup", "3"], "critic_warmup would be ignored"),
         (["--max-tokens", "200", "--max-reply-tokens", "256"], "room for a prompt"),
         (["--model", "tiny", "--max-tokens", "100000", "--max-reply-tokens", "90000"], "reads 4096 tokens"),
         (["--model", "tiny", "--env", "CartPole-v1"], "eval_options"),
         (["--algo", "reinforce"], "algo"),
         (["--env-options", "user"], "NAME=VALUE"),
         (["--target-kl", "little"], "target_kl: Input should be a valid number"),
-        (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora go together"),
+        (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora_rank go together"),
     ],
 )
 def test_bad_input_is_named(options, says, tmp_path):
@@ -258,7 +264,6 @@ def test_bad_input_is_named(options, says, tmp_path):
 @pytest.mark.parametrize("preset", ["quick", "laptop"])
 def test_a_preset_of_the_tiny_model_names_the_two_commands_when_no_model_is_given(preset, tmp_path):
     from rlver_gym.cli.root import app
-    from rlver_gym.policy.config import PRESETS
 
     result = CliRunner().invoke(app, ["train", "--config", preset, "--out", str(tmp_path / "run")])
     says = str(result.exception)
@@ -270,7 +275,7 @@ def test_a_preset_of_the_tiny_model_names_the_two_commands_when_no_model_is_give
 
 def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp_path, capsys):
     """Who is sampled at a temperature while evaluated is sampled at it afterwards, and the command names the same people."""
-    folder = run(TrainConfig(model=model, eval_temperature=0.7, **(SMALL | {"iterations": 2})), out=tmp_path / "run")
+    folder = run(TrainConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2})), out=tmp_path / "run")
     told = " ".join(capsys.readouterr().err.split())
     best = json.loads((folder / "checkpoints" / "best.json").read_text())
     assert f"(from iteration {best['iteration']}: held out {best['score']:.1f}" in told
@@ -286,7 +291,7 @@ def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, caps
         return evaluate(learner)._replace(alarms=["says the same to everybody."])
 
     monkeypatch.setattr(runs, "evaluate", alarmed)
-    few = SMALL | {"iterations": 3, "eval_every": 1}
+    few = GROUPS | {"iterations": 3, "eval_every": 1}
     for stops, iterations in ((False, 3), (True, 1)):
         folder = run(TrainConfig(model=model, stop_on_alarm=stops, **few), out=tmp_path / str(stops))
         assert "alarm: the policy says the same to everybody." in " ".join(capsys.readouterr().err.split())
@@ -312,14 +317,14 @@ def test_a_number_that_a_preset_gives_can_be_taken_away():
 
     assert gathered("laptop", {}).target_kl == 0.1
     assert gathered("laptop", {"target_kl": "none"}).target_kl is None
-    assert gathered("laptop", {"target_kl": "0.2", "value_clip": "1e-1"}).target_kl == 0.2
+    assert gathered("laptop", {"target_kl": "0.2", "clip_low": "1e-1"}).target_kl == 0.2
     assert gathered("laptop", {"model": "none"}).model == "none", "a model may be called so"
 
 
 def test_a_server_that_a_file_names_can_be_taken_away(tmp_path):
     from rlver_gym.cli.train import gathered
 
-    (tmp_path / "run.yaml").write_text("vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora: 8\n")
+    (tmp_path / "run.yaml").write_text("vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora_rank: 8\n")
     assert gathered(str(tmp_path / "run.yaml"), {}).vllm_folder == Path("/shared")
     assert gathered(str(tmp_path / "run.yaml"), {"vllm": "none", "vllm_folder": "none"}).vllm is None
 
@@ -374,8 +379,8 @@ def test_groups_share_a_seed_and_no_seed_comes_twice():
 
 
 def test_the_config_decides_the_algorithm():
-    credit, objective = algorithm(TrainConfig(algo="ppo", gamma=0.9, lam=0.8, clip=0.1, clip_high=0.3))
-    assert (credit.kind, credit.gamma, credit.lam, objective.low, objective.high) == ("gae", 0.9, 0.8, 0.1, 0.3)
+    credit, objective = algorithm(TrainConfig(algo="ppo", gamma=0.9, gae_lambda=0.8, clip_low=0.1, clip_high=0.3))
+    assert (credit.kind, credit.gamma, credit.gae_lambda, objective.low, objective.high) == ("gae", 0.9, 0.8, 0.1, 0.3)
     credit, objective = algorithm(TrainConfig(algo="dapo", credit="turn"))
     assert (credit.kind, credit.drop_flat, objective.high) == ("turn", True, 0.28)
 

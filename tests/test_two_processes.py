@@ -145,7 +145,7 @@ def test_adapters_on_sharded_weights_are_saved_resumed_and_exported(dtype, tmp_p
     model, cut, whole = tmp_path / "tiny", tmp_path / "cut", tmp_path / "whole"
     build_tiny(model, hidden=32, layers=1, vocab=400)
     few = ["--dialogues", "4", "--max-reply-tokens", "8", "--eval-every", "0", "--save-every", "1", "--lr", "1e-2"]
-    few += ["--model", str(model), "--lora", "4", "--dtype", dtype, "--engine", "fsdp"]
+    few += ["--model", str(model), "--lora-rank", "4", "--dtype", dtype, "--engine", "fsdp"]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "rlver_gym"]
     for out, *more in ((whole, "2"), (cut, "1"), (cut, "2", "--resume")):
         command = [*launcher, "train", *few, "--out", str(out), "--iterations", *more]
@@ -154,7 +154,7 @@ def test_adapters_on_sharded_weights_are_saved_resumed_and_exported(dtype, tmp_p
     resumed, once = (load_file(out / "checkpoints" / "000002" / "learner.safetensors") for out in (cut, whole))
     for name, weight in once.items():
         assert torch.allclose(resumed[name], weight, atol=1e-6), name
-    config = TrainConfig(model=str(model), dialogues=4, max_reply_tokens=8, lora=4, dtype=dtype, eval_every=0)
+    config = TrainConfig(model=str(model), dialogues=4, max_reply_tokens=8, lora_rank=4, dtype=dtype, eval_every=0)
     learner, id_BT = make_learner(config), torch.tensor([[5, 6, 7, 8]])
     begun = learner.language_model(id_BT).logits.detach()
     learner.actor.load_state_dict({name.removeprefix("actor."): weight for name, weight in once.items()}, strict=False)

@@ -94,8 +94,8 @@ def vllm(model: str) -> Iterator[Vllm]:
 
 def config(model: str, address: str | None, folder: Path | None, **others: object) -> TrainConfig:
     return TrainConfig.model_validate(
-        {"model": model, "iterations": 3, "dialogues": 4, "group_size": 2, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-2, "lora": 4,
-         "dtype": "float32", "eval_every": 0, "vllm": address, "vllm_folder": folder, "vllm_seeds": True, **others}
+        {"model": model, "iterations": 3, "dialogues": 4, "group_size": 2, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-2, "lora_rank": 4,
+         "dtype": "float32", "eval_every": 0, "vllm": address, "vllm_folder": folder, "vllm_seeds": bool(address), **others}
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_two_processes_sample_with_the_weights_of_every_iteration(
     engine: str, model: str, vllm: Vllm, tmp_path: Path
 ) -> None:
     out, folder = tmp_path / "run", tmp_path / "adapters"
-    few = ["--model", model, "--iterations", "3", "--dialogues", "4", "--max-reply-tokens", "8", "--lr", "1e-2", "--lora", "4", "--dtype", "float32"]  # fmt: skip
+    few = ["--model", model, "--iterations", "3", "--dialogues", "4", "--max-reply-tokens", "8", "--lr", "1e-2", "--lora-rank", "4", "--dtype", "float32"]  # fmt: skip
     few += [
         "--vllm-seeds",
         "true",
@@ -152,7 +152,7 @@ def test_two_processes_sample_with_the_weights_of_every_iteration(
 
 @pytest.mark.slow
 def test_what_is_wrong_with_the_server_is_said_by_every_process(model: str, tmp_path: Path) -> None:
-    few = ["--model", model, "--dialogues", "4", "--max-reply-tokens", "8", "--lora", "4", "--dtype", "float32", "--out", str(tmp_path / "run")]  # fmt: skip
+    few = ["--model", model, "--dialogues", "4", "--max-reply-tokens", "8", "--lora-rank", "4", "--dtype", "float32", "--out", str(tmp_path / "run")]  # fmt: skip
     few += ["--vllm", "http://127.0.0.1:9/v1", "--vllm-folder", str(tmp_path / "adapters")]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "rlver_gym"]
     ended = subprocess.run([*launcher, "train", *few], capture_output=True, text=True, timeout=200, check=False)
@@ -209,10 +209,10 @@ def test_a_folder_that_cannot_be_written_is_named(model: str, vllm: Vllm, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "missing", [{"vllm": None}, {"vllm_folder": None}, {"lora": 0}], ids=["address", "folder", "adapters"]
+    "missing", [{"vllm": None}, {"vllm_folder": None}, {"lora_rank": 0}], ids=["address", "folder", "adapters"]
 )
 def test_the_three_options_go_together(model: str, missing: dict, tmp_path: Path) -> None:
-    whole = {"vllm": "http://127.0.0.1:9/v1", "vllm_folder": tmp_path, "lora": 4}
+    whole = {"vllm": "http://127.0.0.1:9/v1", "vllm_folder": tmp_path, "lora_rank": 4}
     TrainConfig.made({"model": model, **whole}, "the options")
     with pytest.raises(TrainingError, match="go together"):
         TrainConfig.made({"model": model, **whole, **missing}, "the options")

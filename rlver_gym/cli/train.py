@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from rlver_gym.cli.machine import keep_freed_memory
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.config import RUN_FOLDER, TrainConfig, read_values
+from rlver_gym.policy.config import GROUP_ONLY, PPO_ONLY, RUN_FOLDER, TrainConfig, read_values
 
 _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""
@@ -39,7 +39,8 @@ def _option(name: str) -> inspect.Parameter:
     kind, shown = _typed(field.annotation)
     default = field.get_default(call_default_factory=True)
     choices = f" One of: {', '.join(get_args(field.annotation))}." if get_origin(field.annotation) is Literal else ""
-    help_text = f"{field.description}{choices} [default: {_NONE if default in (None, {}) else default}]"
+    only = "ppo: " if name in PPO_ONLY else "With groups: " if name in GROUP_ONLY else ""
+    help_text = f"{only}{field.description}{choices} [default: {_NONE if default in (None, {}) else default}]"
     option = typer.Option(
         flag, help=escape(help_text), metavar=shown, show_default=False, rich_help_panel="The run's config"
     )
@@ -64,7 +65,7 @@ def _typed(annotation: Any) -> tuple[Any, str | None]:
 
 def gathered(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
     """The config of a preset or file, with the given options on top. TrainingError for what does not fit."""
-    values = read_values(preset) if preset else {}
+    values = read_values(preset, fields.get("algo")) if preset else {}
     for name, value in fields.items():
         values[name] = dict(map(_pair, value)) if isinstance(value, list) else value
         if value == _NONE and type(None) in get_args(TrainConfig.model_fields[name].annotation):

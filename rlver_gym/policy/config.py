@@ -10,6 +10,18 @@ from rlver_gym.library import field_errors
 from rlver_gym.yamlfile import read_yaml
 
 PRESETS = Path(__file__).parent / "presets"
+PPO_ONLY: tuple[str, ...] = (
+    "rewards",
+    "discount_per",
+    "gae_lambda",
+    "critic",
+    "critic_lr",
+    "critic_knows",
+    "critic_warmup",
+    "value_clip",
+)
+GROUP_ONLY: tuple[str, ...] = ("group_size", "credit", "spread_floor")
+"""Options of algorithms that compare the dialogues of a group."""
 RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
 """The name of a run's folder unless told otherwise."""
 
@@ -39,7 +51,7 @@ class TrainConfig(BaseModel):
     dialogues: int = Field(default=32, ge=1)
     """Dialogues an iteration."""
     group_size: int = Field(default=4, ge=1)
-    """Dialogues of one group; ppo needs none and always takes 1."""
+    """Dialogues of one group."""
     max_reply_tokens: int = Field(default=256, ge=1)
     """The longest reply; a longer one is cut."""
     max_tokens: int = Field(default=4096, ge=16)
@@ -58,48 +70,48 @@ class TrainConfig(BaseModel):
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 
     credit: Literal["episode", "turn", "centred"] = "episode"
-    """With groups: what a turn is credited with. The whole return, the return from this turn on, or its own reward."""
+    """What a turn is credited with. The whole return, the return from this turn on, or its own reward."""
     rewards: Literal["turn", "episode"] = "turn"
-    """ppo: rewards at the end of each turn, or their sum at the end of the dialogue."""
+    """Rewards at the end of each turn, or their sum at the end of the dialogue."""
     discount_per: Literal["turn", "token"] = "turn"
-    """ppo: where gamma and lambda count."""
+    """Where gamma and lambda count."""
     gamma: float = Field(default=1.0, ge=0, le=1)
-    """Discount."""
-    lam: float = Field(default=1.0, ge=0, le=1)
+    """Discount: of gae, and of the return with credit turn."""
+    gae_lambda: float = Field(default=1.0, ge=0, le=1)
     """GAE's lambda."""
     spread_floor: float = Field(default=0.01, ge=0)
-    """With groups that are scaled: no smaller standard deviation divides. In rewards after reward_scale: 0.01 is one point of emotion."""
+    """No smaller standard deviation divides. In rewards after reward_scale: 0.01 is one point of emotion."""
     reward_scale: float = Field(default=0.01, gt=0)
     """Rewards are multiplied by this before learning: points of emotion become parts of the scale."""
     format_penalty: float = Field(default=1.0, ge=0, le=1)
-    """think: the share of the dialogue's reward that a broken format costs; 1 leaves nothing, as in the paper."""
+    """The share of the dialogue's reward that a broken format costs; 1 leaves nothing, as in the paper."""
 
     lr: float = Field(default=1e-6, gt=0)
     """Learning rate of the policy."""
     critic: Literal["own", "shared"] = "own"
-    """ppo: a model of its own, begun from the policy's weights, or one more output of the policy."""
+    """A model of its own, begun from the policy's weights, or one more output of the policy."""
     critic_lr: float = Field(default=5e-6, gt=0)
-    """Learning rate of the critic (ppo); of one that is shared, that of the output for values alone."""
+    """Learning rate of the critic; of one that is shared, that of the output for values alone."""
     critic_knows: Literal["words", "persona"] = "words"
-    """What the critic judges by (ppo): the words; or also whom they were said to, by a running mean for each persona that the environment's info names. The policy is not told."""
+    """What the critic judges by: the words; or also whom they were said to, by a running mean for each persona that the environment's info names. The policy is not told."""
     warmup: int = Field(default=0, ge=0)
     """Iterations over which the learning rates rise to their values."""
     anneal: bool = False
     """Learning rates fall in a line, to a tenth in the last iteration."""
     critic_warmup: int = Field(default=0, ge=0)
-    """First iterations in which only the critic learns (ppo)."""
+    """First iterations in which only the critic learns."""
     epochs: int = Field(default=1, ge=1)
     """Passes over the dialogues of an iteration."""
     minibatches: int = Field(default=1, ge=1)
     """Steps of the optimizer a pass."""
-    clip: float | None = Field(default=None, gt=0)
+    clip_low: float | None = Field(default=None, gt=0)
     """The probability ratio counts down to 1 - this; none takes the algorithm's own, mostly 0.2."""
     clip_high: float | None = Field(default=None, gt=0)
-    """The ratio counts up to 1 + this; none takes clip, or the algorithm's own."""
+    """The ratio counts up to 1 + this; none takes clip_low, or the algorithm's own."""
     aggregate: Literal["token", "turn", "dialogue", "sequence", "constant"] | None = None
     """What losses are means over; none takes the algorithm's own. turn: every reply counts the same; token: every token; dialogue: every dialogue, so that turns of short ones count more; see docs/training.md."""
     value_clip: float | None = Field(default=0.5, gt=0)
-    """How far a value may move from its old one (ppo); none for no bound."""
+    """How far a value may move from its old one; none for no bound."""
     entropy: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
     kl: float = Field(default=0.0, ge=0)
@@ -119,21 +131,21 @@ class TrainConfig(BaseModel):
     weight_decay: float = Field(default=0.0, ge=0)
     """AdamW's."""
 
-    lora: int = Field(default=0, ge=0)
+    lora_rank: int = Field(default=0, ge=0)
     """Rank of LoRA adapters; 0 trains all weights."""
     engine: Literal["ddp", "fsdp"] = "ddp"
     """With torchrun: the whole model on each process, or a part on each (FSDP2)."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """What the forward passes compute in; auto is bfloat16 on a GPU and float32 elsewhere."""
     vllm: str | None = None
-    """The address of a vLLM server that samples instead of this process, such as http://HOST:8000/v1; with --lora and --vllm-folder."""
+    """The address of a vLLM server that samples instead of this process, such as http://HOST:8000/v1; with --lora-rank and --vllm-folder."""
     vllm_folder: Path | None = None
     """A folder that the vLLM server sees too, under the same path, for the adapters that it is given before every iteration."""
     vllm_seeds: bool = False
     """Send each reply's seed to the vLLM server, so that equal runs draw equally; it samples faster without."""
     gradient_checkpointing: bool = False
     """Saves memory, costs a third of the speed."""
-    micro_tokens: int = Field(default=8192, ge=64)
+    microbatch_tokens: int = Field(default=8192, ge=64)
     """Tokens (padding included) that pass through the model at once while learning, at most: several processes take fewer."""
 
     eval_every: int = Field(default=10, ge=0)
@@ -161,11 +173,11 @@ class TrainConfig(BaseModel):
             raise ValueError(
                 f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group}). Change one of them."
             )
-        if self.critic_warmup and (self.algo != "ppo" or self.critic != "own"):
-            raise ValueError("critic_warmup is for ppo with a critic of its own: nothing else can learn alone.")
-        if bool(self.vllm) != bool(self.vllm_folder) or (self.vllm and not self.lora):
+        if self.critic_warmup and self.critic != "own":
+            raise ValueError("critic_warmup is for a critic of its own: nothing else can learn alone.")
+        if bool(self.vllm) != bool(self.vllm_folder) or (self.vllm and not self.lora_rank):
             raise ValueError(
-                "vllm, vllm_folder and lora go together: the server is given the policy as adapters, in a folder that both see."
+                "vllm, vllm_folder and lora_rank go together: the server is given the policy as adapters, in a folder that both see."
             )
         if self.overlong_tokens > self.max_reply_tokens or bool(self.overlong_tokens) != bool(self.overlong_cost):
             raise ValueError(
@@ -175,6 +187,26 @@ class TrainConfig(BaseModel):
             raise ValueError(
                 f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in max_tokens ({self.max_tokens})."
             )
+        return self
+
+    @model_validator(mode="after")
+    def _ignores_nothing(self) -> Self:
+        """An option that decides nothing here is a mistake."""
+        kind, other = ("ppo", GROUP_ONLY) if self.algo == "ppo" else (self.algo, PPO_ONLY)
+        unused: dict[str, str] = dict.fromkeys(other, f"{kind} has none")
+        if self.algo != "ppo" and self.credit != "turn":
+            unused["gamma"] = "it is for ppo, and for credit turn"
+        if self.style == "direct":
+            unused["format_penalty"] = "it is for style think"
+        if not self.kl:
+            unused["kl_estimator"] = "kl is 0"
+        if not self.vllm:
+            unused["vllm_seeds"] = "there is no vllm"
+        if not self.eval_every:
+            unused["stop_on_alarm"] = "eval_every is 0"
+        for name, why in unused.items():
+            if getattr(self, name) != type(self).model_fields[name].get_default():
+                raise ValueError(f"{name} would be ignored: {why}. Leave it out.")
         return self
 
     @property
@@ -198,15 +230,21 @@ class TrainConfig(BaseModel):
             ) from error
 
 
-def read_values(path_or_preset: str) -> dict[str, Any]:
-    """The fields of a YAML file, or of a preset by name. TrainingError when there is none, it holds no fields, or it names code to import."""
+def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
+    """The fields of a YAML file, or of a preset by name. Under `ppo:` and `group:` stand those that only this kind of algorithm has; `algo`: the one that
+    is asked for instead of the file's. TrainingError when there is none, it holds no fields, or it names code to import."""
     shipped = {path.stem: path for path in PRESETS.glob("*.yaml")}
     path = shipped.get(path_or_preset, Path(path_or_preset))
     values = read_yaml(path, TrainingError, f"Presets: {', '.join(sorted(shipped))}; or give the path of a YAML file.")
     if not isinstance(values, dict):
         raise TrainingError(f"{path}: must hold fields of a config, such as model: and iterations:")
     _refuse_imports(values, path)
-    return values
+    kind = "ppo" if (algo or values.get("algo")) == "ppo" else "group"
+    sections = {name: values.pop(name, {}) for name in ("ppo", "group")}
+    for name, section in sections.items():
+        if not isinstance(section, dict):
+            raise TrainingError(f"{path}: {name}: must hold fields, such as gamma:")
+    return values | sections[kind]
 
 
 def _refuse_imports(values: dict[str, Any], path: Path) -> None:

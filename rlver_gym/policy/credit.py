@@ -22,7 +22,7 @@ class Credit:
     """gae: by a critic; the others by the group: the whole return, the return from this turn on, or this turn's reward."""
     gamma: float = 1.0
     """Discount (gae, turn)."""
-    lam: float = 1.0
+    gae_lambda: float = 1.0
     """GAE's lambda."""
     discount_per: Literal["turn", "token"] = "turn"
     """Where gamma and lambda count (gae)."""
@@ -50,7 +50,7 @@ def credited(batch: Batch, credit: Credit, value_S: Floats | None = None, cost_S
         if value_S is None:
             raise TrainingError("credit by gae needs values. Give it a critic, or an actor with a value head.")
         reward_S = placed(batch.reward_DN, dialogue_S, turn_S, credit.rewards) - cost_S
-        estimate = gae(reward_S, value_S, dialogue_S, turn_S, credit.gamma, credit.lam, credit.discount_per)
+        estimate = gae(reward_S, value_S, dialogue_S, turn_S, credit.gamma, credit.gae_lambda, credit.discount_per)
         return Estimate(whitened(estimate.advantage_S), estimate.return_S) if credit.whiten else estimate
     advantage_DN = _by_group(batch, credit)
     return Estimate(advantage_DN[dialogue_S, turn_S] - cost_S, np.zeros(len(turn_S)))

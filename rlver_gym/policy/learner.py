@@ -89,7 +89,7 @@ def make_learner(config: TrainConfig) -> Learner:
 
     def load() -> nn.Module:
         return load_model(
-            config.model, half=half, lora=config.lora, gradient_checkpointing=config.gradient_checkpointing
+            config.model, half=half, lora=config.lora_rank, gradient_checkpointing=config.gradient_checkpointing
         )
 
     model = load()
@@ -102,7 +102,7 @@ def make_learner(config: TrainConfig) -> Learner:
     critic = Critic(load(), half) if config.algo == "ppo" and config.critic == "own" else None
     reference: Scorer | None = None
     if config.kl:
-        reference = without_adapters(actor) if config.lora else Actor(frozen_copy(model), half=half)  # pyright: ignore[reportArgumentType]
+        reference = without_adapters(actor) if config.lora_rank else Actor(frozen_copy(model), half=half)  # pyright: ignore[reportArgumentType]
     spread = spread_out(actor, config.engine)
     spread_critic = spread_out(critic, config.engine) if critic else None
     return Learner(
@@ -150,7 +150,7 @@ def _sampler(config: TrainConfig, model: nn.Module, half: bool) -> Sampler:
 
 def _samples_with_a_copy(config: TrainConfig, half: bool) -> bool:
     """Weights in bfloat16 speak twice as fast as float32 ones under autocast. Below adapters they are that already; sharded ones are nowhere whole for long."""
-    return half and not config.lora and config.engine == "ddp"
+    return half and not config.lora_rank and config.engine == "ddp"
 
 
 def algorithm(config: TrainConfig) -> tuple[Credit, Objective]:
@@ -158,15 +158,19 @@ def algorithm(config: TrainConfig) -> tuple[Credit, Objective]:
     credit, objective = VARIANTS[config.algo]
     if credit.kind == "gae":
         credit = replace(
-            credit, gamma=config.gamma, lam=config.lam, discount_per=config.discount_per, rewards=config.rewards
+            credit,
+            gamma=config.gamma,
+            gae_lambda=config.gae_lambda,
+            discount_per=config.discount_per,
+            rewards=config.rewards,
         )
     else:
         credit = replace(credit, kind=config.credit, gamma=config.gamma, floor=config.spread_floor)
-    low = config.clip or objective.low
+    low = config.clip_low or objective.low
     return credit, replace(
         objective,
         low=low,
-        high=config.clip_high or config.clip or objective.high,
+        high=config.clip_high or config.clip_low or objective.high,
         aggregate=config.aggregate or objective.aggregate,
         tis_cap=config.tis_cap if config.vllm or _samples_with_a_copy(config, computes_half(config.dtype)) else None,
         tis_level=config.tis_level,

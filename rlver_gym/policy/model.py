@@ -103,7 +103,7 @@ def _with_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
         import peft  # noqa: PLC0415 (only whoever asks for adapters needs it)
     except ModuleNotFoundError as error:
         raise TrainingError(
-            "LoRA needs the package peft: pip install 'rlver-gym[lora]'. Or train all weights with --lora 0."
+            "LoRA needs the package peft: pip install 'rlver-gym[lora]'. Or train all weights with --lora-rank 0."
         ) from error
     config = peft.LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=peft.TaskType.CAUSAL_LM

@@ -99,7 +99,7 @@ _MAY_CHANGE = frozenset(
         "keep",
         "show_every",
         "workers",
-        "micro_tokens",
+        "microbatch_tokens",
         "engine",
         "vllm",
         "vllm_folder",

@@ -87,7 +87,7 @@ class VllmSampler(ServerSampler):
                 return
             raise TrainingError(
                 f"{self.base_url} did not {what.replace('_', ' ')} {body['lora_name']} ({error}). Does the address end in /v1, does vLLM run there with --enable-lora, a "
-                f"--max-lora-rank of no less than --lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, and does it see {self.folder} under the same path?"
+                f"--max-lora-rank of no less than --lora-rank and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, and does it see {self.folder} under the same path?"
             ) from error
 
 
