@@ -1,5 +1,7 @@
 """Models: made on the spot, loaded, saved, and sat opposite a user."""
 
+import asyncio
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,9 +12,12 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rlver_gym.agents import agent_maker, agent_pin
+from rlver_gym.agents import Agent, agent_maker, agent_pin, answers_at_once
+from rlver_gym.cards import env_card
 from rlver_gym.dialogue import Message
+from rlver_gym.episode import Episode
 from rlver_gym.errors import AgentError, TrainingError
+from rlver_gym.library import library
 from rlver_gym.persona import Persona
 from rlver_gym.policy import tiny
 from rlver_gym.policy.agent import HFAgent, Manner
@@ -20,8 +25,11 @@ from rlver_gym.policy.copying import HEADS
 from rlver_gym.policy.forward import causal_lm
 from rlver_gym.policy.local_models import local_model
 from rlver_gym.policy.model import export, load_model, load_tokenizer
-from rlver_gym.policy.sampler import ModelSampler, Prompt, Sampling
+from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.tiny import build_tiny, build_tokenizer, corpus
+from rlver_gym.rollout import hold, rollout
+from rlver_gym.session import EmpathySession
+from rlver_gym.users import EmbeddedUser
 
 STRINGS = ["Hello there, you.", "你好，世界 🌍", "it's <think>x</think>", "<|im_start|>user\nhi<|im_end|>\n", "\n\n 12 345", "Cafe\u0301"]  # fmt: skip
 
@@ -188,6 +196,47 @@ def test_a_model_sits_opposite_the_user(tiny_folder: Path, tmp_path: Path, perso
     pinned = agent_pin(f"hf:{tmp_path}")
     Manner(system="Be long.").write(tmp_path)
     assert agent_pin(f"hf:{tmp_path}") != pinned
+
+
+def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    Manner(system="Be brief.", max_reply_tokens=8, temperature=1.0).write(tmp_path)
+    make, card, people = agent_maker(f"hf:{tmp_path}"), env_card("RLVER-Empathy-v0"), library().ids("demo")[:4]
+    counts: list[int] = []
+    plain = ModelSampler.sample
+
+    def counted(self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+        counts.append(len(prompts))
+        return plain(self, prompts, sampling)
+
+    monkeypatch.setattr(ModelSampler, "sample", counted)
+
+    def dialogues() -> list[tuple[EmpathySession, Agent]]:
+        chosen = [library().get(one) for one in people]
+        return [(EmpathySession(EmbeddedUser(), one, card, seed), make(one, seed)) for seed, one in enumerate(chosen)]
+
+    alone = [Episode.of(hold(*pair), "m") for pair in dialogues()]
+    assert set(counts) == {1}
+    counts.clear()
+    assert [Episode.of(one, "m") for one in rollout(dialogues(), concurrency=4)] == alone
+    assert max(counts) == 4
+    assert answers_at_once(f"hf:{tmp_path}")
+
+
+def test_what_goes_wrong_in_a_batch_reaches_everybody_who_asked(
+    tiny_folder: Path, tmp_path: Path, persona: Persona
+) -> None:
+    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    agent = HFAgent(str(tmp_path))
+    with torch.no_grad():
+        next(agent._model.parameters()).fill_(float("nan"))
+
+    async def ask() -> list[str | BaseException]:
+        return await asyncio.gather(*[agent.areply([Message("user", "Hi.")]) for _ in range(3)], return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(ask())] == [TrainingError] * 3
 
 
 def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(

@@ -63,6 +63,8 @@ def make_trainer(folder: str | Path, rows=None, rewards=final_emotion, chat_temp
 class Reciting:
     """A sampler that says what it was given, turn by turn, in every dialogue."""
 
+    at_once = None
+
     def __init__(self, utterances: Sequence[str]) -> None:
         tokenizer = load_tokenizer(tiny_model())
         self.turns = [tokenizer(f"{one}{tokenizer.eos_token}")["input_ids"] for one in utterances]

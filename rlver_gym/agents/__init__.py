@@ -78,7 +78,7 @@ def asks_server(name: str) -> bool:
 
 def answers_at_once(name: str) -> bool:
     """Whether an agent of that name answers in many dialogues at once, as an `AsyncAgent` does."""
-    return asks_server(name) or (is_own(name) and own_waits(name))
+    return asks_server(name) or _local(name) is not None or (is_own(name) and own_waits(name))
 
 
 def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:

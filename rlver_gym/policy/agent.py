@@ -1,5 +1,6 @@
 """A language model on this machine as an agent: `hf:PATH` of the benchmark. It speaks as it was trained to, which is written beside its weights."""
 
+import asyncio
 import copy
 import hashlib
 import json
@@ -15,13 +16,15 @@ from rlver_gym.library import field_errors
 from rlver_gym.policy.model import computes_half, load_model, load_tokenizer, max_context
 from rlver_gym.policy.prompts import Style, agent_prompt
 from rlver_gym.policy.renderer import Renderer
-from rlver_gym.policy.sampler import ModelSampler, Prompt, Sampling
+from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling
 from rlver_gym.untrusted.files import read_bytes
 from rlver_gym.untrusted.jsontext import parse_json
 
 MANNER = "rlver_gym.json"
 _TURNS = 1_000
 """More than a dialogue has: no two turns draw by the same seed."""
+_MOMENT_S, _AT_ONCE = 0.02, 64
+"""How long the first of a batch waits for others, and how many of them are answered together."""
 _ENDS = 2**20
 """Bytes of a weight file's beginning and end that tell it from another of the same size."""
 
@@ -54,8 +57,42 @@ class Manner(BaseModel):
             raise AgentError(f"{path} cannot be read ({problem}). Mend it, or delete it for the default.") from error
 
 
+class _Batcher:
+    """Answers what several dialogues ask at the same time in one batch: those that come within a moment of each other."""
+
+    def __init__(self, sampler: ModelSampler, sampling: Sampling) -> None:
+        self._sampler, self._sampling = sampler, sampling
+        self._waiting: list[tuple[Sequence[int], int, asyncio.Future[Drawn]]] = []
+
+    async def ask(self, ids: Sequence[int], seed: int) -> Drawn:
+        """A reply to these ids."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Drawn] = loop.create_future()
+        if not self._waiting:
+            loop.call_later(_MOMENT_S, self._answer)
+        self._waiting.append((ids, seed, answer))
+        return await answer
+
+    def _answer(self) -> None:
+        asked = [one for one in self._waiting if not one[2].done()]
+        self._waiting = []
+        for begin in range(0, len(asked), _AT_ONCE):
+            part = asked[begin : begin + _AT_ONCE]
+            try:
+                prompts = [Prompt(number, ids, seed) for number, (ids, seed, _) in enumerate(part)]
+                drawn = self._sampler.sample(prompts, self._sampling)
+            except Exception as error:
+                for _, _, answer in part:
+                    answer.set_exception(error)
+            else:
+                for (_, _, answer), one in zip(part, drawn, strict=True):
+                    answer.set_result(one)
+            finally:
+                self._sampler.forget()  # the next batch may be other dialogues
+
+
 class HFAgent:
-    """A Hugging Face causal LM. Its thoughts are not said."""
+    """A Hugging Face causal LM. Its thoughts are not said. Asked in many dialogues at once (`areply`), it answers them in batches."""
 
     def __init__(self, name: str, *, seed: int = 0, device: str = "auto") -> None:
         """`name`: a folder, a Hugging Face name, "tiny" or "smollm2". `seed` decides what is drawn. AgentError when it cannot be loaded."""
@@ -69,6 +106,7 @@ class HFAgent:
         except TrainingError as error:
             raise AgentError(str(error)) from error
         self._sampling = Sampling(self.manner.max_reply_tokens, self._renderer.stop_ids, self.manner.temperature)
+        self._batcher = _Batcher(self._sampler, self._sampling)
 
     def with_seed(self, seed: int) -> "HFAgent":
         """The same model, for a dialogue with a seed of its own."""
@@ -78,14 +116,24 @@ class HFAgent:
 
     def reply(self, messages: Sequence[Message]) -> str:
         """The next utterance. AgentError when the dialogue has outgrown the model's context."""
+        ids, seed = self._prompt(messages)
+        (drawn,) = self._sampler.sample([Prompt(0, ids, seed)], self._sampling)
+        return self._renderer.parse(drawn.ids).text
+
+    async def areply(self, messages: Sequence[Message]) -> str:
+        """The same, in one batch with whoever asks at the same time."""
+        drawn = await self._batcher.ask(*self._prompt(messages))
+        return self._renderer.parse(drawn.ids).text
+
+    def _prompt(self, messages: Sequence[Message]) -> tuple[list[int], int]:
+        """The ids up to where the reply begins, and what decides the draw."""
         replies = [message.text for message in messages if message.speaker == "agent"]
         ids = self._renderer.prompt(user_lines(messages), replies)
         if len(ids) + self._sampling.max_tokens > max_context(self._model):
             raise AgentError(
                 f"the dialogue has {len(ids):,} tokens, and {self.name} takes {max_context(self._model):,}, replies included. Take a model with a longer context."
             )
-        (drawn,) = self._sampler.sample([Prompt(0, ids, _TURNS * self.seed + len(replies))], self._sampling)
-        return self._renderer.parse(drawn.ids).text
+        return ids, _TURNS * self.seed + len(replies)
 
 
 def pin(name: str) -> dict[str, str | None]:
