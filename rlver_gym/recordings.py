@@ -160,11 +160,11 @@ def recording(value: Mapping[str, Any], profiles: Mapping[str, Persona], source:
 
 
 def _persona_of(line: RecordingLine) -> Persona:
-    """The shipped card, with the need that the line names; else what the line itself tells."""
-    if line.persona in library().pairings:
+    """The shipped card, whose disposition counts, with the need that the line names; else what the line itself tells."""
+    if line.persona.partition("/")[0] in library().pairings:
         shipped = library().get(line.persona)
         need = need_of(line.need) if line.need else shipped.need
-        return shipped if need is shipped.need else library().get(f"{shipped.id}/{need}")
+        return shipped if need is shipped.need else library().get(f"{line.persona.partition('/')[0]}/{need}")
     if line.need is None or line.disposition is None:
         raise ValueError("need, disposition: must be told of a persona that is not shipped")
     return sketch(line.persona, need_of(line.need), disposition_of(line.disposition))

@@ -74,13 +74,22 @@ def test_only_the_best_when_asked(folder: Path, tmp_path: Path) -> None:
     assert min(row["metadata"]["final"] for row in best) >= line
 
 
-def test_pairs_are_two_replies_to_one_moment(folder: Path, rated: dict, tmp_path: Path) -> None:
-    rows = exported(folder, "dpo", tmp_path, min_margin=6)
-    assert len(rows) > FEW
-    for row in rows:
-        words = row["prompt"][-1]["content"]
-        better, worse = (rated[words, row[name][0]["content"]] for name in ("chosen", "rejected"))
-        assert max(one.mean("change") for one in better) - min(one.mean("change") for one in worse) >= 5
+def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path: Path) -> None:
+    """On the whole corpus: where an earlier turn of one moment is a rated reply of another, only the rating counts."""
+    changes: dict[tuple[str, tuple[str, ...], str], list[float]] = {}
+    for one in Corpus(TRAIN).rated_replies():
+        said = tuple(message.text for message in one.dialogue.messages())
+        changes.setdefault((one.persona, said[:-1], said[-1]), []).append(round(one.mean("change")))
+    out = tmp_path / "pairs.jsonl"
+    export([TRAIN], "dpo", out, min_margin=8)
+    lines = out.read_text(encoding="utf-8").splitlines()
+    assert len(lines) > 1_000
+    for row in map(json.loads, lines):
+        before, told = tuple(one["content"] for one in row["prompt"]), row["metadata"]
+        for name in ("chosen", "rejected"):
+            rated = changes[told["persona"], before, row[name][0]["content"]]
+            assert min(rated) <= told[name]["change"] <= max(rated)
+        assert told["margin"] >= 8
 
 
 def test_the_least_change_chooses_replies_and_roles_leave_machines_out(
@@ -97,6 +106,16 @@ def test_the_least_change_chooses_replies_and_roles_leave_machines_out(
 def test_the_hub_card_says_who_wrote_and_who_rated(folder: Path, tmp_path: Path) -> None:
     export([folder], "hf", tmp_path / "hf", min_margin=10)
     assert "no human was asked" in (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
+
+
+def test_who_only_answered_single_moments_can_be_chosen(folder: Path, tmp_path: Path) -> None:
+    corpus = Corpus(folder)
+    whole = {one.supporter for one in corpus.dialogues}
+    name = next(one.supporter for moment in corpus.moments for one in moment.replies if one.supporter not in whole)
+    rows = exported(folder, "sft", tmp_path, min_change=-10, wanted=Wanted(agents=(name,)))
+    assert {row["metadata"]["agent"] for row in rows} == {name}
+    with pytest.raises(RunError, match="--min-change"):
+        export([folder], "sft", tmp_path / "none.jsonl", min_change=10)
 
 
 def test_nothing_is_written_into_a_corpus(folder: Path) -> None:

@@ -144,6 +144,7 @@ def micro(**changes):
         id_BT=torch.zeros((1, 2), dtype=torch.int64),
         said_BT=said_BT,
         weight_BT=t(0.5, 0.5),
+        said_weight_BT=t(0.5, 0.5),
         mean_BT=t(0.5, 0.5),
         sampled_BT=t(log(0.1), log(0.4)),
         old_BT=t(log(0.2), log(0.4)),

@@ -1,6 +1,7 @@
 """Models: made on the spot, loaded, saved, and sat opposite a user."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -223,6 +224,34 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
     assert [Episode.of(one, "m") for one in rollout(dialogues(), concurrency=4)] == alone
     assert max(counts) == 4
     assert answers_at_once(f"hf:{tmp_path}")
+
+
+def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_loop(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    agent, others_went_on = HFAgent(str(tmp_path)), threading.Event()
+    plain = ModelSampler.sample
+
+    def slow(self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+        assert others_went_on.wait(timeout=60), "the event loop stood still"
+        return plain(self, prompts, sampling)
+
+    monkeypatch.setattr(ModelSampler, "sample", slow)
+
+    async def give_up() -> None:
+        asked = asyncio.ensure_future(agent.areply([Message("user", "Hi.")]))
+        await asyncio.sleep(0)
+        asked.cancel()
+
+    async def ask() -> str:
+        asked = asyncio.ensure_future(agent.areply([Message("user", "Hi.")]))
+        await asyncio.sleep(0.1)
+        others_went_on.set()
+        return await asyncio.wait_for(asked, timeout=60)
+
+    asyncio.run(give_up())
+    assert isinstance(asyncio.run(ask()), str)
 
 
 def test_what_goes_wrong_in_a_batch_reaches_everybody_who_asked(

@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -206,16 +207,24 @@ def test_dialogues_with_a_server_do_not_wait_for_each_other(direct: Renderer) ->
 
 
 def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer) -> None:
+    over, steps = threading.Event(), []
+    over.set()
+
     class Broken(Counting):
         def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
             raise UserFailed("no answer")
 
-    over = threading.Event()
-    over.set()
+    class Endless(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            steps.append(1)
+            time.sleep(0.01)
+            return "Go on.", 0.0, len(steps) > 2_000, False, {}
+
+    envs, starts = [Endless(), Broken()], [Start(0, 5, 0), Start(1, 6, 0)]
+    sampler, sampling = SlowForOne(ids_of(direct, "One."), over), Sampling(20, direct.stop_ids)
     with pytest.raises(UserFailed, match="no answer"):
-        talk(
-            SlowForOne(ids_of(direct, "One."), over), direct, Sampling(20, direct.stop_ids), [Counting(), Broken()], [Start(0, 5, 0), Start(1, 6, 0)], draw_seed=0, max_tokens=4000
-        )  # fmt: skip
+        talk(sampler, direct, sampling, envs, starts, draw_seed=0, max_tokens=400_000, workers=2)
+    assert len(steps) < 500, "the other dialogue was held to its end"
 
 
 def test_groups_share_a_seed_and_so_the_persona() -> None:

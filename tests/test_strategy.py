@@ -200,7 +200,7 @@ def test_an_agent_may_keep_to_one_strategy() -> None:
         session.reply(reply)
     with pytest.raises(UnknownName, match="Did you mean 'listen'"):
         make_agent("strategy:listn", persona)
-    assert not answers_at_once("hf:model"), "the folder's name is no class of a module hf"
+    assert answers_at_once("hf:model"), "in batches; and the folder's name is no class of a module hf"
 
 
 def test_words_and_vector_come_from_what_was_said_alone() -> None:

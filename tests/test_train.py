@@ -21,13 +21,14 @@ pytest.importorskip("transformers")
 from rlver_gym.errors import TrainingError  # noqa: E402
 from rlver_gym.library import library  # noqa: E402
 from rlver_gym.policy.checkpoint import Checkpoints  # noqa: E402
-from rlver_gym.policy.config import PRESETS, TrainConfig  # noqa: E402
+from rlver_gym.policy.config import PRESETS, TrainConfig, read_values  # noqa: E402
 from rlver_gym.policy.curves import panel, write_curves  # noqa: E402
 from rlver_gym.policy.evaluate import _episodes, _raise_alarms, evaluate  # noqa: E402
 from rlver_gym.policy.learner import algorithm, make_learner  # noqa: E402
 from rlver_gym.policy.log import read_metrics  # noqa: E402
 from rlver_gym.policy.measures import copied, distinct, repeated, strategies  # noqa: E402
 from rlver_gym.policy.runs import run  # noqa: E402
+from rlver_gym.policy.sampler import Drawn  # noqa: E402
 from rlver_gym.policy.saved import load, save  # noqa: E402
 from rlver_gym.policy.tiny import build_tiny  # noqa: E402
 from rlver_gym.policy.train import start, train  # noqa: E402
@@ -284,6 +285,22 @@ def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp
     assert json.loads((folder / "model" / "rlver_gym.json").read_text())["temperature"] == 0.7
 
 
+def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(model):
+    config = TrainConfig(model=model, algo="ppo", critic_warmup=2, **(SMALL | {"eval_every": 0}))
+    learner = make_learner(config)
+    plain = learner.sampler.sample
+
+    def shifted(prompts, sampling):
+        return [Drawn(one.ids, [value - 2 for value in one.logprobs]) for one in plain(prompts, sampling)]
+
+    learner.sampler.sample = shifted
+    iterations = train(learner)
+    next(iterations)
+    next(iterations)
+    with pytest.raises(TrainingError, match="what sampled is not what learns"):
+        next(iterations)
+
+
 def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, capsys, monkeypatch):
     from rlver_gym.policy import runs
 
@@ -310,6 +327,46 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
     (alarm,) = _raise_alarms(_episodes(envs))
     assert "near-copies" in alarm
     assert not _raise_alarms(_episodes([gym.make("CartPole-v1")]))
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"algo": "ppo", "credit": "turn"}, "credit"),
+        ({"algo": "ppo", "group_size": 8}, "group_size"),
+        ({"algo": "grpo", "gae_lambda": 0.9}, "gae_lambda"),
+        ({"algo": "dapo", "critic": "shared"}, "critic"),
+        ({"algo": "grpo", "gamma": 0.9}, "gamma"),
+        ({"algo": "rloo", "spread_floor": 0.1}, "spread_floor"),
+        ({"format_penalty": 0.5}, "format_penalty"),
+        ({"kl_estimator": "k1"}, "kl_estimator"),
+        ({"vllm_seeds": True}, "vllm_seeds"),
+        ({"eval_every": 0, "stop_on_alarm": True}, "stop_on_alarm"),
+    ],
+)
+def test_an_option_that_decides_nothing_is_an_error(options, name):
+    with pytest.raises(TrainingError, match=f"{name} would be ignored"):
+        TrainConfig.made(options, "the options")
+
+
+@pytest.mark.parametrize("preset", sorted(path.stem for path in PRESETS.glob("*.yaml")))
+@pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo"])
+def test_a_preset_goes_with_every_algorithm(preset, algo):
+    from rlver_gym.cli.train import gathered
+
+    config = gathered(preset, {"algo": algo})
+    assert config.algo == algo
+    assert config.group > 1 or algo == "ppo"
+
+
+@pytest.mark.parametrize(
+    "section", ["group:\n  env: evil_module:Env-v0\n", "ppo:\n  env_options: {user: 'evil:User'}\n", "group: 3\n"]
+)
+def test_a_section_of_a_file_holds_nothing_but_its_own_fields(section, tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(f"model: tiny\n{section}")
+    with pytest.raises(TrainingError, match="must hold nothing but"):
+        read_values(str(path))
 
 
 def test_a_number_that_a_preset_gives_can_be_taken_away():

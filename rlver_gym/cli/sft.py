@@ -69,10 +69,10 @@ def sft(
     if style not in ("direct", "think"):
         raise typer.BadParameter("one of: direct, think", param_hint="--style")
     learning = with_torch("rlver_gym.policy.sft")
-    if data:
-        told = [lesson for path in data for lesson in read_lessons(path)]
-    else:
-        told = lessons_for_small(agent or AGENTS, dialogues, exchange, seed)
+    if data and agent:
+        raise typer.BadParameter("there is nobody to learn from beside --data", param_hint="--agent")
+    read = [lesson for path in data or () for lesson in read_lessons(path)]
+    told = read or lessons_for_small(agent or AGENTS, dialogues, exchange, seed)
     losses = learning.warm_start(
         model,
         out,
@@ -83,7 +83,7 @@ def sft(
         seed=seed,
         max_reply_tokens=reply_tokens or (None if data else _SHORT),
     )
-    steps = learning.steps_of(len(told), epochs)
+    steps = learning.steps_of(len(read) or dialogues, epochs)
     tenth = max(1, steps // 10)
     seen: list[float] = []
     first = os.environ.get("RANK", "0") == "0"  # the others of torchrun's processes learn the same, and say nothing

@@ -58,15 +58,15 @@ def read(folders: Sequence[Path], personas: str | None = None) -> list[Record]:
     return records
 
 
-def choose(records: Sequence[Record], wanted: Wanted) -> Chosen:
-    """The records that are wanted. UnknownName for an agent that is in none of them; RunError when nothing is left."""
-    known = list(dict.fromkeys(record.episode.agent for record in records))
+def choose(records: Sequence[Record], wanted: Wanted, singles: Sequence[Record] = ()) -> Chosen:
+    """The records that are wanted. UnknownName for an agent that is in none of them, nor of the `singles`; RunError when nothing is left of either."""
+    known = list(dict.fromkeys(record.episode.agent for record in (*records, *singles)))
     for agent in wanted.agents:
         if agent not in known:
             raise UnknownName.of("agent", agent, known, f"{', '.join(known)} (the agents of the run)")
     missing = [_missing(record, wanted) for record in records]
     left_out = dict(Counter(why for why in missing if why))
-    if None not in missing:
+    if None not in missing and not any(is_of(one, wanted) for one in singles):
         why = ", ".join(f"{count} {why}" for why, count in left_out.items())
         raise RunError(f"nothing is left of {len(records)} dialogues: {why}. Ask for less.")
     return Chosen([record for record, why in zip(records, missing, strict=True) if why is None], left_out)

@@ -44,7 +44,7 @@ def export(
     """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for "hf" a folder), None for one in the first run's folder, named after the format.
 
     `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair are apart at least, in points of change.
-    `min_change`: for "sft", only replies that changed the emotion by at least this, in points; of a corpus, single replies too. `roles`: of a corpus, only what was said in a role, not by machines. `bare`: without metadata, for readers that refuse what they do not know. `personas`: the folder of the runs' persona cards, which tell the
+    What is wanted of a dialogue's end is not asked of single replies. `min_change`: for "sft", only replies that changed the emotion by at least this, in points; of a corpus, single replies too. `roles`: of a corpus, only what was said in a role, not by machines. `bare`: without metadata, for readers that refuse what they do not know. `personas`: the folder of the runs' persona cards, which tell the
     splits; None for the shipped ones. Raises RunError when a run cannot be read, nothing is left or
     nothing can be written, and UnknownName for an agent that is in none of the runs.
     """
@@ -53,17 +53,19 @@ def export(
     if out is None and corpora:
         raise RunError(f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out")
     rated = [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
-    chosen = choose([*(read(runs, personas) if runs else []), *rated], wanted)
-    moments = [one for folder in corpora for one in read_moments(folder, roles=roles) if is_of(one, wanted)]
-    forks = tuple(points([*chosen.records, *moments])) if to in ("dpo", "hf") else None
+    takes_singles = to in ("dpo", "hf") or (to == "sft" and min_change is not None)
+    singles = [one for folder in corpora for one in read_moments(folder, roles=roles)] if takes_singles else []
+    chosen = choose([*(read(runs, personas) if runs else []), *rated], wanted, singles)
+    singles = [one for one in singles if is_of(one, wanted)]
+    forks = tuple(points(chosen.records, singles)) if to in ("dpo", "hf") else None
     if to == "sft" and min_change is not None:
-        rows = [*sft_rows(chosen.records, system), *sft_rows(moments, system, last=True)]
+        rows = [*sft_rows(chosen.records, system), *sft_rows(singles, system, last=True)]
         views = {"replies": [row for row in rows if row["metadata"]["change"] >= min_change]}
     else:
         views = _views(to, chosen.records, forks, system, min_margin)
     views = {name: rows for name, rows in views.items() if rows}
     if not views:
-        raise RunError(_nothing(len(chosen.records), forks, min_margin))
+        raise RunError(_nothing(len(chosen.records), forks, min_margin, min_change))
     path = out or inside(folders[0], "hf" if to == "hf" else f"{to}.jsonl", error=RunError)
     if to == "hf":
         write_folder(path, hub_files(views, chosen.records, bare))
@@ -79,8 +81,10 @@ MORE_PAIRS = (
 )
 
 
-def _nothing(dialogues: int, forks: Sequence[Point] | None, min_margin: float) -> str:
+def _nothing(dialogues: int, forks: Sequence[Point] | None, min_margin: float, min_change: int | None) -> str:
     """Why there is not one row."""
+    if min_change is not None:
+        return f"no reply of {dialogues} dialogues, and none to a single moment, changed the emotion by {min_change} points or more. Ask for less with --min-change."
     if forks is None:
         return (
             f"not one reply of {dialogues} dialogues was felt: the user failed at once. See why: rlver-gym report RUN"

@@ -24,12 +24,13 @@ class Reply(NamedTuple):
     agents: tuple[str, ...]
     change: float
     """Of the emotion, in points; the mean when it was said in more than one dialogue."""
-    final: float
-    """The emotion at the end of the dialogue, likewise."""
+    final: float | None
+    """The emotion at the end of the dialogue, likewise; None when it was rated alone."""
 
     def facts(self) -> Row:
         """What is told of it."""
-        return {"agents": list(self.agents), "change": self.change, "final": self.final}
+        final = {} if self.final is None else {"final": self.final}
+        return {"agents": list(self.agents), "change": self.change, **final}
 
 
 class Point(NamedTuple):
@@ -40,14 +41,25 @@ class Point(NamedTuple):
     replies: tuple[Reply, ...]
 
 
-def points(records: Sequence[Record]) -> list[Point]:
-    """The points at which at least two different replies were given, in the order of the records."""
-    found: dict[tuple[object, ...], list[tuple[Record, int]]] = {}
+class _Said(NamedTuple):
+    record: Record
+    number: int
+    """Of the turn."""
+    alone: bool
+    """Nothing else of the dialogue was felt."""
+
+
+def points(records: Sequence[Record], singles: Sequence[Record] = ()) -> list[Point]:
+    """The points at which at least two different replies were given, in the order of the records; of `singles` only the last reply was felt."""
+    found: dict[tuple[object, ...], list[_Said]] = {}
     for record in records:
         for number, turn in enumerate(record.episode.turns):
             if turn.outcome is not Outcome.FAILED:
-                found.setdefault(_place(record.episode, number), []).append((record, number))
-    replies = [(said[0][1], _replies(said)) for said in found.values()]
+                found.setdefault(_place(record.episode, number), []).append(_Said(record, number, False))
+    for record in singles:
+        number = len(record.episode.turns) - 1
+        found.setdefault(_place(record.episode, number), []).append(_Said(record, number, True))
+    replies = [(said[0].number, _replies(said)) for said in found.values()]
     return [Point(number, given) for number, given in replies if len(given) > 1]
 
 
@@ -95,18 +107,20 @@ def _place(episode: Episode, turn: int) -> tuple[object, ...]:
     return *who, episode.opening, before
 
 
-def _replies(said: Sequence[tuple[Record, int]]) -> tuple[Reply, ...]:
+def _replies(said: Sequence[_Said]) -> tuple[Reply, ...]:
     """The different things that were said at one place."""
-    same: dict[str, list[tuple[Record, int]]] = {}
-    for record, number in said:
-        same.setdefault(record.episode.turns[number].utterance, []).append((record, number))
-    return tuple(
-        Reply(
-            record=by[0][0],
-            text=text,
-            agents=tuple(dict.fromkeys(record.episode.agent for record, _ in by)),
-            change=fmean(record.episode.turns[number].appraisal.change for record, number in by),
-            final=fmean(record.episode.final for record, _ in by),
-        )
-        for text, by in same.items()
+    same: dict[str, list[_Said]] = {}
+    for one in said:
+        same.setdefault(one.record.episode.turns[one.number].utterance, []).append(one)
+    return tuple(_reply(text, by) for text, by in same.items())
+
+
+def _reply(text: str, by: Sequence[_Said]) -> Reply:
+    finals = [one.record.episode.final for one in by if not one.alone]
+    return Reply(
+        record=by[0].record,
+        text=text,
+        agents=tuple(dict.fromkeys(one.record.episode.agent for one in by)),
+        change=fmean(one.record.episode.turns[one.number].appraisal.change for one in by),
+        final=fmean(finals) if finals else None,
     )

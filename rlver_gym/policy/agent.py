@@ -5,7 +5,10 @@ import copy
 import hashlib
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -57,38 +60,58 @@ class Manner(BaseModel):
             raise AgentError(f"{path} cannot be read ({problem}). Mend it, or delete it for the default.") from error
 
 
+class _Asked(NamedTuple):
+    """What a dialogue waits for."""
+
+    ids: Sequence[int]
+    seed: int
+    answer: asyncio.Future[Drawn]
+
+
 class _Batcher:
-    """Answers what several dialogues ask at the same time in one batch: those that come within a moment of each other."""
+    """Answers what several dialogues ask at the same time in one batch: those that come within a moment of each other, from one event loop."""
 
     def __init__(self, sampler: ModelSampler, sampling: Sampling) -> None:
         self._sampler, self._sampling = sampler, sampling
-        self._waiting: list[tuple[Sequence[int], int, asyncio.Future[Drawn]]] = []
+        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Asked]] = WeakKeyDictionary()
+        self._thread = ThreadPoolExecutor(1)  # the event loop goes on meanwhile, and no two batches meet
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, ids: Sequence[int], seed: int) -> Drawn:
         """A reply to these ids."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Drawn] = loop.create_future()
-        if not self._waiting:
-            loop.call_later(_MOMENT_S, self._answer)
-        self._waiting.append((ids, seed, answer))
+        waiting = self._waiting.setdefault(loop, [])
+        waiting.append(_Asked(ids, seed, loop.create_future()))
+        answer = waiting[-1].answer
+        if len(waiting) == 1:
+            task = loop.create_task(self._answer(waiting))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return await answer
 
-    def _answer(self) -> None:
-        asked = [one for one in self._waiting if not one[2].done()]
-        self._waiting = []
+    async def _answer(self, waiting: list[_Asked]) -> None:
+        await asyncio.sleep(_MOMENT_S)
+        asked = [one for one in waiting if not one.answer.done()]
+        waiting.clear()
         for begin in range(0, len(asked), _AT_ONCE):
             part = asked[begin : begin + _AT_ONCE]
             try:
-                prompts = [Prompt(number, ids, seed) for number, (ids, seed, _) in enumerate(part)]
-                drawn = self._sampler.sample(prompts, self._sampling)
+                drawn = await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, part)
             except Exception as error:
-                for _, _, answer in part:
-                    answer.set_exception(error)
+                for one in part:
+                    if not one.answer.done():
+                        one.answer.set_exception(error)
             else:
-                for (_, _, answer), one in zip(part, drawn, strict=True):
-                    answer.set_result(one)
-            finally:
-                self._sampler.forget()  # the next batch may be other dialogues
+                for one, reply in zip(part, drawn, strict=True):
+                    if not one.answer.done():
+                        one.answer.set_result(reply)
+
+    def _sample(self, asked: Sequence[_Asked]) -> list[Drawn]:
+        try:
+            prompts = [Prompt(number, one.ids, one.seed) for number, one in enumerate(asked)]
+            return self._sampler.sample(prompts, self._sampling)
+        finally:
+            self._sampler.forget()  # the next batch may be other dialogues
 
 
 class HFAgent:
@@ -121,7 +144,7 @@ class HFAgent:
         return self._renderer.parse(drawn.ids).text
 
     async def areply(self, messages: Sequence[Message]) -> str:
-        """The same, in one batch with whoever asks at the same time."""
+        """The same, in one batch with whoever asks at the same time. In bfloat16 the company can decide a rounding, and with it a token."""
         drawn = await self._batcher.ask(*self._prompt(messages))
         return self._renderer.parse(drawn.ids).text
 

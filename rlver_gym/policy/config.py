@@ -22,6 +22,8 @@ PPO_ONLY: tuple[str, ...] = (
 )
 GROUP_ONLY: tuple[str, ...] = ("group_size", "credit", "spread_floor")
 """Options of algorithms that compare the dialogues of a group."""
+_IN_SECTION = {"ppo": (*PPO_ONLY, "gamma"), "group": (*GROUP_ONLY, "gamma")}
+"""What a file may say under `ppo:` and `group:`."""
 RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
 """The name of a run's folder unless told otherwise."""
 
@@ -123,7 +125,7 @@ class TrainConfig(BaseModel):
     tis_level: Literal["token", "sequence"] = "token"
     """sequence: leave out whole sequences whose mean ratio lies outside of [1/tis_cap, tis_cap], and weigh no token."""
     max_sampler_kl: float | None = Field(default=0.1, gt=0)
-    """A run ends at once when the sampler's log-probabilities lie this far from the learner's in its first iteration (KL, nats a token); none for no bound."""
+    """A run ends before its first step when the sampler's log-probabilities lie this far from the learner's (KL, nats a token); none for no bound."""
     target_kl: float | None = Field(default=None, gt=0)
     """No further steps in an iteration once the policy has moved this far (KL, nats a token); none never stops."""
     grad_clip: float = Field(default=1.0, gt=0)
@@ -155,7 +157,7 @@ class TrainConfig(BaseModel):
     eval_options: dict[str, Any] = Field(default_factory=lambda: {"split": "validation"})
     """What differs for the environment when evaluating. The best checkpoint is chosen by it, so never the test people."""
     stop_on_alarm: bool = False
-    """The run ends, with a checkpoint, when an evaluation raises an alarm: a score above what honest agents reach, or replies that are near-copies of each other. It is always shown."""
+    """The run ends, with a checkpoint, when an evaluation after some learning raises an alarm: a score above what honest agents reach, or replies that are near-copies of each other. It is always shown."""
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
     eval_temperature: float = Field(default=0.0, ge=0)
@@ -183,6 +185,8 @@ class TrainConfig(BaseModel):
             raise ValueError(
                 "overlong_tokens and overlong_cost go together, and no more tokens can cost something than a reply may have."
             )
+        if self.tis_level == "sequence" and self.tis_cap is not None and self.tis_cap <= 1:
+            raise ValueError("tis_cap must be above 1 for tis_level sequence: no two programs agree exactly.")
         if self.max_reply_tokens >= self.max_tokens:
             raise ValueError(
                 f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in max_tokens ({self.max_tokens})."
@@ -191,9 +195,11 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="after")
     def _ignores_nothing(self) -> Self:
-        """An option that decides nothing here is a mistake."""
+        """An option of another algorithm, style or set-up is a mistake."""
         kind, other = ("ppo", GROUP_ONLY) if self.algo == "ppo" else (self.algo, PPO_ONLY)
         unused: dict[str, str] = dict.fromkeys(other, f"{kind} has none")
+        if self.algo in ("dr_grpo", "rloo"):
+            unused["spread_floor"] = f"{self.algo} divides by no spread"
         if self.algo != "ppo" and self.credit != "turn":
             unused["gamma"] = "it is for ppo, and for credit turn"
         if self.style == "direct":
@@ -242,8 +248,9 @@ def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
     kind = "ppo" if (algo or values.get("algo")) == "ppo" else "group"
     sections = {name: values.pop(name, {}) for name in ("ppo", "group")}
     for name, section in sections.items():
-        if not isinstance(section, dict):
-            raise TrainingError(f"{path}: {name}: must hold fields, such as gamma:")
+        known = _IN_SECTION[name]
+        if not isinstance(section, dict) or not set(section) <= set(known):
+            raise TrainingError(f"{path}: {name}: must hold nothing but {', '.join(known)}.")
     return values | sections[kind]
 
 

@@ -111,9 +111,9 @@ def lessons(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Lesson
         )
 
 
-def lessons_for_small(agents: Sequence[str], count: int, share: float, seed: int = 0) -> list[Lesson]:
+def lessons_for_small(agents: Sequence[str], count: int, share: float, seed: int = 0) -> Iterator[Lesson]:
     """`lessons`, a `share` of them with sentences patched together, and a share with words exchanged, so that a small model learns to repeat and not to recite."""
-    return list(exchanged(patched(lessons(agents, count, seed), agents, share, seed), share, seed))
+    yield from exchanged(patched(lessons(agents, count, seed), agents, share, seed), share, seed)
 
 
 def patched(originals: Iterable[Lesson], agents: Sequence[str], share: float, seed: int = 0) -> Iterator[Lesson]:

@@ -56,6 +56,8 @@ class Micro(NamedTuple):
     said_BT: Tensor
     weight_BT: Tensor
     """How much a token counts in the losses; over a minibatch they add up to 1 (not so for `constant`)."""
+    said_weight_BT: Tensor
+    """The same where nothing is masked: the critic learns from cut replies too."""
     mean_BT: Tensor
     """How much a token counts in the metrics: 1 / said tokens of the minibatch."""
     sampled_BT: Tensor
@@ -82,7 +84,7 @@ def terms(scored: Scored, micro: Micro, objective: Objective) -> Terms:
         loss, parts = loss + policy.loss, parts | policy.parts
     if scored.value_BT is not None and micro.value_BT is not None and micro.return_BT is not None:
         loss_BT = losses.value_loss(scored.value_BT, micro.value_BT, micro.return_BT, objective.value_clip)
-        parts["value_loss"] = (micro.weight_BT * loss_BT).sum()
+        parts["value_loss"] = (micro.said_weight_BT * loss_BT).sum()
         loss = loss + parts["value_loss"]
     return Terms(loss, parts)
 

@@ -7,7 +7,7 @@ earlier thoughts are not in its prompt.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Event
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -45,7 +45,7 @@ def talk(
 ) -> list[Played]:
     """Play every start in an environment of its own to the end; gives them in the order of the starts.
 
-    `draw_seed`: equal ones give equal replies, whoever else is in the batch. `max_tokens`: a dialogue that has no room for another reply ends,
+    `draw_seed`: equal ones give equal replies, whoever else is in the batch, if the sampler goes by seeds. `max_tokens`: a dialogue that has no room for another reply ends,
     marked as overflowed. `workers`: environments that step at the same time, for those that wait for a server; 1 steps them one after the other.
     """
     dialogues = [_Dialogue(env, start, renderer) for env, start in zip(envs, starts, strict=True)]
@@ -80,12 +80,12 @@ def _talk_side_by_side(
     workers: int,
 ) -> None:
     """Each dialogue goes on as soon as its own answer is there, whatever the others wait for. At most `workers` environments step at the same time."""
-    stepping = BoundedSemaphore(workers)
+    stepping, is_broken = BoundedSemaphore(workers), Event()
 
     def play(one: _Dialogue) -> None:
         with stepping:
             one.reset()
-        while not one.over and (prompt := one.prompt(room)) is not None:
+        while not one.over and not is_broken.is_set() and (prompt := one.prompt(room)) is not None:
             (drawn,) = sampler.sample([Prompt(one.start.number, prompt, one.draw_seed(draw_seed))], sampling)
             utterance = one.speak(prompt, drawn)
             with stepping:
@@ -97,6 +97,7 @@ def _talk_side_by_side(
             for future in as_completed(under_way):
                 future.result()
         except BaseException:
+            is_broken.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 

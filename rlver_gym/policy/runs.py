@@ -52,6 +52,7 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
     config = learner.config
     screen = _Screen(config, folder)
     scores: dict[int, float] = {}
+    alarmed: set[int] = set()
     with _log(learner, folder, track) as log, screen:
         screen.say(learner.renderer.note)
         if learner.iteration == 0 and config.eval_every:
@@ -68,6 +69,7 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
                 _keep(held_out, number, folder)
                 scores[number] = score
                 screen.evaluated(number, held_out)
+                alarmed |= {number} if held_out.alarms else set()
                 last = last or (config.stop_on_alarm and bool(held_out.alarms))
             screen.iterated(iteration)
             if log:
@@ -82,15 +84,16 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
     if best is not None and rank() == 0:
         shutil.copytree(best / MODEL, folder / MODEL, dirs_exist_ok=True)
         curves = write_curves([folder])
-        screen.say(f"{_summary(config, folder, int(best.name), scores)}\ncurves {curves}")
+        screen.say(f"{_summary(config, folder, int(best.name), scores, int(best.name) in alarmed)}\ncurves {curves}")
 
 
-def _summary(config: TrainConfig, folder: Path, iteration: int, scores: Mapping[int, float]) -> str:
+def _summary(config: TrainConfig, folder: Path, iteration: int, scores: Mapping[int, float], is_alarmed: bool) -> str:
     """Which model is kept, what it reached with held-out people, and how to see that again: `hf:PATH` speaks as it did here."""
     manner = f"sampled at temperature {config.eval_temperature:g}" if config.eval_temperature else "the likeliest token"
     before = f", {scores[0]:.1f} before" if 0 in scores else ""
     reached = f": held out {scores[iteration]:.1f}{before}, {manner}" if iteration in scores else ""
-    model = f"model {folder / MODEL} (from iteration {iteration}{reached})"
+    doubt = "; an alarm was raised for it, so read its dialogues first" if is_alarmed else ""
+    model = f"model {folder / MODEL} (from iteration {iteration}{reached}{doubt})"
     if config.env not in shipped_env_ids():
         return model
     options = config.env_options | config.eval_options

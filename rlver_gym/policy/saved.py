@@ -103,6 +103,9 @@ _MAY_CHANGE = frozenset(
         "engine",
         "vllm",
         "vllm_folder",
+        "vllm_seeds",
+        "max_sampler_kl",
+        "stop_on_alarm",
     }
 )
 """Settings that decide nothing of what was learned so far."""

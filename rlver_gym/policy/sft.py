@@ -1,7 +1,7 @@
 """The warm start: plain supervised learning on dialogues of the benchmark's agents, for models that cannot yet speak."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -97,7 +97,7 @@ def learn(
 def warm_start(
     model: str,
     out: Path,
-    told: Sequence[Lesson],
+    told: Iterable[Lesson],
     *,
     style: Style = "direct",
     language: Literal["en", "zh"] = "en",
@@ -112,12 +112,12 @@ def warm_start(
     `max_reply_tokens`: how long its replies may be later; None for the longest one that it was taught.
     TrainingError for a model that cannot be used, a folder that is taken, or lessons without thoughts for a style that thinks.
     """
-    if style == "think" and not all(all(lesson.plans) for lesson in told):
-        raise TrainingError("these demonstrations hold no thoughts to learn. Choose --style direct.")
     if out.exists() and any(out.iterdir()):
         raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
     with process_group():
-        tokenizer = load_tokenizer(model)
+        tokenizer, told = load_tokenizer(model), list(told)
+        if style == "think" and not all(all(lesson.plans) for lesson in told):
+            raise TrainingError("these demonstrations hold no thoughts to learn. Choose --style direct.")
         renderer = Renderer(tokenizer, agent_prompt(language, style), style)
         actor = spread_out(Actor(load_model(model)), "ddp")
         played = [taught(lesson, renderer) for lesson in told]

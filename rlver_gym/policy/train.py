@@ -37,7 +37,7 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
 
     `save_to`: where the batch goes whose loss is no number. Raises TrainingError for that, and whatever the environment raises.
     """
-    config, begun = learner.config, learner.iteration
+    config, is_measured = learner.config, False
     while learner.iteration < config.iterations:
         clock, rng = _Clock(), np.random.default_rng((config.seed, learner.iteration))
         starts = start(config, learner.iteration)
@@ -76,10 +76,11 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
             temperature=config.temperature,
             grad_clip=config.grad_clip,
             target_kl=config.target_kl,
-            max_sampler_kl=None if learner.iteration > begun else config.max_sampler_kl,
+            max_sampler_kl=None if is_measured else config.max_sampler_kl,
             critic_only=learner.iteration < config.critic_warmup,
             save_to=save_to,
         )
+        is_measured = is_measured or "sampler_kl" in metrics
         clock.lap("update_s")
         learner.iteration += 1
         said = sum(int(one.said_T.sum()) for dialogue in played for one in dialogue.sequences)

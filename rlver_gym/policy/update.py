@@ -87,12 +87,15 @@ def _gradients(
     """Add a minibatch's gradients to the weights; returns its losses and means, over all processes."""
     batch, device = part.batch, next(learners[0].parameters()).device
     dialogue_B = torch.from_numpy(batch.dialogue_B)
-    weight_BT = token_weights(batch.learned_BT, batch.turn_BT, dialogue_B, objective.aggregate, objective.constant)
+    weight_BT, said_weight_BT = (
+        token_weights(which_BT, batch.turn_BT, dialogue_B, objective.aggregate, objective.constant)
+        for which_BT in (batch.learned_BT, batch.said_BT)
+    )
     mean_BT = token_weights(batch.said_BT, batch.turn_BT, dialogue_B, "token")
     todo = list(shares(batch.length_B, tokens, rank(), ranks()))
     totals: dict[str, Tensor] = {}
     for at, share in enumerate(todo):
-        micro = _cut(part, weight_BT, mean_BT, share, device)
+        micro = _cut(part, weight_BT, said_weight_BT, mean_BT, share, device)
         for learner in learners:
             with syncing(learner, last=at == len(todo) - 1):
                 loss, parts = terms(
@@ -104,7 +107,9 @@ def _gradients(
     return dict(zip(totals, summed(torch.stack(list(totals.values()))).tolist(), strict=True))
 
 
-def _cut(part: Judged, weight_BT: Tensor, mean_BT: Tensor, share: Share, device: torch.device) -> Micro:
+def _cut(
+    part: Judged, weight_BT: Tensor, said_weight_BT: Tensor, mean_BT: Tensor, share: Share, device: torch.device
+) -> Micro:
     rows, width = torch.from_numpy(share.row_R), int(part.batch.length_B[share.row_R].max())
 
     def cut(value_BT: Tensor | None) -> Tensor | None:
@@ -114,6 +119,7 @@ def _cut(part: Judged, weight_BT: Tensor, mean_BT: Tensor, share: Share, device:
         id_BT=part.batch.id_BT[rows, :width].to(device),
         said_BT=part.batch.said_BT[rows, :width].to(device),
         weight_BT=weight_BT[rows, :width].to(device) * share.real,
+        said_weight_BT=said_weight_BT[rows, :width].to(device) * share.real,
         mean_BT=mean_BT[rows, :width].to(device) * share.real,
         sampled_BT=part.batch.sampled_BT[rows, :width].to(device),
         old_BT=cut(part.old_BT),

@@ -20,7 +20,7 @@ VARIANTS = {
     "grpo": Variant(Credit(), Objective()),
     # Liu et al., arXiv:2503.20783: neither the group's spread nor the length divides
     "dr_grpo": Variant(Credit(scale=False), Objective(aggregate="constant")),
-    # Yu et al., arXiv:2503.14476: clip-higher, mean over tokens, no groups without signal; its resampling and overlong shaping are left out
+    # Yu et al., arXiv:2503.14476: clip-higher, mean over tokens, no groups without signal; its resampling is left out, its overlong shaping and filtering are options
     "dapo": Variant(Credit(drop_flat=True), Objective(high=0.28, aggregate="token")),
     # Zheng et al., arXiv:2507.18071: the ratio of the sequence, with its own much smaller bounds
     "gspo": Variant(Credit(), Objective(ratio="sequence", low=3e-4, high=4e-4, aggregate="sequence")),
