@@ -21,7 +21,7 @@ from rlver_gym.calibration.calibrate import fit_ratings
 from rlver_gym.calibration.replies import describe_replies, read_pairs
 from rlver_gym.cards import env_card
 from rlver_gym.corpus import Corpus, RatedReply
-from rlver_gym.fidelity.checks import spearman
+from rlver_gym.fidelity.checks import spearman, within
 from rlver_gym.library import library
 from rlver_gym.persona import HiddenNeed
 from rlver_gym.users import EmbeddedUser
@@ -54,19 +54,11 @@ def compare(rated: Sequence[RatedReply], felt: np.ndarray) -> Agreement:
     of = {name: [at for at, one in enumerate(rated) if one.supporter == name] for name in spoke if spoke[name] >= 8}
     means = np.array([(float(changes[rows].mean()), float(felt[rows].mean())) for rows in of.values()])
     return Agreement(
-        float(np.corrcoef(_center(rated, changes), _center(rated, felt))[0, 1]),
+        within(changes, felt, np.array([one.persona for one in rated])),
         float((np.sign(felt[has_sign]) == np.sign(changes[has_sign])).mean()),
         float((changes[has_sign] > 0).mean()),
         spearman(means[:, 0], means[:, 1]),
     )
-
-
-def _center(rated: Sequence[RatedReply], values: np.ndarray) -> np.ndarray:
-    found = values.astype(float)
-    for persona in {one.persona for one in rated}:
-        rows = [at for at, one in enumerate(rated) if one.persona == persona]
-        found[rows] -= found[rows].mean()
-    return found
 
 
 def interval(rated: Sequence[RatedReply], felt: np.ndarray, draws: int = 300) -> list[tuple[float, float]]:
@@ -98,9 +90,9 @@ def report_agreement(folder: Path) -> int:
             [user.appraise(Scene(shelf.get(one.persona), card, 0), card.start, one.dialogue).change for one in rated]
         )
         found, bounds = compare(rated, felt), interval(rated, felt)
-        within, sign, order = (f"({low:.2f} to {high:.2f})" for low, high in bounds)
+        spread = [f"({low:.2f} to {high:.2f})" for low, high in bounds]
         print(
-            f"{name}, {len(rated):,} replies: within-person r {found.within:.2f} {within}, sign {found.sign:.0%} {sign} (always pleased: {found.positive:.0%}), order of supporters {found.order:.2f} {order}"
+            f"{name}, {len(rated):,} replies: within-person r {found.within:.2f} {spread[0]}, sign {found.sign:.0%} {spread[1]} (always pleased: {found.positive:.0%}), order of supporters {found.order:.2f} {spread[2]}"
         )
         kind = {one.name: one.kind for one in corpus.supporters.values()}
         parts = {

@@ -1,4 +1,4 @@
-"""Does the learner learn? PPO and GRPO, direct and thinking, on a tiny model: held-out people before and after, with intervals, and the marks of hacking.
+"""Does the learner learn? PPO, GRPO and RFT, direct and thinking, on a tiny model: held-out people before and after, with intervals, and the marks of hacking.
 
 rlver-gym sft --out runs/warm-direct && rlver-gym sft --style think --out runs/warm-think
 python benchmarks/learning.py [--seeds 3] [--algo grpo] [--style direct] [--figure docs/learning.svg] [--transcripts FILE.md] [--out runs/learning] [-- MORE TRAINING OPTIONS]
@@ -16,11 +16,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rlver_gym.benchmark.score import bootstrap
 from rlver_gym.integrations.figure import draw
-from rlver_gym.policy.log import inline
+from rlver_gym.interval import bootstrap
+from rlver_gym.policy.metrics import inline
 
-ALGOS, STYLES = ("ppo", "grpo"), ("direct", "think")
+ALGOS, STYLES = ("ppo", "grpo", "rft"), ("direct", "think")
 Evaluation = dict[str, Any]
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
-from rlver_gym.benchmark.score import Interval, bootstrap
 from rlver_gym.integrations.figure import draw
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
+from rlver_gym.interval import Interval, bootstrap
 from rlver_gym.library import library
 from rlver_gym.policy.model import load_model, load_tokenizer
 

@@ -26,11 +26,10 @@ import transformers
 from usual_rollout import UsualRollout
 
 from rlver_gym.cards import env_card
-from rlver_gym.policy.config import TrainConfig
-from rlver_gym.policy.learner import make_learner
+from rlver_gym.policy.config import GroupConfig
 from rlver_gym.policy.model import load_model, load_tokenizer
-from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.train import start, train
+from rlver_gym.policy.sampler import Completion, ModelSampler, Prompt, Sampling
+from rlver_gym.policy.train import make_learner, reset_specs, train
 
 ENV, TURNS, GROUP, MICRO = "RLVER-Empathy-v0", 8, 8, 8
 CARD = env_card(ENV).model_copy(update={"leave_below": 0, "turns": TURNS})
@@ -59,7 +58,7 @@ class FixedLength:
         self.inner, self.anew = ModelSampler(model), anew
         self.seconds: list[float] = []
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Nothing ends a reply but its length."""
         started = time.perf_counter()
         if self.anew:
@@ -77,9 +76,9 @@ class FixedLength:
         self.inner.refresh()
 
 
-def config_of(asked: argparse.Namespace) -> TrainConfig:
+def config_of(asked: argparse.Namespace) -> GroupConfig:
     """The run as our own learner takes it."""
-    return TrainConfig(
+    return GroupConfig(
         model=asked.model, env=ENV, env_options={"card": CARD}, algo="grpo", dialogues=asked.dialogues, group_size=GROUP, iterations=asked.steps + 1,
         max_reply_tokens=asked.reply_tokens, max_tokens=4096, lr=1e-6, eval_every=0, dtype="float32",
     )  # fmt: skip
@@ -91,8 +90,8 @@ def own(asked: argparse.Namespace, anew: bool = False) -> Measured:
     learner.sampler = sampler = FixedLength(learner.actor.model, anew)
     before = peak_mib()
     times = [iteration.times for iteration in train(learner)][1:]
-    learned = [one["judge_s"] + one["update_s"] for one in times]
-    return Measured(median(one["talk_s"] for one in times), median(learned), peak_mib(), before, by_turn(sampler.seconds))  # fmt: skip
+    learned = [one["prepare_s"] + one["update_s"] for one in times]
+    return Measured(median(one["rollout_s"] for one in times), median(learned), peak_mib(), before, by_turn(sampler.seconds))  # fmt: skip
 
 
 def with_trl(asked: argparse.Namespace, rollout: Callable[..., Any], turn_s: list[float]) -> Measured:
@@ -119,7 +118,7 @@ def with_trl(asked: argparse.Namespace, rollout: Callable[..., Any], turn_s: lis
             steps.append(time.perf_counter() - self.started)
 
     env, config = gym.make(ENV), config_of(asked)
-    seeds = [one.seed for iteration in range(asked.steps + 1) for one in start(config, iteration)[::GROUP]]
+    seeds = [one.seed for iteration in range(asked.steps + 1) for one in reset_specs(config, iteration)[::GROUP]]
     rows = [prompt_rows([env.reset(seed=seed)[1]["persona"]], [seed]) for seed in seeds]
     trainer = GRPOTrainer(
         model=load_model(asked.model, device="cpu"),

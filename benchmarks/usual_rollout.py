@@ -33,7 +33,7 @@ class UsualRollout:
 
     def _together(self, prompts: list[Any], trainer: Any) -> Columns:
         envs = [gym.make(self.env, card=self.card) for _ in prompts]
-        names = ("prompt_ids", "completion_ids", "env_mask", "logprobs", "emotion", "overflowed")
+        names = ("prompt_ids", "completion_ids", "env_mask", "logprobs", "emotion", "context_overflow")
         told: Columns = {name: [[] for _ in prompts] for name in names}
         talks = []
         for env, (system, met) in zip(envs, prompts, strict=True):
@@ -50,7 +50,7 @@ class UsualRollout:
                 words = trainer.processing_class.decode(reply, skip_special_tokens=True)
                 answer, _, _, _, info = envs[number].step(words)
                 talks[number] += [{"role": "assistant", "content": words}, {"role": "user", "content": answer}]
-                told["emotion"][number], told["overflowed"][number] = info["emotion"], False
+                told["emotion"][number], told["context_overflow"][number] = info["emotion"], False
         told["logprobs"] = [[0.0] * len(ids) for ids in told["completion_ids"]]
         return told
 

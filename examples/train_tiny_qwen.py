@@ -11,18 +11,17 @@ from pathlib import Path
 import torch
 
 from rlver_gym import Message, env_card
-from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.config import make_config
 from rlver_gym.policy.evaluate import evaluate
-from rlver_gym.policy.learner import Learner, make_learner
-from rlver_gym.policy.lessons import lessons
 from rlver_gym.policy.sft import warm_start
-from rlver_gym.policy.train import train
+from rlver_gym.policy.train import Learner, make_learner, train
+from rlver_gym.tiny.demonstrations import agent_demonstrations
 
 ORDERS = ("Move on with life.", "Cheer up.", "Make a plan.", "Get more sleep.", "Forget about it.")
 FEELINGS = ("You sound worn out by it.", "That must have hurt more than you let on.", "It seems lonely to carry.",
             "Underneath I hear anger too.", "There is grief in how you put it.", "That left you feeling small, I think.")  # fmt: skip
 SETTINGS = {
-    "iterations": 12, "dialogues": 32, "group_size": 8, "credit": "centred", "lr": 3e-4, "kl": 0.05, "max_reply_tokens": 16, "max_tokens": 2048,
+    "iterations": 12, "dialogues": 32, "group_size": 8, "advantage": "centred", "lr": 3e-4, "kl": 0.05, "max_reply_tokens": 16, "max_tokens": 2048,
     "eval_temperature": 1.0, "env_options": {"card": env_card("RLVER-Empathy-v0").model_copy(update={"turns": 4})},
 }  # fmt: skip
 
@@ -36,7 +35,7 @@ class Habits:
 
 def show(when: str, learner: Learner) -> None:
     found = evaluate(learner)
-    said = [line.text for one in found.played for line in one.lines if line.speaker == "agent"]
+    said = [line.text for one in found.trajectories for line in one.lines if line.speaker == "agent"]
     orders = sum(text.startswith(tuple(one.split()[0] for one in ORDERS)) for text in said) / len(said)
     score, low, high = (found.metrics[f"eval_{name}"] for name in ("score", "low", "high"))
     print(f"{when} strangers end at {score:.1f} [{low:.1f}, {high:.1f}]; {orders:.0%} orders: {' '.join(said[:4])}")
@@ -46,9 +45,11 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder) / "warm"
-        losses = list(warm_start("tiny", warm, list(lessons(["train_tiny_qwen:Habits"], 200)), epochs=2, lr=3e-3))
+        losses = list(
+            warm_start("tiny", warm, list(agent_demonstrations(["train_tiny_qwen:Habits"], 200)), epochs=2, lr=3e-3)
+        )
         print(f"learning to speak: loss {losses[0]:.2f} at first, {losses[-1]:.2f} at last (nats a token)")
-        learner = make_learner(TrainConfig.made({"model": str(warm), **SETTINGS}, "this example"))
+        learner = make_learner(make_config({"model": str(warm), **SETTINGS}, "this example"))
     show("before:", learner)
     for iteration in train(learner):
         print(f"{iteration.number:4d}    change of emotion a dialogue {iteration.metrics['return']:+6.1f}", flush=True)

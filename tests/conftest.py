@@ -19,6 +19,10 @@ from rlver_gym.persona import Persona
 from rlver_gym.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
+# As many processes as cores run the tests: one thread each, before torch starts its own.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))  # "explore" looks for new examples
@@ -84,7 +88,7 @@ def one_thread() -> None:
 @pytest.fixture(scope="session")
 def tiny_folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model and its tokenizer, on disk. Do not write to it."""
-    from rlver_gym.policy.tiny import build_tiny
+    from rlver_gym.tiny.model import build_tiny
 
     folder = tmp_path_factory.mktemp("models") / "tiny"
     build_tiny(folder, seed=3, hidden=64, layers=2, vocab=600)

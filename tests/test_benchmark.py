@@ -16,11 +16,12 @@ from rich.console import Console
 
 from rlver_gym.benchmark.plan import BenchPlan
 from rlver_gym.benchmark.run import EPISODES, read_episodes, run
-from rlver_gym.benchmark.score import bootstrap, paired, persona_finals, scores
+from rlver_gym.benchmark.score import paired, persona_finals, scores
 from rlver_gym.benchmark.table import leaderboard, needs_table, short
 from rlver_gym.emotion import Outcome
 from rlver_gym.episode import Episode
 from rlver_gym.errors import AgentError, RunError, UnknownName
+from rlver_gym.interval import bootstrap
 
 AGENTS = ("comfort", "listener", "oracle")
 

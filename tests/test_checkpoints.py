@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
+
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.checkpoint import Checkpoints
+from rlver_gym.policy.checkpoints import Checkpoints
 
 
 def _one(path: Path) -> None:

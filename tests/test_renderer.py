@@ -7,9 +7,8 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 from transformers import PreTrainedTokenizerBase
 
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.prompts import agent_prompt
-from rlver_gym.policy.renderer import Renderer, Said, split_thought
-from rlver_gym.policy.tiny import CHAT_TEMPLATE, build_tokenizer
+from rlver_gym.policy.renderer import Renderer, Said, agent_prompt, split_thought
+from rlver_gym.tiny.model import CHAT_TEMPLATE, build_tokenizer
 
 # The layouts of four families, as their makers document them, for messages of text alone.
 CHATML = CHAT_TEMPLATE
@@ -177,7 +176,7 @@ def test_the_prompt_of_a_thinking_turn_holds_only_what_was_heard() -> None:
 )
 def test_thoughts_are_told_from_words(text: str, said: Said) -> None:
     assert split_thought(text, "think") == said
-    assert split_thought(text, "direct") == said._replace(broken=False)
+    assert split_thought(text, "direct") == said._replace(format_error=False)
 
 
 def test_a_reply_is_read_from_its_ids() -> None:

@@ -13,13 +13,14 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 
 from rlver_gym.errors import TrainingError, UserFailed
 from rlver_gym.policy.batch import pack
-from rlver_gym.policy.measures import measures
+from rlver_gym.policy.metrics import compute_metrics
 from rlver_gym.policy.model import load_model, load_tokenizer
 from rlver_gym.policy.renderer import Renderer
-from rlver_gym.policy.rollout import Start, groups, talk
-from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.trajectory import Line, Played
+from rlver_gym.policy.rollout import ResetSpec, collect_rollouts, groups
+from rlver_gym.policy.sampler import Completion, ModelSampler, Prompt, Sampling
+from rlver_gym.policy.trajectory import Line, Trajectory
 from rlver_gym.spaces import Utterance
+from rlver_gym.tiny.word_substitution import WordSubstitution
 
 
 class Counting(gym.Env[str, str]):
@@ -48,6 +49,16 @@ class Counting(gym.Env[str, str]):
         )
 
 
+class Locked(ModelSampler):
+    """One prompt list at a time, whoever asks."""
+
+    lock = threading.Lock()
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        with self.lock:
+            return super().sample(prompts, sampling)
+
+
 class Scripted:
     """A sampler that says the same in each dialogue, turn by turn, and notes what it was asked."""
 
@@ -58,10 +69,10 @@ class Scripted:
         self.asked: list[list[Prompt]] = []
         self.forgot = 0
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         ids = list(self.turns[len(self.asked)])
         self.asked.append(list(prompts))
-        return [Drawn(ids, [-1.0 - i for i in range(len(ids))]) for _ in prompts]
+        return [Completion(ids, [-1.0 - i for i in range(len(ids))]) for _ in prompts]
 
     def forget(self) -> None:
         self.forgot += 1
@@ -81,14 +92,16 @@ def ids_of(renderer: Renderer, text: str, ended: bool = True) -> list[int]:
     return [*renderer.tokenizer(text)["input_ids"], *[renderer.end_of_turn] * ended]
 
 
-def play(renderer: Renderer, turns: Sequence[Sequence[int]], env: gym.Env[str, str], max_tokens: int = 4000) -> Played:
-    (played,) = talk(
-        Scripted(turns), renderer, Sampling(20, renderer.stop_ids), [env], [Start(0, 5, 2)], draw_seed=0, max_tokens=max_tokens
+def play(
+    renderer: Renderer, turns: Sequence[Sequence[int]], env: gym.Env[str, str], max_tokens: int = 4000
+) -> Trajectory:
+    (played,) = collect_rollouts(
+        Scripted(turns), renderer, Sampling(20, renderer.stop_ids), [env], [ResetSpec(0, 5, 2)], draw_seed=0, max_tokens=max_tokens
     )  # fmt: skip
     return played
 
 
-def said(renderer: Renderer, played: Played) -> list[list[tuple[str, int]]]:
+def said(renderer: Renderer, played: Trajectory) -> list[list[tuple[str, int]]]:
     """What was said in each sequence, with the turn it belongs to."""
     return [
         [
@@ -108,12 +121,12 @@ def test_a_direct_dialogue_is_one_sequence(direct: Renderer) -> None:
         "<|im_start|>user\nturn 1<|im_end|>\n<|im_start|>assistant\nTwo<|im_end|>\n"
         "<|im_start|>user\nturn 2<|im_end|>\n<|im_start|>assistant\n<|im_end|>"
     )
-    assert (sequence.said_T == (sequence.turn_T >= 0)).all()
-    assert (sequence.logprob_T[~sequence.said_T] == 0).all()
+    assert (sequence.action_mask_T == (sequence.turn_T >= 0)).all()
+    assert (sequence.logprob_T[~sequence.action_mask_T] == 0).all()
     assert sequence.logprob_T[sequence.turn_T == 2].tolist() == [-1.0]
     assert played.reward_N.tolist() == [1.0, 2.0, 3.0]
     assert played.info == {"heard": ["One.", "Two", ""]}, "an empty reply is silence"
-    assert (played.group, played.seed, played.valid, played.overflowed) == (2, 5, True, False)
+    assert (played.group, played.seed, played.valid, played.context_overflow) == (2, 5, True, False)
 
 
 def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(thinking: Renderer) -> None:
@@ -125,7 +138,7 @@ def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(think
     assert "<think>" not in last
     assert played.info == {"heard": ["One.", "Two.", "Three."]}, "nobody hears thoughts"
     assert played.lines[1] == Line("agent", "One.", "a")
-    assert played.broken_N.tolist() == [False, False, True]
+    assert played.format_error_N.tolist() == [False, False, True]
 
 
 def test_a_user_who_fails_leaves_a_dialogue_that_does_not_count(direct: Renderer) -> None:
@@ -155,14 +168,14 @@ def test_a_dialogue_that_outgrows_the_context_ends_early_and_is_marked(
     turns = [ids_of(renderer, "<think>a</think>One.")] * 3
     whole = play(renderer, turns, Counting())
     room = len(whole.sequences[-1].id_T) - len(turns[-1]) + 20
-    assert not play(renderer, turns, Counting(), max_tokens=room).overflowed
+    assert not play(renderer, turns, Counting(), max_tokens=room).context_overflow
     cut = play(renderer, turns, Counting(), max_tokens=room - 1)
-    assert cut.overflowed
+    assert cut.context_overflow
     assert cut.valid
     assert cut.reward_N.tolist() == [1.0, 2.0]
     assert said(renderer, cut)[-1][-1][1] == 1
     nothing = play(renderer, turns, Counting(), max_tokens=21)
-    assert nothing.overflowed
+    assert nothing.context_overflow
     assert not nothing.valid, "nothing was said in it"
 
 
@@ -170,7 +183,7 @@ def test_replies_that_were_cut_are_marked(direct: Renderer) -> None:
     whole = ids_of(direct, "One.")
     played = play(direct, [whole, whole[:-1], whole], Counting())
     assert played.cut_N.tolist() == [False, True, False]
-    assert measures([played])["cut"] == pytest.approx(1 / 3)
+    assert compute_metrics([played])["cut"] == pytest.approx(1 / 3)
 
 
 class SlowForOne(Scripted):
@@ -182,10 +195,10 @@ class SlowForOne(Scripted):
         super().__init__([])
         self.ids, self.over = ids, over
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         if prompts[0].dialogue == 0:
             assert self.over.wait(timeout=60), "the second dialogue waits for the first"
-        return [Drawn(list(self.ids), [-1.0] * len(self.ids)) for _ in prompts]
+        return [Completion(list(self.ids), [-1.0] * len(self.ids)) for _ in prompts]
 
 
 def test_dialogues_with_a_server_do_not_wait_for_each_other(direct: Renderer) -> None:
@@ -199,8 +212,8 @@ def test_dialogues_with_a_server_do_not_wait_for_each_other(direct: Renderer) ->
             return found
 
     sampler = SlowForOne(ids_of(direct, "One."), over)
-    first, second = talk(
-        sampler, direct, Sampling(20, direct.stop_ids), [Counting(), Telling()], [Start(0, 5, 0), Start(1, 6, 0)], draw_seed=0, max_tokens=4000
+    first, second = collect_rollouts(
+        sampler, direct, Sampling(20, direct.stop_ids), [Counting(), Telling()], [ResetSpec(0, 5, 0), ResetSpec(1, 6, 0)], draw_seed=0, max_tokens=4000
     )  # fmt: skip
     assert first.reward_N.tolist() == second.reward_N.tolist() == [1.0, 2.0, 3.0]
     assert (first.seed, second.seed) == (5, 6)
@@ -220,10 +233,10 @@ def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer
             time.sleep(0.01)
             return "Go on.", 0.0, len(steps) > 2_000, False, {}
 
-    envs, starts = [Endless(), Broken()], [Start(0, 5, 0), Start(1, 6, 0)]
+    envs, starts = [Endless(), Broken()], [ResetSpec(0, 5, 0), ResetSpec(1, 6, 0)]
     sampler, sampling = SlowForOne(ids_of(direct, "One."), over), Sampling(20, direct.stop_ids)
     with pytest.raises(UserFailed, match="no answer"):
-        talk(sampler, direct, sampling, envs, starts, draw_seed=0, max_tokens=400_000, workers=2)
+        collect_rollouts(sampler, direct, sampling, envs, starts, draw_seed=0, max_tokens=400_000, workers=2)
     assert len(steps) < 500, "the other dialogue was held to its end"
 
 
@@ -244,7 +257,7 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Re
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
     sampling = Sampling(8, direct.stop_ids)
     one_by_one, together = (
-        talk(sampler, direct, sampling, [kind() for _ in range(3)], groups(3, 3, itertools.count()), draw_seed=1, max_tokens=400, workers=workers)
+        collect_rollouts(sampler, direct, sampling, [kind() for _ in range(3)], groups(3, 3, itertools.count()), draw_seed=1, max_tokens=400, workers=workers)
         for kind, workers in ((Counting, 1), (Slow, 3))
     )  # fmt: skip
     for left, right in zip(one_by_one, together, strict=True):
@@ -255,7 +268,7 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Re
 def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(tiny_folder, direct: Renderer) -> None:
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
     first, again, other = (
-        talk(
+        collect_rollouts(
             sampler,
             direct,
             Sampling(8, direct.stop_ids),
@@ -276,5 +289,141 @@ def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(tiny_fold
 
 def test_the_sampler_forgets_before_and_after(direct: Renderer) -> None:
     sampler = Scripted([ids_of(direct, "One.")] * 3)
-    talk(sampler, direct, Sampling(20, direct.stop_ids), [Counting()], [Start(0, 5, 0)], draw_seed=0, max_tokens=4000)
+    collect_rollouts(
+        sampler, direct, Sampling(20, direct.stop_ids), [Counting()], [ResetSpec(0, 5, 0)], draw_seed=0, max_tokens=4000
+    )
     assert sampler.forgot == 2
+
+
+def three_ways(
+    tiny_folder, direct: Renderer, candidates: int, sampler_class=ModelSampler, at_once=None
+) -> list[Trajectory]:
+    sampler = sampler_class(load_model(str(tiny_folder)))
+    sampler.at_once = at_once
+    return collect_rollouts(
+        sampler,
+        direct,
+        Sampling(12, direct.stop_ids),
+        [gym.make("RLVER-Empathy-v0") for _ in range(3)],
+        [ResetSpec(number, 40 + number, number) for number in range(3)],
+        draw_seed=7,
+        max_tokens=2000,
+        candidates=candidates,
+    )
+
+
+def best_of(candidates: int, renderer: Renderer, sampler: Scripted, env: gym.Env[str, str]) -> list[Trajectory]:
+    return collect_rollouts(
+        sampler,
+        renderer,
+        Sampling(20, renderer.stop_ids),
+        [env],
+        [ResetSpec(0, 5, 2)],
+        draw_seed=0,
+        max_tokens=4000,
+        candidates=candidates,
+    )
+
+
+def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it(tiny_folder, direct: Renderer) -> None:
+    tried: list[list[str]] = []
+
+    class Noting(ModelSampler):
+        def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+            drawn = super().sample(prompts, sampling)
+            tried.extend(
+                [direct.parse(one.ids).text for one in drawn[first : first + 4]] for first in range(0, len(drawn), 4)
+            )
+            return drawn
+
+    for played in three_ways(tiny_folder, direct, 4, Noting):
+        env = gym.make("RLVER-Empathy-v0")
+        replies = [line.text for line in played.lines if line.speaker == "agent"]
+        heard = [line.text for line in played.lines if line.speaker == "user"]
+        assert env.reset(seed=played.seed)[0] == heard[0]
+        for turn, said in enumerate(replies):
+            group = next(one for one in tried if said in one)
+            before, rewards = env.unwrapped.save_state(), []
+            for candidate in group:
+                env.unwrapped.restore(before)
+                rewards.append(env.step(candidate)[1])
+            env.unwrapped.restore(before)
+            text, reward, *_ = env.step(said)
+            assert reward == max(rewards) == played.reward_N[turn]
+            assert played.margin_N[turn] == pytest.approx(max(rewards) - sum(rewards) / 4)
+            assert text == heard[turn + 1]
+            tried.remove(group)
+
+
+def test_candidates_are_the_same_from_a_server(tiny_folder, direct: Renderer) -> None:
+    alone, side_by_side = three_ways(tiny_folder, direct, 3), three_ways(tiny_folder, direct, 3, Locked, at_once=2)
+    assert [one.lines for one in alone] == [one.lines for one in side_by_side]
+    assert [one.margin_N.tolist() for one in alone] == [one.margin_N.tolist() for one in side_by_side]
+
+
+def test_candidates_need_an_environment_that_can_go_back(direct: Renderer) -> None:
+    with pytest.raises(TrainingError, match="Counting cannot go back to an earlier turn"):
+        best_of(2, direct, Scripted([[direct.end_of_turn]]), Counting())
+
+
+class Rewinding(Counting):
+    """Pays by the first letter of what was said, and fails for an x; can go back."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        text, _, over, _, info = super().step(action)
+        reward = {"a": 6.0, "b": 2.0, "c": 1.0}.get(action[:1], -3.0)
+        failed = action.startswith("x")
+        return text, 0.0 if failed else reward, over and not failed, failed, info | ({"valid": False} if failed else {})
+
+    def save_state(self) -> tuple[int, list[str]]:
+        return self.turn, list(self.heard)
+
+    def restore(self, state: tuple[int, list[str]]) -> None:
+        self.turn, self.heard = state[0], list(state[1])
+
+
+class Several(Scripted):
+    """Says other things to each of the prompts of a turn."""
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        self.asked.append(list(prompts))
+        return [Completion(list(ids), [-1.0] * len(ids)) for ids in self.turns]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "said_first", "margin"),
+    [
+        (["<think>t</think>b", "<think>t</think>c", "<think>t</think>d"], "b", 2.0),
+        (["b", "<think>t</think>c", "a"], "c", 1.0 - 1 / 3),  # what breaks the form earns nothing
+        (["b", "a", "d"], "b", 0.0),  # a reply without the form is never an example
+        (["<think>t</think>x", "<think>t</think>b", "<think>t</think>x"], "b", 0.0),  # there was no rival
+    ],
+)
+def test_only_a_whole_reply_with_a_rival_wins(
+    thinking: Renderer, candidates: list[str], said_first: str, margin: float
+) -> None:
+    (played,) = best_of(3, thinking, Several([ids_of(thinking, one) for one in candidates]), Rewinding())
+    assert played.lines[1].text == said_first
+    assert played.margin_N[0] == pytest.approx(margin)
+    assert len(played.reward_N) == 3
+
+
+def test_a_time_limit_counts_candidates_and_is_refused(direct: Renderer) -> None:
+    env = gym.wrappers.TimeLimit(Rewinding(), max_episode_steps=8)
+    with pytest.raises(TrainingError, match="TimeLimit counts candidates as turns"):
+        best_of(2, direct, Scripted([[direct.end_of_turn]]), env)
+
+
+def test_words_exchanged_in_a_reply_that_lost_are_forgotten() -> None:
+    vocabulary = ["kitchen", "window", "summer", "letter", "garden"]
+    env = WordSubstitution(gym.make("RLVER-Empathy-v0"), vocabulary, 1.0)
+    env.reset(seed=3)
+    before, known = env.save_state(), dict(env._instead)
+    env._instead["kitchen"], env._back["letter"] = "letter", "kitchen"
+    env.step("What happened then?")
+    env.restore(before)
+    assert env._instead == known
+    assert "letter" not in env._back
+    first = env.step("What happened then?")
+    env.restore(before)
+    assert env.step("What happened then?")[:2] == first[:2]

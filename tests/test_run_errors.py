@@ -128,7 +128,7 @@ def test_places_that_cannot_be_written_are_named(finished: Path, tmp_path: Path)
     for out in (file, file / "below", Path("/proc/nowhere")):
         told = rlver(*SMALL, "--out", str(out), code=2)
         assert "--out" in told
-        assert out.name in told
+        assert out.name in told.replace(" ", "")  # a long path is folded
         assert "--out" in rlver("report", str(finished), "--out", str(out / "page.html"), code=2)
     assert "It is a folder" in rlver("report", str(finished), "--out", str(tmp_path), code=2)
     assert "Is a directory" in rlver("report", str(finished), "--out", str(tmp_path), code=2)
@@ -179,7 +179,7 @@ def test_an_agent_of_ones_own_that_fails_is_named(tmp_path: Path, name: str, say
     words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort", "--agent", f"own:{name}")
     told = rlver(*words, "--out", "run", code=2, cwd=tmp_path)
     for part in (f"own:{name}", *says):
-        assert part in told
+        assert part.replace(" ", "") in told.replace(" ", "")  # a long path is folded
     assert (tmp_path / "run").exists() is (name in ("Breaks", "Numbers"))
     if name in ("Breaks", "Numbers"):
         assert PERSONA in told

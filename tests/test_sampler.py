@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
 
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.model import half_copy, load_model
-from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling, pick
-from rlver_gym.policy.server_sampler import ServerSampler
+from rlver_gym.policy.model import bf16_copy, load_model
+from rlver_gym.policy.sampler import Completion, ModelSampler, Prompt, Sampling, pick
+from rlver_gym.policy.servers import ServerSampler
 
 GREEDY = Sampling(max_tokens=12, stop_ids=frozenset(range(0, 600, 9)), temperature=0.0)
 
@@ -36,7 +36,7 @@ def model(tiny_folder: Path) -> PreTrainedModel:
 
 
 @torch.no_grad()
-def alone(model: PreTrainedModel, ids: list[int], sampling: Sampling) -> Drawn:
+def alone(model: PreTrainedModel, ids: list[int], sampling: Sampling) -> Completion:
     """The greedy reply without batch and without cache."""
     ids, start, logprobs = list(ids), len(ids), []
     while len(ids) - start < sampling.max_tokens:
@@ -45,14 +45,14 @@ def alone(model: PreTrainedModel, ids: list[int], sampling: Sampling) -> Drawn:
         logprobs.append(float(logprob_V[ids[-1]]))
         if ids[-1] in sampling.stop_ids:
             break
-    return Drawn(ids[start:], logprobs)
+    return Completion(ids[start:], logprobs)
 
 
 def words(count: int, seed: int) -> list[int]:
     return np.random.default_rng(seed).integers(3, 600, count).tolist()
 
 
-def same(drawn: Drawn, expected: Drawn) -> bool:
+def same(drawn: Completion, expected: Completion) -> bool:
     return drawn.ids == expected.ids and np.allclose(drawn.logprobs, expected.logprobs, atol=1e-4)
 
 
@@ -173,7 +173,7 @@ def test_in_half_precision_no_weight_is_cast_for_every_token(model: PreTrainedMo
     counted = []
     for tokens in (2, 12):
         with _Casts(model) as casts:
-            ModelSampler(model, half=True).sample(
+            ModelSampler(model, use_bf16=True).sample(
                 [Prompt(0, words(9, 0), 0)], Sampling(tokens, frozenset(), temperature=0.0)
             )
         counted.append(casts.count)
@@ -181,24 +181,24 @@ def test_in_half_precision_no_weight_is_cast_for_every_token(model: PreTrainedMo
 
 
 def test_keys_and_values_are_kept_in_one_dtype(model: PreTrainedModel) -> None:
-    for half, dtype in ((True, torch.bfloat16), (False, torch.float32)):
-        sampler = ModelSampler(model, half=half)
+    for use_bf16, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+        sampler = ModelSampler(model, use_bf16=use_bf16)
         sampler.sample([Prompt(0, words(9, 0), 0)], Sampling(3, frozenset(), temperature=0.0))
         assert {one.dtype for layer in sampler._cache.layers for one in (layer.keys, layer.values)} == {dtype}
 
 
 def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) -> None:
     learning = copy.deepcopy(model)
-    sampler, sampling = ModelSampler(learning, half=True, copied=True), Sampling(6, frozenset(), temperature=0.0)
+    sampler, sampling = ModelSampler(learning, use_bf16=True, copied=True), Sampling(6, frozenset(), temperature=0.0)
     prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
     before = sampler.sample(prompts, sampling)
-    assert before == ModelSampler(half_copy(learning)).sample(prompts, sampling)
+    assert before == ModelSampler(bf16_copy(learning)).sample(prompts, sampling)
     with torch.no_grad():
         learning.get_output_embeddings().weight.copy_(learning.get_output_embeddings().weight.flip(0))
     sampler.refresh()
     after = sampler.sample(prompts, sampling)
     assert after != before
-    assert after == ModelSampler(half_copy(learning)).sample(prompts, sampling)
+    assert after == ModelSampler(bf16_copy(learning)).sample(prompts, sampling)
 
 
 def test_sampling_leaves_the_model_in_the_mode_it_was_in(model: PreTrainedModel) -> None:
@@ -238,7 +238,7 @@ def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
     sampler = ServerSampler(server, "m", seeded=True)
     sampling = Sampling(4, frozenset({12}), temperature=0.7, top_k=5)
     drawn = sampler.sample([Prompt(0, [3, 10], 1), Prompt(1, [40], 2)], sampling)
-    assert drawn == [Drawn([11, 12], [-0.5] * 2), Drawn([41, 42, 43, 44], [-0.5] * 4)]
+    assert drawn == [Completion([11, 12], [-0.5] * 2), Completion([41, 42, 43, 44], [-0.5] * 4)]
     asked = sorted(Server.asked, key=lambda one: one["seed"])
     assert [one["prompt"] for one in asked] == [[3, 10], [40]]
     assert {(one["temperature"], one["top_k"], one["return_tokens_as_token_ids"]) for one in asked} == {(0.7, 5, True)}

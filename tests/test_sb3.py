@@ -59,6 +59,7 @@ def test_without_sb3_the_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     assert "pip install 'rlver-gym[sb3]'" in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algo", ["ppo", "recurrent-ppo"])
 def test_a_saved_learner_chooses_the_same_when_loaded_with_sb3s_own_load(algo: str, tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3")

@@ -18,21 +18,32 @@ from typer.testing import CliRunner
 torch = pytest.importorskip("torch", reason="the learner needs torch: pip install '.[train]'")
 pytest.importorskip("transformers")
 
-from rlver_gym.errors import TrainingError  # noqa: E402
-from rlver_gym.library import library  # noqa: E402
-from rlver_gym.policy.checkpoint import Checkpoints  # noqa: E402
-from rlver_gym.policy.config import PRESETS, TrainConfig, read_values  # noqa: E402
-from rlver_gym.policy.curves import panel, write_curves  # noqa: E402
-from rlver_gym.policy.evaluate import _episodes, _raise_alarms, evaluate  # noqa: E402
-from rlver_gym.policy.learner import algorithm, make_learner  # noqa: E402
-from rlver_gym.policy.log import read_metrics  # noqa: E402
-from rlver_gym.policy.measures import copied, distinct, repeated, strategies  # noqa: E402
-from rlver_gym.policy.runs import run  # noqa: E402
-from rlver_gym.policy.sampler import Drawn  # noqa: E402
-from rlver_gym.policy.saved import load, save  # noqa: E402
-from rlver_gym.policy.tiny import build_tiny  # noqa: E402
-from rlver_gym.policy.train import start, train  # noqa: E402
-from rlver_gym.policy.trajectory import Line, Played  # noqa: E402
+from safetensors.torch import load_file
+
+from rlver_gym.errors import TrainingError
+from rlver_gym.library import library
+from rlver_gym.policy.batch import pack
+from rlver_gym.policy.checkpoints import (
+    Checkpoints,
+    load,
+    save,
+)
+from rlver_gym.policy.config import FIELDS, PRESETS, GroupConfig, PPOConfig, folder_name, make_config, read_values
+from rlver_gym.policy.curves import panel, write_curves
+from rlver_gym.policy.evaluate import _alarms_in, _episodes, evaluate
+from rlver_gym.policy.metrics import (
+    copied,
+    distinct,
+    read_metrics,
+    repeated,
+    strategies,
+)
+from rlver_gym.policy.objective import AdvantageConfig, winners
+from rlver_gym.policy.runs import run
+from rlver_gym.policy.sampler import Completion
+from rlver_gym.policy.train import algorithm, make_learner, reset_specs, train
+from rlver_gym.policy.trajectory import Line, Trajectory
+from rlver_gym.tiny.model import build_tiny
 
 SMALL = {
     "iterations": 4, "dialogues": 4, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-3, "eval_every": 2, "eval_dialogues": 3,
@@ -51,12 +62,17 @@ def model(tmp_path_factory) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("algo", ["ppo", "grpo"])
+@pytest.mark.parametrize("algo", ["ppo", "grpo", "rft"])
 def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, model, tmp_path):
-    folder = run(TrainConfig(model=model, algo=algo, **(SMALL if algo == "ppo" else GROUPS)), out=tmp_path / "run")
+    folder = run(
+        make_config({"model": model, "algo": algo} | (SMALL if algo == "ppo" else GROUPS), "the test"),
+        out=tmp_path / "run",
+    )
     metrics = read_metrics(folder)
     assert [line["iteration"] for line in metrics] == [1, 2, 3, 4]
-    assert {"return", "emotion", "tokens", "kl", "clip_fraction", "entropy", "broken", "left"} <= metrics[0].keys()
+    assert {"return", "emotion", "tokens", "kl", "clip_fraction", "entropy", "format_error", "left"} <= metrics[
+        0
+    ].keys()
     assert ("explained_variance" in metrics[0]) == (algo == "ppo")
     assert "eval_score" in metrics[1]
     assert "eval_score" not in metrics[0]
@@ -76,8 +92,22 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
     assert "curves.html" in CliRunner().invoke(app, ["report", str(folder)]).output
 
 
+def test_rft_makes_the_best_replies_likelier_and_learns_nothing_where_all_were_alike(model):
+    learner = make_learner(GroupConfig(model=model, algo="rft", **(GROUPS | {"eval_every": 0, "group_size": 4})))
+    (iteration, *_) = train(learner)
+    batch = pack(iteration.trajectories)
+    won_S = (batch.margin_DN > 0)[batch.dialogue_S, batch.turn_S]
+    assert won_S.mean() > 0
+    with torch.no_grad():
+        gain_S = batch.at_actions(learner.actor(batch.id_BT, batch.action_mask_BT, 1.0).logprob_BT - batch.sampled_BT)
+    assert gain_S[won_S].mean() > 0.01
+    advantage_DN = winners(batch, AdvantageConfig("winner"))
+    assert ((advantage_DN == 1) == (batch.margin_DN > 0)).all()
+    assert winners(batch, AdvantageConfig("winner", floor=1e6)).sum() == 0
+
+
 def test_equal_configs_give_equal_runs(model):
-    config = TrainConfig(model=model, **(GROUPS | {"iterations": 2, "eval_every": 0}))
+    config = GroupConfig(model=model, **(GROUPS | {"iterations": 2, "eval_every": 0}))
     first, second = make_learner(config), make_learner(config)
     metrics = [one.metrics for one in train(first)], [one.metrics for one in train(second)]
     assert json.dumps(metrics[0]) == json.dumps(metrics[1])
@@ -85,33 +115,31 @@ def test_equal_configs_give_equal_runs(model):
 
 
 def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, tmp_path):
-    config = TrainConfig(
-        model=model, algo="ppo", critic_knows="persona", **(SMALL | {"iterations": 1, "eval_every": 0})
-    )
+    config = PPOConfig(model=model, critic_knows="persona", **(SMALL | {"iterations": 1, "eval_every": 0}))
     learner = make_learner(config)
     (iteration,) = train(learner)
-    met = {one.info["persona"] for one in iteration.played}
-    assert set(learner.expected.state) == met
-    assert any(mean for _, mean in learner.expected.state.values())
+    met = {one.info["persona"] for one in iteration.trajectories}
+    assert set(learner.persona_baseline.state) == met
+    assert any(mean for _, mean in learner.persona_baseline.state.values())
     save(learner, tmp_path)
     again = make_learner(config)
     load(again, tmp_path)
-    assert again.expected.state == learner.expected.state
+    assert again.persona_baseline.state == learner.persona_baseline.state
     state = json.loads((tmp_path / "state.json").read_text())
     for wrong in (None, {"theo": "much"}):
-        (tmp_path / "state.json").write_text(json.dumps(state | {"expected": wrong}))
+        (tmp_path / "state.json").write_text(json.dumps(state | {"persona_baseline": wrong}))
         with pytest.raises(TrainingError, match="cannot be loaded"):
             load(make_learner(config), tmp_path)
 
 
 def test_a_checkpoint_from_before_an_option_existed_counts_as_its_default(model, tmp_path):
-    learner = make_learner(TrainConfig(model=model, **GROUPS))
+    learner = make_learner(GroupConfig(model=model, **GROUPS))
     learner.iteration = 3
     save(learner, tmp_path)
     state = json.loads((tmp_path / "state.json").read_text())
-    del state["config"]["critic_knows"], state["expected"]
+    del state["config"]["spread_floor"], state["persona_baseline"]
     (tmp_path / "state.json").write_text(json.dumps(state))
-    again = make_learner(TrainConfig(model=model, **GROUPS))
+    again = make_learner(GroupConfig(model=model, **GROUPS))
     load(again, tmp_path)
     assert again.iteration == 3
 
@@ -144,7 +172,7 @@ def test_a_run_killed_at_any_moment_goes_on_as_if_it_had_not_been(algo, model, t
     assert (cut / "evaluations.jsonl").read_bytes() == (whole / "evaluations.jsonl").read_bytes()
     states = [json.loads((folder / "checkpoints" / "000006" / "state.json").read_text()) for folder in (cut, whole)]
     assert states[0] == states[1]
-    assert bool(states[0]["expected"]) == (algo == "ppo")
+    assert bool(states[0]["persona_baseline"]) == (algo == "ppo")
 
 
 def _wait_for(path: Path, process: subprocess.Popen) -> None:
@@ -154,7 +182,7 @@ def _wait_for(path: Path, process: subprocess.Popen) -> None:
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
-    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0}))
+    config = GroupConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0}))
     run(config, out=tmp_path)
     with pytest.raises(TrainingError, match="--resume"):
         run(config, out=tmp_path)
@@ -163,7 +191,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
 
 
 def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, tmp_path):
-    config = TrainConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0, "show_every": 1}))
+    config = GroupConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0, "show_every": 1}))
     for name in ("metrics.jsonl", "evaluations.jsonl"):
         (tmp_path / name).write_text('{"iteration": 1}\n')
     (tmp_path / "dialogues.md").write_text("## Iteration 1: from before\n\n")
@@ -176,11 +204,11 @@ def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, 
 
 def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
     small = GROUPS | {"eval_every": 0, "show_every": 1}
-    run(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
+    run(GroupConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
     shutil.rmtree(tmp_path / "checkpoints" / "000002")
     by_hand = tmp_path / "dialogues.md"
     by_hand.write_text("A note of mine.\n" + by_hand.read_text())
-    run(TrainConfig(model=model, **(small | {"iterations": 3})), out=tmp_path, resume=True)
+    run(GroupConfig(model=model, **(small | {"iterations": 3})), out=tmp_path, resume=True)
     lines = by_hand.read_text().splitlines()
     shown = [line.split(":")[0] for line in lines if line.startswith("##")]
     assert lines[0] == "A note of mine."
@@ -191,7 +219,7 @@ def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
 def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tmp_path):
     import resource
 
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | {"eval_every": 0})))
+    learner = make_learner(GroupConfig(model=model, **(GROUPS | {"eval_every": 0})))
     kept = Checkpoints(tmp_path)
     kept.write(1, lambda path: save(learner, path))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -207,7 +235,7 @@ def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tm
 
 @pytest.mark.parametrize("name", ["learner.safetensors", "optimizer.pt", "state.json"])
 def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | {"eval_every": 0})))
+    learner = make_learner(GroupConfig(model=model, **(GROUPS | {"eval_every": 0})))
     path = Checkpoints(tmp_path).write(1, lambda path: save(learner, path))
     (path / name).write_bytes((path / name).read_bytes()[:20])
     with pytest.raises(TrainingError, match="000001"):
@@ -216,15 +244,15 @@ def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
 
 def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
     small = GROUPS | {"iterations": 1, "eval_every": 0}
-    run(TrainConfig(model=model, **small), out=tmp_path)
+    run(GroupConfig(model=model, **small), out=tmp_path)
     with pytest.raises(TrainingError, match=r"lr 0.001, this run has 0.5"):
-        run(TrainConfig(model=model, **(small | {"lr": 0.5})), out=tmp_path, resume=True)
-    run(TrainConfig(model=model, **(small | {"iterations": 2})), out=tmp_path, resume=True)
+        run(GroupConfig(model=model, **(small | {"lr": 0.5})), out=tmp_path, resume=True)
+    run(GroupConfig(model=model, **(small | {"iterations": 2})), out=tmp_path, resume=True)
     assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_batch(model, tmp_path):
-    learner = make_learner(TrainConfig(model=model, algo="ppo", **(SMALL | {"eval_every": 0})))
+    learner = make_learner(PPOConfig(model=model, **(SMALL | {"eval_every": 0})))
     next(learner.critic.parameters()).data.fill_(float("nan"))
     with pytest.raises(TrainingError, match="bad_batch"):
         list(train(learner, save_to=tmp_path / "bad_batch.pt"))
@@ -232,9 +260,9 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_batch(model, tmp_p
 
 
 def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
-    learner = make_learner(TrainConfig(model=model, **(GROUPS | {"max_tokens": 400, "iterations": 1, "eval_every": 0})))
+    learner = make_learner(GroupConfig(model=model, **(GROUPS | {"max_tokens": 400, "iterations": 1, "eval_every": 0})))
     (iteration,) = train(learner)
-    assert iteration.metrics["overflowed"] > 0
+    assert iteration.metrics["context_overflow"] > 0
 
 
 @pytest.mark.parametrize(
@@ -268,15 +296,15 @@ def test_a_preset_of_the_tiny_model_names_the_two_commands_when_no_model_is_give
 
     result = CliRunner().invoke(app, ["train", "--config", preset, "--out", str(tmp_path / "run")])
     says = str(result.exception)
-    (lesson,) = re.findall(r"rlver-gym sft (--out runs/warm .*?)\. Then", says)
-    assert lesson in (PRESETS / f"{preset}.yaml").read_text()
+    (demonstration,) = re.findall(r"rlver-gym sft (--out runs/warm .*?)\. Then", says)
+    assert demonstration in (PRESETS / f"{preset}.yaml").read_text()
     assert f"rlver-gym train --config {preset} --model runs/warm" in says
     assert not (tmp_path / "run").exists()
 
 
 def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp_path, capsys):
     """Who is sampled at a temperature while evaluated is sampled at it afterwards, and the command names the same people."""
-    folder = run(TrainConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2})), out=tmp_path / "run")
+    folder = run(GroupConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2})), out=tmp_path / "run")
     told = " ".join(capsys.readouterr().err.split())
     best = json.loads((folder / "checkpoints" / "best.json").read_text())
     assert f"(from iteration {best['iteration']}: held out {best['score']:.1f}" in told
@@ -286,12 +314,12 @@ def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp
 
 
 def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(model):
-    config = TrainConfig(model=model, algo="ppo", critic_warmup=2, **(SMALL | {"eval_every": 0}))
+    config = PPOConfig(model=model, critic_warmup=2, **(SMALL | {"eval_every": 0}))
     learner = make_learner(config)
     plain = learner.sampler.sample
 
     def shifted(prompts, sampling):
-        return [Drawn(one.ids, [value - 2 for value in one.logprobs]) for one in plain(prompts, sampling)]
+        return [Completion(one.ids, [value - 2 for value in one.logprobs]) for one in plain(prompts, sampling)]
 
     learner.sampler.sample = shifted
     iterations = train(learner)
@@ -310,7 +338,7 @@ def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, caps
     monkeypatch.setattr(runs, "evaluate", alarmed)
     few = GROUPS | {"iterations": 3, "eval_every": 1}
     for stops, iterations in ((False, 3), (True, 1)):
-        folder = run(TrainConfig(model=model, stop_on_alarm=stops, **few), out=tmp_path / str(stops))
+        folder = run(GroupConfig(model=model, stop_on_alarm=stops, **few), out=tmp_path / str(stops))
         assert "alarm: the policy says the same to everybody." in " ".join(capsys.readouterr().err.split())
         assert len((folder / "metrics.jsonl").read_text().splitlines()) == iterations
         assert Checkpoints(folder / "checkpoints").latest().name == f"{iterations:06d}"
@@ -324,20 +352,23 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
         over = False
         while not over:
             _, _, over, _, _ = env.step("I am so sorry. That sounds hard. You will get through this.")
-    (alarm,) = _raise_alarms(_episodes(envs))
+    (alarm,) = _alarms_in(_episodes(envs))
     assert "near-copies" in alarm
-    assert not _raise_alarms(_episodes([gym.make("CartPole-v1")]))
+    assert not _alarms_in(_episodes([gym.make("CartPole-v1")]))
 
 
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"algo": "ppo", "credit": "turn"}, "credit"),
+        ({"algo": "ppo", "advantage": "turn"}, "advantage"),
         ({"algo": "ppo", "group_size": 8}, "group_size"),
         ({"algo": "grpo", "gae_lambda": 0.9}, "gae_lambda"),
         ({"algo": "dapo", "critic": "shared"}, "critic"),
         ({"algo": "grpo", "gamma": 0.9}, "gamma"),
         ({"algo": "rloo", "spread_floor": 0.1}, "spread_floor"),
+        ({"algo": "rft", "advantage": "turn"}, "advantage"),
+        ({"algo": "rft", "clip_low": 0.1}, "clip_low"),
+        ({"algo": "rft", "overlong_tokens": 5, "overlong_cost": 3.0}, "overlong_tokens"),
         ({"format_penalty": 0.5}, "format_penalty"),
         ({"kl_estimator": "k1"}, "kl_estimator"),
         ({"vllm_seeds": True}, "vllm_seeds"),
@@ -346,17 +377,18 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
 )
 def test_an_option_that_decides_nothing_is_an_error(options, name):
     with pytest.raises(TrainingError, match=f"{name} would be ignored"):
-        TrainConfig.made(options, "the options")
+        make_config(options, "the options")
 
 
 @pytest.mark.parametrize("preset", sorted(path.stem for path in PRESETS.glob("*.yaml")))
-@pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo"])
+@pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo", "rft"])
 def test_a_preset_goes_with_every_algorithm(preset, algo):
     from rlver_gym.cli.train import gathered
 
     config = gathered(preset, {"algo": algo})
     assert config.algo == algo
-    assert config.group > 1 or algo == "ppo"
+    assert config.group > 1 or algo in ("ppo", "rft")
+    assert config.candidates > 1 or algo != "rft"
 
 
 @pytest.mark.parametrize(
@@ -421,31 +453,39 @@ def test_every_field_is_an_option_with_a_help_text():
 
     shown = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).output
     assert "runs/train-ALGO-STYLE-MODEL-SEED" in " ".join(shown.split())
-    assert TrainConfig(model="runs/warm", seed=3).folder_name == "train-grpo-direct-warm-3"
+    assert folder_name(GroupConfig(model="runs/warm", seed=3)) == "train-grpo-direct-warm-3"
     assert "[default: grpo]" in shown
-    for name, field in TrainConfig.model_fields.items():
+    for name, field in FIELDS.items():
         assert f"--{name.replace('_', '-')}" in shown
         assert field.description
 
 
 def test_groups_share_a_seed_and_no_seed_comes_twice():
-    config = TrainConfig(dialogues=8, group_size=4)
-    seeds = [[one.seed for one in start(config, iteration)] for iteration in range(50)]
+    config = GroupConfig(dialogues=8, group_size=4)
+    seeds = [[one.seed for one in reset_specs(config, iteration)] for iteration in range(50)]
     assert all(row[:4] == [row[0]] * 4 and row[4:] == [row[4]] * 4 for row in seeds)
     assert len({seed for row in seeds for seed in row}) == 100
 
 
 def test_the_config_decides_the_algorithm():
-    credit, objective = algorithm(TrainConfig(algo="ppo", gamma=0.9, gae_lambda=0.8, clip_low=0.1, clip_high=0.3))
-    assert (credit.kind, credit.gamma, credit.gae_lambda, objective.low, objective.high) == ("gae", 0.9, 0.8, 0.1, 0.3)
-    credit, objective = algorithm(TrainConfig(algo="dapo", credit="turn"))
-    assert (credit.kind, credit.drop_flat, objective.high) == ("turn", True, 0.28)
+    advantage, objective = algorithm(PPOConfig(gamma=0.9, gae_lambda=0.8, clip_low=0.1, clip_high=0.3))
+    assert (advantage.kind, advantage.gamma, advantage.gae_lambda, objective.low, objective.high) == (
+        "gae",
+        0.9,
+        0.8,
+        0.1,
+        0.3,
+    )
+    advantage, objective = algorithm(GroupConfig(algo="dapo", advantage="turn"))
+    assert (advantage.kind, advantage.drop_flat, objective.high) == ("turn", True, 0.28)
 
 
-def _talk(*lines: tuple[str, str]) -> Played:
+def _talk(*lines: tuple[str, str]) -> Trajectory:
     import numpy as np
 
-    return Played(0, 0, np.zeros(1, np.float32), np.zeros(1, np.bool_), (), tuple(Line(*line) for line in lines), {})
+    return Trajectory(
+        0, 0, np.zeros(1, np.float32), np.zeros(1, np.bool_), (), tuple(Line(*line) for line in lines), {}
+    )
 
 
 def test_marks_of_hacking_are_counted_by_hand():
@@ -466,3 +506,21 @@ def test_what_replies_do_is_counted_in_both_languages():
     assert done["does_reflect_feeling"] == 2 / 4
     assert done["does_cliche"] == 1 / 4
     assert done["does_advice"] == 0
+
+
+@pytest.mark.parametrize("critic", ["own", "shared"])
+def test_the_exported_model_is_the_policy_alone(critic, model, tmp_path):
+    learner = make_learner(PPOConfig(model=model, critic=critic, **(SMALL | {"eval_every": 0})))
+    save(learner, tmp_path)
+    exported = load_file(tmp_path / "model" / "model.safetensors")
+    assert exported.keys() == load_file(f"{model}/model.safetensors").keys()
+
+
+def test_rft_is_refused_where_only_the_end_is_paid_for(model):
+    with pytest.raises(TrainingError, match="pays at the end alone"):
+        make_learner(GroupConfig(model=model, env="RLVER-Sparse-v0", algo="rft", **(GROUPS | {"eval_every": 0})))
+
+
+def test_an_algorithm_that_does_not_exist_is_named_with_those_that_do():
+    with pytest.raises(TrainingError, match=r"there is no 'foo'. One of: ppo, grpo, .*, rft"):
+        make_config({"algo": "foo"}, "the options")

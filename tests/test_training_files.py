@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
+
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.checkpoint import Checkpoints
-from rlver_gym.policy.config import TrainConfig, read_values
+from rlver_gym.policy.checkpoints import Checkpoints
+from rlver_gym.policy.config import make_config, read_values
 from rlver_gym.policy.curves import write_curves
-from rlver_gym.policy.log import read_metrics
+from rlver_gym.policy.metrics import read_metrics
 
 GOOD = '{"iteration": 1, "emotion": 40.0, "return": -2.5, "kl": null}\n{"iteration": 2, "emotion": 41.5, "return": 0.5, "kl": 0.1}\n'
 
@@ -134,7 +136,7 @@ def test_a_hostile_config_is_one_error(tmp_path: Path, text: str, says: str) -> 
     path = tmp_path / "config.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(TrainingError, match=says) as error:
-        TrainConfig.made(read_values(str(path)), str(path))
+        make_config(read_values(str(path)), str(path))
     assert str(path) in str(error.value)
     assert len(str(error.value)) < 600
 
@@ -144,7 +146,7 @@ def test_own_users_that_are_no_code_stand_in_a_config(tmp_path: Path) -> None:
     path.write_text(
         "env_options: {user: 'openai:MODEL', split: train}\neval_options: {user: embedded}", encoding="utf-8"
     )
-    config = TrainConfig.made(read_values(str(path)), str(path))
+    config = make_config(read_values(str(path)), str(path))
     assert config.env_options["user"] == "openai:MODEL"
 
 
@@ -154,16 +156,16 @@ EDITS: dict[str, Callable[[dict], object]] = {
     "a text for the iteration": lambda state: {**state, "iteration": "7"},
     "an iteration below zero": lambda state: {**state, "iteration": -1},
     "a config that is none": lambda state: {**state, "config": "tiny"},
-    "a list of expectations": lambda state: {**state, "expected": [1]},
+    "a list of expectations": lambda state: {**state, "persona_baseline": [1]},
 }
 
 
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
-    from rlver_gym.policy.saved import read_state
+    from rlver_gym.policy.checkpoints import read_state
 
-    state = {"iteration": 7, "version": "0.1.0", "config": {}, "expected": {"noor": [3, 1.5]}}
+    state = {"iteration": 7, "version": "0.1.0", "config": {}, "persona_baseline": {"noor": [3, 1.5]}}
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
     assert read_state(tmp_path) == state
     (tmp_path / "state.json").write_text(json.dumps(EDITS[name](state)), encoding="utf-8")

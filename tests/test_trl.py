@@ -20,10 +20,10 @@ from tiny_trainer import PEOPLE, make_trainer
 from rlver_gym.errors import DialogueError, TrainingError, UserFailed
 from rlver_gym.integrations.trl import Meeting, Rollout, final_emotion, meeting, prompt_rows
 from rlver_gym.integrations.trl_tool import EmpathyTool
+from rlver_gym.policy.algorithms import group_relative
 from rlver_gym.policy.batch import pack
-from rlver_gym.policy.groups import group_relative
 from rlver_gym.policy.renderer import Renderer
-from rlver_gym.policy.rollout import Start, talk
+from rlver_gym.policy.rollout import ResetSpec, collect_rollouts
 from rlver_gym.policy.sampler import ModelSampler, Sampling
 from rlver_gym.users import EmbeddedUser
 
@@ -50,12 +50,12 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
     tokenizer = trainer.processing_class
     renderer = Renderer(tokenizer, rows[0]["prompt"][0]["content"])
     ours = pack(
-        talk(
+        collect_rollouts(
             ModelSampler(trainer.model),
             renderer,
             Sampling(8, renderer.stop_ids, 1.3),
             [gym.make("rlver_gym:RLVER-Empathy-v0") for _ in range(4)],
-            [Start(number, 0, number // 2, {"persona": PEOPLE[number // 2]}) for number in range(4)],
+            [ResetSpec(number, 0, number // 2, {"persona": PEOPLE[number // 2]}) for number in range(4)],
             draw_seed=int(torch.randint(2**31, ())),
             max_tokens=4000,
         )
@@ -66,7 +66,7 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
         prompt_ids, completion_ids = theirs["prompt_ids"][number][prompt], theirs["completion_ids"][number][said]
         mask, logprobs = (theirs[name][number][said] for name in ("tool_mask", "old_per_token_logps"))
         assert torch.cat([prompt_ids, completion_ids]).tolist() == ours.id_BT[number, :length].tolist()
-        assert [*[0] * len(prompt_ids), *mask.tolist()] == ours.said_BT[number, :length].int().tolist()
+        assert [*[0] * len(prompt_ids), *mask.tolist()] == ours.action_mask_BT[number, :length].int().tolist()
         sampled = ours.sampled_BT[number, len(prompt_ids) : length][mask.bool()]
         assert torch.allclose(logprobs[mask.bool()], sampled, atol=1e-3), "TRL's own log-probabilities"
         turns = int(ours.turns_D[number])
@@ -100,11 +100,11 @@ def test_the_columns_reach_the_reward_functions_and_the_weights_move(tmp_path: P
     trainer = make_trainer(tmp_path, rewards=[final_emotion, first_turn], learning_rate=1e-2)
     before = [weight.clone() for weight in trainer.model.parameters()]
     trainer.train()
-    assert {"emotion", "dialogue", "persona", "seed", "outcome", "overflowed"} <= set(seen)
+    assert {"emotion", "dialogue", "persona", "seed", "outcome", "context_overflow"} <= set(seen)
     assert set(seen["outcome"]) <= {"content", "left", "out_of_turns"}
     (logged,) = [line for line in trainer.state.log_history if "reward" in line]
     assert logged["emotion"] == pytest.approx(sum(seen["emotion"]) / 4)
-    assert logged["overflowed"] == 0
+    assert logged["context_overflow"] == 0
     assert any((old != new).any() for old, new in zip(before, trainer.model.parameters(), strict=True))
 
 
@@ -238,7 +238,13 @@ def _calls(trainer: Any) -> list[Any]:
 
     def noted(*arguments: Any, **named: Any) -> Any:
         given.append((arguments, named))
-        told = {"prompt_ids": [5], "completion_ids": [6, 7], "logprobs": [0, 0], "emotion": 50, "overflowed": False}
+        told = {
+            "prompt_ids": [5],
+            "completion_ids": [6, 7],
+            "logprobs": [0, 0],
+            "emotion": 50,
+            "context_overflow": False,
+        }
         return {name: [one] * 4 for name, one in told.items()}
 
     trainer.rollout_func = noted

@@ -16,13 +16,12 @@ torch = pytest.importorskip("torch", reason="the learner needs torch: pip instal
 peft = pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
 pytest.importorskip("transformers")
 
-from rlver_gym.errors import TrainingError  # noqa: E402
-from rlver_gym.policy.config import TrainConfig  # noqa: E402
-from rlver_gym.policy.learner import make_learner  # noqa: E402
-from rlver_gym.policy.model import load_model  # noqa: E402
-from rlver_gym.policy.sampler import ModelSampler, Prompt, Sampling  # noqa: E402
-from rlver_gym.policy.tiny import build_tiny  # noqa: E402
-from rlver_gym.policy.train import train  # noqa: E402
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy.config import GroupConfig, make_config
+from rlver_gym.policy.model import load_model
+from rlver_gym.policy.sampler import ModelSampler, Prompt, Sampling
+from rlver_gym.policy.train import make_learner, train
+from rlver_gym.tiny.model import build_tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
 """What peft asks transformers 5.23 for."""
@@ -92,8 +91,8 @@ def vllm(model: str) -> Iterator[Vllm]:
         thread.join()
 
 
-def config(model: str, address: str | None, folder: Path | None, **others: object) -> TrainConfig:
-    return TrainConfig.model_validate(
+def config(model: str, address: str | None, folder: Path | None, **others: object) -> GroupConfig:
+    return GroupConfig.model_validate(
         {"model": model, "iterations": 3, "dialogues": 4, "group_size": 2, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-2, "lora_rank": 4,
          "dtype": "float32", "eval_every": 0, "vllm": address, "vllm_folder": folder, "vllm_seeds": bool(address), **others}
     )  # fmt: skip
@@ -107,7 +106,7 @@ def test_the_server_samples_with_the_weights_of_every_iteration(
     alone = list(train(make_learner(config(model, None, None))))
     for one, other in zip(through, alone, strict=True):
         assert one.metrics["sampler_kl"] < 1e-6, "the server's weights are the learner's"
-        assert [played.lines for played in one.played] == [played.lines for played in other.played]
+        assert [played.lines for played in one.trajectories] == [played.lines for played in other.trajectories]
         assert one.metrics["return"] == other.metrics["return"]
     names = [name for what, name in vllm.told if what == "load"]
     assert len(set(names)) == 3
@@ -213,6 +212,6 @@ def test_a_folder_that_cannot_be_written_is_named(model: str, vllm: Vllm, tmp_pa
 )
 def test_the_three_options_go_together(model: str, missing: dict, tmp_path: Path) -> None:
     whole = {"vllm": "http://127.0.0.1:9/v1", "vllm_folder": tmp_path, "lora_rank": 4}
-    TrainConfig.made({"model": model, **whole}, "the options")
+    make_config({"model": model, **whole}, "the options")
     with pytest.raises(TrainingError, match="go together"):
-        TrainConfig.made({"model": model, **whole, **missing}, "the options")
+        make_config({"model": model, **whole, **missing}, "the options")

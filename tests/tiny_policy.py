@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from rlver_gym.policy.trajectory import Played, TokenSequence
+from rlver_gym.policy.trajectory import TokenSequence, Trajectory
 
 SIZES = {
     "vocab_size": 60,
@@ -33,21 +33,21 @@ def tiny(family="qwen2, tied", seed=0):
 
 def sequence(rng, turns, first=0):
     """A sequence of heard and said tokens, each turn a few of both."""
-    id_T, said_T, turn_T = [], [], []
+    id_T, action_mask_T, turn_T = [], [], []
     for turn in range(first, first + turns):
         for said, length in ((False, rng.integers(2, 9)), (True, rng.integers(1, 7))):
             id_T += rng.integers(0, 60, length).tolist()
-            said_T += [said] * length
+            action_mask_T += [said] * length
             turn_T += [turn if said else -1] * length
-    said_T = np.array(said_T)
-    logprob_T = np.where(said_T, -rng.random(len(said_T)) * 4, 0).astype(np.float32)
-    return TokenSequence(np.array(id_T), said_T, logprob_T, np.array(turn_T, dtype=np.int32))
+    action_mask_T = np.array(action_mask_T)
+    logprob_T = np.where(action_mask_T, -rng.random(len(action_mask_T)) * 4, 0).astype(np.float32)
+    return TokenSequence(np.array(id_T), action_mask_T, logprob_T, np.array(turn_T, dtype=np.int32))
 
 
 def played(rng, group=0, turns=3, thinks=False, **changes):
     sequences = [sequence(rng, 1, turn) for turn in range(turns)] if thinks else [sequence(rng, turns)]
     reward_N = rng.integers(-10, 11, turns).astype(np.float32)
-    plain = Played(group, int(rng.integers(100)), reward_N, np.zeros(turns, dtype=bool), tuple(sequences), (), {})
+    plain = Trajectory(group, int(rng.integers(100)), reward_N, np.zeros(turns, dtype=bool), tuple(sequences), (), {})
     return replace(plain, **changes)
 
 

@@ -13,8 +13,8 @@ from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUs
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.model import load_model, load_tokenizer
-from rlver_gym.policy.sampler import Drawn, Prompt, Sampling
-from rlver_gym.policy.tiny import build_tiny
+from rlver_gym.policy.sampler import Completion, Prompt, Sampling
+from rlver_gym.tiny.model import build_tiny
 
 PEOPLE = ("noor-the-old-dog", "clara-silent-kitchen")
 
@@ -69,9 +69,9 @@ class Reciting:
         tokenizer = load_tokenizer(tiny_model())
         self.turns = [tokenizer(f"{one}{tokenizer.eos_token}")["input_ids"] for one in utterances]
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         ids = self.turns.pop(0)
-        return [Drawn(ids, [-1.0] * len(ids)) for _ in prompts]
+        return [Completion(ids, [-1.0] * len(ids)) for _ in prompts]
 
     def forget(self) -> None:
         """There is nothing to forget."""

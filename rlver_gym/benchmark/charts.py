@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import isnan
 
-from rlver_gym.benchmark.score import Interval
 from rlver_gym.episode import Episode
+from rlver_gym.interval import Interval
 
 _LOW, _MIDDLE, _HIGH = (178, 74, 58), (236, 226, 200), (38, 121, 96)
 

@@ -6,20 +6,10 @@ from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlver_gym.emotion import Outcome
 from rlver_gym.episode import Episode
-
-RESAMPLES = 10_000
-
-
-class Interval(NamedTuple):
-    """An estimate with its 95 % percentile bootstrap interval over personas."""
-
-    mean: float
-    low: float
-    high: float
+from rlver_gym.interval import Interval, bootstrap
 
 
 class Score(NamedTuple):
@@ -84,16 +74,6 @@ def _score(agent: str, episodes: list[Episode], finals: dict[str, dict[str, floa
 def paired(ours: dict[str, float], theirs: dict[str, float]) -> Interval:
     """The mean of ours minus theirs over the personas in both, by persona."""
     return bootstrap(np.array([ours[persona] - theirs[persona] for persona in ours if persona in theirs]))
-
-
-def bootstrap(values: NDArray[np.float64]) -> Interval:
-    """Mean and 95 % percentile interval of `values`, shape (personas,); the resampling is seeded, so equal values give equal intervals."""
-    if not len(values):
-        return Interval(float("nan"), float("nan"), float("nan"))
-    rng = np.random.default_rng(0)
-    means = values[rng.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
-    low, high = np.percentile(means, [2.5, 97.5])
-    return Interval(float(values.mean()), float(low), float(high))
 
 
 def persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:

@@ -7,7 +7,8 @@ from math import isnan
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.benchmark.score import Interval, Score
+from rlver_gym.benchmark.score import Score
+from rlver_gym.interval import Interval
 from rlver_gym.untrusted.text import one_line
 
 ROOM = 15

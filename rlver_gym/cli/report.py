@@ -15,7 +15,7 @@ from rlver_gym.benchmark.score import plain, scores
 from rlver_gym.benchmark.suspects import alarm_lines
 from rlver_gym.benchmark.table import leaderboard, needs_table
 from rlver_gym.policy.curves import write_curves
-from rlver_gym.policy.log import METRICS
+from rlver_gym.policy.metrics import METRICS
 from rlver_gym.untrusted.terminal import SafeConsole
 
 

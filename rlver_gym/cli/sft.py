@@ -9,7 +9,8 @@ import typer
 
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.cli.train import with_torch
-from rlver_gym.policy.lessons import AGENTS, lessons_for_small, read_lessons
+from rlver_gym.demonstrations import read_demonstrations
+from rlver_gym.tiny.demonstrations import AGENTS, demonstrations_for_small
 from rlver_gym.untrusted.terminal import SafeConsole
 
 _TINY_LR, _LR = 3e-3, 5e-5
@@ -23,7 +24,7 @@ def sft(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Whom to learn from; repeat it for more, and for a larger share. Default: {', '.join(AGENTS)}."
+            help="Whom to learn from; repeat it for more, and for a larger share. Default: stock comfort, advice, and two who give back what was told."
         ),
     ] = None,
     data: Annotated[
@@ -45,11 +46,12 @@ def sft(
         int | None,
         typer.Option(min=1, help="How long its replies may be later. Default: 64, or the longest demonstration."),
     ] = None,
-    exchange: Annotated[
+    word_substitution: Annotated[
         float,
         typer.Option(
             min=0,
             max=1,
+            metavar="0..1",
             help="Share of dialogues in which the person's sentences are patched together anew, and share in which their words are exchanged for others, "
             "so that a small model learns to repeat what it hears. 0 for models that can read, and for the oracle, who only speaks of the true person.",
         ),
@@ -71,8 +73,8 @@ def sft(
     learning = with_torch("rlver_gym.policy.sft")
     if data and agent:
         raise typer.BadParameter("there is nobody to learn from beside --data", param_hint="--agent")
-    read = [lesson for path in data or () for lesson in read_lessons(path)]
-    told = read or lessons_for_small(agent or AGENTS, dialogues, exchange, seed)
+    read = [demonstration for path in data or () for demonstration in read_demonstrations(path)]
+    told = read or demonstrations_for_small(agent or AGENTS, dialogues, word_substitution, seed)
     losses = learning.warm_start(
         model,
         out,

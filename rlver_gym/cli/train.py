@@ -1,4 +1,4 @@
-"""`rlver-gym train`: PPO and GRPO on a text environment. Its options are the fields of the config, one each."""
+"""`rlver-gym train`: PPO, GRPO and their kin on a text environment. Its options are the fields of the config, one each."""
 
 import inspect
 import types
@@ -12,11 +12,14 @@ from rich.markup import escape
 
 from rlver_gym.cli.machine import keep_freed_memory
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.config import GROUP_ONLY, PPO_ONLY, RUN_FOLDER, TrainConfig, read_values
+from rlver_gym.policy.config import FIELDS, RUN_FOLDER, TrainConfig, make_config, only_of, read_values
 
 _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""
-WARM_STARTS = {"quick": "--dialogues 240 --epochs 2 --exchange 0", "laptop": "--dialogues 6144 --epochs 2 --lr 2e-3"}
+WARM_STARTS = {
+    "quick": "--dialogues 240 --epochs 2 --word-substitution 0",
+    "laptop": "--dialogues 6144 --epochs 2 --lr 2e-3",
+}
 """By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
 
 
@@ -24,22 +27,22 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option for each field of the config, after its own."""
 
     def called(**given: Any) -> None:
-        own = {name: given.pop(name) for name in list(given) if name not in TrainConfig.model_fields}
+        own = {name: given.pop(name) for name in list(given) if name not in FIELDS}
         command(fields={name: value for name, value in given.items() if value is not None}, **own)
 
     own = [one for one in inspect.signature(command).parameters.values() if one.name != "fields"]
-    called.__signature__ = inspect.Signature([*own, *map(_option, TrainConfig.model_fields)])  # pyright: ignore[reportFunctionMemberAccess]
+    called.__signature__ = inspect.Signature([*own, *map(_option, FIELDS)])  # pyright: ignore[reportFunctionMemberAccess]
     called.__doc__, called.__name__ = command.__doc__, command.__name__
     return called
 
 
 def _option(name: str) -> inspect.Parameter:
-    field = TrainConfig.model_fields[name]
+    field = FIELDS[name]
     flag = "--" + name.replace("_", "-")
     kind, shown = _typed(field.annotation)
     default = field.get_default(call_default_factory=True)
     choices = f" One of: {', '.join(get_args(field.annotation))}." if get_origin(field.annotation) is Literal else ""
-    only = "ppo: " if name in PPO_ONLY else "With groups: " if name in GROUP_ONLY else ""
+    only = {"ppo": "ppo: ", "group": "With groups: "}.get(only_of(name) or "", "")
     help_text = f"{only}{field.description}{choices} [default: {_NONE if default in (None, {}) else default}]"
     option = typer.Option(
         flag, help=escape(help_text), metavar=shown, show_default=False, rich_help_panel="The run's config"
@@ -68,9 +71,9 @@ def gathered(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
     values = read_values(preset, fields.get("algo")) if preset else {}
     for name, value in fields.items():
         values[name] = dict(map(_pair, value)) if isinstance(value, list) else value
-        if value == _NONE and type(None) in get_args(TrainConfig.model_fields[name].annotation):
+        if value == _NONE and type(None) in get_args(FIELDS[name].annotation):
             values[name] = None
-    return TrainConfig.made(values, preset or "the options")
+    return make_config(values, preset or "the options")
 
 
 def _pair(text: str) -> tuple[str, Any]:
@@ -108,7 +111,7 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of the run folder.")] = False,
     track: Annotated[str | None, typer.Option(help="Also log to wandb or trackio, when installed.")] = None,
 ) -> None:
-    """Train a chat model through a text environment with PPO or GRPO.
+    """Train a chat model through a text environment with PPO, GRPO and its kin, or best-of-n fine-tuning.
 
     Writes metrics (JSONL and TensorBoard), dialogues to read, checkpoints and the trained model into the run folder. Interrupted or killed, it goes on
     with --resume exactly as if it had not been.

@@ -66,23 +66,23 @@ def choose(records: Sequence[Record], wanted: Wanted, singles: Sequence[Record] 
             raise UnknownName.of("agent", agent, known, f"{', '.join(known)} (the agents of the run)")
     missing = [_missing(record, wanted) for record in records]
     left_out = dict(Counter(why for why in missing if why))
-    if None not in missing and not any(is_of(one, wanted) for one in singles):
+    if None not in missing and not any(is_with(one, wanted.agents, wanted.split) for one in singles):
         why = ", ".join(f"{count} {why}" for why, count in left_out.items())
         raise RunError(f"nothing is left of {len(records)} dialogues: {why}. Ask for less.")
     return Chosen([record for record, why in zip(records, missing, strict=True) if why is None], left_out)
 
 
-def is_of(record: Record, wanted: Wanted) -> bool:
-    """Whether the wanted agents and personas took part, however it ended."""
-    return not (wanted.agents and record.episode.agent not in wanted.agents) and wanted.split in (None, record.split)
+def is_with(record: Record, agents: Sequence[str], split: str | None) -> bool:
+    """Whether one of these agents (none: any) spoke with a persona of that split (None: any)."""
+    return (not agents or record.episode.agent in agents) and split in (None, record.split)
 
 
 def _missing(record: Record, wanted: Wanted) -> str | None:
     """What keeps a dialogue out; None when it is wanted."""
     episode = record.episode
-    if wanted.agents and episode.agent not in wanted.agents:
+    if not is_with(record, wanted.agents, None):
         return "by other agents"
-    if wanted.split and record.split != wanted.split:
+    if not is_with(record, (), wanted.split):
         unknown = "" if record.split else " (whose cards are not there: name them with --personas DIR)"
         return f"not with {wanted.split} personas{unknown}"
     if not episode.opening or not episode.turns:

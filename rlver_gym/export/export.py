@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from rlver_gym.atomic import write_whole
 from rlver_gym.errors import RunError
-from rlver_gym.export.choose import Chosen, Record, Wanted, choose, is_of, read
+from rlver_gym.export.choose import Chosen, Record, Wanted, choose, is_with, read
 from rlver_gym.export.files import jsonl, write_folder
 from rlver_gym.export.hub import hub_files
 from rlver_gym.export.pairs import Point, dpo_rows, points
@@ -44,25 +44,26 @@ def export(
     """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for "hf" a folder), None for one in the first run's folder, named after the format.
 
     `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair are apart at least, in points of change.
-    What is wanted of a dialogue's end is not asked of single replies. `min_change`: for "sft", only replies that changed the emotion by at least this, in points; of a corpus, single replies too. `roles`: of a corpus, only what was said in a role, not by machines. `bare`: without metadata, for readers that refuse what they do not know. `personas`: the folder of the runs' persona cards, which tell the
-    splits; None for the shipped ones. Raises RunError when a run cannot be read, nothing is left or
-    nothing can be written, and UnknownName for an agent that is in none of the runs.
+    `bare`: without metadata, for readers that refuse what they do not know. `personas`: the folder of the runs' persona cards, which tell the splits;
+    None for the shipped ones. `min_change`: for "sft", only replies that changed the emotion by at least this, in points. `roles`: of a corpus, only
+    what was said in a role, not by machines.
+
+    A corpus' replies to single moments go into pairs, and into "sft" with `min_change`; what is wanted of a dialogue's end is not asked of them.
+    Raises RunError when a run cannot be read, nothing is left or nothing can be written, RecordingError for a corpus that cannot be read, and
+    UnknownName for an agent that is in none of them.
     """
     corpora = [folder for folder in folders if is_corpus(folder)]
     runs = [folder for folder in folders if folder not in corpora]
     if out is None and corpora:
         raise RunError(f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out")
-    rated = [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
-    takes_singles = to in ("dpo", "hf") or (to == "sft" and min_change is not None)
-    singles = [one for folder in corpora for one in read_moments(folder, roles=roles)] if takes_singles else []
-    chosen = choose([*(read(runs, personas) if runs else []), *rated], wanted, singles)
-    singles = [one for one in singles if is_of(one, wanted)]
-    forks = tuple(points(chosen.records, singles)) if to in ("dpo", "hf") else None
-    if to == "sft" and min_change is not None:
-        rows = [*sft_rows(chosen.records, system), *sft_rows(singles, system, last=True)]
-        views = {"replies": [row for row in rows if row["metadata"]["change"] >= min_change]}
-    else:
-        views = _views(to, chosen.records, forks, system, min_margin)
+    has_pairs, has_singles = to in ("dpo", "hf"), to in ("dpo", "hf") or min_change is not None
+    records = read(runs, personas) if runs else []
+    records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
+    singles = [one for folder in corpora for one in read_moments(folder, roles=roles)] if has_singles else []
+    chosen = choose(records, wanted, singles)
+    singles = [one for one in singles if is_with(one, wanted.agents, wanted.split)]
+    forks = tuple(points(chosen.records, singles)) if has_pairs else None
+    views = _views(to, chosen.records, singles, forks, system, min_margin, min_change)
     views = {name: rows for name, rows in views.items() if rows}
     if not views:
         raise RunError(_nothing(len(chosen.records), forks, min_margin, min_change))
@@ -95,7 +96,13 @@ def _nothing(dialogues: int, forks: Sequence[Point] | None, min_margin: float, m
 
 
 def _views(
-    to: Format, records: Sequence[Record], forks: Sequence[Point] | None, system: str | None, min_margin: float
+    to: Format,
+    records: Sequence[Record],
+    singles: Sequence[Record],
+    forks: Sequence[Point] | None,
+    system: str | None,
+    min_margin: float,
+    min_change: int | None,
 ) -> dict[str, list[Row]]:
     """The rows by what one is."""
     if to == "sharegpt":
@@ -105,6 +112,9 @@ def _views(
         views["dialogues"] = list(openai_rows(records, system))
     if to in ("sft", "hf"):
         views["replies"] = list(sft_rows(records, system))
+    if to == "sft" and min_change is not None:
+        rows = [*views["replies"], *sft_rows(singles, system, last=True)]
+        views["replies"] = [row for row in rows if row["metadata"]["change"] >= min_change]
     if forks is not None:
         views["pairs"] = list(dpo_rows(forks, system, min_margin))
     return views

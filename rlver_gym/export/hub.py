@@ -68,7 +68,7 @@ def _card(
 # Dialogues with a sentient user
 
 Agents talking with simulated people, whose emotion (0 to 100) moves with every reply. Held and exported by rlver-gym; the user is {_plain(", ".join(users))},
-{_rated(records)}the environment {_plain(", ".join(dict.fromkeys(one.episode.env for one in records)))}.
+{_readers(records)}the environment {_plain(", ".join(dict.fromkeys(one.episode.env for one in records)))}.
 
 {views_listed}
 
@@ -96,9 +96,10 @@ def _plain(name: str) -> str:
     return re.sub(r"([\\`*_\[\]<>#|~$&]|:(?=//)|(?<=www)\.)", r"\\\1", one_line(name))
 
 
-def _rated(records: Sequence[Record]) -> str:
-    rated = any(record.episode.user == USER for record in records)
-    return "(`readers`: replies written and rated by language models in roles; no human was asked), " if rated else ""
+def _readers(records: Sequence[Record]) -> str:
+    if all(record.episode.user != USER for record in records):
+        return ""
+    return "(`readers`: replies written and rated by language models in roles; no human was asked), "
 
 
 def _told(records: Sequence[Record]) -> str:

@@ -36,7 +36,8 @@ def sft_rows(records: Sequence[Record], system: str | None, *, last: bool = Fals
         episode = record.episode
         whole = about(record)
         del whole["turns"], whole["last_reply"]
-        for number, turn in list(enumerate(episode.turns))[-1 if last else 0 :]:
+        for number in range(len(episode.turns) - 1 if last else 0, len(episode.turns)):
+            turn = episode.turns[number]
             if turn.outcome is not Outcome.FAILED:
                 yield {
                     "prompt": said_before(record, number, system),

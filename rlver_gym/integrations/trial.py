@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from rlver_gym.benchmark.choosers import Chooser, fixed_choosers, held
-from rlver_gym.benchmark.score import Interval, Score, paired, persona_finals, scores
+from rlver_gym.benchmark.score import Score, paired, persona_finals, scores
 from rlver_gym.episode import Episode
+from rlver_gym.interval import Interval
 
 Algo = Literal["ppo", "recurrent-ppo"]
 RANDOM = "random"

@@ -19,11 +19,10 @@ from datasets import Dataset
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.evaluate import score_of
 from rlver_gym.policy.model import max_context
-from rlver_gym.policy.prompts import Style, agent_prompt
-from rlver_gym.policy.renderer import Renderer
-from rlver_gym.policy.rollout import Start, TextEnv, talk
+from rlver_gym.policy.renderer import Renderer, Style, agent_prompt
+from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts
 from rlver_gym.policy.sampler import ModelSampler, Sampler, Sampling
-from rlver_gym.policy.trajectory import Played
+from rlver_gym.policy.trajectory import Trajectory
 
 Prompt = Sequence[Mapping[str, Any]]
 Columns = dict[str, list[Any]]
@@ -60,7 +59,7 @@ def final_emotion(
     ended = [one for one in emotion if one is not None]
     if log_metric and ended:
         log_metric("emotion", sum(ended) / len(ended))
-        log_metric("overflowed", sum(columns["overflowed"]) / len(emotion))
+        log_metric("context_overflow", sum(columns["context_overflow"]) / len(emotion))
     return [None if one is None else one / 100 for one in emotion]
 
 
@@ -69,7 +68,7 @@ class Rollout:
 
     Beside `prompt_ids`, `completion_ids`, `logprobs` (in nats, 0 where the policy did not speak) and `env_mask` (1 where it did), reward functions
     get a column each of: `emotion` (the last; None when the dialogue broke off), `turn_rewards`, `dialogue` (messages), `persona`, `seed`, `outcome`
-    and `overflowed` (it ended because the context was full). A dialogue that broke off has no token to learn from.
+    and `context_overflow` (it ended because the context was full). A dialogue that broke off has no token to learn from.
     """
 
     def __init__(
@@ -106,17 +105,17 @@ class Rollout:
         renderer = Renderer(trainer.processing_class, _system(prompts))
         self._envs += [self._make() for _ in range(len(prompts) - len(self._envs))]
         group_of = {one: number for number, one in enumerate(dict.fromkeys(met))}
-        played = talk(
-            self._sampler or ModelSampler(trainer.model, half=bool(trainer.args.bf16)),
+        played = collect_rollouts(
+            self._sampler or ModelSampler(trainer.model, use_bf16=bool(trainer.args.bf16)),
             renderer,
             Sampling(self.max_reply_tokens, renderer.stop_ids, trainer.temperature, trainer.top_p, trainer.top_k or 0),
             self._envs[: len(prompts)],
-            [Start(number, one.seed, group_of[one], {"persona": one.persona}) for number, one in enumerate(met)],
+            [ResetSpec(number, one.seed, group_of[one], {"persona": one.persona}) for number, one in enumerate(met)],
             draw_seed=int(torch.randint(2**31, ())),  # the trainer seeds torch, and saves its state with a checkpoint
             max_tokens=min(trainer.max_completion_length or sys.maxsize, max_context(trainer.model)),
             workers=self.workers,
         )
-        if any(one.overflowed and not one.sequences for one in played):
+        if any(one.context_overflow and not one.sequences for one in played):
             raise TrainingError(
                 f"a dialogue has no room for a single reply of {self.max_reply_tokens} tokens: max_completion_length is {trainer.max_completion_length}, and holds the whole dialogue, "
                 "its prompt included. Set it to 4096 or so in the GRPOConfig."
@@ -124,7 +123,7 @@ class Rollout:
         return _columns(played, met, renderer.end_of_turn)
 
 
-def _columns(played: Sequence[Played], met: Sequence[Meeting], end_of_turn: int) -> Columns:
+def _columns(played: Sequence[Trajectory], met: Sequence[Meeting], end_of_turn: int) -> Columns:
     rows = [
         {
             **_tokens(one, end_of_turn),
@@ -133,7 +132,7 @@ def _columns(played: Sequence[Played], met: Sequence[Meeting], end_of_turn: int)
             "dialogue": [{"role": _ROLES[line.speaker], "content": line.text} for line in one.lines],
             **whom._asdict(),
             "outcome": one.info.get("outcome"),
-            "overflowed": one.overflowed,
+            "context_overflow": one.context_overflow,
         }
         for one, whom in zip(played, met, strict=True)
     ]
@@ -143,13 +142,13 @@ def _columns(played: Sequence[Played], met: Sequence[Meeting], end_of_turn: int)
 _ROLES = {"agent": "assistant", "user": "user"}
 
 
-def _tokens(one: Played, end_of_turn: int) -> dict[str, list[Any]]:
+def _tokens(one: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
     """The prompt is what precedes the first reply. Where nobody spoke, TRL still wants a token."""
     if not one.sequences:
         return {"prompt_ids": [end_of_turn], "completion_ids": [end_of_turn], "logprobs": [0.0], "env_mask": [0]}
     (sequence,) = one.sequences
-    first = int(sequence.said_T.argmax())
-    counts_T = sequence.said_T & one.valid
+    first = int(sequence.action_mask_T.argmax())
+    counts_T = sequence.action_mask_T & one.valid
     return {
         "prompt_ids": sequence.id_T[:first].tolist(),
         "completion_ids": sequence.id_T[first:].tolist(),

@@ -1,1 +1,1 @@
-"""The learner: token-level PPO and GRPO on any text environment. Of the environment it trains in it knows Gymnasium's interface alone; our users and agents come in where it measures what was said and where it gives warm starts."""
+"""The learner: token-level PPO, GRPO and their kin, and best-of-n fine-tuning, on any text environment. Of the environment it knows Gymnasium's interface alone."""

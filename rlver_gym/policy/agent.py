@@ -16,10 +16,9 @@ from rlver_gym.agents.base import user_lines
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import AgentError, TrainingError
 from rlver_gym.library import field_errors
-from rlver_gym.policy.model import computes_half, load_model, load_tokenizer, max_context
-from rlver_gym.policy.prompts import Style, agent_prompt
-from rlver_gym.policy.renderer import Renderer
-from rlver_gym.policy.sampler import Drawn, ModelSampler, Prompt, Sampling
+from rlver_gym.policy.model import load_model, load_tokenizer, max_context, uses_bf16
+from rlver_gym.policy.renderer import Renderer, Style, agent_prompt
+from rlver_gym.policy.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.untrusted.files import read_bytes
 from rlver_gym.untrusted.jsontext import parse_json
 
@@ -65,7 +64,7 @@ class _Asked(NamedTuple):
 
     ids: Sequence[int]
     seed: int
-    answer: asyncio.Future[Drawn]
+    answer: asyncio.Future[Completion]
 
 
 class _Batcher:
@@ -77,7 +76,7 @@ class _Batcher:
         self._thread = ThreadPoolExecutor(1)  # the event loop goes on meanwhile, and no two batches meet
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def ask(self, ids: Sequence[int], seed: int) -> Drawn:
+    async def ask(self, ids: Sequence[int], seed: int) -> Completion:
         """A reply to these ids."""
         loop = asyncio.get_running_loop()
         waiting = self._waiting.setdefault(loop, [])
@@ -96,17 +95,17 @@ class _Batcher:
         for begin in range(0, len(asked), _AT_ONCE):
             part = asked[begin : begin + _AT_ONCE]
             try:
-                drawn = await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, part)
+                completions = await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, part)
             except Exception as error:
                 for one in part:
                     if not one.answer.done():
                         one.answer.set_exception(error)
             else:
-                for one, reply in zip(part, drawn, strict=True):
+                for one, reply in zip(part, completions, strict=True):
                     if not one.answer.done():
                         one.answer.set_result(reply)
 
-    def _sample(self, asked: Sequence[_Asked]) -> list[Drawn]:
+    def _sample(self, asked: Sequence[_Asked]) -> list[Completion]:
         try:
             prompts = [Prompt(number, one.ids, one.seed) for number, one in enumerate(asked)]
             return self._sampler.sample(prompts, self._sampling)
@@ -125,7 +124,7 @@ class HFAgent:
         try:
             self._model = load_model(name, device=device)
             self._renderer = Renderer(load_tokenizer(name), self.manner.system, self.manner.style)
-            self._sampler = ModelSampler(self._model, half=computes_half("auto"))
+            self._sampler = ModelSampler(self._model, use_bf16=uses_bf16("auto"))
         except TrainingError as error:
             raise AgentError(str(error)) from error
         self._sampling = Sampling(self.manner.max_reply_tokens, self._renderer.stop_ids, self.manner.temperature)
@@ -140,13 +139,13 @@ class HFAgent:
     def reply(self, messages: Sequence[Message]) -> str:
         """The next utterance. AgentError when the dialogue has outgrown the model's context."""
         ids, seed = self._prompt(messages)
-        (drawn,) = self._sampler.sample([Prompt(0, ids, seed)], self._sampling)
-        return self._renderer.parse(drawn.ids).text
+        (completion,) = self._sampler.sample([Prompt(0, ids, seed)], self._sampling)
+        return self._renderer.parse(completion.ids).text
 
     async def areply(self, messages: Sequence[Message]) -> str:
         """The same, in one batch with whoever asks at the same time. In bfloat16 the company can decide a rounding, and with it a token."""
-        drawn = await self._batcher.ask(*self._prompt(messages))
-        return self._renderer.parse(drawn.ids).text
+        completion = await self._batcher.ask(*self._prompt(messages))
+        return self._renderer.parse(completion.ids).text
 
     def _prompt(self, messages: Sequence[Message]) -> tuple[list[int], int]:
         """The ids up to where the reply begins, and what decides the draw."""

@@ -1,11 +1,11 @@
-"""Played dialogues as one batch of padded tensors. The same on every process: which rows a process computes is decided in `microbatch`.
+"""Dialogues of the policy as data: token ids that were really sampled and their rewards, padded into one batch, and cut into micro-batches that fit into memory.
 
-Axes: B sequences, T tokens, D dialogues, N turns.
+Axes: B sequences, T tokens, D dialogues, N turns. Everything is the same on every process: only which micro-batches a process computes differs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.trajectory import Played, TokenSequence
+from rlver_gym.policy.trajectory import TokenSequence, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +22,14 @@ class Batch:
 
     id_BT: Tensor
     """Token ids, padded with 0 on the right. What pads is never looked at, since attention is causal."""
-    said_BT: Tensor
+    action_mask_BT: Tensor
     """The policy chose this token. Never true of a sequence's first token, which nothing precedes."""
-    learned_BT: Tensor
-    """Said tokens that count in the losses: all of them, unless cut replies are masked."""
+    learn_mask_BT: Tensor
+    """Sampled tokens that count in the losses: all of them, unless cut replies are masked."""
     sampled_BT: Tensor
-    """The sampler's log-probability of each said token, at the temperature it was sampled with, in nats; 0 elsewhere."""
+    """The sampler's log-probability of each sampled token, at the temperature it was sampled with, in nats; 0 elsewhere."""
     turn_BT: Tensor
-    """The turn, from 0, that a said token belongs to; -1 elsewhere."""
+    """The turn, from 0, that a sampled token belongs to; -1 elsewhere."""
     length_B: NDArray[np.int64]
     """Tokens of a sequence without its padding."""
     dialogue_B: NDArray[np.int64]
@@ -40,11 +40,13 @@ class Batch:
     """With whom: the persona that the environment's info names, or nothing."""
     reward_DN: NDArray[np.float64]
     """The environment's reward for each turn; 0 after the last."""
-    broken_DN: NDArray[np.bool_]
+    format_error_DN: NDArray[np.bool_]
     """The reply of this turn broke the format; false after the last."""
+    margin_DN: NDArray[np.float64]
+    """By how much the reward of the reply of this turn lies above the mean of its candidates; 0 after the last, and where there was but one."""
     turns_D: NDArray[np.int64]
     """Turns of a dialogue."""
-    left_out: int = 0
+    num_skipped: int = 0
     """Dialogues that were played but are not here: they broke off, outgrew the context, or the policy said nothing in them."""
 
     @property
@@ -54,13 +56,13 @@ class Batch:
 
     @property
     def dialogue_S(self) -> NDArray[np.int64]:
-        """The dialogue of each of the S said tokens, in the order of `said`."""
-        return np.repeat(self.dialogue_B, self.said_BT.sum(1).numpy())
+        """The dialogue of each of the S sampled tokens, in the order of `at_actions`."""
+        return np.repeat(self.dialogue_B, self.action_mask_BT.sum(1).numpy())
 
     @property
     def turn_S(self) -> NDArray[np.int64]:
-        """The turn of each said token, in the order of `said`."""
-        return self.said(self.turn_BT).astype(np.int64)
+        """The turn of each sampled token, in the order of `at_actions`."""
+        return self.at_actions(self.turn_BT).astype(np.int64)
 
     @property
     def tokens_DN(self) -> NDArray[np.int64]:
@@ -68,14 +70,14 @@ class Batch:
         place_S = self.dialogue_S * self.reward_DN.shape[1] + self.turn_S
         return np.bincount(place_S, minlength=self.reward_DN.size).reshape(self.reward_DN.shape)
 
-    def said(self, value_BT: Tensor) -> NDArray[np.float64]:
-        """The values at the S said tokens, dialogue by dialogue and in the order in which they were said."""
-        return value_BT[self.said_BT].double().numpy()
+    def at_actions(self, value_BT: Tensor) -> NDArray[np.float64]:
+        """The values at the S sampled tokens, dialogue by dialogue and in the order in which they were said."""
+        return value_BT[self.action_mask_BT].double().numpy()
 
-    def spread(self, value_S: NDArray[np.float64]) -> Tensor:
-        """`said` undone: value_BT, 0 where nothing was said."""
-        value_BT = torch.zeros(self.said_BT.shape)
-        value_BT[self.said_BT] = torch.from_numpy(value_S).float()
+    def scatter(self, value_S: NDArray[np.float64]) -> Tensor:
+        """`at_actions` undone: value_BT, 0 where nothing was said."""
+        value_BT = torch.zeros(self.action_mask_BT.shape)
+        value_BT[self.action_mask_BT] = torch.from_numpy(value_S).float()
         return value_BT
 
     def rows(self, keep_D: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -83,13 +85,13 @@ class Batch:
         return keep_D[self.dialogue_B]
 
     def only(self, keep_D: NDArray[np.bool_]) -> Self:
-        """The batch of these dialogues alone; their order stays. `left_out` is what it was."""
+        """The batch of these dialogues alone; their order stays. `num_skipped` is what it was."""
         keep_B = self.rows(keep_D)
         rows, width = torch.from_numpy(np.flatnonzero(keep_B)), int(self.length_B[keep_B].max(initial=0))
         return type(self)(
             id_BT=self.id_BT[rows, :width],
-            said_BT=self.said_BT[rows, :width],
-            learned_BT=self.learned_BT[rows, :width],
+            action_mask_BT=self.action_mask_BT[rows, :width],
+            learn_mask_BT=self.learn_mask_BT[rows, :width],
             sampled_BT=self.sampled_BT[rows, :width],
             turn_BT=self.turn_BT[rows, :width],
             length_B=self.length_B[keep_B],
@@ -97,24 +99,25 @@ class Batch:
             group_D=self.group_D[keep_D],
             who_D=self.who_D[keep_D],
             reward_DN=self.reward_DN[keep_D],
-            broken_DN=self.broken_DN[keep_D],
+            format_error_DN=self.format_error_DN[keep_D],
+            margin_DN=self.margin_DN[keep_D],
             turns_D=self.turns_D[keep_D],
-            left_out=self.left_out,
+            num_skipped=self.num_skipped,
         )
 
 
-def pack(played: Sequence[Played], mask_cut: bool = False) -> Batch:
+def pack(trajectories: Sequence[Trajectory], mask_cut: bool = False) -> Batch:
     """The dialogues that can be learned from, as one batch; `mask_cut`: nothing is learned from replies that were cut at the token limit, though their
     rewards count. TrainingError for a dialogue whose parts contradict each other."""
     kept = [
         one
-        for one in played
-        if one.valid and not one.overflowed and any(sequence.said_T.any() for sequence in one.sequences)
+        for one in trajectories
+        if one.valid and not one.context_overflow and any(sequence.action_mask_T.any() for sequence in one.sequences)
     ]
     dialogue_B, sequences = [], []
     for dialogue, one in enumerate(kept):
         for sequence in one.sequences:
-            if sequence.said_T.any():
+            if sequence.action_mask_T.any():
                 _refuse_nonsense(sequence, one)
                 dialogue_B.append(dialogue)
                 sequences.append(sequence)
@@ -122,13 +125,13 @@ def pack(played: Sequence[Played], mask_cut: bool = False) -> Batch:
         raise TrainingError("the environment gave a reward that is no finite number. Nothing can be learned from that.")
     turns = max((len(one.reward_N) for one in kept), default=0)
     learned = [
-        sequence.said_T & ~(mask_cut & _filled(kept[dialogue].cut_N, turns)[sequence.turn_T])
+        sequence.action_mask_T & ~(mask_cut & _filled(kept[dialogue].cut_N, turns)[sequence.turn_T])
         for dialogue, sequence in zip(dialogue_B, sequences, strict=True)
     ]
     return Batch(
         id_BT=_padded([one.id_T for one in sequences], torch.int64, 0),
-        said_BT=_padded([one.said_T for one in sequences], torch.bool, 0),
-        learned_BT=_padded(learned, torch.bool, 0),
+        action_mask_BT=_padded([one.action_mask_T for one in sequences], torch.bool, 0),
+        learn_mask_BT=_padded(learned, torch.bool, 0),
         sampled_BT=_padded([one.logprob_T for one in sequences], torch.float32, 0),
         turn_BT=_padded([one.turn_T for one in sequences], torch.int64, -1),
         length_B=np.array([len(one.id_T) for one in sequences], dtype=np.int64),
@@ -136,25 +139,28 @@ def pack(played: Sequence[Played], mask_cut: bool = False) -> Batch:
         group_D=np.array([one.group for one in kept], dtype=np.int64),
         who_D=np.array([str(one.info.get("persona") or "") for one in kept], dtype=np.str_),
         reward_DN=np.array([_filled(one.reward_N, turns) for one in kept], dtype=np.float64).reshape(len(kept), turns),
-        broken_DN=np.array([_filled(one.broken_N, turns) for one in kept], dtype=np.bool_).reshape(len(kept), turns),
+        format_error_DN=np.array([_filled(one.format_error_N, turns) for one in kept], dtype=np.bool_).reshape(
+            len(kept), turns
+        ),
+        margin_DN=np.array([_filled(one.margin_N, turns) for one in kept], dtype=np.float64).reshape(len(kept), turns),
         turns_D=np.array([len(one.reward_N) for one in kept], dtype=np.int64),
-        left_out=len(played) - len(kept),
+        num_skipped=len(trajectories) - len(kept),
     )
 
 
-def _refuse_nonsense(sequence: TokenSequence, dialogue: Played) -> None:
-    said_T, turns = sequence.said_T, len(dialogue.reward_N)
-    lengths = {len(sequence.id_T), len(said_T), len(sequence.logprob_T), len(sequence.turn_T)}
-    turn_S = sequence.turn_T[said_T]
+def _refuse_nonsense(sequence: TokenSequence, dialogue: Trajectory) -> None:
+    action_mask_T, turns = sequence.action_mask_T, len(dialogue.reward_N)
+    lengths = {len(sequence.id_T), len(action_mask_T), len(sequence.logprob_T), len(sequence.turn_T)}
+    turn_S = sequence.turn_T[action_mask_T]
     wrong = (
         "its arrays differ in length"
         if len(lengths) > 1
         else "its first token is marked as said, but nothing precedes it to predict it from"
-        if said_T[0]
+        if action_mask_T[0]
         else f"it names turns {turn_S.min()} to {turn_S.max()}, and there are rewards for {turns}"
         if turn_S.min() < 0 or turn_S.max() >= turns
-        else "a said token has no finite log-probability"
-        if not np.isfinite(sequence.logprob_T[said_T]).all()
+        else "a sampled token has no finite log-probability"
+        if not np.isfinite(sequence.logprob_T[action_mask_T]).all()
         else None
     )
     if wrong:
@@ -173,3 +179,65 @@ def _padded(rows: Sequence[NDArray], dtype: torch.dtype, fill: int) -> Tensor:
 
 def _filled(values_N: NDArray, turns: int) -> NDArray:
     return np.concatenate([values_N, np.zeros(turns - len(values_N), dtype=values_N.dtype)])
+
+
+_FINER = 2
+"""Micro-batches that each of several processes gets, at least where there are enough rows: only small ones can be dealt evenly."""
+
+
+class MicroBatch(NamedTuple):
+    """Rows that pass through the model together."""
+
+    row_R: NDArray[np.int64]
+    is_dummy: bool = False
+    """It only keeps step with the other processes: compute it, count it 0 times."""
+
+
+def micro_batches(length_B: NDArray[np.int64], tokens: int, rank: int = 0, ranks: int = 1) -> Iterator[MicroBatch]:
+    """This process's micro-batches, the longest rows or the heaviest first; every process gets equally many, as collective operations demand, and about equally much.
+
+    `tokens`: the most that pass at once, padding included; of several processes each takes fewer. A row that is longer passes alone.
+    """
+    if ranks > 1:
+        tokens = min(tokens, int(length_B.sum()) // (_FINER * ranks))
+    plan = _plan(length_B, tokens)
+    while len(plan) % ranks:
+        heaviest = max(range(len(plan)), key=lambda at: _passed(plan[at], length_B) * (len(plan[at].row_R) > 1))
+        row_R = plan[heaviest].row_R
+        if len(row_R) > 1:
+            plan[heaviest : heaviest + 1] = [MicroBatch(part) for part in np.array_split(row_R, 2)]
+        else:
+            plan.append(MicroBatch(plan[-1].row_R, is_dummy=True))
+    yield from plan if ranks == 1 else _dealt(plan, length_B, ranks)[rank]
+
+
+def _dealt(plan: list[MicroBatch], length_B: NDArray[np.int64], ranks: int) -> list[list[MicroBatch]]:
+    """Equally many for everybody, the heaviest first, each to whoever has the least so far."""
+    hands: list[list[MicroBatch]] = [[] for _ in range(ranks)]
+    weights = [0] * ranks
+    for micro_batch in sorted(plan, key=lambda micro_batch: -_passed(micro_batch, length_B)):
+        least = min((who for who in range(ranks) if len(hands[who]) < len(plan) // ranks), key=weights.__getitem__)
+        hands[least].append(micro_batch)
+        weights[least] += _passed(micro_batch, length_B)
+    return hands
+
+
+def padding(length_B: NDArray[np.int64], tokens: int) -> float:
+    """The share of what passes through the model that is padding, in [0, 1)."""
+    passed = sum(_passed(micro_batch, length_B) for micro_batch in _plan(length_B, tokens))
+    return 1 - float(length_B.sum() / passed) if passed else 0.0
+
+
+def _passed(micro_batch: MicroBatch, length_B: NDArray[np.int64]) -> int:
+    """Tokens that pass, padding included."""
+    return len(micro_batch.row_R) * int(length_B[micro_batch.row_R].max())
+
+
+def _plan(length_B: NDArray[np.int64], tokens: int) -> list[MicroBatch]:
+    plan: list[list[int]] = []
+    for row in np.argsort(-length_B, kind="stable"):
+        if plan and (len(plan[-1]) + 1) * length_B[plan[-1][0]] <= tokens:
+            plan[-1].append(int(row))
+        else:
+            plan.append([int(row)])
+    return [MicroBatch(np.array(rows, dtype=np.int64)) for rows in plan]

@@ -1,35 +1,23 @@
 """Every choice of a training run, in one frozen value. The command line, its help, the checks and the saved file come from it."""
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.library import field_errors
 from rlver_gym.yamlfile import read_yaml
 
 PRESETS = Path(__file__).parent / "presets"
-PPO_ONLY: tuple[str, ...] = (
-    "rewards",
-    "discount_per",
-    "gae_lambda",
-    "critic",
-    "critic_lr",
-    "critic_knows",
-    "critic_warmup",
-    "value_clip",
-)
-GROUP_ONLY: tuple[str, ...] = ("group_size", "credit", "spread_floor")
-"""Options of algorithms that compare the dialogues of a group."""
-_IN_SECTION = {"ppo": (*PPO_ONLY, "gamma"), "group": (*GROUP_ONLY, "gamma")}
-"""What a file may say under `ppo:` and `group:`."""
+_IGNORED = "{name} would be ignored: {why}. Leave it out."
 RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
 """The name of a run's folder unless told otherwise."""
 
 
-class TrainConfig(BaseModel):
-    """A training run, completely described. Unknown fields are an error."""
+class _Config(BaseModel):
+    """What all algorithms have. Unknown fields are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -39,8 +27,6 @@ class TrainConfig(BaseModel):
     """The Gymnasium id of a text environment."""
     env_options: dict[str, Any] = Field(default_factory=dict)
     """Passed on to gym.make, such as user=openai:MODEL."""
-    algo: Literal["ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"] = "grpo"
-    """ppo learns a critic; the others compare the dialogues of a group, which share persona and seed."""
     style: Literal["direct", "think"] = "direct"
     """think: the policy thinks in <think>…</think> before it replies; nobody hears that."""
     language: Literal["en", "zh"] = "en"
@@ -49,15 +35,13 @@ class TrainConfig(BaseModel):
     """Decides the personas, what is sampled, and the order of learning."""
 
     iterations: int = Field(default=100, ge=1)
-    """How often to talk and learn."""
+    """Rounds of rollouts and updates."""
     dialogues: int = Field(default=32, ge=1)
     """Dialogues an iteration."""
-    group_size: int = Field(default=4, ge=1)
-    """Dialogues of one group."""
     max_reply_tokens: int = Field(default=256, ge=1)
     """The longest reply; a longer one is cut."""
     max_tokens: int = Field(default=4096, ge=16)
-    """The longest dialogue, prompt included; one that grows beyond ends early, is counted (overflowed), and nothing is learned from it."""
+    """The longest dialogue, prompt included; one that grows beyond ends early, is counted (context_overflow), and nothing is learned from it."""
     mask_cut: bool = False
     """Nothing is learned from replies that were cut at max_reply_tokens (DAPO's overlong filtering); their rewards count."""
     overlong_tokens: int = Field(default=0, ge=0)
@@ -66,23 +50,11 @@ class TrainConfig(BaseModel):
     """What a reply of max_reply_tokens costs, in the environment's rewards."""
     temperature: float = Field(default=1.0, gt=0)
     """Of sampling and of the log-probabilities that are learned from."""
-    exchange: float = Field(default=0.0, ge=0, le=1)
+    word_substitution: float = Field(default=0.0, ge=0, le=1)
     """The share of the dialogues learned from in which the person's words are exchanged for others, as sft does it: small models listen then, and do not recite."""
     workers: int = Field(default=1, ge=1)
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 
-    credit: Literal["episode", "turn", "centred"] = "episode"
-    """What a turn is credited with. The whole return, the return from this turn on, or its own reward."""
-    rewards: Literal["turn", "episode"] = "turn"
-    """Rewards at the end of each turn, or their sum at the end of the dialogue."""
-    discount_per: Literal["turn", "token"] = "turn"
-    """Where gamma and lambda count."""
-    gamma: float = Field(default=1.0, ge=0, le=1)
-    """Discount: of gae, and of the return with credit turn."""
-    gae_lambda: float = Field(default=1.0, ge=0, le=1)
-    """GAE's lambda."""
-    spread_floor: float = Field(default=0.01, ge=0)
-    """No smaller standard deviation divides. In rewards after reward_scale: 0.01 is one point of emotion."""
     reward_scale: float = Field(default=0.01, gt=0)
     """Rewards are multiplied by this before learning: points of emotion become parts of the scale."""
     format_penalty: float = Field(default=1.0, ge=0, le=1)
@@ -90,18 +62,10 @@ class TrainConfig(BaseModel):
 
     lr: float = Field(default=1e-6, gt=0)
     """Learning rate of the policy."""
-    critic: Literal["own", "shared"] = "own"
-    """A model of its own, begun from the policy's weights, or one more output of the policy."""
-    critic_lr: float = Field(default=5e-6, gt=0)
-    """Learning rate of the critic; of one that is shared, that of the output for values alone."""
-    critic_knows: Literal["words", "persona"] = "words"
-    """What the critic judges by: the words; or also whom they were said to, by a running mean for each persona that the environment's info names. The policy is not told."""
     warmup: int = Field(default=0, ge=0)
     """Iterations over which the learning rates rise to their values."""
     anneal: bool = False
     """Learning rates fall in a line, to a tenth in the last iteration."""
-    critic_warmup: int = Field(default=0, ge=0)
-    """First iterations in which only the critic learns."""
     epochs: int = Field(default=1, ge=1)
     """Passes over the dialogues of an iteration."""
     minibatches: int = Field(default=1, ge=1)
@@ -112,8 +76,6 @@ class TrainConfig(BaseModel):
     """The ratio counts up to 1 + this; none takes clip_low, or the algorithm's own."""
     aggregate: Literal["token", "turn", "dialogue", "sequence", "constant"] | None = None
     """What losses are means over; none takes the algorithm's own. turn: every reply counts the same; token: every token; dialogue: every dialogue, so that turns of short ones count more; see docs/training.md."""
-    value_clip: float | None = Field(default=0.5, gt=0)
-    """How far a value may move from its old one; none for no bound."""
     entropy: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
     kl: float = Field(default=0.0, ge=0)
@@ -162,21 +124,13 @@ class TrainConfig(BaseModel):
     """Iterations between checkpoints."""
     eval_temperature: float = Field(default=0.0, ge=0)
     """Of sampling when evaluating, and of the trained model as the agent hf:PATH; 0 takes the likeliest token every time."""
-    keep: int = Field(default=2, ge=1)
+    keep_checkpoints: int = Field(default=2, ge=1)
     """How many of the last checkpoints to keep, beside the best."""
     show_every: int = Field(default=10, ge=0)
     """Iterations between dialogues written down to read; 0 for none."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.group_size < 2 and self.algo != "ppo":
-            raise ValueError(f"{self.algo} compares dialogues of a group: group_size must be 2 or more.")
-        if self.dialogues % self.group:
-            raise ValueError(
-                f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group}). Change one of them."
-            )
-        if self.critic_warmup and self.critic != "own":
-            raise ValueError("critic_warmup is for a critic of its own: nothing else can learn alone.")
         if bool(self.vllm) != bool(self.vllm_folder) or (self.vllm and not self.lora_rank):
             raise ValueError(
                 "vllm, vllm_folder and lora_rank go together: the server is given the policy as adapters, in a folder that both see."
@@ -191,17 +145,14 @@ class TrainConfig(BaseModel):
             raise ValueError(
                 f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in max_tokens ({self.max_tokens})."
             )
+        for name, why in self._unused_options().items():
+            if getattr(self, name) != type(self).model_fields[name].get_default():
+                raise ValueError(_IGNORED.format(name=name, why=why))
         return self
 
-    @model_validator(mode="after")
-    def _ignores_nothing(self) -> Self:
-        """An option of another algorithm, style or set-up is a mistake."""
-        kind, other = ("ppo", GROUP_ONLY) if self.algo == "ppo" else (self.algo, PPO_ONLY)
-        unused: dict[str, str] = dict.fromkeys(other, f"{kind} has none")
-        if self.algo in ("dr_grpo", "rloo"):
-            unused["spread_floor"] = f"{self.algo} divides by no spread"
-        if self.algo != "ppo" and self.credit != "turn":
-            unused["gamma"] = "it is for ppo, and for credit turn"
+    def _unused_options(self) -> dict[str, str]:
+        """The options that decide nothing beside the others, and why."""
+        unused: dict[str, str] = {}
         if self.style == "direct":
             unused["format_penalty"] = "it is for style think"
         if not self.kl:
@@ -210,30 +161,131 @@ class TrainConfig(BaseModel):
             unused["vllm_seeds"] = "there is no vllm"
         if not self.eval_every:
             unused["stop_on_alarm"] = "eval_every is 0"
-        for name, why in unused.items():
-            if getattr(self, name) != type(self).model_fields[name].get_default():
-                raise ValueError(f"{name} would be ignored: {why}. Leave it out.")
+        return unused
+
+
+class PPOConfig(_Config):
+    """A run of PPO, completely described."""
+
+    algo: Literal["ppo"] = "ppo"
+    gamma: float = Field(default=1.0, ge=0, le=1)
+    """Discount: of gae, and of the return with advantage turn."""
+    rewards: Literal["turn", "episode"] = "turn"
+    """Rewards at the end of each turn, or their sum at the end of the dialogue."""
+    discount_per: Literal["turn", "token"] = "turn"
+    """Where gamma and lambda count."""
+    gae_lambda: float = Field(default=1.0, ge=0, le=1)
+    """GAE's lambda."""
+    critic: Literal["own", "shared"] = "own"
+    """A model of its own, begun from the policy's weights, or one more output of the policy."""
+    critic_lr: float = Field(default=5e-6, gt=0)
+    """Learning rate of the critic; of one that is shared, that of the output for values alone."""
+    critic_knows: Literal["words", "persona"] = "words"
+    """What the critic goes by: the words; or also whom they were said to, by a running mean for each persona that the environment's info names. The policy is not told."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """First iterations in which only the critic learns."""
+    value_clip: float | None = Field(default=0.5, gt=0)
+    """How far a value may move from its old one; none for no bound."""
+
+    group: ClassVar[int] = 1
+    candidates: ClassVar[int] = 1
+
+    @model_validator(mode="after")
+    def _has_a_critic_to_warm_up(self) -> Self:
+        if self.critic_warmup and self.critic != "own":
+            raise ValueError("critic_warmup is for a critic of its own: nothing else can learn alone.")
+        return self
+
+
+class GroupConfig(_Config):
+    """A run of GRPO or its kin, which compare what was said to the same person, completely described."""
+
+    algo: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"] = "grpo"
+    group_size: int = Field(default=4, ge=1)
+    """Dialogues of one group; for rft the replies that are tried at every turn."""
+    advantage: Literal["episode", "turn", "centred"] = "episode"
+    """What a turn is compared by. The whole return, the return from this turn on, or its own reward."""
+    spread_floor: float = Field(default=0.01, ge=0)
+    """No smaller standard deviation divides; for rft the least by which the best reply must lie above the mean. In rewards after reward_scale: 0.01 is one point of emotion."""
+    gamma: float = Field(default=1.0, ge=0, le=1)
+    """Discount: of gae, and of the return with advantage turn."""
+
+    @model_validator(mode="after")
+    def _has_groups(self) -> Self:
+        if self.group_size < 2:
+            what = "replies to a turn" if self.algo == "rft" else "dialogues of a group"
+            raise ValueError(f"{self.algo} compares {what}: group_size must be 2 or more.")
+        if self.dialogues % self.group:
+            raise ValueError(
+                f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group}). Change one of them."
+            )
         return self
 
     @property
     def group(self) -> int:
         """Dialogues that share persona and seed."""
-        return 1 if self.algo == "ppo" else self.group_size
+        return 1 if self.algo == "rft" else self.group_size
 
     @property
-    def folder_name(self) -> str:
-        """Where the run lies unless told otherwise."""
-        return RUN_FOLDER.format(algo=self.algo, style=self.style, model=Path(self.model).name, seed=self.seed)
+    def candidates(self) -> int:
+        """Replies that are tried at every turn of a dialogue."""
+        return self.group_size if self.algo == "rft" else 1
 
-    @classmethod
-    def made(cls, values: dict[str, Any], source: str) -> Self:
-        """The config of these values; TrainingError names the field and `source`."""
-        try:
-            return cls(**values)
-        except ValidationError as error:
-            raise TrainingError(
-                f"{source}: {field_errors(error, 'the combination')[0]}. See: rlver-gym train --help"
-            ) from error
+    def _unused_options(self) -> dict[str, str]:
+        unused = super()._unused_options()
+        if self.advantage != "turn":
+            unused["gamma"] = "it is for ppo, and for advantage turn"
+        if self.algo in ("dr_grpo", "rloo"):
+            unused["spread_floor"] = f"{self.algo} divides by no spread"
+        if self.algo == "rft":
+            unused |= dict.fromkeys(
+                ("advantage", "clip_low", "clip_high", "format_penalty", "overlong_tokens", "overlong_cost"),
+                "rft has none",
+            )
+        return unused
+
+
+TrainConfig = PPOConfig | GroupConfig
+"""A training run, completely described."""
+_ALGO = FieldInfo(
+    annotation=Literal["ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"],  # pyright: ignore[reportArgumentType]
+    default="grpo",
+    description="ppo learns a critic; rft tries several replies at every turn and learns to say the best; the others compare the dialogues of a group, which share persona and seed.",
+)
+FIELDS: dict[str, FieldInfo] = {**GroupConfig.model_fields, **PPOConfig.model_fields, "algo": _ALGO}
+"""Every option there is, of one algorithm or another."""
+_KINDS = {"ppo": PPOConfig, "group": GroupConfig}
+
+
+def only_of(name: str) -> str | None:
+    """Whose option this is: of "ppo" alone, of "group" alone, or None."""
+    has = [kind for kind, config in _KINDS.items() if name in config.model_fields]
+    return has[0] if len(has) == 1 else None
+
+
+def make_config(values: dict[str, Any], source: str) -> TrainConfig:
+    """The config of these values; TrainingError names the field and `source`."""
+    algo = values.get("algo", "grpo")
+    if algo not in (known := get_args(_ALGO.annotation)):
+        raise TrainingError(
+            f"{source}: algo: there is no {algo!r}. One of: {', '.join(known)}. See: rlver-gym train --help"
+        )
+    kind = "ppo" if algo == "ppo" else "group"
+    foreign = [
+        _IGNORED.format(name=name, why=f"{algo} has none") for name in values if only_of(name) not in (None, kind)
+    ]
+    try:
+        if not foreign:
+            return _KINDS[kind](**values)
+        problem, cause = foreign[0], None
+    except ValidationError as error:
+        problem, cause = field_errors(error, "the combination")[0].rstrip(".") + ".", error
+    raise TrainingError(f"{source}: {problem} See: rlver-gym train --help") from cause
+
+
+def folder_name(config: TrainConfig) -> str:
+    """Where a run lies unless told otherwise."""
+    return RUN_FOLDER.format(algo=config.algo, style=config.style, model=Path(config.model).name, seed=config.seed)
 
 
 def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
@@ -245,13 +297,15 @@ def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise TrainingError(f"{path}: must hold fields of a config, such as model: and iterations:")
     _refuse_imports(values, path)
-    kind = "ppo" if (algo or values.get("algo")) == "ppo" else "group"
+    algo = algo or values.get("algo")
+    kind = "ppo" if algo == "ppo" else "group"
     sections = {name: values.pop(name, {}) for name in ("ppo", "group")}
     for name, section in sections.items():
-        known = _IN_SECTION[name]
+        known = [one for one in _KINDS[name].model_fields if only_of(one) == name or one == "gamma"]
         if not isinstance(section, dict) or not set(section) <= set(known):
             raise TrainingError(f"{path}: {name}: must hold nothing but {', '.join(known)}.")
-    return values | sections[kind]
+    ignored = ("advantage", "gamma") if algo == "rft" else ()
+    return values | {name: value for name, value in sections[kind].items() if name not in ignored}
 
 
 def _refuse_imports(values: dict[str, Any], path: Path) -> None:

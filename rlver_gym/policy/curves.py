@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlver_gym.alarm.acts import ACTS, in_words
 from rlver_gym.atomic import write_whole
-from rlver_gym.benchmark.score import bootstrap
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.log import EVALUATIONS, MAX_BYTES, is_number, read_metrics
-from rlver_gym.policy.measures import ACTS
+from rlver_gym.interval import bootstrap
+from rlver_gym.policy.metrics import EVALUATIONS, MAX_BYTES, is_number, read_metrics
 from rlver_gym.untrusted.files import inside, read_lines
 from rlver_gym.untrusted.jsontext import parse_json
 from rlver_gym.untrusted.text import one_line
-from rlver_gym.users.embedded.ledger import ACT_IN_WORDS
 
 PAGE = "curves.html"
-_MAX_EVALUATION_BYTES = 64 << 20
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 420, 200, 46, 24
 
@@ -35,9 +33,9 @@ _PANELS: tuple[tuple[str, str], ...] = (
     ("entropy", "entropy, nats a token"),
     ("kl", "how far an update moved the policy (KL), nats a token"),
     ("explained_variance", "explained variance of the critic"),
-    ("broken", "replies with a broken format, share"),
+    ("format_error", "replies with a broken format, share"),
     ("left", "people who left, share"),
-    *((f"does_{act}", f"replies that {ACT_IN_WORDS[act]}, share") for act in ACTS),
+    *((f"does_{act}", f"replies that {in_words(act)}, share") for act in ACTS),
 )
 
 
@@ -95,7 +93,7 @@ def panel(runs: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> str:
         for part in range(5)
     ]
     for at, line in enumerate(points.values()):
-        parts.append(_drawn(line, name, _COLOURS[at % len(_COLOURS)], x, y))
+        parts.append(_line(line, name, _COLOURS[at % len(_COLOURS)], x, y))
     return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(name)}">{"".join(parts)}</svg>'
 
 
@@ -104,7 +102,7 @@ def _label(tick: float, step: float) -> str:
     return f"{round(tick, max(0, 1 - floor(log10(step)))):g}"
 
 
-def _drawn(
+def _line(
     line: Sequence[tuple[int, float, Mapping[str, Any]]],
     name: str,
     colour: str,

@@ -15,13 +15,15 @@ from typing import Literal, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from rlver_gym.policy.forward import Actor, Critic, causal_lm
+from rlver_gym.policy.model import Actor, Critic, causal_lm
 
 Item = TypeVar("Item")
+Engine = Literal["ddp", "fsdp"]
 
 
 @contextmanager
@@ -51,13 +53,13 @@ def ranks() -> int:
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
-def share(items: Sequence[Item]) -> Sequence[Item]:
-    """This process's part of what there is to play: a run of neighbours, so that `gathered` puts all back in the same order."""
+def local_slice(items: Sequence[Item]) -> Sequence[Item]:
+    """This process's part of what there is to play: a run of neighbours, so that `all_gather` puts all back in the same order."""
     start, end = (len(items) * at // ranks() for at in (rank(), rank() + 1))
     return items[start:end]
 
 
-def gathered(items: Sequence[Item]) -> list[Item]:
+def all_gather(items: Sequence[Item]) -> list[Item]:
     """The items of all processes, in the order of the processes. They travel pickled."""
     if ranks() == 1:
         return list(items)
@@ -66,56 +68,67 @@ def gathered(items: Sequence[Item]) -> list[Item]:
     return [item for part in parts for item in part]
 
 
-def summed(value: Tensor) -> Tensor:
+def all_reduce_sum(value: Tensor) -> Tensor:
     """The sum over all processes; `value` is overwritten with it."""
     if ranks() > 1:
         dist.all_reduce(value)
     return value
 
 
-def spread_out(module: Actor | Critic, engine: Literal["ddp", "fsdp"]) -> nn.Module:
-    """The module with its gradients averaged over the processes: a copy on each (ddp), or a part of the weights on each (fsdp, FSDP2).
-    With one process, the module itself."""
+def distribute(module: Actor | Critic, engine: Engine, use_bf16: bool = False) -> nn.Module:
+    """The module with its gradients averaged over the processes: a copy on each (ddp), or a part of the weights on each (fsdp, FSDP2). With one
+    process, the module itself.
+
+    Sharded weights are those of the first process; what stood in the others (`load_empty_model`) is overwritten. `use_bf16`: they are gathered and multiplied in
+    bfloat16, while the shards, their gradients' sums and the optimizer stay in float32.
+    """
     if ranks() == 1:
         return module
     if engine == "ddp":
         with warnings.catch_warnings():  # torch 2.13 has another name for the option, which older ones do not know
             warnings.simplefilter("ignore", FutureWarning)
             return DistributedDataParallel(module, broadcast_buffers=False)
+    weights = module.state_dict() if rank() == 0 else {}
+    precision = MixedPrecisionPolicy(torch.bfloat16 if use_bf16 else None, reduce_dtype=torch.float32)
     trunk = module.trunk if isinstance(module, Critic) else causal_lm(module).base_model
     for layer in trunk.layers:  # pyright: ignore[reportGeneralTypeIssues]
-        fully_shard(layer)
+        fully_shard(layer, mp_policy=precision)
     if module.value_head is not None:
         fully_shard(module.value_head)
     # By itself the root would stay whole after a pass without gradients, and its parameters would not be those that the optimizer changes.
-    fully_shard(module, reshard_after_forward=True)
+    fully_shard(module, reshard_after_forward=True, mp_policy=precision)
+    set_model_state_dict(module, weights, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+    for buffer in module.buffers():  # those that a state has not: the angles of rotary embeddings
+        dist.broadcast(buffer, 0)
     _settle_root(module)
     return module
 
 
-def plain(module: nn.Module) -> nn.Module:
+def unwrap(module: nn.Module) -> nn.Module:
     """The module inside a DDP wrapper, for sampling and saving; any other as it is."""
     return module.module if isinstance(module, DistributedDataParallel) else module
 
 
 @contextmanager
-def whole(module: nn.Module) -> Iterator[nn.Module]:
+def full_params(module: nn.Module) -> Iterator[nn.Module]:
     """The module with all its weights on this process, for as long as it samples: the processes then need not keep step."""
     parts = [part for part in module.modules() if isinstance(part, FSDPModule)]
     for part in parts:
         part.set_reshard_after_forward(False, recurse=False)
         part.unshard()
     try:
-        yield plain(module)
+        yield unwrap(module)
     finally:
         for part in parts:
             part.reshard()
             part.set_reshard_after_forward(True, recurse=False)
 
 
-def syncing(module: nn.Module, last: bool) -> AbstractContextManager[None]:
-    """A context in which DDP keeps the gradients to itself, unless they are the last ones of a step."""
-    return nullcontext() if last or not isinstance(module, DistributedDataParallel) else module.no_sync()
+def sync_gradients(module: nn.Module, last: bool) -> AbstractContextManager[None]:
+    """A context in which each process keeps its gradients to itself, unless they are the last ones of a step: they are added up over the processes once."""
+    if isinstance(module, FSDPModule):
+        module.set_requires_gradient_sync(last)
+    return module.no_sync() if isinstance(module, DistributedDataParallel) and not last else nullcontext()
 
 
 def clip_gradients(module: nn.Module, most: float) -> float:

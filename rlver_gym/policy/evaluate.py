@@ -7,21 +7,21 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.alarm import alarms as alarms_of
-from rlver_gym.benchmark.score import bootstrap
 from rlver_gym.emotion import Outcome
 from rlver_gym.env import EmpathyEnv
 from rlver_gym.episode import Episode
-from rlver_gym.policy.distributed import gathered, share
-from rlver_gym.policy.learner import Learner
-from rlver_gym.policy.measures import measures
-from rlver_gym.policy.rollout import Start, TextEnv, talk
-from rlver_gym.policy.trajectory import Played
+from rlver_gym.interval import bootstrap
+from rlver_gym.policy.distributed import all_gather, local_slice
+from rlver_gym.policy.metrics import compute_metrics
+from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts
+from rlver_gym.policy.train import Learner
+from rlver_gym.policy.trajectory import Trajectory
 
 
 class Evaluation(NamedTuple):
     """The dialogues of an evaluation, in the order of its starts, and what they come to."""
 
-    played: list[Played]
+    trajectories: list[Trajectory]
     alarms: list[str]
     """Why the score may not be what it seems; nothing where the environment's dialogues cannot be judged so."""
     metrics: dict[str, float]
@@ -31,10 +31,10 @@ class Evaluation(NamedTuple):
 def evaluate(learner: Learner) -> Evaluation:
     """Talk to held-out people, one dialogue each, without learning."""
     config, envs = learner.config, learner.held_out
-    starts = one_each(envs[0], len(envs))
-    mine = share(starts)
-    with learner.talking() as sampler:
-        played = talk(
+    specs = one_each(envs[0], len(envs))
+    mine = local_slice(specs)
+    with learner.current_sampler() as sampler:
+        trajectories = collect_rollouts(
             sampler,
             learner.renderer,
             learner.sampling(config.eval_temperature),
@@ -44,12 +44,12 @@ def evaluate(learner: Learner) -> Evaluation:
             max_tokens=learner.max_tokens,
             workers=config.workers,
         )
-    alarms = _raise_alarms(gathered(_episodes(envs[: len(mine)])))
-    played = gathered(played)
-    score = bootstrap(np.array([score_of(one) for one in played if one.valid]))
-    metrics = {f"eval_{name}": value for name, value in measures(played).items()}
+    alarms = _alarms_in(all_gather(_episodes(envs[: len(mine)])))
+    trajectories = all_gather(trajectories)
+    score = bootstrap(np.array([score_of(one) for one in trajectories if one.valid]))
+    metrics = {f"eval_{name}": value for name, value in compute_metrics(trajectories).items()}
     scores = {"eval_score": score.mean, "eval_low": score.low, "eval_high": score.high}
-    return Evaluation(played, alarms, {**metrics, **scores, "eval_alarms": float(len(alarms))})
+    return Evaluation(trajectories, alarms, {**metrics, **scores, "eval_alarms": float(len(alarms))})
 
 
 def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
@@ -58,16 +58,16 @@ def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
     return [Episode.of(one, "policy") for one in sessions if one.outcome not in (None, Outcome.FAILED)]
 
 
-def _raise_alarms(episodes: Sequence[Episode]) -> list[str]:
+def _alarms_in(episodes: Sequence[Episode]) -> list[str]:
     return [alarm.says for alarm in alarms_of(episodes)]
 
 
-def score_of(dialogue: Played) -> float:
+def score_of(dialogue: Trajectory) -> float:
     """The last emotion where the environment tells it, else the return."""
     return float(dialogue.info.get("emotion", dialogue.total_reward))
 
 
-def one_each(env: TextEnv, count: int) -> list[Start]:
+def one_each(env: TextEnv, count: int) -> list[ResetSpec]:
     """Starts with seeds from 0 on, one a persona where the environment names them; personas come again once there are no new ones."""
     seen: list[object] = []
     seeds: list[int] = []
@@ -81,4 +81,4 @@ def one_each(env: TextEnv, count: int) -> list[Start]:
             break
     more = itertools.count(50 * count)
     seeds += [next(more) for _ in range(count - len(seeds))]
-    return [Start(number, seed, number) for number, seed in enumerate(seeds)]
+    return [ResetSpec(number, seed, number) for number, seed in enumerate(seeds)]

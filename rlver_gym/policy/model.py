@@ -1,20 +1,25 @@
-"""Causal language models of Hugging Face: loaded, with adapters where wanted, and saved. Knows no dialogues and no templates."""
+"""Causal language models of Hugging Face: loaded, with adapters where wanted, saved; and what they make of tokens that were sampled: log-probabilities, entropies, values.
+
+Axes: B sequences, T tokens, S sampled tokens, H width of the hidden state, V vocabulary. Padding is on the right and needs no mask, since attention is causal.
+Nothing of the vocabulary's size is made for a prompt.
+"""
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from huggingface_hub import HfApi, snapshot_download
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.local_models import local_model
 from rlver_gym.quiet import quiet
+from rlver_gym.tiny.local_models import local_model
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
@@ -26,16 +31,21 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
 
 
 def load_model(
-    name: str, *, half: bool = False, device: str = "auto", lora: int = 0, gradient_checkpointing: bool = False
+    name: str, *, use_bf16: bool = False, device: str = "auto", lora: int = 0, gradient_checkpointing: bool = False
 ) -> PreTrainedModel:
     """A causal LM from a Hugging Face name, a folder, "tiny" or "smollm2"; with `lora`, the rank, wrapped in adapters on all linear layers.
 
-    Weights that learn are kept in float32, those below adapters in bfloat16 when `half`, which says what passes are computed in. `device`: "cpu", "cuda:0", …;
+    Weights that learn are kept in float32, those below adapters in bfloat16 when `use_bf16`, which says what passes are computed in. `device`: "cpu", "cuda:0", …;
     auto takes the GPU if there is one. Raises TrainingError when there is no such model or it cannot be loaded.
     """
-    dtype = torch.bfloat16 if half and lora else torch.float32
+    dtype = torch.bfloat16 if use_bf16 and lora else torch.float32
     lm = _loaded(AutoModelForCausalLM.from_pretrained, name, dtype=dtype)
     lm.to(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    return _prepared(lm, lora, gradient_checkpointing)
+
+
+def _prepared(lm: PreTrainedModel, lora: int, gradient_checkpointing: bool) -> PreTrainedModel:
+    """With adapters where wanted, and ready to learn."""
     if lora:
         lm = _with_adapters(lm, lora)
     if gradient_checkpointing:
@@ -44,7 +54,21 @@ def load_model(
     return lm.eval()
 
 
-def computes_half(dtype: Literal["auto", "float32", "bfloat16"]) -> bool:
+def load_empty_model(
+    name: str, *, use_bf16: bool = False, lora: int = 0, gradient_checkpointing: bool = False
+) -> PreTrainedModel:
+    """What `load_model` gives, on the CPU and with whatever stands in memory for weights: no file of weights is read and no page of memory is touched. For
+    processes that will be given their shards by the first one."""
+    with torch.device("meta"):
+        lm = AutoModelForCausalLM.from_config(
+            _loaded(AutoConfig.from_pretrained, name), dtype=torch.bfloat16 if use_bf16 and lora else torch.float32
+        )
+    lm.to_empty(device="cpu")
+    lm.tie_weights()
+    return _prepared(lm, lora, gradient_checkpointing)
+
+
+def uses_bf16(dtype: Literal["auto", "float32", "bfloat16"]) -> bool:
     """Whether passes are computed in bfloat16: when asked for, and by itself on a GPU."""
     return dtype == "bfloat16" or (dtype == "auto" and torch.cuda.is_available())
 
@@ -54,7 +78,7 @@ def frozen_copy(lm: PreTrainedModel) -> PreTrainedModel:
     return copy.deepcopy(lm).requires_grad_(False).eval()
 
 
-def half_copy(lm: PreTrainedModel) -> PreTrainedModel:
+def bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
     """A copy with all weights in bfloat16, which samples about twice as fast as float32 weights that are cast at every step."""
     halves: dict[int, Any] = {
         id(one): nn.Parameter(one.detach().to(torch.bfloat16), requires_grad=False) for one in lm.parameters()
@@ -69,11 +93,14 @@ def bring_up_to_date(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
         old.copy_(new)
 
 
-def export(lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged in."""
+def export(
+    lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, weights: dict[str, Any] | None = None
+) -> None:
+    """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged in. `weights`: those of a model without adapters, where
+    the model itself does not hold them in full."""
     plain = lm.get_base_model() if hasattr(lm, "peft_config") else lm  # pyright: ignore[reportCallIssue]
     with quiet():
-        cast(PreTrainedModel, plain).save_pretrained(folder, state_dict=_merged(plain) if plain is not lm else None)
+        cast(PreTrainedModel, plain).save_pretrained(folder, state_dict=weights if plain is lm else _merged(plain))
     tokenizer.save_pretrained(folder)
 
 
@@ -163,3 +190,161 @@ def _old_names() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
+
+
+LOGITS_AT_ONCE = 2**26
+"""Logits that exist at the same time (256 MB in float32); more sampled tokens are computed in chunks, and again on the way back."""
+
+
+class Scored(NamedTuple):
+    """Of each sampled token; 0 elsewhere."""
+
+    logprob_BT: Tensor | None
+    """In nats, at the temperature asked for; None from a critic."""
+    entropy_BT: Tensor | None
+    """Of the distribution that the token was drawn from, in nats; None from a critic."""
+    value_BT: Tensor | None
+    """The return that is expected from here on, this token not yet said; None from a policy without value head."""
+
+
+Scorer = Callable[[Tensor, Tensor, float], Scored]
+"""Called with id_BT, action_mask_BT and the temperature."""
+
+
+class Actor(nn.Module):
+    """A causal LM of Hugging Face, with LoRA adapters or without, that scores what was said."""
+
+    def __init__(
+        self, model: nn.Module, value_head: bool = False, use_bf16: bool = False, is_loaded: bool = True
+    ) -> None:
+        """`value_head`: guess values too, from the policy's own hidden state; for advantages by gae without a critic. `use_bf16`: compute in bfloat16, whatever
+        the weights are kept in. `is_loaded`: the model has its weights already.
+
+        TrainingError for a model whose logits are not simply its head applied to its last hidden state.
+        """
+        super().__init__()
+        self.model = model
+        self._use_bf16 = use_bf16
+        self.value_head = _value_head(causal_lm(model)) if value_head else None
+        if is_loaded:
+            _refuse_unusual_head(causal_lm(model))
+
+    def forward(
+        self, id_BT: Tensor, action_mask_BT: Tensor, temperature: float = 1.0, entropy_learns: bool = True
+    ) -> Scored:
+        """Everything there is to know of the sampled tokens. `entropy_learns`: whether gradients flow through the entropy too, which costs as much memory as the logits."""
+        model = causal_lm(self.model)
+        with _precision(self._use_bf16, id_BT):
+            hidden_SH = _before_sampled(model.base_model, id_BT, action_mask_BT)
+            logprob_S, entropy_S = _chosen(hidden_SH, id_BT[action_mask_BT], _head(model), temperature, entropy_learns)
+        value_BT = None if self.value_head is None else _spread(_values(self.value_head, hidden_SH), action_mask_BT)
+        return Scored(_spread(logprob_S, action_mask_BT), _spread(entropy_S, action_mask_BT), value_BT)
+
+
+class Critic(nn.Module):
+    """A trunk of its own that guesses values."""
+
+    def __init__(self, model: nn.Module, use_bf16: bool = False) -> None:
+        """`model`: a causal LM; its head is not kept."""
+        super().__init__()
+        self.trunk = causal_lm(model).base_model
+        self._use_bf16 = use_bf16
+        self.value_head = _value_head(causal_lm(model))
+
+    def forward(
+        self, id_BT: Tensor, action_mask_BT: Tensor, temperature: float = 1.0, entropy_learns: bool = False
+    ) -> Scored:
+        """Values alone; the temperature has no part in them."""
+        with _precision(self._use_bf16, id_BT):
+            hidden_SH = _before_sampled(self.trunk, id_BT, action_mask_BT)
+        return Scored(None, None, _spread(_values(self.value_head, hidden_SH), action_mask_BT))
+
+
+def without_adapters(actor: Actor) -> Scorer:
+    """The model below an actor's LoRA adapters, as a reference that takes no memory. TrainingError for an actor without adapters."""
+    disabled = getattr(actor.model, "disable_adapter", None)
+    if disabled is None:
+        raise TrainingError(
+            "a policy without LoRA adapters has no base to fall back to. Load a second model as reference."
+        )
+
+    def score(id_BT: Tensor, action_mask_BT: Tensor, temperature: float = 1.0) -> Scored:
+        with disabled():
+            return actor(id_BT, action_mask_BT, temperature)
+
+    return score
+
+
+def causal_lm(model: nn.Module) -> PreTrainedModel:
+    """The causal LM inside whatever wraps it: adapters, FSDP, an actor. TrainingError when there is none."""
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel) and module.get_output_embeddings() is not None:
+            return module
+    raise TrainingError(f"{type(model).__name__} is no causal language model. Load it with AutoModelForCausalLM.")
+
+
+def _head(model: PreTrainedModel) -> nn.Linear:
+    return cast(nn.Linear, model.get_output_embeddings())
+
+
+def _before_sampled(trunk: nn.Module, id_BT: Tensor, action_mask_BT: Tensor) -> Tensor:
+    """hidden_SH: the last hidden state just before each sampled token, from which it was predicted."""
+    hidden_BTH = trunk(input_ids=id_BT[:, :-1], use_cache=False).last_hidden_state
+    return hidden_BTH[action_mask_BT[:, 1:]]
+
+
+def _chosen(
+    hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
+) -> tuple[Tensor, Tensor]:
+    chunk = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
+    if len(id_S) <= chunk:
+        return _of_logits(hidden_SH, id_S, head, temperature, entropy_learns)
+    parts = [
+        checkpoint(_of_logits, hidden, id_, head, temperature, entropy_learns, use_reentrant=False)
+        for hidden, id_ in zip(hidden_SH.split(chunk), id_S.split(chunk), strict=True)
+    ]
+    logprobs, entropies = zip(*parts, strict=True)
+    return torch.cat(logprobs), torch.cat(entropies)
+
+
+def _of_logits(
+    hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
+) -> tuple[Tensor, Tensor]:
+    logits_SV = head(hidden_SH)
+    logits_SV = logits_SV.to(torch.promote_types(logits_SV.dtype, torch.float32)) / temperature
+    total_S = logits_SV.logsumexp(-1)
+    logprob_S = logits_SV.gather(-1, id_S[:, None]).squeeze(-1) - total_S
+    with torch.set_grad_enabled(entropy_learns and torch.is_grad_enabled()):
+        entropy_S = total_S - (logits_SV.softmax(-1) * logits_SV).sum(-1)
+    return logprob_S, entropy_S
+
+
+def _value_head(model: PreTrainedModel) -> nn.Linear:
+    """Zeros: at first, every value is 0."""
+    head = nn.Linear(model.config.get_text_config().hidden_size, 1, device=model.device)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head
+
+
+def _values(head: nn.Linear, hidden_SH: Tensor) -> Tensor:
+    return head(hidden_SH.to(head.weight.dtype)).squeeze(-1)
+
+
+def _spread(value_S: Tensor, action_mask_BT: Tensor) -> Tensor:
+    return value_S.new_zeros(action_mask_BT.shape).masked_scatter(action_mask_BT, value_S)
+
+
+def _precision(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
+    return torch.autocast(id_BT.device.type, dtype=torch.bfloat16, enabled=use_bf16)
+
+
+@torch.no_grad()
+def _refuse_unusual_head(model: PreTrainedModel) -> None:
+    """Some families scale or cap their logits after the head; we would train another distribution than the one that speaks."""
+    seen = model(input_ids=torch.tensor([[0, 1]], device=model.device), output_hidden_states=True, use_cache=False)
+    ours = _head(model)(seen.hidden_states[-1])
+    if not torch.allclose(ours.float(), seen.logits.float(), rtol=1e-3, atol=1e-3):
+        raise TrainingError(
+            f"{type(model).__name__} changes its logits after the output layer, which the learner does not do. Take a model such as Qwen2, Qwen3 or Llama."
+        )

@@ -13,15 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rlver_gym.atomic import write_whole
 from rlver_gym.cards import shipped_env_ids
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.checkpoint import Checkpoints
-from rlver_gym.policy.config import TrainConfig
+from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
+from rlver_gym.policy.config import TrainConfig, folder_name
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.distributed import process_group, rank
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
-from rlver_gym.policy.learner import Learner, make_learner
-from rlver_gym.policy.log import EVALUATIONS, RunLog, read_iterations
-from rlver_gym.policy.saved import MODEL, load, save
-from rlver_gym.policy.train import Iteration, train
+from rlver_gym.policy.metrics import EVALUATIONS, RunLog, read_iterations
+from rlver_gym.policy.train import Iteration, Learner, make_learner, train
 from rlver_gym.untrusted.terminal import SafeConsole
 
 CONFIG, BAD_BATCH = "config.json", "bad_batch.pt"
@@ -32,9 +30,9 @@ def run(config: TrainConfig, *, out: Path | None = None, resume: bool = False, t
 
     Raises TrainingError when the folder holds another run, or none to resume.
     """
-    folder = out or Path("runs") / config.folder_name
+    folder = out or Path("runs") / folder_name(config)
     with process_group():
-        checkpoints = Checkpoints(folder / "checkpoints", config.keep)
+        checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
         _refuse_confusion(folder, checkpoints, resume)
         learner = make_learner(config)
         try:
@@ -75,7 +73,7 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
             if log:
                 log.write(number, metrics, iteration.times)
                 if config.show_every and (last or number % config.show_every == 0):
-                    log.show(number, iteration.played[:2])
+                    log.show(number, iteration.trajectories[:2])
             if last or number % config.save_every == 0:
                 _checkpoint(learner, checkpoints, score)
             if last:
@@ -108,20 +106,20 @@ def _log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog |
     if rank() != 0:
         yield None
         return
-    plain = learner.config.model_dump(mode="json")
+    values = learner.config.model_dump(mode="json")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / CONFIG).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    (folder / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     _drop_later(folder / EVALUATIONS, learner.iteration)
-    with RunLog(folder, plain, track=track, after=learner.iteration) as log:
+    with RunLog(folder, values, track=track, after=learner.iteration) as log:
         yield log
 
 
 def _checkpoint(learner: Learner, checkpoints: Checkpoints, score: float | None) -> None:
-    """All processes put together what is saved; one saves it."""
+    """All processes save together."""
     if rank() == 0:
         checkpoints.write(learner.iteration, lambda path: save(learner, path), score)
     else:
-        save(learner, checkpoints.folder)
+        save(learner, checkpoints.begun(learner.iteration))
 
 
 def _keep(held_out: Evaluation, iteration: int, folder: Path) -> None:
@@ -138,7 +136,7 @@ def _keep(held_out: Evaluation, iteration: int, folder: Path) -> None:
                 "valid": one.valid,
                 "lines": [list(line) for line in one.lines],
             }
-            for one in held_out.played
+            for one in held_out.trajectories
         ],
     }
     if rank() == 0:
@@ -163,7 +161,7 @@ def _refuse_confusion(folder: Path, checkpoints: Checkpoints, resume: bool) -> N
 _SHOWN = {
     "emotion": ("emotion", "{:.1f}"), "return": ("return", "{:+.1f}"), "content": ("content", "{:.0%}"), "left": ("left", "{:.0%}"),
     "tokens": ("tokens", "{:.0f}"), "kl": ("kl", "{:.4f}"), "clip_fraction": ("clipped", "{:.1%}"), "entropy": ("entropy", "{:.2f}"),
-    "explained_variance": ("expl.var", "{:.2f}"), "broken": ("broken", "{:.0%}"),
+    "explained_variance": ("expl.var", "{:.2f}"), "format_error": ("broken", "{:.0%}"),
 }  # fmt: skip
 _HEADER_EVERY = 20
 
@@ -200,7 +198,7 @@ class _Screen:
         """The score on people it never learned from."""
         m = held_out.metrics
         self._console.print(
-            f"held out after {number}: {m['eval_score']:.1f} [{m['eval_low']:.1f}, {m['eval_high']:.1f}] over {len(held_out.played)} dialogues, "
+            f"held out after {number}: {m['eval_score']:.1f} [{m['eval_low']:.1f}, {m['eval_high']:.1f}] over {len(held_out.trajectories)} dialogues, "
             f"{m['eval_words']:.0f} words a reply, {m['eval_distinct']:.0%} of replies distinct",
             style="bold",
             highlight=False,

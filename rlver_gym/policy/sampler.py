@@ -15,8 +15,7 @@ from transformers import PreTrainedModel
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.cache import RaggedCache
-from rlver_gym.policy.forward import causal_lm
-from rlver_gym.policy.model import bring_up_to_date, half_copy
+from rlver_gym.policy.model import bf16_copy, bring_up_to_date, causal_lm
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Prompt(NamedTuple):
     """Decides the draw, whoever else is in the batch."""
 
 
-class Drawn(NamedTuple):
+class Completion(NamedTuple):
     """A reply: T sampled ids, the one that ended it included, and what the policy gave them, in nats."""
 
     ids: list[int]
@@ -58,7 +57,7 @@ class Sampler(Protocol):
     at_once: int | None
     """How many prompts may be under way at the same time, each asked for by itself and from a thread of its own; None for one batch at a time."""
 
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One reply for each prompt."""
         ...
 
@@ -77,18 +76,18 @@ class ModelSampler:
     at_once: int | None = None
 
     def __init__(
-        self, model: nn.Module, half: bool = False, copied: bool = False, prefill_tokens: int = 16_384
+        self, model: nn.Module, use_bf16: bool = False, copied: bool = False, prefill_tokens: int = 16_384
     ) -> None:
-        """`model`: a causal LM of full attention, whatever wraps it; `half`: compute in bfloat16, whatever the weights are kept in.
+        """`model`: a causal LM of full attention, whatever wraps it; `use_bf16`: compute in bfloat16, whatever the weights are kept in.
 
         `copied`: keep a copy in bfloat16 to sample with, brought up to date by `refresh`: for float32 weights on one device that are trained
         whole. `prefill_tokens`: how many prompt tokens, padding included, pass through the model at once. TrainingError for other kinds of attention.
         """
         self.model = model
-        self.half = half
+        self.use_bf16 = use_bf16
         self.copied = copied
         self.prefill_tokens = prefill_tokens
-        self._lm = half_copy(causal_lm(model)) if copied else causal_lm(model)
+        self._lm = bf16_copy(causal_lm(model)) if copied else causal_lm(model)
         self._head = cast(nn.Module, self._lm.get_output_embeddings())
         _refuse_other_attention(self._lm)
         self.forget()
@@ -108,12 +107,12 @@ class ModelSampler:
             bring_up_to_date(self._lm, causal_lm(self.model))
 
     @torch.no_grad()  # not inference_mode: there autocast keeps no cast weights, and casts every one anew for every token
-    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Drawn]:
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One reply for each prompt, at most one prompt a dialogue. Rows of dialogues that are not asked for stay as they are."""
         training = self.model.training
         self.model.eval()
         try:
-            with torch.autocast(self._lm.device.type, torch.bfloat16, enabled=self.half and not self.copied):
+            with torch.autocast(self._lm.device.type, torch.bfloat16, enabled=self.use_bf16 and not self.copied):
                 drawn_of = self._draw(self._seated(prompts), sampling)
         except BaseException:  # what is in the cache is no longer known
             self.forget()
@@ -144,7 +143,7 @@ class ModelSampler:
             self._owner[place], self._held[place] = owner[came_from], held[came_from]
         return order, places
 
-    def _draw(self, prompts: list[Prompt], sampling: Sampling) -> dict[int, Drawn]:
+    def _draw(self, prompts: list[Prompt], sampling: Sampling) -> dict[int, Completion]:
         """A reply for each prompt, by dialogue. The rows at work are always the first ones: one whose reply has ended changes places with the last."""
         at_work, device = len(prompts), self._lm.device
         chance_BT = torch.tensor(
@@ -180,14 +179,16 @@ class ModelSampler:
 
     def _noted(
         self, prompts: list[Prompt], ids: list[list[int]], logprobs: list[list[float]], length: list[int]
-    ) -> dict[int, Drawn]:
+    ) -> dict[int, Completion]:
         """The replies by dialogue; notes what the rows hold now, which is all but the last token."""
-        drawn = {one.dialogue: Drawn(ids[i][: length[i]], logprobs[i][: length[i]]) for i, one in enumerate(prompts)}
+        completions = {
+            one.dialogue: Completion(ids[i][: length[i]], logprobs[i][: length[i]]) for i, one in enumerate(prompts)
+        }
         asked = {one.dialogue: one.ids for one in prompts}
         for row in range(len(prompts)):
             owner = self._owner[row]
-            self._held[row] = [*asked[owner], *drawn[owner].ids[:-1]]
-        return drawn
+            self._held[row] = [*asked[owner], *completions[owner].ids[:-1]]
+        return completions
 
     def _prefill(self, prompts: list[Prompt]) -> Tensor:
         """Feed what the rows do not hold yet; the logits (B, V) after each prompt. Prompts that are new and equal are fed once."""
@@ -219,7 +220,7 @@ class ModelSampler:
 
     def _hidden(self, id_BT: Tensor, position_BT: Tensor, reach: int, first_row: int = 0) -> Tensor:
         mask = self._cache.aim(
-            first_row, position_BT, reach, torch.bfloat16 if self.half or self.copied else self._lm.dtype
+            first_row, position_BT, reach, torch.bfloat16 if self.use_bf16 or self.copied else self._lm.dtype
         )
         trunk = self._lm.base_model
         return trunk(

@@ -1,4 +1,4 @@
-"""The warm start: plain supervised learning on dialogues of the benchmark's agents, for models that cannot yet speak."""
+"""Plain supervised learning on demonstrations: of good supporters, or of the benchmark's agents for a model that cannot yet speak."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,49 +9,46 @@ import numpy as np
 import torch
 from torch import nn
 
+from rlver_gym.demonstrations import Demonstration
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.agent import Manner
-from rlver_gym.policy.batch import Batch, pack
-from rlver_gym.policy.distributed import plain, process_group, rank, ranks, spread_out, summed, syncing
-from rlver_gym.policy.forward import Actor
-from rlver_gym.policy.lessons import Lesson
-from rlver_gym.policy.microbatch import shares
-from rlver_gym.policy.model import export, load_model, load_tokenizer
-from rlver_gym.policy.prompts import Style, agent_prompt
-from rlver_gym.policy.renderer import Renderer
-from rlver_gym.policy.trajectory import Played, TokenSequence
+from rlver_gym.policy.batch import Batch, micro_batches, pack
+from rlver_gym.policy.distributed import all_reduce_sum, distribute, process_group, rank, ranks, sync_gradients, unwrap
+from rlver_gym.policy.model import Actor, export, load_model, load_tokenizer
+from rlver_gym.policy.renderer import Renderer, Style, agent_prompt
+from rlver_gym.policy.trajectory import TokenSequence, Trajectory
 
 DIALOGUES = 4
 """Dialogues that one step learns from."""
 
 
-def taught(lesson: Lesson, renderer: Renderer) -> Played:
-    """The lesson as the policy would have said it, its plans thought before if it thinks: token ids, with a mask of what is to be learned."""
+def tokenize_demonstration(demonstration: Demonstration, renderer: Renderer) -> Trajectory:
+    """The demonstration as the policy would have said it, its plans thought before if it thinks: token ids, with a mask of what is to be learned."""
     ids: list[int] = []
     turns: list[int] = []
     sequences: list[TokenSequence] = []
-    for turn, reply in enumerate(lesson.replies):
+    for turn, reply in enumerate(demonstration.replies):
         if renderer.style == "think":
-            ids, turns = renderer.prompt(lesson.users[: turn + 1], lesson.replies[:turn]), []
+            ids, turns = renderer.prompt(demonstration.users[: turn + 1], demonstration.replies[:turn]), []
         elif turn == 0:
-            ids = renderer.opening(lesson.users[0])
+            ids = renderer.opening(demonstration.users[0])
         else:
-            ids = ids + renderer.between(lesson.users[turn], ids[-1])
+            ids = ids + renderer.between(demonstration.users[turn], ids[-1])
         turns += [-1] * (len(ids) - len(turns))
-        thought = renderer.thought(lesson.plans[turn]) if renderer.style == "think" else ""
+        thought = renderer.thought(demonstration.plans[turn]) if renderer.style == "think" else ""
         said = [*renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"], renderer.end_of_turn]  # pyright: ignore[reportGeneralTypeIssues]
-        is_learned = not lesson.only_last or turn == len(lesson.replies) - 1
+        is_learned = not demonstration.only_last or turn == len(demonstration.replies) - 1
         ids = ids + said
         turns += [turn if is_learned else -1] * len(said)
         if renderer.style == "think":
             sequences.append(_sequence(ids, turns))
     if renderer.style == "direct":
         sequences.append(_sequence(ids, turns))
-    return Played(
+    return Trajectory(
         0,
         0,
-        np.zeros(len(lesson.replies), np.float32),
-        np.zeros(len(lesson.replies), np.bool_),
+        np.zeros(len(demonstration.replies), np.float32),
+        np.zeros(len(demonstration.replies), np.bool_),
         tuple(sequences),
         (),
         {},
@@ -60,7 +57,7 @@ def taught(lesson: Lesson, renderer: Renderer) -> Played:
 
 def learn(
     actor: nn.Module,
-    played: Sequence[Played],
+    trajectories: Sequence[Trajectory],
     *,
     epochs: int = 3,
     dialogues: int = DIALOGUES,
@@ -77,14 +74,14 @@ def learn(
     steps = [
         part
         for _ in range(epochs)
-        for part in np.array_split(rng.permutation(len(played)), max(1, len(played) // dialogues))
+        for part in np.array_split(rng.permutation(len(trajectories)), max(1, len(trajectories) // dialogues))
     ]
     for number, part in enumerate(steps):
         for group in optimizer.param_groups:
             rise, fall = min(1.0, (number + 1) / (0.05 * len(steps))), 0.55 + 0.45 * np.cos(np.pi * number / len(steps))
             group["lr"] = lr * rise * fall
         optimizer.zero_grad()
-        loss = _backward(actor.train(), pack([played[at] for at in part]), tokens)
+        loss = _backward(actor.train(), pack([trajectories[at] for at in part]), tokens)
         if not math.isfinite(loss):
             raise TrainingError(
                 f"the loss became NaN or infinite in step {number + 1}. Try a smaller --lr than {lr:g}."
@@ -97,7 +94,7 @@ def learn(
 def warm_start(
     model: str,
     out: Path,
-    told: Iterable[Lesson],
+    told: Iterable[Demonstration],
     *,
     style: Style = "direct",
     language: Literal["en", "zh"] = "en",
@@ -106,27 +103,29 @@ def warm_start(
     seed: int = 0,
     max_reply_tokens: int | None = None,
 ) -> Iterator[float]:
-    """Teach a model what was said in the lessons, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
+    """Teach a model what was said in the demonstrations, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
     With torchrun, the processes share the work of each step, and the first one writes.
 
     `max_reply_tokens`: how long its replies may be later; None for the longest one that it was taught.
-    TrainingError for a model that cannot be used, a folder that is taken, or lessons without thoughts for a style that thinks.
+    TrainingError for a model that cannot be used, a folder that is taken, or demonstrations without thoughts for a style that thinks.
     """
     if out.exists() and any(out.iterdir()):
         raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
     with process_group():
         tokenizer, told = load_tokenizer(model), list(told)
-        if style == "think" and not all(all(lesson.plans) for lesson in told):
+        if style == "think" and not all(all(demonstration.plans) for demonstration in told):
             raise TrainingError("these demonstrations hold no thoughts to learn. Choose --style direct.")
         renderer = Renderer(tokenizer, agent_prompt(language, style), style)
-        actor = spread_out(Actor(load_model(model)), "ddp")
-        played = [taught(lesson, renderer) for lesson in told]
+        actor = distribute(Actor(load_model(model)), "ddp")
+        trajectories = [tokenize_demonstration(demonstration, renderer) for demonstration in told]
         longest = max(
-            int(np.bincount(sequence.turn_T[sequence.said_T]).max()) for one in played for sequence in one.sequences
+            int(np.bincount(sequence.turn_T[sequence.action_mask_T]).max())
+            for one in trajectories
+            for sequence in one.sequences
         )
-        yield from learn(actor, played, epochs=epochs, lr=lr, seed=seed)
+        yield from learn(actor, trajectories, epochs=epochs, lr=lr, seed=seed)
         if rank() == 0:
-            export(plain(actor).model, tokenizer, out)  # pyright: ignore[reportArgumentType]
+            export(unwrap(actor).model, tokenizer, out)  # pyright: ignore[reportArgumentType]
             limit = max_reply_tokens or longest
             Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=limit).write(out)
         del actor
@@ -139,16 +138,18 @@ def steps_of(dialogues: int, epochs: int) -> int:
 
 def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
     """Add the gradients of the mean cross-entropy to the weights, each process those of its share; returns it, over all processes."""
-    device, total, said = next(actor.parameters()).device, 0.0, int(batch.said_BT.sum())
-    todo = list(shares(batch.length_B, tokens, rank(), ranks()))
+    device, total, said = next(actor.parameters()).device, 0.0, int(batch.action_mask_BT.sum())
+    todo = list(micro_batches(batch.length_B, tokens, rank(), ranks()))
     for at, one in enumerate(todo):
         rows, width = torch.from_numpy(one.row_R), int(batch.length_B[one.row_R].max())
-        with syncing(actor, last=at == len(todo) - 1):
-            logprob_BT = actor(batch.id_BT[rows, :width].to(device), batch.said_BT[rows, :width].to(device)).logprob_BT
-            loss = -logprob_BT.sum() * one.real / said
+        with sync_gradients(actor, last=at == len(todo) - 1):
+            logprob_BT = actor(
+                batch.id_BT[rows, :width].to(device), batch.action_mask_BT[rows, :width].to(device)
+            ).logprob_BT
+            loss = -logprob_BT.sum() * (not one.is_dummy) / said
             (ranks() * loss).backward()  # the engine averages over the processes; this is a part of a sum
         total += float(loss.detach())
-    return float(summed(torch.tensor(total, dtype=torch.float64)))
+    return float(all_reduce_sum(torch.tensor(total, dtype=torch.float64)))
 
 
 def _sequence(ids: list[int], turns: list[int]) -> TokenSequence:

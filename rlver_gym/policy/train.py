@@ -1,33 +1,248 @@
-"""The training loop: start, talk, pack, judge, update. It yields what each iteration was like; whoever calls it logs, saves and stops."""
+"""The training loop, and all that it holds in memory. Each iteration: rollouts, a batch, advantages, an update, metrics."""
 
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import gymnasium as gym
 import numpy as np
+import torch
+from torch import nn
+from torch.optim import AdamW
+from transformers import PreTrainedModel
 
-from rlver_gym.policy.advantage import overlong
+from rlver_gym.cards import EnvCard
+from rlver_gym.errors import TrainingError
+from rlver_gym.policy.algorithms import overlong
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.config import TrainConfig
-from rlver_gym.policy.distributed import gathered, share
-from rlver_gym.policy.judge import judge
-from rlver_gym.policy.learner import Learner
-from rlver_gym.policy.measures import measures
-from rlver_gym.policy.optimizer import schedule
-from rlver_gym.policy.rollout import Start, groups, talk
-from rlver_gym.policy.trajectory import Played
-from rlver_gym.policy.update import update
+from rlver_gym.policy.distributed import all_gather, distribute, full_params, local_slice, rank, ranks, unwrap
+from rlver_gym.policy.experience import PersonaBaseline, PreparedBatch, prepare_batch
+from rlver_gym.policy.metrics import Clock, compute_metrics
+from rlver_gym.policy.model import (
+    Actor,
+    Critic,
+    Scorer,
+    frozen_copy,
+    load_empty_model,
+    load_model,
+    load_tokenizer,
+    max_context,
+    uses_bf16,
+    without_adapters,
+)
+from rlver_gym.policy.objective import VARIANTS, AdvantageConfig, Objective
+from rlver_gym.policy.renderer import Renderer, agent_prompt
+from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts, groups
+from rlver_gym.policy.sampler import ModelSampler, Sampler, Sampling
+from rlver_gym.policy.servers import ServerSampler, VllmSampler
+from rlver_gym.policy.trajectory import Trajectory
+from rlver_gym.policy.update import make_optimizer, schedule, update
+from rlver_gym.tiny.demonstrations import AGENTS, agent_demonstrations, substitutable
+from rlver_gym.tiny.word_substitution import WordSubstitution
+
+_HEARD = 256
+"""Dialogues in which it is heard which words are people's own and which are what agents say."""
+
+
+@dataclass
+class Learner:
+    """A policy that learns, its critic and reference, and the people it talks to."""
+
+    config: TrainConfig
+    renderer: Renderer
+    actor: nn.Module
+    critic: nn.Module | None
+    reference: Scorer | None
+    optimizer: AdamW
+    sampler: Sampler
+    envs: list[TextEnv]
+    held_out: list[TextEnv]
+    advantage: AdvantageConfig
+    objective: Objective
+    max_tokens: int
+    persona_baseline: PersonaBaseline | None = None
+    """What the critic expects of whom, if it knows whom."""
+    iteration: int = 0
+    """Iterations that are done."""
+
+    @property
+    def language_model(self) -> nn.Module:
+        """The causal LM, with adapters if it has any."""
+        return unwrap(self.actor).model  # pyright: ignore[reportReturnType]
+
+    def sampling(self, temperature: float) -> Sampling:
+        """How replies are drawn at this temperature."""
+        return Sampling(self.config.max_reply_tokens, self.renderer.stop_ids, temperature)
+
+    @contextmanager
+    def current_sampler(self) -> Iterator[Sampler]:
+        """The sampler, with the weights of now. All processes enter together; the weights are whole on each for as long as it samples with them itself."""
+        with full_params(self.actor):
+            self.sampler.refresh()
+            if not isinstance(self.sampler, ServerSampler):
+                yield self.sampler
+                return
+        yield self.sampler
+
+    def close(self) -> None:
+        """Close the environments, and take from a server what it was given."""
+        if isinstance(self.sampler, VllmSampler):
+            self.sampler.close()
+        for env in [*self.envs, *self.held_out]:
+            env.close()
+
+
+def make_learner(config: TrainConfig) -> Learner:
+    """Load models, make environments. Raises TrainingError for a model that cannot be used, and whatever the environment raises for its options."""
+    torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
+    tokenizer = load_tokenizer(config.model)
+    renderer = Renderer(tokenizer, agent_prompt(config.language, config.style), config.style)
+    use_bf16, (advantage, objective) = uses_bf16(config.dtype), algorithm(config)
+
+    models = _make_models(config, use_bf16)
+    max_tokens = min(config.max_tokens, max_context(models.policy))
+    if config.max_reply_tokens >= max_tokens:
+        raise TrainingError(
+            f"{config.model} reads {max_tokens} tokens at most, which a reply of max_reply_tokens ({config.max_reply_tokens}) would fill. Make replies shorter."
+        )
+    return Learner(
+        config=config,
+        renderer=renderer,
+        actor=models.actor,
+        critic=models.critic,
+        reference=models.reference,
+        optimizer=make_optimizer(
+            models.actor,
+            models.critic,
+            lr=config.lr,
+            critic_lr=config.critic_lr if config.algo == "ppo" else config.lr,
+            weight_decay=config.weight_decay,
+        ),
+        sampler=_sampler(config, models.policy, use_bf16),
+        envs=_environments(config),
+        held_out=_held_out(config) if config.eval_every else [],
+        advantage=advantage,
+        objective=objective,
+        max_tokens=max_tokens,
+        persona_baseline=PersonaBaseline() if config.algo == "ppo" and config.critic_knows == "persona" else None,
+    )
+
+
+class _Models(NamedTuple):
+    policy: PreTrainedModel  # inside of the actor
+    actor: nn.Module
+    critic: nn.Module | None
+    reference: Scorer | None
+
+
+def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
+    """Sharded ones are read by the first process alone, onto its CPU; the others get their shards from it."""
+    is_sharded = config.engine == "fsdp" and ranks() > 1
+    is_loaded = rank() == 0 or not is_sharded
+
+    load_one = partial(load_model, device="cpu" if is_sharded else "auto") if is_loaded else load_empty_model
+
+    def load() -> PreTrainedModel:
+        return load_one(
+            config.model, use_bf16=use_bf16, lora=config.lora_rank, gradient_checkpointing=config.gradient_checkpointing
+        )
+
+    def spread(module: Actor | Critic) -> nn.Module:
+        return distribute(
+            module, config.engine, use_bf16 and not config.lora_rank
+        )  # below adapters weights are in bfloat16 already
+
+    policy = load()
+    has_value_head = config.algo == "ppo" and config.critic == "shared"
+    alone = Actor(policy, has_value_head, use_bf16, is_loaded)
+    reference: Scorer | None = None
+    if config.kl and config.lora_rank:
+        reference = without_adapters(alone)
+    elif config.kl:
+        copy = Actor(frozen_copy(policy), use_bf16=use_bf16, is_loaded=is_loaded)
+        reference = spread(copy) if is_sharded else copy
+    critic = spread(Critic(load(), use_bf16)) if config.algo == "ppo" and config.critic == "own" else None
+    actor = spread(alone)
+    torch.manual_seed(config.seed)
+    return _Models(policy, actor, critic, reference)
+
+
+def _environments(config: TrainConfig) -> list[TextEnv]:
+    made = [gym.make(config.env, **config.env_options) for _ in range(config.dialogues)]
+    card = getattr(made[0].unwrapped, "card", None)
+    if config.algo == "rft" and isinstance(card, EnvCard) and card.reward == "terminal":
+        raise TrainingError(
+            f"rft compares replies by what each of them earns, and {config.env} pays at the end alone: take RLVER-Empathy-v0, or another algorithm."
+        )
+    if not config.word_substitution:
+        return made
+    vocabulary = substitutable(list(agent_demonstrations(AGENTS, _HEARD)))
+    return [WordSubstitution(env, vocabulary, config.word_substitution) for env in made]
+
+
+def _held_out(config: TrainConfig) -> list[TextEnv]:
+    options = config.env_options | config.eval_options
+    try:
+        return [gym.make(config.env, **options) for _ in range(config.eval_dialogues)]
+    except TypeError as error:
+        raise TrainingError(
+            f"{config.env} cannot be made with {options} ({error}). What differs when evaluating is eval_options; in a YAML file, eval_options: {{}} for nothing."
+        ) from error
+
+
+def _sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Sampler:
+    if config.vllm and config.vllm_folder:
+        return VllmSampler(config.vllm, model, config.vllm_folder, seeded=config.vllm_seeds)
+    return ModelSampler(model, use_bf16, copied=_samples_with_a_copy(config, use_bf16))
+
+
+def _samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
+    """Weights in bfloat16 speak twice as fast as float32 ones under autocast. Below adapters they are that already; sharded ones are nowhere whole for long."""
+    return use_bf16 and not config.lora_rank and config.engine == "ddp"
+
+
+def algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
+    """The published algorithm, with what the config changes in it."""
+    advantage, objective = VARIANTS[config.algo]
+    if config.algo == "ppo":
+        advantage = replace(
+            advantage,
+            gamma=config.gamma,
+            gae_lambda=config.gae_lambda,
+            discount_per=config.discount_per,
+            rewards=config.rewards,
+        )
+    elif config.algo == "rft":
+        advantage = replace(advantage, floor=config.spread_floor)
+    else:
+        advantage = replace(advantage, kind=config.advantage, gamma=config.gamma, floor=config.spread_floor)
+    low = config.clip_low or objective.low
+    return advantage, replace(
+        objective,
+        low=low,
+        high=config.clip_high or config.clip_low or objective.high,
+        aggregate=config.aggregate or objective.aggregate,
+        tis_cap=config.tis_cap if config.vllm or _samples_with_a_copy(config, uses_bf16(config.dtype)) else None,
+        tis_level=config.tis_level,
+        entropy=config.entropy,
+        kl=0.0 if config.kl_estimator == "k1" else config.kl,
+        estimator="k3" if config.kl_estimator == "k1" else config.kl_estimator,
+        value_clip=config.value_clip if config.algo == "ppo" else None,
+    )
 
 
 class Iteration(NamedTuple):
-    """One round of talking and learning."""
+    """One round of rollouts and learning."""
 
     number: int
     """From 1."""
-    played: list[Played]
+    trajectories: list[Trajectory]
     metrics: dict[str, float]
-    """What the seed decides: the same in every equal run."""
+    """What the seed decides: the same in every equal run, if the sampler goes by seeds."""
     times: dict[str, float]
     """Seconds, and tokens a second: never twice the same."""
 
@@ -37,73 +252,38 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
 
     `save_to`: where the batch goes whose loss is no number. Raises TrainingError for that, and whatever the environment raises.
     """
-    config, is_measured = learner.config, False
-    while learner.iteration < config.iterations:
-        clock, rng = _Clock(), np.random.default_rng((config.seed, learner.iteration))
-        starts = start(config, learner.iteration)
-        played = _talked(learner, starts)
-        clock.lap("talk_s")
-        batch = pack(played, config.mask_cut)
-        judged = judge(
-            batch,
-            learner.actor,
-            learner.critic,
-            learner.reference,
-            learner.expected,
-            credit=learner.credit,
-            temperature=config.temperature,
-            tokens=config.microbatch_tokens,
-            reward_scale=config.reward_scale,
-            format_penalty=config.format_penalty,
-            kl_in_reward=config.kl if config.kl_estimator == "k1" else 0.0,
-            cost_DN=config.overlong_cost * overlong(batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens),
-            one_step=config.epochs * config.minibatches == 1,
-        )
-        if learner.expected and judged.batch.dialogues:
-            learner.expected.learn(judged.batch.who_D, judged.surprise_D)
-        clock.lap("judge_s")
-        schedule(learner.optimizer, learner.iteration, config.iterations, config.warmup, config.anneal)
-        metrics = update(
-            judged,
-            learner.actor,
-            learner.optimizer,
-            learner.critic,
-            rng=rng,
-            objective=learner.objective,
-            epochs=config.epochs,
-            minibatches=config.minibatches,
-            tokens=config.microbatch_tokens,
-            temperature=config.temperature,
-            grad_clip=config.grad_clip,
-            target_kl=config.target_kl,
-            max_sampler_kl=None if is_measured else config.max_sampler_kl,
-            critic_only=learner.iteration < config.critic_warmup,
-            save_to=save_to,
-        )
-        is_measured = is_measured or "sampler_kl" in metrics
+    is_measured = False
+    while learner.iteration < learner.config.iterations:
+        clock = Clock()
+        trajectories = _collect(learner, reset_specs(learner.config, learner.iteration))
+        clock.lap("rollout_s")
+        prepared = _prepare(learner, trajectories)
+        clock.lap("prepare_s")
+        metrics = _update(learner, prepared, check_sampler=not is_measured, save_to=save_to)
         clock.lap("update_s")
+        is_measured = is_measured or "sampler_kl" in metrics
         learner.iteration += 1
-        said = sum(int(one.said_T.sum()) for dialogue in played for one in dialogue.sequences)
+        sampled = sum(int(one.action_mask_T.sum()) for dialogue in trajectories for one in dialogue.sequences)
         yield Iteration(
             number=learner.iteration,
-            played=played,
-            metrics={**measures(played), **judged.metrics, **metrics},
-            times={**clock.laps, "tokens_per_s": said / clock.total},
+            trajectories=trajectories,
+            metrics={**compute_metrics(trajectories), **prepared.metrics, **metrics},
+            times={**clock.laps, "tokens_per_s": sampled / clock.total},
         )
 
 
-def start(config: TrainConfig, iteration: int) -> list[Start]:
+def reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
     """How the dialogues of an iteration begin: groups of the config's size, each with a seed of its own, never the same in two iterations."""
     number = config.dialogues // config.group
     seeds = np.random.SeedSequence((config.seed, iteration)).generate_state(number)
     return groups(config.dialogues, config.group, iter(map(int, seeds)))
 
 
-def _talked(learner: Learner, starts: list[Start]) -> list[Played]:
+def _collect(learner: Learner, specs: list[ResetSpec]) -> list[Trajectory]:
     """The dialogues of all processes, each having played its share."""
-    config, mine = learner.config, share(starts)
-    with learner.talking() as sampler:
-        played = talk(
+    config, mine = learner.config, local_slice(specs)
+    with learner.current_sampler() as sampler:
+        trajectories = collect_rollouts(
             sampler,
             learner.renderer,
             learner.sampling(config.temperature),
@@ -112,22 +292,52 @@ def _talked(learner: Learner, starts: list[Start]) -> list[Played]:
             draw_seed=int(np.random.SeedSequence((config.seed, learner.iteration, 1)).generate_state(1)[0]),
             max_tokens=learner.max_tokens,
             workers=config.workers,
+            candidates=config.candidates,
         )
-    return gathered(played)
+    return all_gather(trajectories)
 
 
-class _Clock:
-    """Seconds from one lap to the next."""
+def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:
+    """The batch with its advantages; the persona baseline has learned from it."""
+    config, batch = learner.config, pack(trajectories, learner.config.mask_cut)
+    prepared = prepare_batch(
+        batch,
+        learner.actor,
+        learner.critic,
+        learner.reference,
+        learner.persona_baseline,
+        advantage=learner.advantage,
+        temperature=config.temperature,
+        tokens=config.microbatch_tokens,
+        reward_scale=config.reward_scale,
+        format_penalty=config.format_penalty,
+        kl_in_reward=config.kl if config.kl_estimator == "k1" else 0.0,
+        cost_DN=config.overlong_cost * overlong(batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens),
+        one_step=config.epochs * config.minibatches == 1,
+    )
+    if learner.persona_baseline and prepared.batch.dialogues:
+        learner.persona_baseline.learn(prepared.batch.who_D, prepared.residual_D)
+    return prepared
 
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._start = self._last = time.perf_counter()
 
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.laps[name], self._last = now - self._last, now
-
-    @property
-    def total(self) -> float:
-        """Seconds since the first lap began."""
-        return self._last - self._start
+def _update(learner: Learner, prepared: PreparedBatch, check_sampler: bool, save_to: Path | None) -> dict[str, float]:
+    """The steps of an iteration, at its learning rates."""
+    config, iteration = learner.config, learner.iteration
+    schedule(learner.optimizer, iteration, config.iterations, config.warmup, config.anneal)
+    return update(
+        prepared,
+        learner.actor,
+        learner.optimizer,
+        learner.critic,
+        rng=np.random.default_rng((config.seed, iteration)),
+        objective=learner.objective,
+        epochs=config.epochs,
+        minibatches=config.minibatches,
+        tokens=config.microbatch_tokens,
+        temperature=config.temperature,
+        grad_clip=config.grad_clip,
+        target_kl=config.target_kl,
+        max_sampler_kl=config.max_sampler_kl if check_sampler else None,
+        critic_only=config.algo == "ppo" and iteration < config.critic_warmup,
+        save_to=save_to,
+    )

@@ -1,4 +1,4 @@
-"""What one dialogue of the policy leaves behind: token ids that were really sampled, and rewards. All frozen; nothing here acts.
+"""What one dialogue of the policy leaves behind: token ids that were really sampled, and rewards. All frozen; nothing here acts, and nothing needs torch.
 
 Axes: T tokens of a sequence, N turns of a dialogue.
 """
@@ -16,12 +16,12 @@ class TokenSequence:
     its earlier thoughts are not in its later prompts."""
 
     id_T: NDArray[np.int64]
-    said_T: NDArray[np.bool_]
+    action_mask_T: NDArray[np.bool_]
     """The policy chose this token; the end-of-turn token counts when it was sampled."""
     logprob_T: NDArray[np.float32]
-    """The sampler's log-probability of each said token, at the temperature it was sampled with, in nats; 0 elsewhere."""
+    """The sampler's log-probability of each sampled token, at the temperature it was sampled with, in nats; 0 elsewhere."""
     turn_T: NDArray[np.int32]
-    """To which turn of the dialogue a said token belongs, from 0; -1 elsewhere."""
+    """To which turn of the dialogue a sampled token belongs, from 0; -1 elsewhere."""
 
 
 class Line(NamedTuple):
@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class Trajectory:
     """A dialogue that was played to its end."""
 
     group: int
@@ -41,7 +41,7 @@ class Played:
     seed: int
     reward_N: NDArray[np.float32]
     """What the environment gave for each turn."""
-    broken_N: NDArray[np.bool_]
+    format_error_N: NDArray[np.bool_]
     """The reply of this turn broke the format that was asked for."""
     sequences: tuple[TokenSequence, ...]
     lines: tuple[Line, ...]
@@ -49,10 +49,12 @@ class Played:
     """The environment's last info: emotion, outcome, persona, where it gives them."""
     valid: bool = True
     """False when the dialogue broke off (the user failed); it is left out of learning and of averages."""
-    overflowed: bool = False
+    context_overflow: bool = False
     """True when it ended early because the context was full. It is left out of learning, for its rewards may be missing their end."""
     cut_N: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """The reply of this turn was cut at the token limit."""
+    margin_N: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    """With several candidates a turn: by how much the reward of the one that was said lies above their mean; empty otherwise."""
 
     @property
     def total_reward(self) -> float:

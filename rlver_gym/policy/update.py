@@ -1,4 +1,4 @@
-"""The fifth verb: change the weights. However a minibatch is cut up, and on however many processes, its gradient is that of the whole."""
+"""The optimizer's steps. However a minibatch is cut up, and on however many processes, its gradient is that of the whole."""
 
 import math
 from collections.abc import Iterator
@@ -7,26 +7,26 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import AdamW, Optimizer
 
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.distributed import clip_gradients, rank, ranks, summed, syncing
-from rlver_gym.policy.judge import Judged
-from rlver_gym.policy.microbatch import Share, shares
-from rlver_gym.policy.objective import Micro, Objective, terms
-from rlver_gym.policy.weights import token_weights
+from rlver_gym.policy.algorithms import token_weights
+from rlver_gym.policy.batch import MicroBatch, micro_batches
+from rlver_gym.policy.distributed import all_reduce_sum, clip_gradients, rank, ranks, sync_gradients
+from rlver_gym.policy.experience import PreparedBatch
+from rlver_gym.policy.objective import LossInputs, Objective, compute_loss
 
 Metrics = dict[str, float]
 
 
 def update(
-    judged: Judged,
+    prepared: PreparedBatch,
     actor: nn.Module,
     optimizer: Optimizer,
     critic: nn.Module | None = None,
     *,
     rng: np.random.Generator,
-    objective: Objective = Objective(),  # noqa: B008
+    objective: Objective = Objective(),
     epochs: int = 1,
     minibatches: int = 1,
     tokens: int = 8192,
@@ -37,7 +37,7 @@ def update(
     critic_only: bool = False,
     save_to: Path | None = None,
 ) -> Metrics:
-    """Learn from a judged batch, in `epochs` × `minibatches` steps of the optimizer; returns the means over the steps.
+    """Learn from a prepared batch, in `epochs` × `minibatches` steps of the optimizer; returns the means over the steps.
 
     `rng` deals the dialogues to minibatches and must be the same on every process. `tokens`: the most in one pass, padding included. `target_kl`: no
     further step once the policy has moved this far from where it was. `max_sampler_kl`: TrainingError before the first step when the sampler's
@@ -46,15 +46,15 @@ def update(
     """
     if critic_only and critic is None:
         raise TrainingError("a critic that shares the policy's weights cannot learn alone. Give it weights of its own.")
-    if critic is not None and judged.value_BT is None and judged.batch.dialogues:
+    if critic is not None and prepared.value_BT is None and prepared.batch.dialogues:
         raise TrainingError(
-            "this batch was judged without its critic, who now has nothing to learn from. Credit it by gae."
+            "this batch was prepared without its critic, who now has nothing to learn from. Compute advantages by gae."
         )
     learners = {"actor": None if critic_only else actor, "critic": critic}
     learners = {name: module.train() for name, module in learners.items() if module is not None}
     steps: list[Metrics] = []
     stopped = False
-    for part in _minibatches(judged, epochs, minibatches, rng):
+    for part in _minibatches(prepared, epochs, minibatches, rng):
         optimizer.zero_grad()
         metrics = _gradients(part, list(learners.values()), objective, tokens, temperature)
         stopped = target_kl is not None and metrics.get("kl", 0.0) > target_kl
@@ -62,7 +62,7 @@ def update(
             break
         norms = {f"{name}_gradient": clip_gradients(module, grad_clip) for name, module in learners.items()}
         if not steps:
-            _refuse_stranger(metrics.get("sampler_kl", 0.0), max_sampler_kl)
+            _refuse_sampler_gap(metrics.get("sampler_kl", 0.0), max_sampler_kl)
         steps.append(metrics | norms)
         _refuse_infinite(steps[-1], part, save_to)
         optimizer.step()
@@ -72,55 +72,62 @@ def update(
     return _means(steps) | {"steps": float(len(steps)), "stopped": float(stopped)}
 
 
-def _minibatches(judged: Judged, epochs: int, minibatches: int, rng: np.random.Generator) -> Iterator[Judged]:
+def _minibatches(
+    prepared: PreparedBatch, epochs: int, minibatches: int, rng: np.random.Generator
+) -> Iterator[PreparedBatch]:
     """Dialogues stay whole, and in their order."""
-    dialogues = judged.batch.dialogues
+    dialogues = prepared.batch.dialogues
     for _ in range(epochs):
         for part in np.array_split(rng.permutation(dialogues), minibatches):
             if len(part):
-                yield judged.only(np.isin(np.arange(dialogues), part))
+                yield prepared.only(np.isin(np.arange(dialogues), part))
 
 
 def _gradients(
-    part: Judged, learners: list[nn.Module], objective: Objective, tokens: int, temperature: float
+    part: PreparedBatch, learners: list[nn.Module], objective: Objective, tokens: int, temperature: float
 ) -> Metrics:
     """Add a minibatch's gradients to the weights; returns its losses and means, over all processes."""
     batch, device = part.batch, next(learners[0].parameters()).device
     dialogue_B = torch.from_numpy(batch.dialogue_B)
-    weight_BT, said_weight_BT = (
+    loss_weight_BT, value_weight_BT = (
         token_weights(which_BT, batch.turn_BT, dialogue_B, objective.aggregate, objective.constant)
-        for which_BT in (batch.learned_BT, batch.said_BT)
+        for which_BT in (batch.learn_mask_BT, batch.action_mask_BT)
     )
-    mean_BT = token_weights(batch.said_BT, batch.turn_BT, dialogue_B, "token")
-    todo = list(shares(batch.length_B, tokens, rank(), ranks()))
+    metric_weight_BT = token_weights(batch.action_mask_BT, batch.turn_BT, dialogue_B, "token")
+    todo = list(micro_batches(batch.length_B, tokens, rank(), ranks()))
     totals: dict[str, Tensor] = {}
-    for at, share in enumerate(todo):
-        micro = _cut(part, weight_BT, said_weight_BT, mean_BT, share, device)
+    for at, micro_batch in enumerate(todo):
+        micro = _cut(part, loss_weight_BT, value_weight_BT, metric_weight_BT, micro_batch, device)
         for learner in learners:
-            with syncing(learner, last=at == len(todo) - 1):
-                loss, parts = terms(
-                    learner(micro.id_BT, micro.said_BT, temperature, objective.entropy > 0), micro, objective
+            with sync_gradients(learner, last=at == len(todo) - 1):
+                loss, parts = compute_loss(
+                    learner(micro.id_BT, micro.action_mask_BT, temperature, objective.entropy > 0), micro, objective
                 )
                 (ranks() * loss).backward()  # the engines average over the processes; the weights are made for a sum
             for name, value in parts.items():
                 totals[name] = totals.get(name, 0.0) + value.detach().double().cpu()
-    return dict(zip(totals, summed(torch.stack(list(totals.values()))).tolist(), strict=True))
+    return dict(zip(totals, all_reduce_sum(torch.stack(list(totals.values()))).tolist(), strict=True))
 
 
 def _cut(
-    part: Judged, weight_BT: Tensor, said_weight_BT: Tensor, mean_BT: Tensor, share: Share, device: torch.device
-) -> Micro:
-    rows, width = torch.from_numpy(share.row_R), int(part.batch.length_B[share.row_R].max())
+    part: PreparedBatch,
+    loss_weight_BT: Tensor,
+    value_weight_BT: Tensor,
+    metric_weight_BT: Tensor,
+    micro_batch: MicroBatch,
+    device: torch.device,
+) -> LossInputs:
+    rows, width = torch.from_numpy(micro_batch.row_R), int(part.batch.length_B[micro_batch.row_R].max())
 
     def cut(value_BT: Tensor | None) -> Tensor | None:
         return None if value_BT is None else value_BT[rows, :width].to(device)
 
-    return Micro(
+    return LossInputs(
         id_BT=part.batch.id_BT[rows, :width].to(device),
-        said_BT=part.batch.said_BT[rows, :width].to(device),
-        weight_BT=weight_BT[rows, :width].to(device) * share.real,
-        said_weight_BT=said_weight_BT[rows, :width].to(device) * share.real,
-        mean_BT=mean_BT[rows, :width].to(device) * share.real,
+        action_mask_BT=part.batch.action_mask_BT[rows, :width].to(device),
+        loss_weight_BT=loss_weight_BT[rows, :width].to(device) * (not micro_batch.is_dummy),
+        value_weight_BT=value_weight_BT[rows, :width].to(device) * (not micro_batch.is_dummy),
+        metric_weight_BT=metric_weight_BT[rows, :width].to(device) * (not micro_batch.is_dummy),
         sampled_BT=part.batch.sampled_BT[rows, :width].to(device),
         old_BT=cut(part.old_BT),
         advantage_BT=part.advantage_BT[rows, :width].to(device),
@@ -130,7 +137,7 @@ def _cut(
     )
 
 
-def _refuse_stranger(sampler_kl: float, bound: float | None) -> None:
+def _refuse_sampler_gap(sampler_kl: float, bound: float | None) -> None:
     if bound is not None and sampler_kl > bound:
         raise TrainingError(
             f"what sampled is not what learns: KL(sampler || learner) is {sampler_kl:.3g} nats a token before anything was learned, allowed are {bound:g}. Does a server "
@@ -138,7 +145,7 @@ def _refuse_stranger(sampler_kl: float, bound: float | None) -> None:
         )
 
 
-def _refuse_infinite(metrics: Metrics, part: Judged, save_to: Path | None) -> None:
+def _refuse_infinite(metrics: Metrics, part: PreparedBatch, save_to: Path | None) -> None:
     wrong = [name for name, value in metrics.items() if not math.isfinite(value)]
     if not wrong:
         return
@@ -152,10 +159,10 @@ def _refuse_infinite(metrics: Metrics, part: Judged, save_to: Path | None) -> No
     )
 
 
-def save_part(part: Judged, path: Path) -> None:
-    """Write a judged batch to a file that `torch.load(path, weights_only=True)` reads: tensors by name, and the names of whom was talked to."""
+def save_part(part: PreparedBatch, path: Path) -> None:
+    """Write a prepared batch to a file that `torch.load(path, weights_only=True)` reads: tensors by name, and the names of whom was talked to."""
     batch = part.batch
-    arrays = {name: getattr(batch, name) for name in batch.__slots__ if name not in ("left_out", "who_D")}
+    arrays = {name: getattr(batch, name) for name in batch.__slots__ if name not in ("num_skipped", "who_D")}
     tensors = {name: getattr(part, name) for name in part.__slots__ if name.endswith("_BT")}
     found = {name: torch.as_tensor(value) for name, value in (arrays | tensors).items() if value is not None}
     torch.save(found | {"who_D": batch.who_D.tolist()}, path)
@@ -163,3 +170,32 @@ def save_part(part: Judged, path: Path) -> None:
 
 def _means(steps: list[Metrics]) -> Metrics:
     return {name: sum(step[name] for step in steps) / len(steps) for name in steps[0]} if steps else {}
+
+
+def make_optimizer(
+    actor: nn.Module,
+    critic: nn.Module | None = None,
+    *,
+    lr: float = 1e-6,
+    critic_lr: float = 5e-6,
+    weight_decay: float = 0.0,
+) -> AdamW:
+    """AdamW over all weights that learn. `critic_lr` goes to the critic, or to the actor's value head. Make it after the modules were spread out over
+    processes. The default rates are RLVER's (arXiv:2507.03112, appendix B)."""
+    policy, values = [], list(critic.parameters()) if critic else []
+    for name, weight in actor.named_parameters():
+        (values if "value_head" in name.split(".") else policy).append(weight)
+    groups = [
+        {"params": [weight for weight in weights if weight.requires_grad], "lr": rate, "full_lr": rate}
+        for weights, rate in ((policy, lr), (values, critic_lr))
+    ]
+    return AdamW([group for group in groups if group["params"]], weight_decay=weight_decay)
+
+
+def schedule(optimizer: AdamW, iteration: int, iterations: int, warmup: int = 0, anneal: bool = False) -> None:
+    """Set the learning rates for an iteration, from 0. They rise in equal steps and reach their values in the last of the `warmup` iterations; with
+    `anneal` they also fall in equal steps, to a tenth in the last of all `iterations`."""
+    rise = min(1.0, (iteration + 1) / max(warmup, 1))
+    fall = 1 - 0.9 * iteration / max(iterations - 1, 1) if anneal else 1.0
+    for group in optimizer.param_groups:
+        group["lr"] = group["full_lr"] * rise * fall

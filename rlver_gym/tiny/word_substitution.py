@@ -42,7 +42,7 @@ def with_others(line: str, instead: Mapping[str, str]) -> str:
     return _WORD.sub(word, line)
 
 
-class Exchange(gym.Wrapper[str, str, str, str]):
+class WordSubstitution(gym.Wrapper[str, str, str, str]):
     """An environment whose person says other words: theirs are exchanged on the way to the policy, and its own back on the way to them.
 
     The same seed gives the same words, so that the dialogues of a group stay comparable.
@@ -62,14 +62,23 @@ class Exchange(gym.Wrapper[str, str, str, str]):
         said, info = self.env.reset(seed=seed, options=options)
         self._instead, self._back = {}, {}
         self._seed = seed if seed is not None and np.random.default_rng((seed, 0)).random() < self._share else None
-        return self._exchanged(said), info
+        return self._substitute_words(said), info
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
         """Say something in the words that were heard."""
         said, reward, over, cut, info = self.env.step(with_others(action, self._back))
-        return self._exchanged(said), reward, over, cut, info
+        return self._substitute_words(said), reward, over, cut, info
 
-    def _exchanged(self, said: str) -> str:
+    def save_state(self) -> tuple[Any, dict[str, str], dict[str, str]]:
+        """The environment's state, and the words exchanged so far."""
+        return self.env.get_wrapper_attr("save_state")(), dict(self._instead), dict(self._back)
+
+    def restore(self, state: tuple[Any, dict[str, str], dict[str, str]]) -> None:
+        """Go back to what `save_state` gave in this dialogue."""
+        self.env.get_wrapper_attr("restore")(state[0])
+        self._instead, self._back = dict(state[1]), dict(state[2])
+
+    def _substitute_words(self, said: str) -> str:
         if self._seed is not None:
             for word in content_words(said):
                 if word in self._known and word not in self._instead:

@@ -1,9 +1,11 @@
-"""Where the numbers of a run go: a JSONL file and TensorBoard always, Weights & Biases or trackio when asked for."""
+"""The numbers of a run: what a batch of dialogues looks like (how good, how long, whether the policy found a trick), and where the numbers go: a JSONL file and TensorBoard always, Weights & Biases or trackio when asked for."""
 
 import json
 import math
 import os
 import re
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,12 +13,88 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
+from rlver_gym.alarm.acts import strategies
 from rlver_gym.atomic import write_whole
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.trajectory import Played
+from rlver_gym.policy.trajectory import Trajectory
 from rlver_gym.untrusted.files import inside, read_text
 from rlver_gym.untrusted.jsontext import parse_json
 from rlver_gym.untrusted.text import one_line
+
+Metrics = Mapping[str, float]
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?", re.UNICODE)
+
+
+def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
+    """Return, final emotion and its outcomes, lengths, broken formats, and the marks of hacking. Dialogues that broke off are only counted.
+
+    `return`: sum of rewards; `emotion`: the last, where the environment tells it; `content`, `left`: shares of dialogues; `tokens`: said a reply;
+    `format_error`, `cut` (at the token limit): shares of replies; `context_overflow`: share of dialogues; `does_ACT`: share of replies that do this, for each of `ACTS`; see `repeated`, `distinct` and `copied` for the rest.
+    NaN where there is nothing to average.
+    """
+    valid = [one for one in dialogues if one.valid]
+    said = [int(sequence.action_mask_T.sum()) for one in valid for sequence in one.sequences]
+    turns = [len(one.reward_N) for one in valid]
+    replies = [line.text for one in valid for line in one.lines if line.speaker == "agent"]
+    return {
+        "return": _mean([one.total_reward for one in valid]),
+        "emotion": _mean([one.info["emotion"] for one in valid if "emotion" in one.info]),
+        "content": _mean([one.info.get("outcome") == "content" for one in valid]),
+        "left": _mean([one.info.get("outcome") == "left" for one in valid]),
+        "turns": _mean(turns),
+        "tokens": sum(said) / max(sum(turns), 1),
+        "words": _mean([len(_words(reply)) for reply in replies]),
+        "format_error": _mean([format_error for one in valid for format_error in one.format_error_N]),
+        "cut": _mean([cut for one in valid for cut in one.cut_N]),
+        "repeated": _mean([repeated(one) for one in valid]),
+        "distinct": distinct(replies),
+        "copied": _mean([copied(one) for one in valid]),
+        "context_overflow": _mean([one.context_overflow for one in valid]),
+        "invalid": float(len(dialogues) - len(valid)),
+        **strategies(replies),
+    }
+
+
+def repeated(dialogue: Trajectory) -> float:
+    """The share of a dialogue's three-word runs that the policy had said before in it, in [0, 1]."""
+    runs = [run for line in dialogue.lines if line.speaker == "agent" for run in _runs(line.text)]
+    return 1 - len(set(runs)) / len(runs) if runs else 0.0
+
+
+def distinct(replies: Sequence[str]) -> float:
+    """Different replies as a share of all, in (0, 1]; letter case and punctuation do not count."""
+    return len({" ".join(_words(reply)) for reply in replies}) / len(replies) if replies else float("nan")
+
+
+def copied(dialogue: Trajectory) -> float:
+    """The share of the policy's three-word runs that the person had said before, in [0, 1]."""
+    heard: Counter[tuple[str, ...]] = Counter()
+    from_them = total = 0
+    for line in dialogue.lines:
+        if line.speaker == "agent":
+            runs = _runs(line.text)
+            total += len(runs)
+            from_them += sum(run in heard for run in runs)
+        else:
+            heard.update(_runs(line.text))
+    return from_them / total if total else 0.0
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _runs(text: str) -> list[tuple[str, ...]]:
+    words = _words(text)
+    return list(zip(words, words[1:], words[2:], strict=False))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
 
 METRICS = "metrics.jsonl"
 EVALUATIONS = "evaluations.jsonl"
@@ -25,8 +103,25 @@ DIALOGUES = "dialogues.md"
 MAX_BYTES = 256 << 20
 """Of a file that a run goes on with: a hundred thousand iterations."""
 TRACKERS = ("wandb", "trackio")
-_MAX_METRICS_BYTES = 1 << 28
-_MAX_METRIC = 1e15
+
+
+class Clock:
+    """Seconds from one lap to the next."""
+
+    def __init__(self) -> None:
+        """It runs."""
+        self.laps: dict[str, float] = {}
+        self._start = self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Note under this name what has passed since the last one."""
+        now = time.perf_counter()
+        self.laps[name], self._last = now - self._last, now
+
+    @property
+    def total(self) -> float:
+        """Seconds since the first lap began."""
+        return self._last - self._start
 
 
 class RunLog:
@@ -68,7 +163,7 @@ class RunLog:
         if self._tracker is not None:
             self._tracker.log(numbers, step=iteration)
 
-    def show(self, iteration: int, dialogues: Sequence[Played]) -> None:
+    def show(self, iteration: int, dialogues: Sequence[Trajectory]) -> None:
         """Append dialogues for people to read."""
         with (self._folder / DIALOGUES).open("a", encoding="utf-8") as file:
             for dialogue in dialogues:
@@ -77,7 +172,7 @@ class RunLog:
                 )
 
 
-def as_text(dialogue: Played) -> str:
+def as_text(dialogue: Trajectory) -> str:
     """A dialogue in Markdown: the person in bold, the policy quoted, its thoughts in italics."""
     lines = []
     for line in dialogue.lines:
@@ -100,7 +195,7 @@ def inline(text: str) -> str:
     )
 
 
-def _end(dialogue: Played) -> str:
+def _end(dialogue: Trajectory) -> str:
     return f"emotion {dialogue.info.get('emotion', '?')}, return {dialogue.total_reward:+.0f}, {dialogue.info.get('outcome') or 'ended early'}"
 
 

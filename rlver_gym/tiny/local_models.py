@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rlver_gym.cache import make_once
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.tiny import VERSION, build_tiny
 from rlver_gym.quiet import quiet
+from rlver_gym.tiny.model import VERSION, build_tiny
 
 
 def local_model(name: str) -> str:

@@ -9,9 +9,9 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 from rlver_gym.agents import make_agent
 from rlver_gym.cards import env_card
 from rlver_gym.library import library
-from rlver_gym.policy.copying import HEADS, THETA, teach_copying
 from rlver_gym.quiet import quiet
 from rlver_gym.session import EmpathySession
+from rlver_gym.tiny.copying import HEADS, THETA, teach_copying
 from rlver_gym.users import EmbeddedUser
 
 VERSION = "v7"
