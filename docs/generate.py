@@ -1,6 +1,7 @@
 """Writes the parts of the documentation that are printed by the program: help texts, transcripts, the baselines' table.
 
 python docs/generate.py          writes them
+python docs/generate.py help     writes this one
 python docs/generate.py --check  fails when one is not what the program prints now
 """
 
@@ -188,15 +189,19 @@ def with_part(page: str, name: str, text: str) -> str:
 
 def main() -> None:
     """Write the parts, or check them."""
-    stale = []
-    for name, (file, printed) in PARTS.items():
+    stale, only_check = [], "--check" in sys.argv
+    named = [name for name in sys.argv[1:] if name != "--check"]
+    if unknown := set(named) - set(PARTS):
+        raise SystemExit(f"no such part: {', '.join(unknown)}. There are: {', '.join(PARTS)}")
+    for name in named or PARTS:
+        file, printed = PARTS[name]
         page = (ROOT / file).read_text(encoding="utf-8")
         fresh = with_part(page, name, printed())
         if fresh != page:
             stale.append(f"{file}: {name}")
-            if "--check" not in sys.argv:
+            if not only_check:
                 (ROOT / file).write_text(fresh, encoding="utf-8")
-    if stale and "--check" in sys.argv:
+    if stale and only_check:
         raise SystemExit(f"not what the program prints now: {', '.join(stale)}. Run: python docs/generate.py")
 
 

@@ -45,9 +45,8 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder) / "warm"
-        losses = list(
-            warm_start("tiny", warm, list(agent_demonstrations(["train_tiny_qwen:Habits"], 200)), epochs=2, lr=3e-3)
-        )
+        demonstrations = list(agent_demonstrations(["train_tiny_qwen:Habits"], 200))
+        losses = list(warm_start("tiny", warm, demonstrations, epochs=2, lr=3e-3))
         print(f"learning to speak: loss {losses[0]:.2f} at first, {losses[-1]:.2f} at last (nats a token)")
         learner = make_learner(make_config({"model": str(warm), **SETTINGS}, "this example"))
     show("before:", learner)

@@ -207,6 +207,8 @@ def test_filters_keep_what_was_asked_for(finished: Path) -> None:
     assert {one.agent for one in kept(agents=("listener", "oracle"))} == {"listener", "oracle"}
     assert kept(min_emotion=70) == [one.episode for one in records if one.episode.final >= 70]
     assert {one.outcome for one in kept(outcomes=(Outcome.LEFT,))} == {Outcome.LEFT}
+    longest = sorted(max(len(turn.utterance) for turn in one.episode.turns) for one in records)
+    assert 0 < sum(size <= longest[20] for size in longest) == len(kept(max_reply=longest[20])) < len(records)
     assert len(kept(split="demo")) == len(records)
     with pytest.raises(RunError, match=r"nothing is left of 48 dialogues: 48 not with test personas"):
         choose(records, Wanted(split="test"))

@@ -186,6 +186,17 @@ def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_rep
     assert 2 <= Manner.read(tmp_path / "model").max_reply_tokens <= 12
 
 
+def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(tiny_folder, tmp_path: Path) -> None:
+    told = list(agent_demonstrations(["comfort"], 8))
+    whole, half = (
+        list(warm_start(str(tiny_folder), tmp_path / dtype, told, epochs=2, dtype=dtype))
+        for dtype in ("float32", "bfloat16")
+    )
+    assert half != whole
+    assert half == pytest.approx(whole, rel=0.02)
+    assert {one.dtype for one in load_model(str(tmp_path / "bfloat16")).parameters()} == {torch.float32}
+
+
 def test_demonstrations_without_thoughts_teach_no_thinking(tiny_folder, tmp_path: Path) -> None:
     told = read_demonstrations(written(tmp_path / "good.jsonl", {"messages": chat("It hurts.", "What does?")}))
     with pytest.raises(TrainingError, match="no thoughts"):

@@ -42,6 +42,9 @@ def export(
     min_emotion: Annotated[
         int, typer.Option(min=0, max=100, help="Only dialogues that ended at this emotion or above.")
     ] = 0,
+    max_reply: Annotated[
+        int | None, typer.Option(min=1, help="Only dialogues without a reply of more than so many characters.")
+    ] = None,
     min_change: Annotated[
         int | None,
         typer.Option(
@@ -92,7 +95,7 @@ def export(
         raise typer.BadParameter(f"{to!r} is not one of: {', '.join(get_args(Format))}", param_hint="--to")
     if split not in (None, *SPLITS):
         raise typer.BadParameter(f"{split!r} is not one of: {', '.join(SPLITS)}", param_hint="--split")
-    wanted = Wanted(tuple(agent or ()), _outcomes(outcome), min_emotion, split)
+    wanted = Wanted(tuple(agent or ()), _outcomes(outcome), min_emotion, split, max_reply)
     if min_change is not None and to != "sft":
         raise typer.BadParameter(f"chooses replies, which only sft has a row for, not {to}", param_hint="--min-change")
     done = write(

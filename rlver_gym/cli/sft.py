@@ -56,6 +56,9 @@ def sft(
             "so that a small model learns to repeat what it hears. 0 for models that can read, and for the oracle, who only speaks of the true person.",
         ),
     ] = 0.8,
+    dtype: Annotated[
+        str, typer.Option(help="auto, float32 or bfloat16: what is computed in; auto is bfloat16 on a GPU.")
+    ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
 ) -> None:
     """Teach a model to speak, by plain supervised learning on demonstrations, or on what the benchmark's agents say to the train personas.
@@ -70,6 +73,8 @@ def sft(
     """
     if style not in ("direct", "think"):
         raise typer.BadParameter("one of: direct, think", param_hint="--style")
+    if dtype not in ("auto", "float32", "bfloat16"):
+        raise typer.BadParameter("one of: auto, float32, bfloat16", param_hint="--dtype")
     learning = with_torch("rlver_gym.policy.sft")
     if data and agent:
         raise typer.BadParameter("there is nobody to learn from beside --data", param_hint="--agent")
@@ -84,6 +89,7 @@ def sft(
         lr=lr or (_TINY_LR if model == "tiny" else _LR),
         seed=seed,
         max_reply_tokens=reply_tokens or (None if data else _SHORT),
+        dtype=cast(Literal["auto", "float32", "bfloat16"], dtype),
     )
     steps = learning.steps_of(len(read) or dialogues, epochs)
     tenth = max(1, steps // 10)

@@ -33,6 +33,8 @@ class Wanted(NamedTuple):
     min_emotion: int = 0
     """The least final emotion."""
     split: str | None = None
+    max_reply: int | None = None
+    """The longest reply that a dialogue may have, in characters."""
 
 
 class Chosen(NamedTuple):
@@ -77,6 +79,11 @@ def is_with(record: Record, agents: Sequence[str], split: str | None) -> bool:
     return (not agents or record.episode.agent in agents) and split in (None, record.split)
 
 
+def is_brief(record: Record, max_reply: int | None) -> bool:
+    """Whether no reply has more than so many characters (None: any number)."""
+    return max_reply is None or all(len(turn.utterance) <= max_reply for turn in record.episode.turns)
+
+
 def _missing(record: Record, wanted: Wanted) -> str | None:
     """What keeps a dialogue out; None when it is wanted."""
     episode = record.episode
@@ -91,6 +98,8 @@ def _missing(record: Record, wanted: Wanted) -> str | None:
         return "failed (--outcome all takes them too)" if episode.outcome is Outcome.FAILED else f"{episode.outcome}"
     if episode.final < wanted.min_emotion:
         return f"below {wanted.min_emotion} at the end"
+    if not is_brief(record, wanted.max_reply):
+        return f"with a reply of more than {wanted.max_reply} characters"
     return None
 
 

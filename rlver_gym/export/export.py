@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from rlver_gym.atomic import write_whole
 from rlver_gym.errors import RunError
-from rlver_gym.export.choose import Chosen, Record, Wanted, choose, is_with, read
+from rlver_gym.export.choose import Chosen, Record, Wanted, choose, is_brief, is_with, read
 from rlver_gym.export.files import jsonl, write_folder
 from rlver_gym.export.hub import hub_files
 from rlver_gym.export.pairs import Point, dpo_rows, points
@@ -61,7 +61,7 @@ def export(
     records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
     singles = [one for folder in corpora for one in read_moments(folder, roles=roles)] if has_singles else []
     chosen = choose(records, wanted, singles)
-    singles = [one for one in singles if is_with(one, wanted.agents, wanted.split)]
+    singles = [one for one in singles if is_with(one, wanted.agents, wanted.split) and is_brief(one, wanted.max_reply)]
     forks = tuple(points(chosen.records, singles)) if has_pairs else None
     views = _views(to, chosen.records, singles, forks, system, min_margin, min_change)
     views = {name: rows for name, rows in views.items() if rows}

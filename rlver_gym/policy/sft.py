@@ -14,7 +14,7 @@ from rlver_gym.errors import TrainingError
 from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.batch import Batch, micro_batches, pack
 from rlver_gym.policy.distributed import all_reduce_sum, distribute, process_group, rank, ranks, sync_gradients, unwrap
-from rlver_gym.policy.model import Actor, export, load_model, load_tokenizer
+from rlver_gym.policy.model import Actor, export, load_model, load_tokenizer, uses_bf16
 from rlver_gym.policy.renderer import Renderer, Style, agent_prompt
 from rlver_gym.policy.trajectory import TokenSequence, Trajectory
 
@@ -102,11 +102,12 @@ def warm_start(
     lr: float = 1e-3,
     seed: int = 0,
     max_reply_tokens: int | None = None,
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto",
 ) -> Iterator[float]:
     """Teach a model what was said in the demonstrations, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
     With torchrun, the processes share the work of each step, and the first one writes.
 
-    `max_reply_tokens`: how long its replies may be later; None for the longest one that it was taught.
+    `max_reply_tokens`: how long its replies may be later; None for the longest one that it was taught. `dtype`: what is computed in, as in a training config.
     TrainingError for a model that cannot be used, a folder that is taken, or demonstrations without thoughts for a style that thinks.
     """
     if out.exists() and any(out.iterdir()):
@@ -116,7 +117,7 @@ def warm_start(
         if style == "think" and not all(all(demonstration.plans) for demonstration in told):
             raise TrainingError("these demonstrations hold no thoughts to learn. Choose --style direct.")
         renderer = Renderer(tokenizer, agent_prompt(language, style), style)
-        actor = distribute(Actor(load_model(model)), "ddp")
+        actor = distribute(Actor(load_model(model), use_bf16=uses_bf16(dtype)), "ddp")
         trajectories = [tokenize_demonstration(demonstration, renderer) for demonstration in told]
         longest = max(
             int(np.bincount(sequence.turn_T[sequence.action_mask_T]).max())
