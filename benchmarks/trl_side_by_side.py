@@ -1,9 +1,10 @@
 """Our own GRPO beside TRL's GRPOTrainer: the same model, people, moods and number of tokens; each contender in a process of its own, one after the other,
 and all of them again in every round, since a busy machine is never twice the same.
 
-python benchmarks/trl_side_by_side.py MODEL [--rounds 3] [--steps 2] [--dialogues 32] [--reply-tokens 48]     (needs: pip install 'rlver-gym[trl]')
+python benchmarks/trl_side_by_side.py MODEL [--rounds 3] [--steps 2] [--dialogues 32] [--reply-tokens 48] [--style think]     (needs: pip install 'rlver-gym[trl]')
 
-Every reply has the same length and no dialogue ends early, so nobody is spared work by what the policy happens to say.
+Every reply has the same length and no dialogue ends early, so nobody is spared work by what the policy happens to say. With --style think the first half of
+a reply is a thought: ours are not in later prompts, and the turns of a dialogue share what they begin with; TRL's stay there, for a rollout is one sequence to it.
 """
 
 # pyright: reportMissingImports=false, reportPrivateImportUsage=false
@@ -53,9 +54,9 @@ class FixedLength:
 
     at_once: int | None = None
 
-    def __init__(self, model: Any, anew: bool = False) -> None:
+    def __init__(self, model: Any, anew: bool = False, into_form: Callable[[list[int]], list[int]] = list) -> None:
         """Samples with `model`."""
-        self.inner, self.anew = ModelSampler(model), anew
+        self.inner, self.anew, self.into_form = ModelSampler(model), anew, into_form
         self.seconds: list[float] = []
 
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
@@ -65,7 +66,7 @@ class FixedLength:
             self.inner.forget()
         drawn = self.inner.sample(prompts, replace(sampling, stop_ids=frozenset()))
         self.seconds.append(time.perf_counter() - started)
-        return drawn
+        return [Completion(self.into_form(one.ids), one.logprobs) for one in drawn]
 
     def forget(self) -> None:
         """See `ModelSampler`."""
@@ -76,18 +77,32 @@ class FixedLength:
         self.inner.refresh()
 
 
+def form_of(asked: argparse.Namespace) -> Callable[[list[int]], list[int]]:
+    """What is done to the ids of a reply, so that it thinks in its first half: untrained models would never end a thought."""
+    if asked.style == "direct":
+        return list
+    tokenizer = load_tokenizer(asked.model)
+    begin, end = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("<think>", "</think>"))
+
+    def think(ids: list[int]) -> list[int]:
+        half = len(ids) // 2
+        return [*begin, *ids[len(begin) : half], *end, *ids[half + len(end) :]]
+
+    return think
+
+
 def config_of(asked: argparse.Namespace) -> GroupConfig:
     """The run as our own learner takes it."""
     return GroupConfig(
         model=asked.model, env=ENV, env_options={"card": CARD}, algo="grpo", dialogues=asked.dialogues, group_size=GROUP, iterations=asked.steps + 1,
-        max_reply_tokens=asked.reply_tokens, max_tokens=4096, lr=1e-6, eval_every=0, dtype="float32",
+        max_reply_tokens=asked.reply_tokens, max_tokens=4096, lr=1e-6, eval_every=0, dtype="float32", style=asked.style, max_sampler_kl=None,
     )  # fmt: skip
 
 
 def own(asked: argparse.Namespace, anew: bool = False) -> Measured:
     """Our learner."""
     learner = make_learner(config_of(asked))
-    learner.sampler = sampler = FixedLength(learner.actor.model, anew)
+    learner.sampler = sampler = FixedLength(learner.actor.model, anew, form_of(asked))
     before = peak_mib()
     times = [iteration.times for iteration in train(learner)][1:]
     learned = [one["prepare_s"] + one["update_s"] for one in times]
@@ -157,7 +172,7 @@ def ours_in_trl(asked: argparse.Namespace) -> Measured:
 
 def usual_in_trl(asked: argparse.Namespace, at_once: int) -> Measured:
     """TRL with what its users write, for so many dialogues at once."""
-    usual = UsualRollout(ENV, CARD, asked.reply_tokens, at_once)
+    usual = UsualRollout(ENV, CARD, asked.reply_tokens, at_once, form_of(asked))
     measured = with_trl(asked, usual, usual.seconds)
     return measured if at_once == asked.dialogues else measured._replace(turn_s=[])
 
@@ -172,10 +187,12 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+OURS_IN_TRL = "TRL, our rollout_func"
+"""Speaks directly only."""
 CONTENDERS: dict[str, Callable[[argparse.Namespace], Measured]] = {
     "own learner": own,
     "own learner, reading anew": lambda asked: own(asked, anew=True),
-    "TRL, our rollout_func": ours_in_trl,
+    OURS_IN_TRL: ours_in_trl,
     "TRL, the usual one": lambda asked: usual_in_trl(asked, asked.dialogues),
     "TRL, one at a time": lambda asked: usual_in_trl(asked, 1),
 }
@@ -189,16 +206,18 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2, help="measured steps of a round; one more goes before")
     parser.add_argument("--dialogues", type=int, default=32)
     parser.add_argument("--reply-tokens", type=int, default=48)
+    parser.add_argument("--style", choices=("direct", "think"), default="direct")
     parser.add_argument("--only", choices=CONTENDERS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.only:
         torch.set_num_threads(1)
         print(json.dumps(CONTENDERS[asked.only](asked)))
         return
-    rounds = [{name: measured(name) for name in CONTENDERS} for _ in range(asked.rounds)]
-    print(f"{asked.dialogues} dialogues of {TURNS} turns, {asked.reply_tokens} tokens a reply, float32, one thread; medians of {asked.rounds} rounds")  # fmt: skip
+    names = [name for name in CONTENDERS if asked.style == "direct" or name != OURS_IN_TRL]
+    rounds = [{name: measured(name) for name in names} for _ in range(asked.rounds)]
+    print(f"{asked.style}: {asked.dialogues} dialogues of {TURNS} turns, {asked.reply_tokens} tokens a reply, float32, one thread; medians of {asked.rounds} rounds")  # fmt: skip
     print(f"{'':26s} rollout_s update_s dialogues/s  peak MiB (before)    of our rollout, update, both")
-    for name in CONTENDERS:
+    for name in names:
         mine, ours = ([one[who] for one in rounds] for who in (name, "own learner"))
         rollout_s, update_s, peak, before = (
             median(values) for values in zip(*(each[:4] for each in mine), strict=True)

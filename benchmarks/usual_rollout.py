@@ -4,6 +4,7 @@ It tokenizes again what was sampled, so what is learned from is not always what 
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -17,8 +18,17 @@ Columns = dict[str, list[Any]]
 class UsualRollout:
     """Replies of one fixed length, `at_once` dialogues in step."""
 
-    def __init__(self, env: str, card: EnvCard, reply_tokens: int, at_once: int) -> None:
-        """Plays `env` by this card."""
+    def __init__(
+        self,
+        env: str,
+        card: EnvCard,
+        reply_tokens: int,
+        at_once: int,
+        into_form: Callable[[list[int]], list[int]] = list,
+    ) -> None:
+        """Plays `env` by this card. `into_form`: what becomes of the ids of a reply; what stands before </think> is not said, and stays in the prompt as
+        everything does, for a rollout is one sequence."""
+        self.into_form = into_form
         self.env, self.card, self.reply_tokens, self.at_once = env, card, reply_tokens, at_once
         self.seconds: list[float] = []
         """Of drawing the replies of one turn."""
@@ -48,7 +58,7 @@ class UsualRollout:
                 ids += between + reply
                 mask += [0] * len(between) + [1] * len(reply)
                 words = trainer.processing_class.decode(reply, skip_special_tokens=True)
-                answer, _, _, _, info = envs[number].step(words)
+                answer, _, _, _, info = envs[number].step(words.rpartition("</think>")[2])
                 talks[number] += [{"role": "assistant", "content": words}, {"role": "user", "content": answer}]
                 told["emotion"][number], told["context_overflow"][number] = info["emotion"], False
         told["logprobs"] = [[0.0] * len(ids) for ids in told["completion_ids"]]
@@ -67,5 +77,5 @@ class UsualRollout:
         trainer.model.train()
         self.seconds.append(time.perf_counter() - started)
         ids, mask = given["input_ids"], given["attention_mask"].bool()
-        replies = whole[:, ids.shape[1] :].tolist()
+        replies = [self.into_form(reply) for reply in whole[:, ids.shape[1] :].tolist()]
         return [(ids[row][mask[row]].tolist(), reply) for row, reply in enumerate(replies)]

@@ -14,8 +14,9 @@ from rlver_gym.demonstrations import Demonstration, read_demonstrations
 from rlver_gym.dialogue import Message
 from rlver_gym.errors import TrainingError
 from rlver_gym.library import library
+from rlver_gym.policy.actor import Actor
 from rlver_gym.policy.agent import Manner
-from rlver_gym.policy.model import Actor, load_model, load_tokenizer
+from rlver_gym.policy.model import load_model, load_tokenizer
 from rlver_gym.policy.renderer import Renderer
 from rlver_gym.policy.sft import learn, tokenize_demonstration, warm_start
 from rlver_gym.tiny.demonstrations import agent_demonstrations, splice_sentences, substitute_words

@@ -20,7 +20,7 @@ pytest.importorskip("transformers")
 
 from safetensors.torch import load_file
 
-from rlver_gym.errors import TrainingError
+from rlver_gym.errors import TrainingError, UserFailed
 from rlver_gym.library import library
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.checkpoints import (
@@ -104,6 +104,28 @@ def test_rft_makes_the_best_replies_likelier_and_learns_nothing_where_all_were_a
     advantage_DN = winners(batch, AdvantageConfig("winner"))
     assert ((advantage_DN == 1) == (batch.margin_DN > 0)).all()
     assert winners(batch, AdvantageConfig("winner", floor=1e6)).sum() == 0
+
+
+class AbsentUser:
+    kind, version = "absent", "1"
+
+    def open(self, scene, emotion):
+        return "Hello."
+
+    def appraise(self, scene, emotion, dialogue):
+        raise UserFailed("its weights are not on this machine")
+
+    def speak(self, scene, emotion, dialogue, appraisal):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("eval_every", [0, 2])
+def test_a_run_whose_every_dialogue_fails_stops_and_says_why(model, eval_every):
+    options = {"user": AbsentUser()}
+    values = GROUPS | {"eval_every": eval_every, "env_options": options, "eval_options": options}
+    learner = make_learner(GroupConfig(model=model, **values))
+    with pytest.raises(TrainingError, match=r"all \d+ dialogues failed: .*weights are not on this machine"):
+        list(train(learner)) if not eval_every else evaluate(learner)
 
 
 def test_equal_configs_give_equal_runs(model):

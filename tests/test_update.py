@@ -14,9 +14,10 @@ from tiny_policy import FAMILIES, SIZES, eight_dialogues, played, sequence, tiny
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from rlver_gym.errors import TrainingError
+from rlver_gym.policy import actor as actor_module
 from rlver_gym.policy import experience
-from rlver_gym.policy import model as model_module
 from rlver_gym.policy import update as update_module
+from rlver_gym.policy.actor import Actor, Critic, without_adapters
 from rlver_gym.policy.algorithms import (
     explained_variance,
     gae,
@@ -26,7 +27,6 @@ from rlver_gym.policy.algorithms import (
 )
 from rlver_gym.policy.batch import MicroBatch, micro_batches, pack, padding
 from rlver_gym.policy.experience import PersonaBaseline, prepare_batch
-from rlver_gym.policy.model import Actor, Critic, without_adapters
 from rlver_gym.policy.objective import AdvantageConfig, Objective
 from rlver_gym.policy.trajectory import TokenSequence
 from rlver_gym.policy.update import _gradients, make_optimizer, schedule, update
@@ -106,9 +106,9 @@ def test_micro_batches_hold_every_row_once_within_the_budget():
     for ranks in (1, 2, 3):
         parts = [list(micro_batches(length_B, 300, rank, ranks)) for rank in range(ranks)]
         assert len({len(part) for part in parts}) == 1
-        rows = [row for part in parts for share in part if not share.is_dummy for row in share.row_R]
+        rows = [row for part in parts for share in part if not share.is_dummy for row in share.dialogue_R]
         assert sorted(rows) == list(range(50))
-        assert all(len(s.row_R) * length_B[s.row_R].max() <= 300 for part in parts for s in part)
+        assert all(len(s.dialogue_R) * length_B[s.dialogue_R].max() <= 300 for part in parts for s in part)
     assert padding(length_B, 300) < 0.15
 
 
@@ -137,7 +137,7 @@ def test_what_only_keeps_step_counts_for_nothing(batch, monkeypatch):
 @pytest.mark.parametrize("chunk", [None, 7])
 def test_log_probabilities_are_those_of_the_whole_model(family, chunk, batch, monkeypatch):
     if chunk:
-        monkeypatch.setattr(model_module, "LOGITS_AT_ONCE", 60 * chunk)
+        monkeypatch.setattr(actor_module, "LOGITS_AT_ONCE", 60 * chunk)
     model = tiny(family)
     scored = Actor(model)(batch.id_BT, batch.action_mask_BT, 0.7)
     logprob_BT, entropy_BT = whole_logprobs(model, batch.id_BT, batch.action_mask_BT, 0.7)
@@ -154,7 +154,7 @@ def test_nothing_of_the_vocabularys_size_is_made_for_a_prompt(batch, monkeypatch
     sizes = []
     model = tiny()
     model.lm_head.register_forward_hook(lambda module, given, made: sizes.append(made.shape[0]))
-    monkeypatch.setattr(model_module, "LOGITS_AT_ONCE", 60 * 16)
+    monkeypatch.setattr(actor_module, "LOGITS_AT_ONCE", 60 * 16)
     actor = Actor(model)
     sizes.clear()
     actor(batch.id_BT, batch.action_mask_BT)
@@ -294,7 +294,7 @@ def test_processes_get_about_equally_much(ranks):
         for _ in range(50):
             length_B = rng.integers(350, 950, 8 * ranks)
             hands = [list(micro_batches(length_B, tokens, rank, ranks)) for rank in range(ranks)]
-            passed = [sum(len(one.row_R) * length_B[one.row_R].max() for one in hand) for hand in hands]
+            passed = [sum(len(one.dialogue_R) * length_B[one.dialogue_R].max() for one in hand) for hand in hands]
             assert max(passed) < 1.25 * np.mean(passed)
 
 

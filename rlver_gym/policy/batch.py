@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlver_gym.errors import TrainingError
+from rlver_gym.policy.prefixes import shared_prefixes
 from rlver_gym.policy.trajectory import TokenSequence, Trajectory
 
 
@@ -69,6 +70,16 @@ class Batch:
         """The length of each reply, in tokens; 0 after the last."""
         place_S = self.dialogue_S * self.reward_DN.shape[1] + self.turn_S
         return np.bincount(place_S, minlength=self.reward_DN.size).reshape(self.reward_DN.shape)
+
+    @property
+    def tree_length_D(self) -> NDArray[np.int64]:
+        """Tokens of a dialogue, what its sequences begin with alike counted once: so many pass through the model (`prefixes`)."""
+        shared_B = shared_prefixes(self.id_BT.numpy(), self.length_B, self.dialogue_B)
+        return np.bincount(self.dialogue_B, self.length_B - shared_B, self.dialogues).astype(np.int64)
+
+    def rows_of(self, micro_batch: "MicroBatch") -> NDArray[np.int64]:
+        """The sequences of its dialogues, in their order."""
+        return np.flatnonzero(np.isin(self.dialogue_B, micro_batch.dialogue_R))
 
     def at_actions(self, value_BT: Tensor) -> NDArray[np.float64]:
         """The values at the S sampled tokens, dialogue by dialogue and in the order in which they were said."""
@@ -182,61 +193,61 @@ def _filled(values_N: NDArray, turns: int) -> NDArray:
 
 
 _FINER = 2
-"""Micro-batches that each of several processes gets, at least where there are enough rows: only small ones can be dealt evenly."""
+"""Micro-batches that each of several processes gets, at least where there are enough dialogues: only small ones can be dealt evenly."""
 
 
 class MicroBatch(NamedTuple):
-    """Rows that pass through the model together."""
+    """Dialogues that pass through the model together."""
 
-    row_R: NDArray[np.int64]
+    dialogue_R: NDArray[np.int64]
     is_dummy: bool = False
     """It only keeps step with the other processes: compute it, count it 0 times."""
 
 
-def micro_batches(length_B: NDArray[np.int64], tokens: int, rank: int = 0, ranks: int = 1) -> Iterator[MicroBatch]:
-    """This process's micro-batches, the longest rows or the heaviest first; every process gets equally many, as collective operations demand, and about equally much.
+def micro_batches(length_D: NDArray[np.int64], tokens: int, rank: int = 0, ranks: int = 1) -> Iterator[MicroBatch]:
+    """This process's micro-batches, the longest dialogues or the heaviest first; every process gets equally many, as collective operations demand, and about equally much.
 
-    `tokens`: the most that pass at once, padding included; of several processes each takes fewer. A row that is longer passes alone.
+    `tokens`: the most that pass at once, padding included; of several processes each takes fewer. A dialogue that is longer passes alone.
     """
     if ranks > 1:
-        tokens = min(tokens, int(length_B.sum()) // (_FINER * ranks))
-    plan = _plan(length_B, tokens)
+        tokens = min(tokens, int(length_D.sum()) // (_FINER * ranks))
+    plan = _plan(length_D, tokens)
     while len(plan) % ranks:
-        heaviest = max(range(len(plan)), key=lambda at: _passed(plan[at], length_B) * (len(plan[at].row_R) > 1))
-        row_R = plan[heaviest].row_R
-        if len(row_R) > 1:
-            plan[heaviest : heaviest + 1] = [MicroBatch(part) for part in np.array_split(row_R, 2)]
+        heaviest = max(range(len(plan)), key=lambda at: _passed(plan[at], length_D) * (len(plan[at].dialogue_R) > 1))
+        dialogue_R = plan[heaviest].dialogue_R
+        if len(dialogue_R) > 1:
+            plan[heaviest : heaviest + 1] = [MicroBatch(part) for part in np.array_split(dialogue_R, 2)]
         else:
-            plan.append(MicroBatch(plan[-1].row_R, is_dummy=True))
-    yield from plan if ranks == 1 else _dealt(plan, length_B, ranks)[rank]
+            plan.append(MicroBatch(plan[-1].dialogue_R, is_dummy=True))
+    yield from plan if ranks == 1 else _dealt(plan, length_D, ranks)[rank]
 
 
-def _dealt(plan: list[MicroBatch], length_B: NDArray[np.int64], ranks: int) -> list[list[MicroBatch]]:
+def _dealt(plan: list[MicroBatch], length_D: NDArray[np.int64], ranks: int) -> list[list[MicroBatch]]:
     """Equally many for everybody, the heaviest first, each to whoever has the least so far."""
     hands: list[list[MicroBatch]] = [[] for _ in range(ranks)]
     weights = [0] * ranks
-    for micro_batch in sorted(plan, key=lambda micro_batch: -_passed(micro_batch, length_B)):
+    for micro_batch in sorted(plan, key=lambda micro_batch: -_passed(micro_batch, length_D)):
         least = min((who for who in range(ranks) if len(hands[who]) < len(plan) // ranks), key=weights.__getitem__)
         hands[least].append(micro_batch)
-        weights[least] += _passed(micro_batch, length_B)
+        weights[least] += _passed(micro_batch, length_D)
     return hands
 
 
-def padding(length_B: NDArray[np.int64], tokens: int) -> float:
+def padding(length_D: NDArray[np.int64], tokens: int) -> float:
     """The share of what passes through the model that is padding, in [0, 1)."""
-    passed = sum(_passed(micro_batch, length_B) for micro_batch in _plan(length_B, tokens))
-    return 1 - float(length_B.sum() / passed) if passed else 0.0
+    passed = sum(_passed(micro_batch, length_D) for micro_batch in _plan(length_D, tokens))
+    return 1 - float(length_D.sum() / passed) if passed else 0.0
 
 
-def _passed(micro_batch: MicroBatch, length_B: NDArray[np.int64]) -> int:
+def _passed(micro_batch: MicroBatch, length_D: NDArray[np.int64]) -> int:
     """Tokens that pass, padding included."""
-    return len(micro_batch.row_R) * int(length_B[micro_batch.row_R].max())
+    return len(micro_batch.dialogue_R) * int(length_D[micro_batch.dialogue_R].max())
 
 
-def _plan(length_B: NDArray[np.int64], tokens: int) -> list[MicroBatch]:
+def _plan(length_D: NDArray[np.int64], tokens: int) -> list[MicroBatch]:
     plan: list[list[int]] = []
-    for row in np.argsort(-length_B, kind="stable"):
-        if plan and (len(plan[-1]) + 1) * length_B[plan[-1][0]] <= tokens:
+    for row in np.argsort(-length_D, kind="stable"):
+        if plan and (len(plan[-1]) + 1) * length_D[plan[-1][0]] <= tokens:
             plan[-1].append(int(row))
         else:
             plan.append([int(row)])

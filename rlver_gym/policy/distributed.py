@@ -20,7 +20,8 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from rlver_gym.policy.model import Actor, Critic, causal_lm
+from rlver_gym.policy.actor import Actor, Critic
+from rlver_gym.policy.model import causal_lm
 
 Item = TypeVar("Item")
 Engine = Literal["ddp", "fsdp"]

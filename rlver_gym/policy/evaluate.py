@@ -13,7 +13,7 @@ from rlver_gym.episode import Episode
 from rlver_gym.interval import bootstrap
 from rlver_gym.policy.distributed import all_gather, local_slice
 from rlver_gym.policy.metrics import compute_metrics
-from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts
+from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts, refuse_all_failed
 from rlver_gym.policy.train import Learner
 from rlver_gym.policy.trajectory import Trajectory
 
@@ -46,6 +46,7 @@ def evaluate(learner: Learner) -> Evaluation:
         )
     alarms = _alarms_in(all_gather(_episodes(envs[: len(mine)])))
     trajectories = all_gather(trajectories)
+    refuse_all_failed(trajectories)
     score = bootstrap(np.array([score_of(one) for one in trajectories if one.valid]))
     metrics = {f"eval_{name}": value for name, value in compute_metrics(trajectories).items()}
     scores = {"eval_score": score.mean, "eval_low": score.low, "eval_high": score.high}

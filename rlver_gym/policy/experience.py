@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy import algorithms
+from rlver_gym.policy.actor import Scored, Scorer
 from rlver_gym.policy.batch import Batch, micro_batches
 from rlver_gym.policy.distributed import all_reduce_sum, rank, ranks
-from rlver_gym.policy.model import Scored, Scorer
 from rlver_gym.policy.objective import AdvantageConfig, compute_advantages
 
 Floats = NDArray[np.float64]
@@ -183,10 +183,14 @@ def _logprobs(scored: Scored) -> Tensor:
 def score(batch: Batch, scorer: Scorer, device: torch.device, temperature: float = 1.0, tokens: int = 8192) -> Scored:
     """What the scorer thinks of every sampled token, on the CPU and on every process. `tokens`: the most in one pass, padding included."""
     columns: dict[str, Tensor] = {}
-    for micro_batch in micro_batches(batch.length_B, tokens, rank(), ranks()):
-        rows, width = torch.from_numpy(micro_batch.row_R), int(batch.length_B[micro_batch.row_R].max())
+    for micro_batch in micro_batches(batch.tree_length_D, tokens, rank(), ranks()):
+        row_R = batch.rows_of(micro_batch)
+        rows, width = torch.from_numpy(row_R), int(batch.length_B[row_R].max())
         scored = scorer(
-            batch.id_BT[rows, :width].to(device), batch.action_mask_BT[rows, :width].to(device), temperature
+            batch.id_BT[rows, :width].to(device),
+            batch.action_mask_BT[rows, :width].to(device),
+            temperature,
+            dialogue_B=batch.dialogue_B[row_R],
         )
         for name, value_RT in scored._asdict().items():
             if value_RT is not None:

@@ -1,20 +1,15 @@
-"""Causal language models of Hugging Face: loaded, with adapters where wanted, saved; and what they make of tokens that were sampled: log-probabilities, entropies, values.
-
-Axes: B sequences, T tokens, S sampled tokens, H width of the hidden state, V vocabulary. Padding is on the right and needs no mask, since attention is causal.
-Nothing of the vocabulary's size is made for a prompt.
-"""
+"""Causal language models of Hugging Face: loaded, with adapters where wanted, copied, saved."""
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import torch
 from huggingface_hub import HfApi, snapshot_download
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlver_gym.errors import TrainingError
@@ -192,89 +187,6 @@ def _old_names() -> Iterator[None]:
         yield
 
 
-LOGITS_AT_ONCE = 2**26
-"""Logits that exist at the same time (256 MB in float32); more sampled tokens are computed in chunks, and again on the way back."""
-
-
-class Scored(NamedTuple):
-    """Of each sampled token; 0 elsewhere."""
-
-    logprob_BT: Tensor | None
-    """In nats, at the temperature asked for; None from a critic."""
-    entropy_BT: Tensor | None
-    """Of the distribution that the token was drawn from, in nats; None from a critic."""
-    value_BT: Tensor | None
-    """The return that is expected from here on, this token not yet said; None from a policy without value head."""
-
-
-Scorer = Callable[[Tensor, Tensor, float], Scored]
-"""Called with id_BT, action_mask_BT and the temperature."""
-
-
-class Actor(nn.Module):
-    """A causal LM of Hugging Face, with LoRA adapters or without, that scores what was said."""
-
-    def __init__(
-        self, model: nn.Module, value_head: bool = False, use_bf16: bool = False, is_loaded: bool = True
-    ) -> None:
-        """`value_head`: guess values too, from the policy's own hidden state; for advantages by gae without a critic. `use_bf16`: compute in bfloat16, whatever
-        the weights are kept in. `is_loaded`: the model has its weights already.
-
-        TrainingError for a model whose logits are not simply its head applied to its last hidden state.
-        """
-        super().__init__()
-        self.model = model
-        self._use_bf16 = use_bf16
-        self.value_head = _value_head(causal_lm(model)) if value_head else None
-        if is_loaded:
-            _refuse_unusual_head(causal_lm(model))
-
-    def forward(
-        self, id_BT: Tensor, action_mask_BT: Tensor, temperature: float = 1.0, entropy_learns: bool = True
-    ) -> Scored:
-        """Everything there is to know of the sampled tokens. `entropy_learns`: whether gradients flow through the entropy too, which costs as much memory as the logits."""
-        model = causal_lm(self.model)
-        with _precision(self._use_bf16, id_BT):
-            hidden_SH = _before_sampled(model.base_model, id_BT, action_mask_BT)
-            logprob_S, entropy_S = _chosen(hidden_SH, id_BT[action_mask_BT], _head(model), temperature, entropy_learns)
-        value_BT = None if self.value_head is None else _spread(_values(self.value_head, hidden_SH), action_mask_BT)
-        return Scored(_spread(logprob_S, action_mask_BT), _spread(entropy_S, action_mask_BT), value_BT)
-
-
-class Critic(nn.Module):
-    """A trunk of its own that guesses values."""
-
-    def __init__(self, model: nn.Module, use_bf16: bool = False) -> None:
-        """`model`: a causal LM; its head is not kept."""
-        super().__init__()
-        self.trunk = causal_lm(model).base_model
-        self._use_bf16 = use_bf16
-        self.value_head = _value_head(causal_lm(model))
-
-    def forward(
-        self, id_BT: Tensor, action_mask_BT: Tensor, temperature: float = 1.0, entropy_learns: bool = False
-    ) -> Scored:
-        """Values alone; the temperature has no part in them."""
-        with _precision(self._use_bf16, id_BT):
-            hidden_SH = _before_sampled(self.trunk, id_BT, action_mask_BT)
-        return Scored(None, None, _spread(_values(self.value_head, hidden_SH), action_mask_BT))
-
-
-def without_adapters(actor: Actor) -> Scorer:
-    """The model below an actor's LoRA adapters, as a reference that takes no memory. TrainingError for an actor without adapters."""
-    disabled = getattr(actor.model, "disable_adapter", None)
-    if disabled is None:
-        raise TrainingError(
-            "a policy without LoRA adapters has no base to fall back to. Load a second model as reference."
-        )
-
-    def score(id_BT: Tensor, action_mask_BT: Tensor, temperature: float = 1.0) -> Scored:
-        with disabled():
-            return actor(id_BT, action_mask_BT, temperature)
-
-    return score
-
-
 def causal_lm(model: nn.Module) -> PreTrainedModel:
     """The causal LM inside whatever wraps it: adapters, FSDP, an actor. TrainingError when there is none."""
     for module in model.modules():
@@ -283,68 +195,6 @@ def causal_lm(model: nn.Module) -> PreTrainedModel:
     raise TrainingError(f"{type(model).__name__} is no causal language model. Load it with AutoModelForCausalLM.")
 
 
-def _head(model: PreTrainedModel) -> nn.Linear:
-    return cast(nn.Linear, model.get_output_embeddings())
-
-
-def _before_sampled(trunk: nn.Module, id_BT: Tensor, action_mask_BT: Tensor) -> Tensor:
-    """hidden_SH: the last hidden state just before each sampled token, from which it was predicted."""
-    hidden_BTH = trunk(input_ids=id_BT[:, :-1], use_cache=False).last_hidden_state
-    return hidden_BTH[action_mask_BT[:, 1:]]
-
-
-def _chosen(
-    hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
-) -> tuple[Tensor, Tensor]:
-    chunk = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
-    if len(id_S) <= chunk:
-        return _of_logits(hidden_SH, id_S, head, temperature, entropy_learns)
-    parts = [
-        checkpoint(_of_logits, hidden, id_, head, temperature, entropy_learns, use_reentrant=False)
-        for hidden, id_ in zip(hidden_SH.split(chunk), id_S.split(chunk), strict=True)
-    ]
-    logprobs, entropies = zip(*parts, strict=True)
-    return torch.cat(logprobs), torch.cat(entropies)
-
-
-def _of_logits(
-    hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
-) -> tuple[Tensor, Tensor]:
-    logits_SV = head(hidden_SH)
-    logits_SV = logits_SV.to(torch.promote_types(logits_SV.dtype, torch.float32)) / temperature
-    total_S = logits_SV.logsumexp(-1)
-    logprob_S = logits_SV.gather(-1, id_S[:, None]).squeeze(-1) - total_S
-    with torch.set_grad_enabled(entropy_learns and torch.is_grad_enabled()):
-        entropy_S = total_S - (logits_SV.softmax(-1) * logits_SV).sum(-1)
-    return logprob_S, entropy_S
-
-
-def _value_head(model: PreTrainedModel) -> nn.Linear:
-    """Zeros: at first, every value is 0."""
-    head = nn.Linear(model.config.get_text_config().hidden_size, 1, device=model.device)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    return head
-
-
-def _values(head: nn.Linear, hidden_SH: Tensor) -> Tensor:
-    return head(hidden_SH.to(head.weight.dtype)).squeeze(-1)
-
-
-def _spread(value_S: Tensor, action_mask_BT: Tensor) -> Tensor:
-    return value_S.new_zeros(action_mask_BT.shape).masked_scatter(action_mask_BT, value_S)
-
-
-def _precision(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
-    return torch.autocast(id_BT.device.type, dtype=torch.bfloat16, enabled=use_bf16)
-
-
-@torch.no_grad()
-def _refuse_unusual_head(model: PreTrainedModel) -> None:
-    """Some families scale or cap their logits after the head; we would train another distribution than the one that speaks."""
-    seen = model(input_ids=torch.tensor([[0, 1]], device=model.device), output_hidden_states=True, use_cache=False)
-    ours = _head(model)(seen.hidden_states[-1])
-    if not torch.allclose(ours.float(), seen.logits.float(), rtol=1e-3, atol=1e-3):
-        raise TrainingError(
-            f"{type(model).__name__} changes its logits after the output layer, which the learner does not do. Take a model such as Qwen2, Qwen3 or Llama."
-        )
+def has_full_attention(config: Any) -> bool:
+    """Whether every layer attends to all that precedes, as the sampler's cache and prefix trees suppose."""
+    return set(getattr(config.get_text_config(), "layer_types", None) or ["full_attention"]) == {"full_attention"}

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy import algorithms
+from rlver_gym.policy.actor import Scored
 from rlver_gym.policy.algorithms import Aggregate, Estimate
 from rlver_gym.policy.batch import Batch
-from rlver_gym.policy.model import Scored
 
 Floats = NDArray[np.float64]
 

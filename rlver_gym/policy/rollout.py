@@ -242,6 +242,20 @@ class _Dialogue:
         self.lines.append(Line("user", text))
 
 
+def refuse_all_failed(trajectories: Sequence[Trajectory]) -> None:
+    """TrainingError, with what the environment said, when dialogues were played and not one is valid: nothing can be learned or measured."""
+    if not trajectories or any(one.valid for one in trajectories):
+        return
+    info = trajectories[0].info
+    notes = [str(reason["note"]) for reason in info.get("reasons", ()) if isinstance(reason, dict) and "note" in reason]
+    why = notes[-1] if notes else "their info says no more than valid: false"
+    if all(one.context_overflow for one in trajectories):
+        why = "no room was left in max_tokens for a first reply"
+    raise TrainingError(
+        f"all {len(trajectories)} dialogues failed: {why.rstrip('.')}. A run in a folder goes on with --resume once that is mended."
+    )
+
+
 def _refuse_one_way(env: TextEnv) -> None:
     """Candidates can be compared only where an environment goes back to a turn, with all that is wrapped around it."""
     around = env

@@ -11,10 +11,11 @@ from torch import nn
 
 from rlver_gym.demonstrations import Demonstration
 from rlver_gym.errors import TrainingError
+from rlver_gym.policy.actor import Actor
 from rlver_gym.policy.agent import Manner
 from rlver_gym.policy.batch import Batch, micro_batches, pack
 from rlver_gym.policy.distributed import all_reduce_sum, distribute, process_group, rank, ranks, sync_gradients, unwrap
-from rlver_gym.policy.model import Actor, export, load_model, load_tokenizer, uses_bf16
+from rlver_gym.policy.model import export, load_model, load_tokenizer, uses_bf16
 from rlver_gym.policy.renderer import Renderer, Style, agent_prompt
 from rlver_gym.policy.trajectory import TokenSequence, Trajectory
 
@@ -140,12 +141,15 @@ def steps_of(dialogues: int, epochs: int) -> int:
 def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
     """Add the gradients of the mean cross-entropy to the weights, each process those of its share; returns it, over all processes."""
     device, total, said = next(actor.parameters()).device, 0.0, int(batch.action_mask_BT.sum())
-    todo = list(micro_batches(batch.length_B, tokens, rank(), ranks()))
+    todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     for at, one in enumerate(todo):
-        rows, width = torch.from_numpy(one.row_R), int(batch.length_B[one.row_R].max())
+        row_R = batch.rows_of(one)
+        rows, width = torch.from_numpy(row_R), int(batch.length_B[row_R].max())
         with sync_gradients(actor, last=at == len(todo) - 1):
             logprob_BT = actor(
-                batch.id_BT[rows, :width].to(device), batch.action_mask_BT[rows, :width].to(device)
+                batch.id_BT[rows, :width].to(device),
+                batch.action_mask_BT[rows, :width].to(device),
+                dialogue_B=batch.dialogue_B[row_R],
             ).logprob_BT
             loss = -logprob_BT.sum() * (not one.is_dummy) / said
             (ranks() * loss).backward()  # the engine averages over the processes; this is a part of a sum

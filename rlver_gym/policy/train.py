@@ -16,27 +16,17 @@ from transformers import PreTrainedModel
 
 from rlver_gym.cards import EnvCard
 from rlver_gym.errors import TrainingError
+from rlver_gym.policy.actor import Actor, Critic, Scorer, without_adapters
 from rlver_gym.policy.algorithms import overlong
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.distributed import all_gather, distribute, full_params, local_slice, rank, ranks, unwrap
 from rlver_gym.policy.experience import PersonaBaseline, PreparedBatch, prepare_batch
 from rlver_gym.policy.metrics import Clock, compute_metrics
-from rlver_gym.policy.model import (
-    Actor,
-    Critic,
-    Scorer,
-    frozen_copy,
-    load_empty_model,
-    load_model,
-    load_tokenizer,
-    max_context,
-    uses_bf16,
-    without_adapters,
-)
+from rlver_gym.policy.model import frozen_copy, load_empty_model, load_model, load_tokenizer, max_context, uses_bf16
 from rlver_gym.policy.objective import VARIANTS, AdvantageConfig, Objective
 from rlver_gym.policy.renderer import Renderer, agent_prompt
-from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts, groups
+from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts, groups, refuse_all_failed
 from rlver_gym.policy.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.servers import ServerSampler, VllmSampler
 from rlver_gym.policy.trajectory import Trajectory
@@ -294,7 +284,9 @@ def _collect(learner: Learner, specs: list[ResetSpec]) -> list[Trajectory]:
             workers=config.workers,
             candidates=config.candidates,
         )
-    return all_gather(trajectories)
+    trajectories = all_gather(trajectories)
+    refuse_all_failed(trajectories)
+    return trajectories
 
 
 def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:

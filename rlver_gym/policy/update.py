@@ -94,15 +94,20 @@ def _gradients(
         for which_BT in (batch.learn_mask_BT, batch.action_mask_BT)
     )
     metric_weight_BT = token_weights(batch.action_mask_BT, batch.turn_BT, dialogue_B, "token")
-    todo = list(micro_batches(batch.length_B, tokens, rank(), ranks()))
+    todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     totals: dict[str, Tensor] = {}
     for at, micro_batch in enumerate(todo):
         micro = _cut(part, loss_weight_BT, value_weight_BT, metric_weight_BT, micro_batch, device)
         for learner in learners:
             with sync_gradients(learner, last=at == len(todo) - 1):
-                loss, parts = compute_loss(
-                    learner(micro.id_BT, micro.action_mask_BT, temperature, objective.entropy > 0), micro, objective
+                scored = learner(
+                    micro.id_BT,
+                    micro.action_mask_BT,
+                    temperature,
+                    objective.entropy > 0,
+                    batch.dialogue_B[batch.rows_of(micro_batch)],
                 )
+                loss, parts = compute_loss(scored, micro, objective)
                 (ranks() * loss).backward()  # the engines average over the processes; the weights are made for a sum
             for name, value in parts.items():
                 totals[name] = totals.get(name, 0.0) + value.detach().double().cpu()
@@ -117,7 +122,8 @@ def _cut(
     micro_batch: MicroBatch,
     device: torch.device,
 ) -> LossInputs:
-    rows, width = torch.from_numpy(micro_batch.row_R), int(part.batch.length_B[micro_batch.row_R].max())
+    row_R = part.batch.rows_of(micro_batch)
+    rows, width = torch.from_numpy(row_R), int(part.batch.length_B[row_R].max())
 
     def cut(value_BT: Tensor | None) -> Tensor | None:
         return None if value_BT is None else value_BT[rows, :width].to(device)
