@@ -99,7 +99,7 @@ def train(
         str | None,
         typer.Option(
             "--config",
-            help="A preset (quick, laptop, single-gpu, paper-ppo, paper-grpo) or a YAML file; the options below go on top.",
+            help="A preset (quick, laptop, smollm2, single-gpu, paper-ppo, paper-grpo) or a YAML file; the options below go on top.",
         ),
     ] = None,
     out: Annotated[
