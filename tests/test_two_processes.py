@@ -16,7 +16,8 @@ from safetensors.torch import load_file
 from tiny_policy import eight_dialogues, tiny
 from transformers import AutoModelForCausalLM
 
-from rlver_gym.policy import distributed, model, sft
+from rlver_gym.policy import actor as actor_module
+from rlver_gym.policy import distributed, sft
 from rlver_gym.policy.actor import Actor, Critic
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.config import GroupConfig
@@ -70,7 +71,7 @@ def sampled(actor):
 
 def work(engine, path):
     """What each of the processes does."""
-    model.LOGITS_AT_ONCE = FEW_LOGITS
+    actor_module.LOGITS_AT_ONCE = FEW_LOGITS
     with distributed.process_group():
         found = {kind: learned(kind, engine) for kind in ("gae", "turn")} | {"sft": warmed()}
         if distributed.rank() == 0:
@@ -105,7 +106,7 @@ def test_sharded_gradients_are_added_up_once_a_step(last, monkeypatch):
 @pytest.fixture(scope="module")
 def alone():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model, "LOGITS_AT_ONCE", FEW_LOGITS)
+        patch.setattr(actor_module, "LOGITS_AT_ONCE", FEW_LOGITS)
         return {kind: learned(kind) for kind in ("gae", "turn")} | {"sft": warmed()}
 
 
