@@ -11,6 +11,7 @@ import pytest
 
 from rlver_gym.corpus import Corpus
 from rlver_gym.errors import RecordingError
+from rlver_gym.library import library
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = ROOT / "recordings" / "en"
@@ -32,6 +33,17 @@ agreement = _script(ROOT / "benchmarks" / "agreement.py")
 @pytest.fixture(scope="module")
 def splits() -> dict[str, Corpus]:
     return {name: Corpus(SHIPPED / name) for name in tool.SPLITS}
+
+
+def test_what_trained_policies_said_stands_apart_and_is_rated_whole(splits: dict[str, Corpus]) -> None:
+    policies = Corpus(SHIPPED / "policies")
+    replies = list(policies.replies())
+    assert len(replies) == len(policies.rated_replies()) == 413
+    assert {one.kind for one in replies} == {"machine"}
+    shipped = library()
+    assert {shipped.pairings[one.persona].split for one in policies.dialogues} == {"train"}
+    known = {one.id for corpus in splits.values() for one in corpus.replies()}
+    assert not known & {one.id for one in replies}
 
 
 def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> None:
