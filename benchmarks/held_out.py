@@ -54,7 +54,11 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, help="write all dialogues to this .jsonl file")
     asked = parser.parse_args()
+    if wrong := [one for one in asked.models if "=" not in one]:
+        parser.error(f"{wrong[0]}: must be NAME=MODEL, such as sft=runs/sft")
     paths = dict(one.split("=", 1) for one in asked.models)
+    if asked.against not in (None, *paths):
+        parser.error(f"--against {asked.against}: is none of {', '.join(paths)}")
     held = {name: hold(path, asked) for name, path in paths.items()}
     first = asked.against or next(iter(paths))
     scores = {"embedded": {name: [float(one.final) for one in found.episodes] for name, found in held.items()}}
@@ -118,7 +122,7 @@ def transcripts(episodes: dict[str, list[Episode]], people: int = 3) -> str:
     """Whole dialogues with people whom a seed draws."""
     number = len(next(iter(episodes.values())))
     parts = []
-    for at in sorted(Random(0).sample(range(number), people)):
+    for at in sorted(Random(0).sample(range(number), min(people, number))):
         for name, found in episodes.items():
             one = found[at]
             parts.append(f"## {one.persona}: {name}, final emotion {one.final}\n\n**Person:** {inline(one.opening)}")
