@@ -64,10 +64,10 @@ def main() -> None:
     scores = {"embedded": {name: [float(one.final) for one in found.episodes] for name, found in held.items()}}
     if asked.reader:
         reader = make_user("reader")
-        scores["reader"] = {name: [rescored(one, reader) for one in found.episodes] for name, found in held.items()}
+        scores["reader"] = {name: [rescore(one, reader) for one in found.episodes] for name, found in held.items()}
     table = Table("checkpoint", "cut", *(f"{user} [95 %], over {first}" for user in scores), box=None)
     for name, found in held.items():
-        table.add_row(name, f"{found.cut:.0%}", *(compared(by[name], by[first]) for by in scores.values()))
+        table.add_row(name, f"{found.cut:.0%}", *(format_score(by[name], by[first]) for by in scores.values()))
     Console(width=140).print(table)
     if asked.transcripts:
         asked.transcripts.write_text(
@@ -97,7 +97,7 @@ def hold(path: str, asked: argparse.Namespace) -> Held:
     return Held([Episode.of(env.unwrapped.session, path) for env in envs], float(cut))  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def rescored(episode: Episode, user: SentientUser) -> float:
+def rescore(episode: Episode, user: SentientUser) -> float:
     """The last emotion of the same words with another user, who may be content or gone before they end."""
     card = env_card(ENV)
     scene = Scene(library().get(episode.persona), card, episode.seed)
@@ -111,7 +111,7 @@ def rescored(episode: Episode, user: SentientUser) -> float:
     return float(emotion)
 
 
-def compared(mine: list[float], others: list[float]) -> str:
+def format_score(mine: list[float], others: list[float]) -> str:
     """The mean, and the mean difference person by person, with their intervals."""
     here, gain = bootstrap(np.array(mine)), bootstrap(np.array(mine) - np.array(others))
     over = "" if mine is others else f"  {gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"

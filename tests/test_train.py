@@ -32,10 +32,10 @@ from rlver_gym.policy.config import FIELDS, PRESETS, GroupConfig, PPOConfig, fol
 from rlver_gym.policy.curves import panel, write_curves
 from rlver_gym.policy.evaluate import _alarms_in, _episodes, evaluate
 from rlver_gym.policy.metrics import (
-    copied,
+    copied_share,
     distinct,
     read_metrics,
-    repeated,
+    repeated_share,
     strategies,
 )
 from rlver_gym.policy.objective import AdvantageConfig, winners
@@ -515,8 +515,8 @@ def test_marks_of_hacking_are_counted_by_hand():
         ("user", "my dog died in may"), ("agent", "your dog died in may"), ("agent", "your dog died in june")
     )
     # the agent's runs: your dog died, dog died in, died in may | your dog died, dog died in, died in june
-    assert repeated(dialogue) == pytest.approx(2 / 6)
-    assert copied(dialogue) == pytest.approx(3 / 6)  # dog died in (twice), died in may
+    assert repeated_share(dialogue) == pytest.approx(2 / 6)
+    assert copied_share(dialogue) == pytest.approx(3 / 6)  # dog died in (twice), died in may
     assert distinct(["Go on.", "go on", "No."]) == pytest.approx(2 / 3)
 
 

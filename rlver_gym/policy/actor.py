@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from rlver_gym.errors import TrainingError
-from rlver_gym.policy.model import causal_lm, has_full_attention
+from rlver_gym.policy.model import causal_lm, other_attention
 from rlver_gym.policy.prefixes import prefix_trees
 
 LOGITS_AT_ONCE = 2**26
@@ -122,7 +122,7 @@ def _before_sampled(
     trunk: nn.Module, id_BT: Tensor, action_mask_BT: Tensor, dialogue_B: NDArray[np.int64] | None
 ) -> Tensor:
     """hidden_SH: the last hidden state just before each sampled token, from which it was predicted."""
-    if dialogue_B is None or len(np.unique(dialogue_B)) == len(dialogue_B) or not has_full_attention(trunk.config):
+    if dialogue_B is None or len(np.unique(dialogue_B)) == len(dialogue_B) or other_attention(trunk.config):
         hidden_BTH = trunk(input_ids=id_BT[:, :-1], use_cache=False).last_hidden_state
         return hidden_BTH[action_mask_BT[:, 1:]]
     length_B = (action_mask_BT * torch.arange(id_BT.shape[1], device=id_BT.device)).amax(1).cpu().numpy()

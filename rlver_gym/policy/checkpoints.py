@@ -59,27 +59,27 @@ class Checkpoints:
 
         TrainingError when the disk is full or cannot be written; what was there before is intact then.
         """
-        final, begun = self.folder / f"{iteration:06d}", self.begun(iteration)
+        final, unfinished = self.folder / f"{iteration:06d}", self.unfinished_path(iteration)
         try:
-            shutil.rmtree(begun, ignore_errors=True)
-            begun.mkdir(parents=True)
-            fill(begun)
-            _flush(*filter(Path.is_file, begun.rglob("*")), begun)
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            fill(unfinished)
+            _flush(*filter(Path.is_file, unfinished.rglob("*")), unfinished)
             shutil.rmtree(final, ignore_errors=True)
             self._note(
                 iteration, score
             )  # whoever is killed before the next line has noted one that is not there: see `best`
-            begun.rename(final)
+            unfinished.rename(final)
             _flush(self.folder)
         except OSError as error:
-            shutil.rmtree(begun, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
             raise TrainingError(
                 f"the checkpoint {final} cannot be written ({error}). Make room and go on with --resume; {self._what_stays()}"
             ) from error
         self._clear()
         return final
 
-    def begun(self, iteration: int) -> Path:
+    def unfinished_path(self, iteration: int) -> Path:
         """Where a checkpoint stands while it is written."""
         return self.folder / f".{iteration:06d}.tmp"
 
@@ -162,7 +162,7 @@ def save(learner: Learner, folder: Path) -> None:
         else:
             weights, optimizer = get_state_dict(_all(learner), learner.optimizer, options=_FULL)
             if rank() == 0:
-                save_file(_unshared(weights, _learning(learner)), folder / WEIGHTS)
+                save_file(_learning_weights(weights, _learning(learner)), folder / WEIGHTS)
                 torch.save(optimizer, folder / OPTIMIZER)
         _export(learner, folder / MODEL)
     except (SafetensorError, RuntimeError) as error:  # what safetensors and torch make of a full disk
@@ -279,7 +279,7 @@ def _learning(learner: Learner) -> set[str]:
     return {name for name, weight in _all(learner).named_parameters() if weight.requires_grad}
 
 
-def _unshared(weights: Mapping[str, Any], learning: set[str]) -> dict[str, Tensor]:
+def _learning_weights(weights: Mapping[str, Any], learning: set[str]) -> dict[str, Tensor]:
     """The weights that learn, each once: tied ones have two names."""
     return {name: value.contiguous() for name, value in weights.items() if name in learning}
 

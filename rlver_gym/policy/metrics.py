@@ -32,7 +32,7 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
     """Return, final emotion and its outcomes, lengths, broken formats, and the marks of hacking. Dialogues that broke off are only counted.
 
     `return`: sum of rewards; `emotion`: the last, where the environment tells it; `content`, `left`: shares of dialogues; `tokens`: said a reply;
-    `format_error`, `cut` (at the token limit): shares of replies; `context_overflow`: share of dialogues; `does_ACT`: share of replies that do this, for each of `ACTS`; see `repeated`, `distinct` and `copied` for the rest.
+    `format_error`, `cut` (at the token limit): shares of replies; `context_overflow`: share of dialogues; `does_ACT`: share of replies that do this, for each of `ACTS`; see `repeated_share`, `distinct` and `copied_share` for the rest.
     NaN where there is nothing to average.
     """
     valid = [one for one in dialogues if one.valid]
@@ -49,16 +49,16 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
         "words": _mean([len(_words(reply)) for reply in replies]),
         "format_error": _mean([format_error for one in valid for format_error in one.format_error_N]),
         "cut": _mean([cut for one in valid for cut in one.cut_N]),
-        "repeated": _mean([repeated(one) for one in valid]),
+        "repeated": _mean([repeated_share(one) for one in valid]),
         "distinct": distinct(replies),
-        "copied": _mean([copied(one) for one in valid]),
+        "copied": _mean([copied_share(one) for one in valid]),
         "context_overflow": _mean([one.context_overflow for one in valid]),
         "invalid": float(len(dialogues) - len(valid)),
         **strategies(replies),
     }
 
 
-def repeated(dialogue: Trajectory) -> float:
+def repeated_share(dialogue: Trajectory) -> float:
     """The share of a dialogue's three-word runs that the policy had said before in it, in [0, 1]."""
     runs = [run for line in dialogue.lines if line.speaker == "agent" for run in _runs(line.text)]
     return 1 - len(set(runs)) / len(runs) if runs else 0.0
@@ -69,7 +69,7 @@ def distinct(replies: Sequence[str]) -> float:
     return len({" ".join(_words(reply)) for reply in replies}) / len(replies) if replies else float("nan")
 
 
-def copied(dialogue: Trajectory) -> float:
+def copied_share(dialogue: Trajectory) -> float:
     """The share of the policy's three-word runs that the person had said before, in [0, 1]."""
     heard: Counter[tuple[str, ...]] = Counter()
     from_them = total = 0

@@ -195,6 +195,6 @@ def causal_lm(model: nn.Module) -> PreTrainedModel:
     raise TrainingError(f"{type(model).__name__} is no causal language model. Load it with AutoModelForCausalLM.")
 
 
-def has_full_attention(config: Any) -> bool:
-    """Whether every layer attends to all that precedes, as the sampler's cache and prefix trees suppose."""
-    return set(getattr(config.get_text_config(), "layer_types", None) or ["full_attention"]) == {"full_attention"}
+def other_attention(config: Any) -> set[Any]:
+    """The kinds of layers that do not attend to all that precedes, which the sampler's cache and prefix trees suppose."""
+    return set(getattr(config.get_text_config(), "layer_types", None) or ()) - {"full_attention"}

@@ -119,7 +119,7 @@ def _checkpoint(learner: Learner, checkpoints: Checkpoints, score: float | None)
     if rank() == 0:
         checkpoints.write(learner.iteration, lambda path: save(learner, path), score)
     else:
-        save(learner, checkpoints.begun(learner.iteration))
+        save(learner, checkpoints.unfinished_path(learner.iteration))
 
 
 def _keep(held_out: Evaluation, iteration: int, folder: Path) -> None:

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from rlver_gym.errors import TrainingError
 from rlver_gym.policy.cache import RaggedCache
-from rlver_gym.policy.model import bf16_copy, bring_up_to_date, causal_lm
+from rlver_gym.policy.model import bf16_copy, bring_up_to_date, causal_lm, other_attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +229,7 @@ class ModelSampler:
 
 
 def _refuse_other_attention(lm: PreTrainedModel) -> None:
-    config = lm.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
-    if kinds:
+    if kinds := other_attention(lm.config):
         raise TrainingError(
             f"{type(lm).__name__} has layers of {', '.join(sorted(kinds))}, which this sampler does not know. Take a model such as Qwen2, Qwen3 or Llama, or let a server sample."
         )

@@ -185,17 +185,17 @@ class VllmSampler(ServerSampler):
             raise TrainingError(
                 f"the adapters for vLLM cannot be written to {place} ({error}). Choose another --vllm-folder, or make room."
             ) from error
-        self._told("load_lora_adapter", {"lora_name": name, "lora_path": str(place)})
+        self._post("load_lora_adapter", {"lora_name": name, "lora_path": str(place)})
         return name
 
     def _take_away(self, name: str) -> None:
         """Adapters that are not asked for any more: off the server and off the disk. One that has lost them by itself, as by a restart, is none the worse."""
         if name and rank() == 0:
             with suppress(TrainingError):
-                self._told("unload_lora_adapter", {"lora_name": name})
+                self._post("unload_lora_adapter", {"lora_name": name})
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def _told(self, what: str, body: dict[str, str]) -> None:
+    def _post(self, what: str, body: dict[str, str]) -> None:
         try:
             self._client.post(f"/{what}", body=body, cast_to=object)
         except openai.OpenAIError as error:
