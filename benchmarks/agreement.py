@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rlver_gym.audit.fidelity_checks import spearman, within
 from rlver_gym.calibration.calibrate import fit_ratings
 from rlver_gym.calibration.replies import describe_replies, read_pairs
-from rlver_gym.cards import env_card
-from rlver_gym.corpus import Corpus, RatedReply
-from rlver_gym.fidelity.checks import spearman, within
-from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.core.user import Scene
+from rlver_gym.core.words import sentences
+from rlver_gym.data.corpus import Corpus, RatedReply
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.base import Scene
-from rlver_gym.words import sentences
 
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
 PAIRS = Path(__file__).parents[1] / "tests" / "data" / "expectations_en.jsonl"

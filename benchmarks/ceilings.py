@@ -1,4 +1,4 @@
-"""What honest agents reach in the shipped worlds: writes rlver_gym/alarm/ceilings.json, from which the alarm takes its ceilings.
+"""What honest agents reach in the shipped worlds: writes rlver_gym/anomaly/ceilings.json, from which the alarm takes its ceilings.
 
 python benchmarks/ceilings.py
 """
@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym._version import __version__
 from rlver_gym.agents import agent_maker
-from rlver_gym.alarm.ceiling import HONEST, SHIPPED, TOLD, World, ceiling, finals
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import hold
-from rlver_gym.cards import env_card, shipped_env_ids
+from rlver_gym.anomaly.ceiling import HONEST, SHIPPED, TOLD, World, ceiling, finals
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import hold
+from rlver_gym.core.cards import env_card, shipped_env_ids
+from rlver_gym.io.version import __version__
 
 PATH = Path(__file__).parent.parent / "rlver_gym" / "alarm" / SHIPPED
 AGENTS = (*HONEST, TOLD)

@@ -21,14 +21,14 @@ import gymnasium as gym
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import make_agent
-from rlver_gym.agents.base import Agent
-from rlver_gym.cards import env_card
-from rlver_gym.library import library
-from rlver_gym.rollout import rollout
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.agent import Agent
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.user import SentientUser
+from rlver_gym.environment.rollout import rollout
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import make_user
-from rlver_gym.users.base import SentientUser
 
 LATENCY_S, CAPACITY, DIALOGUES, TURNS, CALLS = 0.2, 64, 64, 8, 2
 IDEAL_S = DIALOGUES * TURNS * CALLS * LATENCY_S / CAPACITY

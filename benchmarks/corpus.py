@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rlver_gym.corpus import FACTORS, Corpus, RatedReply
-from rlver_gym.library import library
-from rlver_gym.persona import Persona
-from rlver_gym.words import content
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.words import content
+from rlver_gym.data.corpus import FACTORS, Corpus, RatedReply
 
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
 SPLITS = ("train", "test")

@@ -14,20 +14,20 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rlver_gym.cards import env_card
-from rlver_gym.dialogue import Dialogue, Turn
-from rlver_gym.emotion import moved
-from rlver_gym.episode import Episode
-from rlver_gym.interval import bootstrap
-from rlver_gym.library import library
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Dialogue, Turn
+from rlver_gym.core.emotion import moved
+from rlver_gym.core.library import library
+from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.interval import bootstrap
 from rlver_gym.policy.evaluate import one_each
 from rlver_gym.policy.metrics import inline
-from rlver_gym.policy.model import load_model, load_tokenizer
-from rlver_gym.policy.renderer import Renderer, agent_prompt
-from rlver_gym.policy.rollout import collect_rollouts
-from rlver_gym.policy.sampler import ModelSampler, Sampling
+from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.policy.models.renderer import Renderer, agent_prompt
+from rlver_gym.policy.models.rollout import collect_rollouts
+from rlver_gym.policy.models.sampler import ModelSampler, Sampling
 from rlver_gym.users import make_user
-from rlver_gym.users.base import Scene, SentientUser
 
 ENV, MAX_TOKENS, DRAW = "SAGE-Sentient-v0", 2048, 7
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlver_gym.integrations.figure import draw
-from rlver_gym.interval import bootstrap
+from rlver_gym.io.interval import bootstrap
 from rlver_gym.policy.metrics import inline
 
 ALGOS, STYLES = ("ppo", "grpo", "rft"), ("direct", "think")

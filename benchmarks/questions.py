@@ -13,14 +13,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.cards import env_card
 from rlver_gym.conversation.knowledge import knowledge
 from rlver_gym.conversation.names import without_introductions
-from rlver_gym.library import library
-from rlver_gym.persona import Persona
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.words import split_sentences
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.words import split_sentences
 
 FOLDER = Path(__file__).parent / "questions"
 

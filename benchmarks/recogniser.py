@@ -21,7 +21,7 @@ import torch
 
 from rlver_gym.conversation.parse import names_in
 from rlver_gym.conversation.recognise import generalise, pairs_of
-from rlver_gym.words import split_words
+from rlver_gym.core.words import split_words
 
 FOLDER = Path(__file__).parent / "recogniser"
 TARGET = Path(__file__).parents[1] / "rlver_gym" / "conversation" / "recogniser_en.npz"

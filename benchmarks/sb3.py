@@ -12,9 +12,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rlver_gym.benchmark.folder import read_episodes
-from rlver_gym.benchmark.score import paired, persona_finals, scores
-from rlver_gym.benchmark.table import bounds, leaderboard
+from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.score import paired, persona_finals, scores
+from rlver_gym.bench.table import bounds, leaderboard
 from rlver_gym.integrations.figure import draw
 
 ALGOS = ("ppo", "recurrent-ppo")

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
+from rlver_gym.core.library import library
 from rlver_gym.integrations.figure import draw
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
-from rlver_gym.interval import Interval, bootstrap
-from rlver_gym.library import library
-from rlver_gym.policy.model import load_model, load_tokenizer
+from rlver_gym.io.interval import Interval, bootstrap
+from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 GROUP, MICRO, AT_ONCE = 8, 8, 8
 """Dialogues of a group; that pass through the model at once; neighbouring steps that make a point of the figure."""

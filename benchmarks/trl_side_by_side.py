@@ -26,10 +26,10 @@ import torch
 import transformers
 from usual_rollout import UsualRollout
 
-from rlver_gym.cards import env_card
+from rlver_gym.core.cards import env_card
 from rlver_gym.policy.config import GroupConfig
-from rlver_gym.policy.model import load_model, load_tokenizer
-from rlver_gym.policy.sampler import Completion, ModelSampler, Prompt, Sampling
+from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.train import make_learner, reset_specs, train
 
 ENV, TURNS, GROUP, MICRO = "RLVER-Empathy-v0", 8, 8, 8

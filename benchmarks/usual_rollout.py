@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import torch
 
-from rlver_gym.cards import EnvCard
+from rlver_gym.core.cards import EnvCard
 
 Columns = dict[str, list[Any]]
 

@@ -17,18 +17,18 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from rlver_gym.agents import make_agent
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import run
-from rlver_gym.benchmark.score import scores
-from rlver_gym.benchmark.table import leaderboard, needs_table
-from rlver_gym.cards import env_card
+from rlver_gym.audit.red_team import redteam
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.bench.score import scores
+from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli import app
-from rlver_gym.dialogue import Message
-from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed
-from rlver_gym.redteam import redteam
-from rlver_gym.render import ENDINGS, bar
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.environment.render import ENDINGS, bar
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
 ROOT = Path(__file__).parent.parent

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from rlver_gym import Message
 from rlver_gym.agents.strategies import Strategy, said
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import run
-from rlver_gym.benchmark.score import scores
-from rlver_gym.benchmark.table import leaderboard
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.bench.score import scores
+from rlver_gym.bench.table import leaderboard
 
 
 class Heartfelt:

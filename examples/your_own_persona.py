@@ -11,8 +11,8 @@ import gymnasium as gym
 import yaml
 
 import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.check import check
-from rlver_gym.library import library
+from rlver_gym.audit.card_check import check
+from rlver_gym.core.library import library
 
 MIKA = {"id": "mika", "name": "Mika", "age": 34, "work": "Repairs accordions in a shop by the harbour"}
 WARMED = [

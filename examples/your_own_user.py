@@ -8,8 +8,8 @@ import gymnasium as gym
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym import Appraisal, Dialogue, Reason
+from rlver_gym.core.user import Scene
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.base import Scene
 
 PATIENCE = 15
 SAY = "That quiet kitchen must ache.", "How long had he been with you?"

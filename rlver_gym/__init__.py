@@ -3,26 +3,28 @@
 `gym.make("RLVER-Empathy-v0")` after importing this package; every public name is listed in `__all__` and loaded when first used.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import WrapperSpec
 
-from rlver_gym._version import __version__
-from rlver_gym.shipped import shipped_cards
+from rlver_gym.io.shipped import shipped_cards
+from rlver_gym.io.version import __version__
 
 if TYPE_CHECKING:  # loaded by __getattr__ when first used, so that importing the package is free
     from rlver_gym.agents import make_agent
-    from rlver_gym.cards import EnvCard, env_card
-    from rlver_gym.dialogue import Appraisal, Dialogue, Message, Reason, Turn
-    from rlver_gym.env import EmpathyEnv
-    from rlver_gym.errors import RlverError
-    from rlver_gym.library import PersonaLibrary
-    from rlver_gym.persona import HiddenNeed, Persona
-    from rlver_gym.session import EmpathySession
+    from rlver_gym.core.cards import EnvCard, env_card
+    from rlver_gym.core.dialogue import Appraisal, Dialogue, Message, Reason, Turn
+    from rlver_gym.core.library import PersonaLibrary
+    from rlver_gym.core.persona import HiddenNeed, Persona
+    from rlver_gym.environment.env import EmpathyEnv
+    from rlver_gym.environment.session import EmpathySession
+    from rlver_gym.environment.vector_env import EmpathyVectorEnv
+    from rlver_gym.io.errors import RlverError
     from rlver_gym.users import make_user
-    from rlver_gym.vector_env import EmpathyVectorEnv
 
 __all__ = [
     "Appraisal",
@@ -45,28 +47,61 @@ __all__ = [
     "register_envs",
 ]
 _HOMES = {
-    "Appraisal": "dialogue",
-    "Dialogue": "dialogue",
-    "EmpathyEnv": "env",
-    "EmpathySession": "session",
-    "EmpathyVectorEnv": "vector_env",
-    "EnvCard": "cards",
-    "HiddenNeed": "persona",
-    "Message": "dialogue",
-    "Persona": "persona",
-    "PersonaLibrary": "library",
-    "Reason": "dialogue",
-    "RlverError": "errors",
-    "Turn": "dialogue",
-    "env_card": "cards",
+    "Appraisal": "core.dialogue",
+    "Dialogue": "core.dialogue",
+    "EmpathyEnv": "environment.env",
+    "EmpathySession": "environment.session",
+    "EmpathyVectorEnv": "environment.vector_env",
+    "EnvCard": "core.cards",
+    "HiddenNeed": "core.persona",
+    "Message": "core.dialogue",
+    "Persona": "core.persona",
+    "PersonaLibrary": "core.library",
+    "Reason": "core.dialogue",
+    "RlverError": "io.errors",
+    "Turn": "core.dialogue",
+    "env_card": "core.cards",
     "make_agent": "agents",
     "make_user": "users",
 }
 
 
+_MOVED = {
+    "cards": "core.cards",
+    "corpus": "data.corpus",
+    "dialogue": "core.dialogue",
+    "emotion": "core.emotion",
+    "env": "environment.env",
+    "errors": "io.errors",
+    "library": "core.library",
+    "persona": "core.persona",
+    "session": "environment.session",
+    "users.base": "core.user",
+    "vector_env": "environment.vector_env",
+}
+"""Older names of modules; they can be imported by these until 1.0."""
+
+
+class _MovedModule(ModuleType):
+    """Stands in `sys.modules` for a module that has another name now, and loads it when something is looked up in it."""
+
+    def __init__(self, name: str, home: str) -> None:
+        super().__init__(name)
+        self._home = home
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._home), name)
+
+
+for _old, _new in _MOVED.items():
+    sys.modules[f"rlver_gym.{_old}"] = _MovedModule(f"rlver_gym.{_old}", f"rlver_gym.{_new}")
+
+
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"rlver_gym.{_HOMES[name]}"), name)
+    if name in _MOVED:
+        return import_module(f"rlver_gym.{_MOVED[name]}")
     raise AttributeError(f"module 'rlver_gym' has no attribute {name!r}")
 
 
@@ -77,17 +112,19 @@ def register_envs() -> None:
         if path.name.endswith(".yaml") and env_id not in gym.registry:
             gym.register(
                 env_id,
-                entry_point="rlver_gym.env:EmpathyEnv",
-                vector_entry_point="rlver_gym.vector_env:EmpathyVectorEnv",
+                entry_point="rlver_gym.environment.env:EmpathyEnv",
+                vector_entry_point="rlver_gym.environment.vector_env:EmpathyVectorEnv",
                 kwargs={"card": env_id},
             )
     if "RLVER-Strategy-v0" not in gym.registry:
         gym.register(
             "RLVER-Strategy-v0",
-            entry_point="rlver_gym.env:EmpathyEnv",
+            entry_point="rlver_gym.environment.env:EmpathyEnv",
             additional_wrappers=(
-                WrapperSpec("StrategyAction", "rlver_gym.wrappers:StrategyAction", {}),
-                WrapperSpec("TalkFeatures", "rlver_gym.wrappers:TalkFeatures", {"turns": None, "emotion": None}),
+                WrapperSpec("StrategyAction", "rlver_gym.environment.strategy_env:StrategyAction", {}),
+                WrapperSpec(
+                    "TalkFeatures", "rlver_gym.environment.strategy_env:TalkFeatures", {"turns": None, "emotion": None}
+                ),
             ),
             kwargs={"card": "RLVER-Empathy-v0"},
         )

@@ -14,9 +14,10 @@ from unittest.mock import patch
 
 import pytest
 
-from rlver_gym import cards, cli
-from rlver_gym.chat import connect as shared
-from rlver_gym.library import library
+from rlver_gym import cli
+from rlver_gym.core import cards
+from rlver_gym.core.library import library
+from rlver_gym.llm_client import connect as shared
 
 
 def run_command(

@@ -10,13 +10,13 @@ import pytest
 import typer.main
 from hypothesis import settings
 
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import run
-from rlver_gym.cards import EnvCard, env_card
-from rlver_gym.chat import connect as shared
-from rlver_gym.library import library
-from rlver_gym.persona import Persona
-from rlver_gym.session import EmpathySession
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.llm_client import connect as shared
 from rlver_gym.users import EmbeddedUser
 
 # As many processes as cores run the tests: one thread each, before torch starts its own.

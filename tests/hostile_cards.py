@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.library import shipped
-from rlver_gym.shipped import shipped_cards
+from rlver_gym.core.library import shipped
+from rlver_gym.io.shipped import shipped_cards
 
 PERSON, SITUATION = "noor", "the-old-dog"
 PERSONA = "mine"

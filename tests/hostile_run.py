@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.benchmark.folder import EPISODES, MANIFEST, TAPE, read_episodes
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import run
-from rlver_gym.chat.tape import Tape
-from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.bench.folder import EPISODES, MANIFEST, TAPE, read_episodes
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/nope][bold]{{x}}|\n<img src=x>`"
 """A terminal's title, a cleared screen, colour, text that runs backwards, a broken tag of markup, and what Markdown and HTML obey."""

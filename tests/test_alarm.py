@@ -9,15 +9,15 @@ import pytest
 from rich.console import Console
 
 from rlver_gym.agents import agent_maker
-from rlver_gym.alarm import AboveCeiling, NearCopies, Watch, alarms, ceiling, near_copies, unjudged, watch
-from rlver_gym.alarm.ceiling import HONEST, TOLD, finals, ladder_for
-from rlver_gym.benchmark.compare import read_comparisons
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.report import page_html
-from rlver_gym.benchmark.run import hold, run
-from rlver_gym.benchmark.suspects import alarm_lines
-from rlver_gym.dialogue import Appraisal, Turn
-from rlver_gym.episode import Episode
+from rlver_gym.anomaly import AboveCeiling, NearCopies, Watch, alarms, ceiling, near_copies, unjudged, watch
+from rlver_gym.anomaly.ceiling import HONEST, TOLD, finals, ladder_for
+from rlver_gym.bench.compare import read_comparisons
+from rlver_gym.bench.flagged import alarm_lines
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.report import page_html
+from rlver_gym.bench.run import hold, run
+from rlver_gym.core.dialogue import Appraisal, Turn
+from rlver_gym.environment.episode import Episode
 
 MINE = "mine.agents:Mine"
 

@@ -10,15 +10,15 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
 from rlver_gym.agents import make_agent
-from rlver_gym.agents.base import Agent
-from rlver_gym.cards import env_card
-from rlver_gym.dialogue import Appraisal, Dialogue, Message
-from rlver_gym.emotion import Outcome
-from rlver_gym.env import EmpathyEnv
-from rlver_gym.errors import DialogueError, ServerUnreachable, UnknownName, UserFailed, UtteranceError
-from rlver_gym.library import library
-from rlver_gym.rollout import arollout, hold, rollout
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.agent import Agent
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.rollout import arollout, hold, rollout
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import DialogueError, ServerUnreachable, UnknownName, UserFailed, UtteranceError
 from rlver_gym.users import EmbeddedUser, Scene
 
 CARD = env_card("RLVER-Empathy-v0")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rlver_gym.atomic import write_whole
-from rlver_gym.errors import CardError, RunError
+from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.errors import CardError, RunError
 
 
 def test_a_file_is_written_whole_with_its_folders_and_leaves_no_draft(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlver_gym.cards import env_card
-from rlver_gym.env import EmpathyEnv
-from rlver_gym.errors import UtteranceError
+from rlver_gym.core.cards import env_card
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.io.errors import UtteranceError
 
 PERSONA = "noor-missed-evening"
 NASTY = {

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import EPISODES, read_episodes, run
-from rlver_gym.benchmark.score import paired, persona_finals, scores
-from rlver_gym.benchmark.table import leaderboard, needs_table, short
-from rlver_gym.emotion import Outcome
-from rlver_gym.episode import Episode
-from rlver_gym.errors import AgentError, RunError, UnknownName
-from rlver_gym.interval import bootstrap
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import EPISODES, read_episodes, run
+from rlver_gym.bench.score import paired, persona_finals, scores
+from rlver_gym.bench.table import leaderboard, needs_table, short
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.errors import AgentError, RunError, UnknownName
+from rlver_gym.io.interval import bootstrap
 
 AGENTS = ("comfort", "listener", "oracle")
 

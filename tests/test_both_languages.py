@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import pytest
 
-from rlver_gym.cards import env_card
-from rlver_gym.dialogue import Dialogue
-from rlver_gym.library import library
-from rlver_gym.persona import Disposition, HiddenNeed, Persona
-from rlver_gym.sage import sketch
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
+from rlver_gym.data.sage import sketch
 from rlver_gym.users import EmbeddedUser, Scene
 
 PEOPLE: dict[str, dict] = json.loads(

@@ -8,12 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from rlver_gym.calibration.calibrate import calibrated
-from rlver_gym.cards import env_card
 from rlver_gym.cli import app
-from rlver_gym.dialogue import Dialogue
-from rlver_gym.errors import CardError, RecordingError, UnknownName
-from rlver_gym.persona import HiddenNeed
-from rlver_gym.recordings import Judged, read_judged, read_recordings
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.data.recordings import Judged, read_judged, read_recordings
+from rlver_gym.io.errors import CardError, RecordingError, UnknownName
 from rlver_gym.users import EmbeddedUser, Scene, make_user
 from rlver_gym.users.embedded.weights import read_weights, shipped_weights
 

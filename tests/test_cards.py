@@ -8,12 +8,12 @@ from typing import get_args
 import pytest
 import yaml
 
-from rlver_gym.cards import EnvCard, env_card
-from rlver_gym.check import check
-from rlver_gym.errors import CardError, UnknownName
-from rlver_gym.library import PersonaLibrary, library, parse_card, shipped
-from rlver_gym.persona import SPLITS, Disposition, HiddenNeed, Persona, Topic
-from rlver_gym.yamlfile import parse_yaml
+from rlver_gym.audit.card_check import check
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.library import PersonaLibrary, library, parse_card, shipped
+from rlver_gym.core.persona import SPLITS, Disposition, HiddenNeed, Persona, Topic
+from rlver_gym.io.errors import CardError, UnknownName
+from rlver_gym.io.yaml_file import parse_yaml
 
 SITUATION = shipped() / "situations" / "the-old-dog.yaml"
 

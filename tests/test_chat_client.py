@@ -15,17 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from rlver_gym.chat import connect as shared
-from rlver_gym.chat import excerpts, wire
-from rlver_gym.chat.client import ChatClient
-from rlver_gym.chat.connect import connect, spending
-from rlver_gym.chat.limits import Concurrency
-from rlver_gym.chat.loop import wait_for
-from rlver_gym.chat.retries import Failure, Kind, Patience, condensed, retry_after_s
-from rlver_gym.chat.settings import Budget, ChatSettings, Prices, public_url
-from rlver_gym.chat.spending import Spending
-from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
+from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
+from rlver_gym.io.event_loop import wait_for
+from rlver_gym.llm_client import connect as shared
+from rlver_gym.llm_client import excerpts, wire
+from rlver_gym.llm_client.client import ChatClient
+from rlver_gym.llm_client.connect import connect, spending
+from rlver_gym.llm_client.limits import Concurrency
+from rlver_gym.llm_client.retries import Failure, Kind, Patience, condensed, retry_after_s
+from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
+from rlver_gym.llm_client.spending import Spending
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, Faults
 from rlver_gym.testing.faults import ALL
 

@@ -14,9 +14,9 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion
 
-from rlver_gym.chat.transport import create_ssl_context
-from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.errors import ChatError, UnknownName
+from rlver_gym.io.errors import ChatError, UnknownName
+from rlver_gym.llm_client.transport import create_ssl_context
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, Faults, ScriptedChat
 from rlver_gym.testing.faults import ALL, FAULTS
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from commands import run_command
 
-from rlver_gym.library import library
+from rlver_gym.core.library import library
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
 PERSONA = "noor-missed-evening"

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from rlver_gym.cards import env_card
 from rlver_gym.conversation.claims import Fault, check_claim
 from rlver_gym.conversation.feelings import feelings_in
 from rlver_gym.conversation.find import find_answer, query
@@ -16,12 +15,13 @@ from rlver_gym.conversation.names import introduce, without_introductions
 from rlver_gym.conversation.parse import Act, Ask, parse_utterance
 from rlver_gym.conversation.recognise import Spoken, recognise
 from rlver_gym.conversation.tokens import Amount, amounts_of
-from rlver_gym.dialogue import Turn
-from rlver_gym.inquiries import Feeling, Inquiry, InquiryAboutOther, Remark
-from rlver_gym.library import library
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Turn
+from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther, Remark
+from rlver_gym.core.library import library
+from rlver_gym.core.words import split_sentences, split_words
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.words import split_sentences, split_words
 
 NADIA = library().get("nadia-after-the-crash")
 OWEN = library().get("owen-credit-taken")

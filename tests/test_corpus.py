@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlver_gym.corpus import Corpus
-from rlver_gym.errors import RecordingError
-from rlver_gym.library import library
+from rlver_gym.core.library import library
+from rlver_gym.data.corpus import Corpus
+from rlver_gym.io.errors import RecordingError
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = ROOT / "recordings" / "en"

@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from rlver_gym.chat import connect as shared
-from rlver_gym.chat import excerpts, transport, wire
-from rlver_gym.chat.address import find_problem, without_credentials
-from rlver_gym.chat.client import ChatClient
-from rlver_gym.chat.connect import connect
-from rlver_gym.chat.retries import retry_after_s
-from rlver_gym.chat.settings import ChatSettings, public_url
-from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.errors import ChatError, ServerRefused
+from rlver_gym.io.errors import ChatError, ServerRefused
+from rlver_gym.llm_client import connect as shared
+from rlver_gym.llm_client import excerpts, transport, wire
+from rlver_gym.llm_client.address import find_problem, without_credentials
+from rlver_gym.llm_client.client import ChatClient
+from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.retries import retry_after_s
+from rlver_gym.llm_client.settings import ChatSettings, public_url
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.hostile import HostileServer
 from rlver_gym.testing.hostile_modes import MODES
 from rlver_gym.testing.listener import Listener

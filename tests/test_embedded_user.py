@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlver_gym.agents import make_agent
-from rlver_gym.anchors import AnchorIndex
-from rlver_gym.cards import env_card
-from rlver_gym.dialogue import Appraisal, Turn
-from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed, Persona
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.anchors import AnchorIndex
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Turn
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import HiddenNeed, Persona
+from rlver_gym.core.words import is_short, sentences, stems
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.ear import ear, marked
+from rlver_gym.users.embedded.act_classifier import ear, marked
 from rlver_gym.users.embedded.evidence import evidence_in
 from rlver_gym.users.embedded.lexicon import load_data
 from rlver_gym.users.embedded.said import said
-from rlver_gym.words import is_short, sentences, stems
 
 DEMO = library().ids("demo")
 
@@ -207,7 +207,7 @@ def test_a_challenging_user_warms_less(persona: Persona) -> None:
 def test_the_need_is_never_named_by_anyone() -> None:
     import re
 
-    from rlver_gym.check import NAMES_OF_NEEDS
+    from rlver_gym.audit.card_check import NAMES_OF_NEEDS
 
     for persona_id in library().ids():
         persona = library().get(persona_id)
@@ -216,7 +216,7 @@ def test_the_need_is_never_named_by_anyone() -> None:
 
 
 def test_the_ear_adds_up_the_weights_of_its_file() -> None:
-    data = load_data("ear_en.json")
+    data = load_data("act_classifier_en.json")
     for text in (
         "You sat up every night, and that counts.",
         "How was it?",

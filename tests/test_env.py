@@ -12,15 +12,15 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import make_agent
-from rlver_gym.benchmark.score import scores
-from rlver_gym.cards import env_card, shipped_env_ids
-from rlver_gym.dialogue import Appraisal, Dialogue, Reply
-from rlver_gym.emotion import Outcome
-from rlver_gym.env import EmpathyEnv, EnvState
-from rlver_gym.episode import Episode
-from rlver_gym.errors import CardError, DialogueError, UnknownName, UserFailed
-from rlver_gym.library import library
-from rlver_gym.spaces import Utterance
+from rlver_gym.bench.score import scores
+from rlver_gym.core.cards import env_card, shipped_env_ids
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv, EnvState
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.spaces import Utterance
+from rlver_gym.io.errors import CardError, DialogueError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser, Scene
 
 WORDS = [

@@ -8,19 +8,19 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from rlver_gym.benchmark.folder import EPISODES, read_episodes
-from rlver_gym.cards import EnvCard, env_card
+from rlver_gym.bench.folder import EPISODES, read_episodes
 from rlver_gym.cli.root import app
-from rlver_gym.dialogue import Appraisal, Reason, Turn
-from rlver_gym.emotion import Outcome
-from rlver_gym.episode import Episode
-from rlver_gym.errors import RunError, UnknownName, UserFailed
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.dialogue import Appraisal, Reason, Turn
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona, Split
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.export.choose import Wanted, choose, read
 from rlver_gym.export.export import Format, export
 from rlver_gym.export.files import write_folder
-from rlver_gym.library import library
-from rlver_gym.persona import Persona, Split
-from rlver_gym.session import EmpathySession
+from rlver_gym.io.errors import RunError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser
 
 Row = dict[str, Any]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rlver_gym.corpus import Corpus, RatedReply
-from rlver_gym.errors import RecordingError, RunError
+from rlver_gym.data.corpus import Corpus, RatedReply
 from rlver_gym.export.choose import Wanted
 from rlver_gym.export.export import Format, export
+from rlver_gym.io.errors import RecordingError, RunError
 
 TRAIN = Path(__file__).parents[1] / "recordings" / "en" / "train"
 FEW = 12

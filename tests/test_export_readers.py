@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlver_gym.benchmark.folder import read_episodes
+from rlver_gym.bench.folder import read_episodes
 from rlver_gym.export.export import export
 
 datasets = pytest.importorskip("datasets", reason="reads what is exported: pip install datasets")

@@ -11,21 +11,21 @@ import gymnasium as gym
 import pytest
 
 from rlver_gym.agents import make_agent
-from rlver_gym.agents.base import Agent
-from rlver_gym.cards import env_card
-from rlver_gym.chat.connect import spending
-from rlver_gym.chat.settings import ChatSettings
-from rlver_gym.chat.spending import Spent
-from rlver_gym.emotion import Outcome
-from rlver_gym.episode import Episode
-from rlver_gym.library import library
-from rlver_gym.rollout import arollout
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.agent import Agent
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.core.user import SentientUser
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.rollout import arollout
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.llm_client.connect import spending
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.spending import Spent
 from rlver_gym.testing import ChatServer, Faults
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.faults import ALL
 from rlver_gym.users import make_user
-from rlver_gym.users.base import SentientUser
 
 CARD = env_card("RLVER-Empathy-v0")
 PEOPLE = library().ids("train")

@@ -9,18 +9,18 @@ import pytest
 from typer.testing import CliRunner
 
 from rlver_gym.agents import make_agent
-from rlver_gym.cards import env_card
+from rlver_gym.audit.fidelity_checks import auc, correlation, spearman, within
+from rlver_gym.audit.fidelity_report import measured
+from rlver_gym.audit.left_out import halves
+from rlver_gym.audit.replay import Swap, replay, swapped
 from rlver_gym.cli import app
-from rlver_gym.dialogue import Appraisal, Dialogue, Reason
-from rlver_gym.errors import RecordingError, UserFailed
-from rlver_gym.fidelity.checks import auc, correlation, spearman, within
-from rlver_gym.fidelity.left_out import halves
-from rlver_gym.fidelity.replay import Swap, replay, swapped
-from rlver_gym.fidelity.report import measured
-from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed
-from rlver_gym.recordings import Recording, read_recordings
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.data.recordings import Recording, read_recordings
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import RecordingError, UserFailed
 from rlver_gym.users import EmbeddedUser, Scene
 
 DATA = Path(__file__).parent / "data" / "recordings_zh.jsonl"

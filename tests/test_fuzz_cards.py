@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutations import LONG, SHORT, assert_clear, damaged_bytes, damaged_value
 
-from rlver_gym.anchors import AnchorIndex
-from rlver_gym.cards import EnvCard, env_card
-from rlver_gym.check import problems_of_person, problems_of_situation
-from rlver_gym.errors import CardError
-from rlver_gym.hashed import Frozen
-from rlver_gym.library import Index, library, parse_card, shipped
-from rlver_gym.persona import Person, Persona, Situation
-from rlver_gym.session import EmpathySession
-from rlver_gym.shipped import shipped_cards
+from rlver_gym.audit.card_check import problems_of_person, problems_of_situation
+from rlver_gym.core.anchors import AnchorIndex
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.library import Index, library, parse_card, shipped
+from rlver_gym.core.persona import Person, Persona, Situation
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import CardError
+from rlver_gym.io.frozen import Frozen
+from rlver_gym.io.shipped import shipped_cards
+from rlver_gym.io.yaml_file import parse_yaml
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.yamlfile import parse_yaml
 
 KINDS: dict[type[Frozen], Path] = {
     Person: shipped() / "people" / "noor.yaml",

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from mutations import LONG, SHORT
 
 from rlver_gym.agents import make_agent
-from rlver_gym.cards import EnvCard, env_card
-from rlver_gym.dialogue import Message
-from rlver_gym.env import EmpathyEnv
-from rlver_gym.errors import DialogueError
-from rlver_gym.library import library
-from rlver_gym.vector_env import EmpathyVectorEnv
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.vector_env import EmpathyVectorEnv
+from rlver_gym.io.errors import DialogueError
 
 PERSONAS = library().ids("demo")
 AGENTS = ("oracle", "oracle", "listener", "comfort", "silent")

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutations import LONG, SHORT, assert_clear, damaged_bytes, damaged_value
 
-from rlver_gym.cards import env_card
-from rlver_gym.dialogue import Dialogue
-from rlver_gym.errors import CardError, RecordingError
-from rlver_gym.library import library
-from rlver_gym.recordings import Judged, read_judged, read_recordings
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.library import library
+from rlver_gym.data.recordings import Judged, read_judged, read_recordings
+from rlver_gym.io.errors import CardError, RecordingError
 from rlver_gym.users import EmbeddedUser, Scene
 
 RECORDING = json.loads(

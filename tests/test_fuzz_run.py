@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rlver_gym.benchmark.folder import EPISODES, MANIFEST
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import run
-from rlver_gym.benchmark.verify import Divergence, verify
-from rlver_gym.cards import EnvCard
-from rlver_gym.errors import RlverError
-from rlver_gym.library import library
-from rlver_gym.untrusted.text import printable
+from rlver_gym.bench.folder import EPISODES, MANIFEST
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.bench.verify import Divergence, verify
+from rlver_gym.core.cards import EnvCard
+from rlver_gym.core.library import library
+from rlver_gym.io.errors import RlverError
+from rlver_gym.io.text import printable
 
 UNCHECKED = {"created", "command", "python", "packages", "format"}
 """What a manifest notes for people: when and with what it was made. The rest decides what a run is."""

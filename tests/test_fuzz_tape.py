@@ -12,10 +12,10 @@ from fuzzing import damaged_bytes, effort
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.chat.tape import Tape
-from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.errors import ChatError, TapeError
-from rlver_gym.untrusted.text import printable
+from rlver_gym.io.errors import ChatError, TapeError
+from rlver_gym.io.text import printable
+from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 SECRET = "my sister stole the inheritance"
 LONGEST_MESSAGE = 1000

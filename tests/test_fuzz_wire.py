@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from rlver_gym.chat import wire
-from rlver_gym.chat.client import ChatClient
-from rlver_gym.chat.retries import Failure, retry_after_s
-from rlver_gym.chat.settings import ChatSettings
-from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.errors import ChatError
+from rlver_gym.io.errors import ChatError
+from rlver_gym.io.text import printable
+from rlver_gym.llm_client import wire
+from rlver_gym.llm_client.client import ChatClient
+from rlver_gym.llm_client.retries import Failure, retry_after_s
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.listener import Listener
 from rlver_gym.testing.replies import completion, error
 from rlver_gym.testing.wire import Connection, Request
-from rlver_gym.untrusted.text import printable
 
 KEY = "sk-planted-0123456789abcdef"
 PROMPT = "My sister stole the inheritance and I told nobody"

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from rlver_gym.cards import env_card
-from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed
-from rlver_gym.redteam.attacks import FIXED_ATTACKS
-from rlver_gym.session import EmpathySession
+from rlver_gym.audit.attacks import FIXED_ATTACKS
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.core.words import sentences, words
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.evidence import evidence_in
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.words import sentences, words
 
 DATA = Path(__file__).parent / "data"
 PAIRS = [json.loads(line) for line in (DATA / "expectations_en.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -21,12 +21,12 @@ from hostile_cards import (
     persona_folder,
 )
 
-from rlver_gym.cards import env_card
-from rlver_gym.check import check
-from rlver_gym.errors import CardError, RecordingError
-from rlver_gym.library import PersonaLibrary
-from rlver_gym.recordings import read_judged, read_recordings
-from rlver_gym.sage import profile_persona
+from rlver_gym.audit.card_check import check
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import PersonaLibrary
+from rlver_gym.data.recordings import read_judged, read_recordings
+from rlver_gym.data.sage import profile_persona
+from rlver_gym.io.errors import CardError, RecordingError
 from rlver_gym.users.embedded.weights import read_weights
 
 pytestmark = pytest.mark.timeout(60)

@@ -12,22 +12,22 @@ import pytest
 from hostile_run import ESCAPES, FILES, MANIFESTS, command_at, edit_manifest, honest_run, noisy_run, noisy_tape
 from typer.testing import CliRunner, Result
 
-from rlver_gym.benchmark.folder import EPISODES, TAPE, read_episodes
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.recompute import Sources
-from rlver_gym.benchmark.run import run
-from rlver_gym.benchmark.verify import verify
-from rlver_gym.chat.connect import close
-from rlver_gym.chat.tape import Tape
+from rlver_gym.bench.folder import EPISODES, TAPE, read_episodes
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.recompute import Sources
+from rlver_gym.bench.run import run
+from rlver_gym.bench.verify import verify
 from rlver_gym.cli.root import app
-from rlver_gym.episode import Episode
-from rlver_gym.errors import RlverError, RunError, TapeError, TrainingError, UnknownName
-from rlver_gym.policy.curves import PAGE
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.errors import RlverError, RunError, TapeError, TrainingError, UnknownName
+from rlver_gym.io.shipped import shipped_cards
+from rlver_gym.io.text import printable
+from rlver_gym.llm_client.connect import close
+from rlver_gym.llm_client.response_cache import Tape
 from rlver_gym.policy.metrics import EVALUATIONS, METRICS
-from rlver_gym.shipped import shipped_cards
+from rlver_gym.policy.runs.curves import PAGE
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.untrusted.text import printable
 
 pytestmark = pytest.mark.timeout(120)
 

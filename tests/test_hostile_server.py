@@ -15,15 +15,15 @@ from typing import NamedTuple
 import pytest
 from pydantic import SecretStr
 
-from rlver_gym.chat import connect as shared
-from rlver_gym.chat.client import ChatClient
-from rlver_gym.chat.settings import Budget, ChatSettings
-from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.errors import BudgetSpent, ChatError, UnknownName
-from rlver_gym.library import library
+from rlver_gym.core.library import library
+from rlver_gym.io.errors import BudgetSpent, ChatError, UnknownName
+from rlver_gym.io.text import printable
+from rlver_gym.llm_client import connect as shared
+from rlver_gym.llm_client.client import ChatClient
+from rlver_gym.llm_client.settings import Budget, ChatSettings
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.hostile import HostileServer
 from rlver_gym.testing.hostile_modes import GROUPS, MODES
-from rlver_gym.untrusted.text import printable
 
 KEY = "sk-planted-0123456789abcdef"
 PIECES = {KEY[at : at + 12] for at in range(len(KEY) - 11)}

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from rlver_gym.cards import EnvCard
-from rlver_gym.chat.values import ChatRequest
-from rlver_gym.dialogue import Appraisal, Dialogue
-from rlver_gym.library import library
-from rlver_gym.persona import Disposition, HiddenNeed, Persona
-from rlver_gym.sage import sketch
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.cards import EnvCard
+from rlver_gym.core.dialogue import Appraisal, Dialogue
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
+from rlver_gym.core.user import Scene
+from rlver_gym.data.sage import sketch
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ScriptedChat
-from rlver_gym.users.base import Scene
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.users.llm.feel import ADDRESSED
 from rlver_gym.users.llm.hostile import audible, judge_addressed

@@ -10,17 +10,17 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 import torch
 
 from rlver_gym.agents import make_agent
-from rlver_gym.demonstrations import Demonstration, read_demonstrations
-from rlver_gym.dialogue import Message
-from rlver_gym.errors import TrainingError
-from rlver_gym.library import library
-from rlver_gym.policy.actor import Actor
-from rlver_gym.policy.agent import Manner
-from rlver_gym.policy.model import load_model, load_tokenizer
-from rlver_gym.policy.renderer import Renderer
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.core.words import FUNCTION_WORDS, sentences
+from rlver_gym.data.demonstrations import Demonstration, read_demonstrations
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.models.actor import Actor
+from rlver_gym.policy.models.agent import Manner
+from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.sft import learn, tokenize_demonstration, warm_start
 from rlver_gym.tiny.demonstrations import agent_demonstrations, splice_sentences, substitute_words
-from rlver_gym.words import FUNCTION_WORDS, sentences
 
 HEARD = Demonstration(
     ("My brother sold the piano.", "Nobody asked me."),

@@ -17,21 +17,21 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import data_equivalence
 from typer.testing import CliRunner
 
-from rlver_gym.benchmark.estimate import estimate
-from rlver_gym.benchmark.folder import EPISODES, TAPE, read_episodes, read_manifest
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.report import write_report
-from rlver_gym.benchmark.run import begun, run
-from rlver_gym.benchmark.score import failures, plain, scores
-from rlver_gym.benchmark.verify import verify
-from rlver_gym.chat.settings import Budget, ChatSettings, Prices
-from rlver_gym.chat.tape import Tape
+from rlver_gym.bench.estimate import estimate
+from rlver_gym.bench.folder import EPISODES, TAPE, read_episodes, read_manifest
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.report import write_report
+from rlver_gym.bench.run import begun, run
+from rlver_gym.bench.score import failures, plain, scores
+from rlver_gym.bench.verify import verify
 from rlver_gym.cli.root import app
 from rlver_gym.cli.servers import chat_settings, costs_money, user_options
-from rlver_gym.emotion import Outcome
-from rlver_gym.env import EmpathyEnv
-from rlver_gym.errors import BudgetSpent, CardError, RunError, ServerUnreachable, TapeError
-from rlver_gym.library import library
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.io.errors import BudgetSpent, CardError, RunError, ServerUnreachable, TapeError
+from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -112,7 +112,7 @@ def test_an_edited_turn_is_found_where_it_was_edited(copied: Path, field: str) -
 
 def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
     """Raise the change in one raw answer on the tape; forged: with the checksum of a new recording."""
-    from rlver_gym.chat.tape import _checksum
+    from rlver_gym.llm_client.response_cache import _checksum
 
     tape = Tape(folder / TAPE)
     row = next(row for row in tape.rows() if row.answer and '"change"' in row.answer)

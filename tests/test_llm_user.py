@@ -13,12 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlver_gym.agents import make_agent
-from rlver_gym.cards import EnvCard, env_card
-from rlver_gym.chat.values import ChatRequest
-from rlver_gym.dialogue import Appraisal, Dialogue, Reply
-from rlver_gym.emotion import Outcome
-from rlver_gym.episode import Episode
-from rlver_gym.errors import (
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
+from rlver_gym.core.trust import disclosure_depth, restless_below
+from rlver_gym.core.user import AsyncSentientUser, Scene
+from rlver_gym.data.sage import sketch
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import (
     BudgetSpent,
     CardError,
     ChatError,
@@ -28,20 +33,15 @@ from rlver_gym.errors import (
     UnknownName,
     UserFailed,
 )
-from rlver_gym.library import library
-from rlver_gym.persona import Disposition, HiddenNeed, Persona
-from rlver_gym.sage import sketch
-from rlver_gym.session import EmpathySession
+from rlver_gym.llm_client.values import ChatRequest
 from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser, make_user
-from rlver_gym.users.base import AsyncSentientUser, Scene
 from rlver_gym.users.llm import LLMOptions, LLMUser
 from rlver_gym.users.llm.leak import leaks, without_leaks
 from rlver_gym.users.llm.parse import Unreadable, change_in, read_claims
 from rlver_gym.users.llm.prompts import LANGUAGES, Language, filled, words
 from rlver_gym.users.llm.requests import FIELDS, schema
-from rlver_gym.users.trust import disclosure_depth, restless_below
 
 FELT = {"reading": "They ask.", "fit": "Little of it.", "thought": "Hm.", "feeling": "Tired.", "change": 3}
 SPOKEN = {"attitude": "neutral", "aim": "go on", "tone": "flat", "reply": "It was a long day.", "told": []}

@@ -7,10 +7,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the learner needs torch")
 
-from rlver_gym.errors import TrainingError
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy import algorithms
-from rlver_gym.policy.actor import Scored
 from rlver_gym.policy.algorithms import token_weights
+from rlver_gym.policy.models.actor import Scored
 from rlver_gym.policy.objective import (
     VARIANTS,
     LossInputs,

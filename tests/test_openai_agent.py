@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from rlver_gym.agents import make_agent
 from rlver_gym.agents.openai_chat import OpenAIChat
-from rlver_gym.chat.settings import ChatSettings
 from rlver_gym.cli import app
-from rlver_gym.dialogue import Message
-from rlver_gym.errors import AgentError, ServerRefused, ServerUnreachable
-from rlver_gym.library import library
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.io.errors import AgentError, ServerRefused, ServerUnreachable
+from rlver_gym.llm_client.settings import ChatSettings
 
 HELLO = (Message("user", "My dog died."),)
 

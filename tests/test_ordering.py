@@ -2,13 +2,13 @@
 
 import pytest
 
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import run
-from rlver_gym.benchmark.score import paired, persona_finals, scores
-from rlver_gym.cards import env_card
-from rlver_gym.episode import Episode
-from rlver_gym.library import library
-from rlver_gym.session import EmpathySession
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.bench.score import paired, persona_finals, scores
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
 START = 40

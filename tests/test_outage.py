@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from commands import run_command
 
-from rlver_gym.benchmark.folder import EPISODES, TAPE, read_episodes
-from rlver_gym.benchmark.ledger import SPENT, read_total
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import begun, run
-from rlver_gym.benchmark.verify import verify
-from rlver_gym.chat.client import ChatClient
-from rlver_gym.chat.outage import ASKER, Asker
-from rlver_gym.chat.settings import ChatSettings
-from rlver_gym.chat.tape import Tape
-from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.emotion import Outcome
-from rlver_gym.errors import ChatError, RunError, ServerOutage
-from rlver_gym.library import library
-from rlver_gym.session import EmpathySession
+from rlver_gym.bench.folder import EPISODES, TAPE, read_episodes
+from rlver_gym.bench.ledger import SPENT, read_total
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import begun, run
+from rlver_gym.bench.verify import verify
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import ChatError, RunError, ServerOutage
+from rlver_gym.llm_client.client import ChatClient
+from rlver_gym.llm_client.outage import ASKER, Asker
+from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.replies import Refused

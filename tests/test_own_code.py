@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from rlver_gym.benchmark.folder import read_episodes
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import begun
-from rlver_gym.benchmark.verify import verify
-from rlver_gym.chat.settings import ChatSettings
+from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import begun
+from rlver_gym.bench.verify import verify
 from rlver_gym.cli.servers import seconds_or_none
-from rlver_gym.emotion import Outcome
-from rlver_gym.episode import Episode
-from rlver_gym.errors import AgentError, CardError, UserError
-from rlver_gym.library import library
-from rlver_gym.own_code import CodeFailed, CodeTimeout, OwnCode, describe_error
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.errors import AgentError, CardError, UserError
+from rlver_gym.io.user_code import CodeFailed, CodeTimeout, OwnCode, describe_error
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -75,7 +75,7 @@ class ABlocks(Asynchronous):
 USERS = """
 import sys, time
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.dialogue import Appraisal
+from rlver_gym.core.dialogue import Appraisal
 class Good(EmbeddedUser):
     kind = "mine"
 class Exits(Good):

@@ -12,10 +12,10 @@ import pytest
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents.strategies import STRATEGIES
-from rlver_gym.benchmark.plan import BenchPlan, Case
-from rlver_gym.benchmark.run import hold
-from rlver_gym.dialogue import Message
-from rlver_gym.errors import DialogueError
+from rlver_gym.bench.plan import BenchPlan, Case
+from rlver_gym.bench.run import hold
+from rlver_gym.core.dialogue import Message
+from rlver_gym.io.errors import DialogueError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # TRL and transformers warn of each other

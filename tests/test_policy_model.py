@@ -14,17 +14,17 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rlver_gym.agents import Agent, agent_maker, agent_pin, answers_at_once
-from rlver_gym.cards import env_card
-from rlver_gym.dialogue import Message
-from rlver_gym.episode import Episode
-from rlver_gym.errors import AgentError, TrainingError
-from rlver_gym.library import library
-from rlver_gym.persona import Persona
-from rlver_gym.policy.agent import HFAgent, Manner
-from rlver_gym.policy.model import causal_lm, export, load_model, load_tokenizer
-from rlver_gym.policy.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.rollout import hold, rollout
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.rollout import hold, rollout
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import AgentError, TrainingError
+from rlver_gym.policy.models.agent import HFAgent, Manner
+from rlver_gym.policy.models.model import causal_lm, export, load_model, load_tokenizer
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.tiny import model as tiny
 from rlver_gym.tiny.copying import HEADS
 from rlver_gym.tiny.local_models import local_model

@@ -11,11 +11,11 @@ pytest.importorskip("transformers", reason="the learner needs transformers")
 from tiny_policy import FAMILIES, SIZES, played, tiny
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from rlver_gym.policy.actor import Actor, Critic
 from rlver_gym.policy.batch import micro_batches, pack
 from rlver_gym.policy.experience import score
-from rlver_gym.policy.prefixes import prefix_trees, shared_prefixes
-from rlver_gym.policy.trajectory import TokenSequence
+from rlver_gym.policy.models.actor import Actor, Critic
+from rlver_gym.policy.models.prefixes import prefix_trees, shared_prefixes
+from rlver_gym.policy.models.trajectory import TokenSequence
 
 CPU = torch.device("cpu")
 

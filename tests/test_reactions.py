@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from rlver_gym.cards import env_card
 from rlver_gym.conversation.parse import Act
-from rlver_gym.dialogue import Reason, Turn
-from rlver_gym.library import library
-from rlver_gym.persona import Anchors, Disposition, Manner, Persona
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Reason, Turn
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Anchors, Disposition, Manner, Persona
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded import appraise, evidence, feel
 from rlver_gym.users.embedded.appraise import FORM_IN_WORDS
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS
-from rlver_gym.users.embedded.react import REACTION_TO
-from rlver_gym.users.embedded.reactions import ANSWERS, reaction_to
+from rlver_gym.users.embedded.speech.react import REACTION_TO
+from rlver_gym.users.embedded.speech.reactions import ANSWERS, reaction_to
 from rlver_gym.users.embedded.weights import FACTORS, priors
 
 SALAD = "That of you you SaturdayItG lonely to carry carry That must you hurt That that You youYouYou worn worn with by life."

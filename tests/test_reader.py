@@ -12,21 +12,21 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from rlver_gym.benchmark.folder import EPISODES
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import run
-from rlver_gym.benchmark.verify import verify
+from rlver_gym.bench.folder import EPISODES
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.bench.verify import verify
 from rlver_gym.calibration.reader import train_reader
-from rlver_gym.cards import env_card
-from rlver_gym.corpus import Corpus, RatedReply
-from rlver_gym.dialogue import Dialogue
-from rlver_gym.errors import UnknownName, UserFailed
-from rlver_gym.library import library
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.library import library
+from rlver_gym.core.user import Scene
+from rlver_gym.core.words import words
+from rlver_gym.data.corpus import Corpus, RatedReply
+from rlver_gym.io.errors import UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser, is_shipped_user, make_user
-from rlver_gym.users.base import Scene
-from rlver_gym.users.reader.network import OUTPUTS, ReaderNetwork
-from rlver_gym.users.reader.user import SHIPPED, ReaderUser, Reading
-from rlver_gym.words import words
+from rlver_gym.users.reader import SHIPPED, ReaderUser, Reading
+from rlver_gym.users.reader_network import OUTPUTS, ReaderNetwork
 
 CORPUS = Path(__file__).parents[1] / "recordings" / "en" / "train"
 CARD = env_card("RLVER-Empathy-v0")
@@ -130,7 +130,7 @@ def test_silence_is_not_read(user: ReaderUser) -> None:
 def test_a_run_is_verified_without_the_network(
     tmp_path: Path, weights: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlver_gym.users.reader.user.SHIPPED", weights)
+    monkeypatch.setattr("rlver_gym.users.reader.SHIPPED", weights)
     options = {"base": str(base), "device": "cpu"}
     plan = BenchPlan(
         agents=("listener",), persona_ids=tuple(library().ids("demo")[:2]), seeds=1, user="reader", user_options=options

@@ -6,12 +6,14 @@ from math import isnan
 import pytest
 from typer.testing import CliRunner
 
+from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
+from rlver_gym.audit.red_team import redteam
+from rlver_gym.audit.search_attacks import SEARCH_ATTACKS
 from rlver_gym.cli import app
-from rlver_gym.dialogue import Appraisal, Dialogue
-from rlver_gym.errors import UserFailed
-from rlver_gym.library import library
-from rlver_gym.persona import Persona
-from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, Attack, redteam
+from rlver_gym.core.dialogue import Appraisal, Dialogue
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona
+from rlver_gym.io.errors import UserFailed
 from rlver_gym.testing import ChatServer
 from rlver_gym.users import EmbeddedUser, Scene
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rlver_gym.audit.attacks import Attack
+from rlver_gym.audit.recorded_attacks import one_each, recorded_agents, recorded_attacks, redteam_recorded
+from rlver_gym.audit.search_attacks import SearchAttack
 from rlver_gym.cli import app
-from rlver_gym.recordings import Recording, read_recordings
-from rlver_gym.redteam.attacks import Attack
-from rlver_gym.redteam.recorded import one_each, recorded_agents, recorded_attacks, redteam_recorded
-from rlver_gym.redteam.search import SearchAttack
+from rlver_gym.data.recordings import Recording, read_recordings
 from rlver_gym.users import EmbeddedUser
 
 START = 40

@@ -6,8 +6,8 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 
 from transformers import PreTrainedTokenizerBase
 
-from rlver_gym.errors import TrainingError
-from rlver_gym.policy.renderer import Renderer, Said, agent_prompt, split_thought
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.models.renderer import Renderer, Said, agent_prompt, split_thought
 from rlver_gym.tiny.model import CHAT_TEMPLATE, build_tokenizer
 
 # The layouts of four families, as their makers document them, for messages of text alone.

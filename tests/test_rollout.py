@@ -11,15 +11,15 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
-from rlver_gym.errors import TrainingError, UserFailed
+from rlver_gym.environment.spaces import Utterance
+from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.metrics import compute_metrics
-from rlver_gym.policy.model import load_model, load_tokenizer
-from rlver_gym.policy.renderer import Renderer
-from rlver_gym.policy.rollout import ResetSpec, collect_rollouts, groups
-from rlver_gym.policy.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.trajectory import Line, Trajectory
-from rlver_gym.spaces import Utterance
+from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts, groups
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
+from rlver_gym.policy.models.trajectory import Line, Trajectory
 from rlver_gym.tiny.word_substitution import WordSubstitution
 
 

@@ -16,11 +16,11 @@ import pytest
 from commands import run_command
 from interrupts import heeding_ctrl_c
 
-from rlver_gym.benchmark.folder import EPISODES
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import begun, read_episodes, run
-from rlver_gym.errors import RunError
-from rlver_gym.library import library
+from rlver_gym.bench.folder import EPISODES
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import begun, read_episodes, run
+from rlver_gym.core.library import library
+from rlver_gym.io.errors import RunError
 from rlver_gym.users import EmbeddedUser
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
@@ -225,7 +225,7 @@ def test_a_changed_agent_gets_another_folder(tmp_path: Path) -> None:
 
 def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     from rlver_gym.agents import openai_chat
-    from rlver_gym.benchmark import plan as plans
+    from rlver_gym.bench import plan as plans
 
     def plan() -> BenchPlan:
         return BenchPlan(agents=("openai:m",), persona_ids=(PERSONA,))

@@ -17,10 +17,10 @@ from completions import JsonHandler, completion
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
 
-from rlver_gym.errors import TrainingError
-from rlver_gym.policy.model import bf16_copy, load_model
-from rlver_gym.policy.sampler import Completion, ModelSampler, Prompt, Sampling, pick
-from rlver_gym.policy.servers import ServerSampler
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.models.model import bf16_copy, load_model
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling, pick
+from rlver_gym.policy.models.servers import ServerSampler
 
 GREEDY = Sampling(max_tokens=12, stop_ids=frozenset(range(0, 600, 9)), temperature=0.0)
 

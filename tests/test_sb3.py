@@ -11,8 +11,8 @@ import pytest
 from commands import run_command
 
 from rlver_gym.agents.strategies import STRATEGIES, Strategy
-from rlver_gym.benchmark.choosers import fixed_choosers, held
-from rlver_gym.benchmark.folder import read_episodes
+from rlver_gym.bench.discrete_policies import fixed_choosers, held
+from rlver_gym.bench.folder import read_episodes
 from rlver_gym.integrations.figure import draw
 from rlver_gym.integrations.trial import tried
 

@@ -22,20 +22,20 @@ from commands import run_command
 from pydantic import SecretStr
 
 from rlver_gym.agents.openai_chat import OpenAIChat
-from rlver_gym.benchmark.folder import EPISODES, MANIFEST, TAPE
-from rlver_gym.cards import env_card
-from rlver_gym.chat import connect as shared
-from rlver_gym.chat.settings import ChatSettings
-from rlver_gym.dialogue import Appraisal, Dialogue, Message
-from rlver_gym.emotion import Outcome
-from rlver_gym.errors import AgentError, CardError, RlverError, ServerRefused, UserFailed
-from rlver_gym.library import library
-from rlver_gym.rollout import arollout
-from rlver_gym.session import EmpathySession
+from rlver_gym.bench.folder import EPISODES, MANIFEST, TAPE
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.core.user import Scene
+from rlver_gym.environment.rollout import arollout
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import AgentError, CardError, RlverError, ServerRefused, UserFailed
+from rlver_gym.llm_client import connect as shared
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer, Faults
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import make_user
-from rlver_gym.users.base import Scene
 from rlver_gym.users.llm import LLMUser
 
 KEY = "sk-planted-0123456789abcdef"

@@ -14,17 +14,17 @@ from rlver_gym.agents import answers_at_once, make_agent
 from rlver_gym.agents.needs import NeedReader, reader, strangers_reader
 from rlver_gym.agents.quoting import rank_by_recency
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
-from rlver_gym.cards import env_card
-from rlver_gym.dialogue import Message
-from rlver_gym.env import EmpathyEnv
-from rlver_gym.errors import DialogueError, UnknownName
-from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed
-from rlver_gym.session import EmpathySession
-from rlver_gym.spaces import Utterance
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.environment.spaces import Utterance
+from rlver_gym.environment.strategy_env import NEEDS, EveryNeed, StrategyAction, TalkFeatures, hints
+from rlver_gym.io.errors import DialogueError, UnknownName
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.wrappers import NEEDS, EveryNeed, StrategyAction, TalkFeatures, hints
 
 ACTS = {
     Strategy.ASK: "open_question", Strategy.REFLECT_FEELING: "reflect_feeling", Strategy.PRAISE: "praise", Strategy.MOTIVES: "motives", Strategy.OTHER_SIDE: "other_side",

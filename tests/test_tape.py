@@ -14,15 +14,15 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from rlver_gym.chat import connect as shared
-from rlver_gym.chat.connect import connect
-from rlver_gym.chat.loop import wait_for
-from rlver_gym.chat.settings import ChatSettings
-from rlver_gym.chat.tape import Tape
-from rlver_gym.chat.taped import TapedChat
-from rlver_gym.chat.values import Chat, ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.cli.root import app
-from rlver_gym.errors import BudgetSpent, ChatError, NotOnTape, ServerUnreachable, TapeError
+from rlver_gym.io.errors import BudgetSpent, ChatError, NotOnTape, ServerUnreachable, TapeError
+from rlver_gym.io.event_loop import wait_for
+from rlver_gym.llm_client import connect as shared
+from rlver_gym.llm_client.caching_client import TapedChat
+from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, Faults
 
 KEY = "sk-planted-0123456789abcdef"
@@ -276,8 +276,8 @@ def test_a_tape_that_was_deleted_begins_anew(full: Tape, path: Path) -> None:
 
 WRITER = """
 import sys
-from rlver_gym.chat.tape import Tape
-from rlver_gym.chat.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 tape, who, count = Tape(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for at in range(count):
     kept = tape.put(ChatRequest("m", (ChatMessage("user", str(at)),)), ChatAnswer(who, "stop", 1, 1))

@@ -20,16 +20,10 @@ pytest.importorskip("transformers")
 
 from safetensors.torch import load_file
 
-from rlver_gym.errors import TrainingError, UserFailed
-from rlver_gym.library import library
+from rlver_gym.core.library import library
+from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy.batch import pack
-from rlver_gym.policy.checkpoints import (
-    Checkpoints,
-    load,
-    save,
-)
 from rlver_gym.policy.config import FIELDS, PRESETS, GroupConfig, PPOConfig, folder_name, make_config, read_values
-from rlver_gym.policy.curves import panel, write_curves
 from rlver_gym.policy.evaluate import _alarms_in, _episodes, evaluate
 from rlver_gym.policy.metrics import (
     copied_share,
@@ -38,11 +32,17 @@ from rlver_gym.policy.metrics import (
     repeated_share,
     strategies,
 )
+from rlver_gym.policy.models.sampler import Completion
+from rlver_gym.policy.models.trajectory import Line, Trajectory
 from rlver_gym.policy.objective import AdvantageConfig, winners
-from rlver_gym.policy.runs import run
-from rlver_gym.policy.sampler import Completion
+from rlver_gym.policy.runs.checkpoints import (
+    Checkpoints,
+    load,
+    save,
+)
+from rlver_gym.policy.runs.curves import panel, write_curves
+from rlver_gym.policy.runs.folder import run
 from rlver_gym.policy.train import algorithm, make_learner, reset_specs, train
-from rlver_gym.policy.trajectory import Line, Trajectory
 from rlver_gym.tiny.model import build_tiny
 
 SMALL = {
@@ -352,7 +352,7 @@ def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(mod
 
 
 def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, capsys, monkeypatch):
-    from rlver_gym.policy import runs
+    from rlver_gym.policy.runs.folder import folder as runs
 
     def alarmed(learner):
         return evaluate(learner)._replace(alarms=["says the same to everybody."])

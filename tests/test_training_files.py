@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
-from rlver_gym.errors import TrainingError
-from rlver_gym.policy.checkpoints import Checkpoints
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.config import make_config, read_values
-from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.metrics import read_metrics
+from rlver_gym.policy.runs.checkpoints import Checkpoints
+from rlver_gym.policy.runs.curves import write_curves
 
 GOOD = '{"iteration": 1, "emotion": 40.0, "return": -2.5, "kl": null}\n{"iteration": 2, "emotion": 41.5, "return": 0.5, "kl": 0.1}\n'
 
@@ -163,7 +163,7 @@ EDITS: dict[str, Callable[[dict], object]] = {
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
-    from rlver_gym.policy.checkpoints import read_state
+    from rlver_gym.policy.runs.checkpoints import read_state
 
     state = {"iteration": 7, "version": "0.1.0", "config": {}, "persona_baseline": {"noor": [3, 1.5]}}
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")

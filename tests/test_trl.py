@@ -17,14 +17,14 @@ import torch
 import trl
 from tiny_trainer import PEOPLE, make_trainer
 
-from rlver_gym.errors import DialogueError, TrainingError, UserFailed
 from rlver_gym.integrations.trl import Meeting, Rollout, final_emotion, meeting, prompt_rows
 from rlver_gym.integrations.trl_tool import EmpathyTool
+from rlver_gym.io.errors import DialogueError, TrainingError, UserFailed
 from rlver_gym.policy.algorithms import group_relative
 from rlver_gym.policy.batch import pack
-from rlver_gym.policy.renderer import Renderer
-from rlver_gym.policy.rollout import ResetSpec, collect_rollouts
-from rlver_gym.policy.sampler import ModelSampler, Sampling
+from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts
+from rlver_gym.policy.models.sampler import ModelSampler, Sampling
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = [

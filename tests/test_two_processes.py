@@ -16,14 +16,15 @@ from safetensors.torch import load_file
 from tiny_policy import eight_dialogues, tiny
 from transformers import AutoModelForCausalLM
 
-from rlver_gym.policy import actor as actor_module
-from rlver_gym.policy import distributed, sft
-from rlver_gym.policy.actor import Actor, Critic
+from rlver_gym.policy import sft
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.config import GroupConfig
 from rlver_gym.policy.experience import prepare_batch
 from rlver_gym.policy.metrics import METRICS
-from rlver_gym.policy.model import causal_lm, load_empty_model, load_model
+from rlver_gym.policy.models import actor as actor_module
+from rlver_gym.policy.models import distributed
+from rlver_gym.policy.models.actor import Actor, Critic
+from rlver_gym.policy.models.model import causal_lm, load_empty_model, load_model
 from rlver_gym.policy.objective import AdvantageConfig, Objective
 from rlver_gym.policy.train import make_learner
 from rlver_gym.policy.update import make_optimizer, update

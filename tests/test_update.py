@@ -13,11 +13,9 @@ pytest.importorskip("transformers", reason="the learner needs transformers")
 from tiny_policy import FAMILIES, SIZES, eight_dialogues, played, sequence, tiny
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from rlver_gym.errors import TrainingError
-from rlver_gym.policy import actor as actor_module
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy import experience
 from rlver_gym.policy import update as update_module
-from rlver_gym.policy.actor import Actor, Critic, without_adapters
 from rlver_gym.policy.algorithms import (
     explained_variance,
     gae,
@@ -27,8 +25,10 @@ from rlver_gym.policy.algorithms import (
 )
 from rlver_gym.policy.batch import MicroBatch, micro_batches, pack, padding
 from rlver_gym.policy.experience import PersonaBaseline, prepare_batch
+from rlver_gym.policy.models import actor as actor_module
+from rlver_gym.policy.models.actor import Actor, Critic, without_adapters
+from rlver_gym.policy.models.trajectory import TokenSequence
 from rlver_gym.policy.objective import AdvantageConfig, Objective
-from rlver_gym.policy.trajectory import TokenSequence
 from rlver_gym.policy.update import _gradients, make_optimizer, schedule, update
 
 

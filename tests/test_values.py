@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rlver_gym.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.emotion import Band, Outcome, moved
-from rlver_gym.errors import CardError, UnknownName
-from rlver_gym.rewards import delta, terminal
-from rlver_gym.words import content, sentences, stem, words
+from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
+from rlver_gym.core.emotion import Band, Outcome, moved
+from rlver_gym.core.rewards import delta, terminal
+from rlver_gym.core.words import content, sentences, stem, words
+from rlver_gym.io.errors import CardError, UnknownName
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rlver_gym.benchmark.plan import BenchPlan
-from rlver_gym.benchmark.run import EPISODES, read_episodes, run
-from rlver_gym.benchmark.verify import Divergence, verify
-from rlver_gym.errors import RunError, UnknownName
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import EPISODES, read_episodes, run
+from rlver_gym.bench.verify import Divergence, verify
+from rlver_gym.io.errors import RunError, UnknownName
 
 
 def edited(folder: Path, line: int, edit: object) -> None:

@@ -16,10 +16,10 @@ torch = pytest.importorskip("torch", reason="the learner needs torch: pip instal
 peft = pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
 pytest.importorskip("transformers")
 
-from rlver_gym.errors import TrainingError
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.config import GroupConfig, make_config
-from rlver_gym.policy.model import load_model
-from rlver_gym.policy.sampler import ModelSampler, Prompt, Sampling
+from rlver_gym.policy.models.model import load_model
+from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
 from rlver_gym.policy.train import make_learner, train
 from rlver_gym.tiny.model import build_tiny
 

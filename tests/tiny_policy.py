@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from rlver_gym.policy.trajectory import TokenSequence, Trajectory
+from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
 
 SIZES = {
     "vocab_size": 60,

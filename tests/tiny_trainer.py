@@ -12,8 +12,8 @@ pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage] (loaded lazily)
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
-from rlver_gym.policy.model import load_model, load_tokenizer
-from rlver_gym.policy.sampler import Completion, Prompt, Sampling
+from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
 from rlver_gym.tiny.model import build_tiny
 
 PEOPLE = ("noor-the-old-dog", "clara-silent-kitchen")

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.library import library
-from rlver_gym.users.embedded.world import texts_of
-from rlver_gym.words import content
+from rlver_gym.core.library import library
+from rlver_gym.core.words import content
+from rlver_gym.users.embedded.story_index import texts_of
 
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "stories_en.json"

@@ -1,6 +1,6 @@
 """Fits the ear of the embedded user: which words speak for which dialogue act, and which pairs of words for no language at all.
 
-OMP_NUM_THREADS=1 python tools/fit_ear.py        (needs scikit-learn; with one thread the same bytes every time; writes rlver_gym/users/embedded/ear_en.json)
+OMP_NUM_THREADS=1 python tools/fit_ear.py        (needs scikit-learn; with one thread the same bytes every time; writes rlver_gym/users/embedded/act_classifier_en.json)
 
 It learns from our own sentences: those of the expectation pairs' dev half, each labelled with its acts, and the anchors of the train and demo
 situations, whose kind says what they do. Nobody of the test half, and no test persona, is among them. What is no language it learns from the same
@@ -19,14 +19,14 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from rlver_gym.library import library
-from rlver_gym.users.embedded.ear import marked
-from rlver_gym.words import sentences, stems
+from rlver_gym.core.library import library
+from rlver_gym.core.words import sentences, stems
+from rlver_gym.users.embedded.act_classifier import marked
 
 ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"
 SENTENCES = ROOT / "tools" / "sentences_en.txt"
-OUT = ROOT / "rlver_gym" / "users" / "embedded" / "ear_en.json"
+OUT = ROOT / "rlver_gym" / "users" / "embedded" / "act_classifier_en.json"
 ACTS = (
     "reflect_feeling", "validate", "side", "praise", "invite", "motives", "other_side", "reflect_prompt", "advice", "cliche", "blame",
 )  # fmt: skip

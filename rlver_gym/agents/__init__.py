@@ -1,19 +1,19 @@
 """Who can sit opposite the user. `agent_maker` turns a name into a maker of agents; each dialogue gets a fresh one."""
 
-from importlib import import_module
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import cast
 
 from rlver_gym.agents.adaptive import Adaptive
-from rlver_gym.agents.base import Agent, AgentMaker, AsyncAgent
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.agents.human import Human
 from rlver_gym.agents.oracle import Oracle
 from rlver_gym.agents.own import is_own, own_maker, own_waits, source_hash
 from rlver_gym.agents.steady import Steady, strategy_of
-from rlver_gym.chat.settings import ChatSettings
-from rlver_gym.errors import AgentError, UnknownName
-from rlver_gym.persona import Persona
+from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
+from rlver_gym.core.persona import Persona
+from rlver_gym.io.errors import AgentError, UnknownName
+from rlver_gym.llm_client.settings import ChatSettings
 
 __all__ = [
     "AGENT_NAMES",
@@ -104,10 +104,12 @@ def _local(name: str) -> str | None:
 
 
 def _learner() -> ModuleType:
-    """The learner's agent, by name: it stands above the agents, and needs torch."""
+    """What the package that can run models has registered as the entry point "hf" of `rlver_gym.agents`: `HFAgent` and `pin`."""
     try:
-        return import_module("rlver_gym.policy.agent")
+        for entry in entry_points(group="rlver_gym.agents", name="hf"):
+            return entry.load()
     except ModuleNotFoundError as error:
         raise AgentError(
             f"agents of the form hf:PATH need torch and transformers ({error}). Install them: pip install 'rlver-gym[train]'"
         ) from error
+    raise AgentError("no entry point hf of rlver_gym.agents is installed. Install the package again: pip install rlver-gym")

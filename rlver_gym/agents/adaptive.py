@@ -5,11 +5,11 @@ It learned what each need sounds like from the hints of the train personas; the 
 
 from collections.abc import Sequence
 
-from rlver_gym.agents.base import Quick, turn_of, user_lines
 from rlver_gym.agents.needs import reader
 from rlver_gym.agents.strategies import Strategy, said
-from rlver_gym.dialogue import Message
-from rlver_gym.persona import HiddenNeed
+from rlver_gym.core.agent import Quick, turn_of, user_lines
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.persona import HiddenNeed
 
 _MEETS = {
     HiddenNeed.PRAISE: Strategy.PRAISE,

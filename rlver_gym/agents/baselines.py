@@ -5,10 +5,10 @@ import string
 from collections.abc import Callable, Sequence
 
 from rlver_gym.agents import phrases
-from rlver_gym.agents.base import Quick, turn_of, user_lines
 from rlver_gym.agents.quoting import rank_by_recency
 from rlver_gym.agents.strategies import quote_sentence
-from rlver_gym.dialogue import Message
+from rlver_gym.core.agent import Quick, turn_of, user_lines
+from rlver_gym.core.dialogue import Message
 
 COMFORT = (
     "I'm so sorry you're going through this. Please know that you are not alone.",

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from rlver_gym.agents.keyboard import read_utterance
-from rlver_gym.dialogue import Message
-from rlver_gym.errors import AgentError
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.core.dialogue import Message
+from rlver_gym.io.errors import AgentError
+from rlver_gym.io.terminal import SafeConsole
 
 
 class Human:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed
-from rlver_gym.words import sentences, stems
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.core.words import sentences, stems
 
 
 class NeedReader:

@@ -4,12 +4,12 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
-from rlver_gym.chat.connect import connect
-from rlver_gym.chat.loop import wait_for
-from rlver_gym.chat.settings import ChatSettings, public_url
-from rlver_gym.chat.values import Chat, ChatMessage, ChatRequest
-from rlver_gym.dialogue import Message
-from rlver_gym.errors import STOPPING, AgentFailed, ChatError
+from rlver_gym.core.dialogue import Message
+from rlver_gym.io.errors import STOPPING, AgentFailed, ChatError
+from rlver_gym.io.event_loop import wait_for
+from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.settings import ChatSettings, public_url
+from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
 
 SYSTEM = "You are talking with somebody who has something on their mind. Answer them the way a good friend would, in a few sentences, so that they feel better for having talked to you."
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)

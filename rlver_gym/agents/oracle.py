@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from rlver_gym.agents.base import Quick, turn_of, user_lines
 from rlver_gym.agents.phrases import LISTENING
-from rlver_gym.dialogue import Message
-from rlver_gym.persona import Anchor, AnchorKind, HiddenNeed, Persona
-from rlver_gym.words import content
+from rlver_gym.core.agent import Quick, turn_of, user_lines
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.persona import Anchor, AnchorKind, HiddenNeed, Persona
+from rlver_gym.core.words import content
 
 _SERVES: dict[HiddenNeed, tuple[AnchorKind, ...]] = {
     HiddenNeed.NOT_AT_FAULT: ("wrongs", "deeds", "unspoken"),

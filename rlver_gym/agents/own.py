@@ -8,9 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from rlver_gym.agents.base import Agent, AgentMaker
-from rlver_gym.errors import AgentError
-from rlver_gym.own_code import describe_error
+from rlver_gym.core.agent import Agent, AgentMaker
+from rlver_gym.io.errors import AgentError
+from rlver_gym.io.user_code import describe_error
 
 _OTHERS = ("strategy", "openai", "hf")
 """What stands before the colon of agents that are not one's own."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from rlver_gym.words import FUNCTION_WORDS, content, sentences, words
+from rlver_gym.core.words import FUNCTION_WORDS, content, sentences, words
 
 _NO_NAMES = FUNCTION_WORDS | set(
     """monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october november december

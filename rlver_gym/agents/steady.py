@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from rlver_gym.agents.base import Quick, turn_of
 from rlver_gym.agents.quoting import rank_by_recency
 from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
-from rlver_gym.dialogue import Message
-from rlver_gym.errors import UnknownName
+from rlver_gym.core.agent import Quick, turn_of
+from rlver_gym.core.dialogue import Message
+from rlver_gym.io.errors import UnknownName
 
 _KIND = "strategy"
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from rlver_gym.agents import phrases
-from rlver_gym.agents.base import user_lines
 from rlver_gym.agents.quoting import deeds, names, of_others, rank_by_content
-from rlver_gym.dialogue import Message
+from rlver_gym.core.agent import user_lines
+from rlver_gym.core.dialogue import Message
 
 
 class Strategy(Enum):

@@ -12,9 +12,9 @@ from rlver_gym.calibration.dynamics import preset
 from rlver_gym.calibration.factors import Fitted, fit_factors
 from rlver_gym.calibration.fit import RIDGE, fit, fit_relevance
 from rlver_gym.calibration.replies import DescribedPair, DescribedReply, describe_replies
-from rlver_gym.corpus import RatedReply
-from rlver_gym.errors import RecordingError
-from rlver_gym.recordings import Judged
+from rlver_gym.data.corpus import RatedReply
+from rlver_gym.data.recordings import Judged
+from rlver_gym.io.errors import RecordingError
 from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.weights import MAX_PRESETS, Weights
 

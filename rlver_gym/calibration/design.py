@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.errors import RecordingError
-from rlver_gym.persona import HiddenNeed
-from rlver_gym.recordings import Judged
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.data.recordings import Judged
+from rlver_gym.io.errors import RecordingError
 from rlver_gym.users.embedded.features import features, listen, nearness, told
 from rlver_gym.users.embedded.weights import NEARNESS
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rlver_gym.calibration.design import Design
-from rlver_gym.persona import Disposition
+from rlver_gym.core.persona import Disposition
 from rlver_gym.users.embedded.weights import Preset
 
 

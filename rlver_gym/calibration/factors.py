@@ -9,7 +9,7 @@ import numpy as np
 
 from rlver_gym.calibration.fit import sklearn
 from rlver_gym.calibration.replies import DescribedPair, DescribedReply
-from rlver_gym.persona import HiddenNeed
+from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.users.embedded.belonging import belonging
 from rlver_gym.users.embedded.english import Described
 from rlver_gym.users.embedded.factors import columns_of

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlver_gym.calibration.design import NEED_SCALE, Design
-from rlver_gym.errors import RlverError
+from rlver_gym.io.errors import RlverError
 from rlver_gym.users.embedded.weights import NEARNESS, FeatureWeight, Relevance
 
 RIDGE = 25.0

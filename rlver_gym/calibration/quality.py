@@ -7,7 +7,7 @@ import numpy as np
 from rlver_gym.calibration.calibrate import enough
 from rlver_gym.calibration.design import Design, design
 from rlver_gym.calibration.fit import RIDGE, fit
-from rlver_gym.recordings import Judged
+from rlver_gym.data.recordings import Judged
 
 FOLDS = 5
 

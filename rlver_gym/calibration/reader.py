@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlver_gym.corpus import RatedReply
-from rlver_gym.library import library
-from rlver_gym.users.reader.network import OUTPUTS, ReaderNetwork
-from rlver_gym.users.reader.passage import Passage
+from rlver_gym.core.library import library
+from rlver_gym.data.corpus import RatedReply
+from rlver_gym.users.reader_network import OUTPUTS, ReaderNetwork
+from rlver_gym.users.reader_passage import Passage
 
 _FACTORS_WEIGHT = 0.15
 """Of a factor's squared error, beside 1 for the change's."""

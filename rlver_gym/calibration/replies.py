@@ -6,16 +6,16 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from rlver_gym.cards import env_card
-from rlver_gym.corpus import RatedReply
-from rlver_gym.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.errors import RecordingError, UnknownName
-from rlver_gym.library import library
-from rlver_gym.persona import HiddenNeed, Persona
-from rlver_gym.recordings import read_lines
-from rlver_gym.recordlines import Line, Name, Text
-from rlver_gym.users.base import Scene
-from rlver_gym.users.embedded import EmbeddedUser
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import HiddenNeed, Persona
+from rlver_gym.core.user import Scene
+from rlver_gym.data.corpus import RatedReply
+from rlver_gym.data.record_lines import Line, Name, Text
+from rlver_gym.data.recordings import read_lines
+from rlver_gym.io.errors import RecordingError, UnknownName
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.english import Described, describe
 from rlver_gym.users.embedded.weights import FACTORS
 

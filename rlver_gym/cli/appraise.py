@@ -7,11 +7,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.cards import env_card
-from rlver_gym.library import library
-from rlver_gym.render import bar
-from rlver_gym.session import EmpathySession
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.environment.render import bar
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.users import make_user
 
 

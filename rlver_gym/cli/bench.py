@@ -11,17 +11,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
-from rlver_gym.alarm import watch
-from rlver_gym.benchmark.estimate import estimate
-from rlver_gym.benchmark.folder import MANIFEST, read_episodes
-from rlver_gym.benchmark.guard import AGENT_TIMEOUT_S
-from rlver_gym.benchmark.plan import MAX_SEEDS, BenchPlan
-from rlver_gym.benchmark.report import write_report
-from rlver_gym.benchmark.run import Run, begun
-from rlver_gym.benchmark.score import Score, failures, plain, scores
-from rlver_gym.benchmark.suspects import alarm_lines
-from rlver_gym.benchmark.table import leaderboard, needs_table
-from rlver_gym.chat.spending import Spending
+from rlver_gym.anomaly import watch
+from rlver_gym.bench.estimate import estimate
+from rlver_gym.bench.flagged import alarm_lines
+from rlver_gym.bench.folder import MANIFEST, read_episodes
+from rlver_gym.bench.guard import AGENT_TIMEOUT_S
+from rlver_gym.bench.plan import MAX_SEEDS, BenchPlan
+from rlver_gym.bench.report import write_report
+from rlver_gym.bench.run import Run, begun
+from rlver_gym.bench.score import Score, failures, plain, scores
+from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
@@ -37,11 +36,12 @@ from rlver_gym.cli.servers import (
     seconds_or_none,
     user_options,
 )
-from rlver_gym.emotion import Outcome
-from rlver_gym.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage, ServerUnreachable, TapeError
-from rlver_gym.persona import SPLIT_CHOICES, SPLITS, SplitChoice
-from rlver_gym.untrusted.terminal import SafeConsole
-from rlver_gym.untrusted.text import one_line
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, SplitChoice
+from rlver_gym.io.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage, ServerUnreachable, TapeError
+from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.text import one_line
+from rlver_gym.llm_client.spending import Spending
 
 SOME_FAILED = 4
 """The exit code when some dialogues failed."""

@@ -8,18 +8,18 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.atomic import write_whole
 from rlver_gym.calibration.calibrate import calibrated, calibrated_by_ratings
 from rlver_gym.calibration.fit import RIDGE
 from rlver_gym.calibration.quality import quality
 from rlver_gym.calibration.replies import read_pairs
 from rlver_gym.cli.progress import progress_bar
-from rlver_gym.corpus import Corpus
-from rlver_gym.errors import RecordingError
-from rlver_gym.recordings import MAX_BYTES, read_judged, recording_files
-from rlver_gym.untrusted.files import read_bytes
-from rlver_gym.untrusted.terminal import SafeConsole
-from rlver_gym.untrusted.text import one_line
+from rlver_gym.data.corpus import Corpus
+from rlver_gym.data.recordings import MAX_BYTES, read_judged, recording_files
+from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.errors import RecordingError
+from rlver_gym.io.files import read_bytes
+from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.text import one_line
 from rlver_gym.users.embedded.weights import FACTORS, Factors, Weights
 
 

@@ -9,16 +9,16 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.benchmark.folder import read_episodes
+from rlver_gym.bench.folder import read_episodes
 from rlver_gym.conversation.measure import NOTHING, Conversation, InCommon, in_common, measure_dialogue, most_repeated
-from rlver_gym.dialogue import Dialogue
-from rlver_gym.episode import Episode
-from rlver_gym.errors import RunError
-from rlver_gym.library import PersonaLibrary, library
-from rlver_gym.persona import Persona
-from rlver_gym.untrusted.jsontext import dump_json
-from rlver_gym.untrusted.terminal import SafeConsole
-from rlver_gym.untrusted.text import one_line
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.library import PersonaLibrary, library
+from rlver_gym.core.persona import Persona
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.errors import RunError
+from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.text import one_line
 
 
 def conversation(

@@ -7,8 +7,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
+from rlver_gym.io.terminal import SafeConsole
 
 app = typer.Typer(help="The environments: every number of their protocols.", no_args_is_help=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -7,13 +7,13 @@ from typing import Annotated, cast, get_args
 import typer
 from rich.text import Text
 
-from rlver_gym.emotion import Outcome
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.persona import SPLITS, Split
 from rlver_gym.export.choose import VALID, Wanted
 from rlver_gym.export.export import MORE_PAIRS, Exported, Format
 from rlver_gym.export.export import export as write
-from rlver_gym.persona import SPLITS, Split
-from rlver_gym.untrusted.jsontext import dump_json
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.terminal import SafeConsole
 
 _OUTCOMES = (*Outcome, "all")
 _MANY_POINTS = 1000

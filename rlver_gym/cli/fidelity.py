@@ -9,14 +9,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.atomic import write_whole
+from rlver_gym.audit.fidelity_figure import draw
+from rlver_gym.audit.fidelity_report import LLM_USERS, Section, Step, left_out_sections, measured, unseen
 from rlver_gym.cli.progress import progress_bar
-from rlver_gym.errors import RecordingError
-from rlver_gym.fidelity.figure import draw
-from rlver_gym.fidelity.report import LLM_USERS, Section, Step, left_out_sections, measured, unseen
-from rlver_gym.recordings import Recording, read_recordings
-from rlver_gym.untrusted.terminal import SafeConsole
-from rlver_gym.untrusted.text import one_line
+from rlver_gym.data.recordings import Recording, read_recordings
+from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.errors import RecordingError
+from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.text import one_line
 from rlver_gym.users import SentientUser, make_user
 
 MAX_AGENTS = 200

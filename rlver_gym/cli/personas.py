@@ -8,12 +8,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.check import check
-from rlver_gym.errors import CardError
-from rlver_gym.library import Index, library, shipped
-from rlver_gym.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
-from rlver_gym.untrusted.jsontext import dump_json
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.audit.card_check import check
+from rlver_gym.core.library import Index, library, shipped
+from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
+from rlver_gym.io.errors import CardError
+from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.terminal import SafeConsole
 
 app = typer.Typer(help="The people to talk to: list, read and check their cards.", no_args_is_help=True)
 Folder = Annotated[

@@ -2,7 +2,7 @@
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole
 
 
 def progress_bar(*, quiet: bool = False) -> Progress:

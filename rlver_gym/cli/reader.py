@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from rlver_gym.cli.progress import progress_bar
-from rlver_gym.corpus import Corpus
-from rlver_gym.errors import RlverError
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.data.corpus import Corpus
+from rlver_gym.io.errors import RlverError
+from rlver_gym.io.terminal import SafeConsole
 
 
 def train_reader(
@@ -32,7 +32,7 @@ def train_reader(
     try:
         from rlver_gym.calibration.reader import steps_of  # noqa: PLC0415
         from rlver_gym.calibration.reader import train_reader as teach  # noqa: PLC0415
-        from rlver_gym.users.reader.network import ReaderNetwork  # noqa: PLC0415 (torch takes seconds)
+        from rlver_gym.users.reader_network import ReaderNetwork  # noqa: PLC0415 (torch takes seconds)
     except ModuleNotFoundError as error:
         raise RlverError(
             f"training the reader needs the package {error.name}: pip install 'rlver-gym[reader]'"

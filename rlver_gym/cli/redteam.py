@@ -10,15 +10,16 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from rlver_gym.cards import env_card
+from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
+from rlver_gym.audit.recorded_attacks import one_each, recorded_agents, recorded_attacks, redteam_recorded
+from rlver_gym.audit.red_team import AttackResult, redteam
+from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
 from rlver_gym.cli.progress import progress_bar
-from rlver_gym.errors import UnknownName
-from rlver_gym.library import library
-from rlver_gym.recordings import read_recordings
-from rlver_gym.redteam import FIXED_ATTACKS, SEARCH_ATTACKS, Attack, AttackResult, redteam
-from rlver_gym.redteam.recorded import one_each, recorded_agents, recorded_attacks, redteam_recorded
-from rlver_gym.redteam.search import SearchAttack
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.data.recordings import read_recordings
+from rlver_gym.io.errors import UnknownName
+from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.users import make_user
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from rlver_gym.alarm import watch
-from rlver_gym.benchmark.compare import Comparison, read_comparisons
-from rlver_gym.benchmark.report import APART, write_report
-from rlver_gym.benchmark.score import plain, scores
-from rlver_gym.benchmark.suspects import alarm_lines
-from rlver_gym.benchmark.table import leaderboard, needs_table
-from rlver_gym.policy.curves import write_curves
+from rlver_gym.anomaly import watch
+from rlver_gym.bench.compare import Comparison, read_comparisons
+from rlver_gym.bench.flagged import alarm_lines
+from rlver_gym.bench.report import APART, write_report
+from rlver_gym.bench.score import plain, scores
+from rlver_gym.bench.table import leaderboard, needs_table
+from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.policy.metrics import METRICS
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.policy.runs.curves import write_curves
 
 
 def report(

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import typer
 from rich.text import Text
 
-from rlver_gym._version import __version__
 from rlver_gym.cli import (
     appraise,
     bench,
@@ -28,8 +27,9 @@ from rlver_gym.cli import (
     train,
     verify,
 )
-from rlver_gym.errors import RlverError, RunStopped
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.io.errors import RlverError, RunStopped
+from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.version import __version__
 
 STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""

@@ -9,16 +9,16 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from rlver_gym.atomic import write_whole
-from rlver_gym.benchmark.choosers import fixed_choosers
-from rlver_gym.benchmark.folder import EPISODES
-from rlver_gym.benchmark.table import bounds, leaderboard
+from rlver_gym.bench.discrete_policies import fixed_choosers
+from rlver_gym.bench.folder import EPISODES
+from rlver_gym.bench.table import bounds, leaderboard
 from rlver_gym.cli.progress import progress_bar
-from rlver_gym.errors import RlverError, UnknownName
+from rlver_gym.core.library import library
 from rlver_gym.integrations.figure import draw
 from rlver_gym.integrations.trial import RANDOM, Algo, Trial, tried
-from rlver_gym.library import library
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.errors import RlverError, UnknownName
+from rlver_gym.io.terminal import SafeConsole
 
 PACKAGES = ("rlver-gym", "stable-baselines3", "sb3-contrib", "torch", "gymnasium", "numpy")
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import typer
 from pydantic import ValidationError
 
-from rlver_gym.chat.settings import Budget, ChatSettings, Prices, TapeMode, public_url
-from rlver_gym.errors import CardError
+from rlver_gym.io.errors import CardError
+from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, TapeMode, public_url
 
 User = Annotated[str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")]
 UserOption = Annotated[

@@ -9,9 +9,9 @@ import typer
 
 from rlver_gym.cli.progress import progress_bar
 from rlver_gym.cli.train import with_torch
-from rlver_gym.demonstrations import read_demonstrations
+from rlver_gym.data.demonstrations import read_demonstrations
+from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.tiny.demonstrations import AGENTS, demonstrations_for_small
-from rlver_gym.untrusted.terminal import SafeConsole
 
 _TINY_LR, _LR = 3e-3, 5e-5
 _SHORT = 64

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from rlver_gym.agents import asks_server
 from rlver_gym.agents.keyboard import read_utterance
-from rlver_gym.cards import env_card
 from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
@@ -22,11 +21,12 @@ from rlver_gym.cli.servers import (
     chat_settings,
     user_options,
 )
-from rlver_gym.errors import UtteranceError
-from rlver_gym.library import library
-from rlver_gym.render import ENDINGS, colour_bar, felt
-from rlver_gym.session import EmpathySession
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.environment.render import ENDINGS, colour_bar, felt
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import UtteranceError
+from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.users import make_user
 
 _COMMAND = re.compile(r"\s*/[a-z]+\s*")

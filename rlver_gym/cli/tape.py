@@ -11,10 +11,10 @@ from typing import Annotated, Any, TextIO
 import typer
 from rich.text import Text
 
-from rlver_gym.chat.tape import Row, Tape
-from rlver_gym.errors import TapeError
-from rlver_gym.untrusted.jsontext import dump_json, parse_json
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.io.errors import TapeError
+from rlver_gym.io.json_text import dump_json, parse_json
+from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.llm_client.response_cache import Row, Tape
 
 app = typer.Typer(help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True)
 File = Annotated[Path, typer.Argument(help="A tape, as made with --tape.")]

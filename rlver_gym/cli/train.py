@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from rlver_gym.cli.machine import keep_freed_memory
-from rlver_gym.errors import TrainingError
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.config import FIELDS, RUN_FOLDER, TrainConfig, make_config, only_of, read_values
 
 _NONE = "none"
@@ -126,7 +126,7 @@ def train(
             f"Then: rlver-gym train --config {preset} --model runs/warm. (With --model tiny it begins from nothing.)"
         )
     config = gathered(preset, fields)
-    with_torch("rlver_gym.policy.runs").run(config, out=out, resume=resume, track=track)
+    with_torch("rlver_gym.policy.runs.folder").run(config, out=out, resume=resume, track=track)
 
 
 def with_torch(module: str) -> Any:

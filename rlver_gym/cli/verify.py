@@ -7,13 +7,13 @@ import typer
 from rich.progress import track
 from rich.text import Text
 
-from rlver_gym.benchmark.folder import read_episodes
-from rlver_gym.benchmark.recompute import Sources
-from rlver_gym.benchmark.verify import verify as recompute
+from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.recompute import Sources
+from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.servers import UserOption, user_options
-from rlver_gym.session import why_given_up
-from rlver_gym.untrusted.jsontext import dump_json
-from rlver_gym.untrusted.terminal import SafeConsole
+from rlver_gym.environment.session import why_given_up
+from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.terminal import SafeConsole
 
 
 def verify(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rlver_gym.inquiries import Feeling
+from rlver_gym.core.inquiries import Feeling
 
 _WORDS = {
     Feeling.ANGRY: "angry anger angrier furious fury rage raging cross mad livid annoyed annoying resent resentment resentful outraged seething bitter bitterness fuming irritated pissed",

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from rlver_gym.conversation.feelings import feelings_in
 from rlver_gym.conversation.parse import Parsed, Question, sentences_of
 from rlver_gym.conversation.recognise import Recognised, Spoken, recognise
-from rlver_gym.inquiries import Feeling, Remark
-from rlver_gym.words import split_words
+from rlver_gym.core.inquiries import Feeling, Remark
+from rlver_gym.core.words import split_words
 
 _MOST_SENTENCES = 12
 """The last ones of a longer utterance: what stands last is answered."""

@@ -17,9 +17,9 @@ from rlver_gym.conversation.names import introductions
 from rlver_gym.conversation.parse import Parsed, parse_utterance
 from rlver_gym.conversation.repertoire import repertoire
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
-from rlver_gym.dialogue import Dialogue
-from rlver_gym.persona import Persona
-from rlver_gym.words import content, is_short, split_sentences, split_words
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.words import content, is_short, split_sentences, split_words
 
 SAME = 0.8
 """Share of content words from which two sentences count as the same."""

@@ -3,9 +3,9 @@
 import re
 from typing import NamedTuple
 
-from rlver_gym.kept import kept
-from rlver_gym.persona import Situation
-from rlver_gym.words import content, split_sentences
+from rlver_gym.core.persona import Situation
+from rlver_gym.core.words import content, split_sentences
+from rlver_gym.io.memo import kept
 
 
 class Introduction(NamedTuple):

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rlver_gym.conversation.tokens import QUESTION_WORDS
-from rlver_gym.words import split_words
+from rlver_gym.core.words import split_words
 
 
 class Ask(StrEnum):

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from rlver_gym.words import stem
+from rlver_gym.core.words import stem
 
 QUESTION_WORDS = frozenset("who whom whose what which when where why how".split())
 _SYNONYMS = """

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.benchmark.folder import MANIFEST, read_episodes, read_manifest
-from rlver_gym.emotion import Outcome
-from rlver_gym.episode import Episode
-from rlver_gym.errors import RunError, UnknownName
-from rlver_gym.library import library
-from rlver_gym.untrusted.files import inside
+from rlver_gym.bench.folder import MANIFEST, read_episodes, read_manifest
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.errors import RunError, UnknownName
+from rlver_gym.io.files import inside
 
 VALID = tuple(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
 

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rlver_gym.atomic import write_whole
-from rlver_gym.errors import RunError
 from rlver_gym.export.choose import Chosen, Record, Wanted, choose, is_brief, is_with, read
 from rlver_gym.export.files import jsonl, write_folder
 from rlver_gym.export.hub import hub_files
 from rlver_gym.export.pairs import Point, dpo_rows, points
 from rlver_gym.export.rated import is_corpus, read_dialogues, read_moments
 from rlver_gym.export.rows import Row, openai_rows, sft_rows, sharegpt_rows
-from rlver_gym.untrusted.files import inside
+from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.errors import RunError
+from rlver_gym.io.files import inside
 
 Format = Literal["openai", "sharegpt", "sft", "dpo", "hf"]
 

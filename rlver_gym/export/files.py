@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rlver_gym.atomic import on_disk, write_whole
-from rlver_gym.errors import RunError
 from rlver_gym.export.rows import Row
-from rlver_gym.untrusted.files import read_text
+from rlver_gym.io.atomic import on_disk, write_whole
+from rlver_gym.io.errors import RunError
+from rlver_gym.io.files import read_text
 
 CARD = "README.md"
 MARK = "<!-- written by rlver-gym export -->"

@@ -9,12 +9,12 @@ from typing import Any
 import yaml
 
 from rlver_gym.agents import PRIVILEGED_AGENTS
+from rlver_gym.core.persona import SPLITS
 from rlver_gym.export.choose import Record
 from rlver_gym.export.files import CARD, MARK, jsonl
 from rlver_gym.export.rated import USER
 from rlver_gym.export.rows import Row
-from rlver_gym.persona import SPLITS
-from rlver_gym.untrusted.text import one_line
+from rlver_gym.io.text import one_line
 
 _WHAT = {
     "dialogues": "a row a dialogue: `messages`",

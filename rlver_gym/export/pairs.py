@@ -10,8 +10,8 @@ from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
 
-from rlver_gym.emotion import Outcome
-from rlver_gym.episode import Episode
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.environment.episode import Episode
 from rlver_gym.export.choose import Record
 from rlver_gym.export.rows import Row, about, said_before
 

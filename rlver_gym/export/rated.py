@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rlver_gym.cards import env_card
-from rlver_gym.corpus import Corpus, RatedReply
-from rlver_gym.dialogue import Appraisal, Turn
-from rlver_gym.emotion import moved
-from rlver_gym.episode import Episode
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Turn
+from rlver_gym.core.emotion import moved
+from rlver_gym.core.library import library
+from rlver_gym.core.rewards import REWARDS
+from rlver_gym.data.corpus import Corpus, RatedReply
+from rlver_gym.environment.episode import Episode
 from rlver_gym.export.choose import Record
-from rlver_gym.library import library
-from rlver_gym.rewards import REWARDS
 
 ENV = "SAGE-Sentient-v0"
 """Where the dialogues of the corpus were held."""

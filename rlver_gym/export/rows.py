@@ -6,8 +6,8 @@ A dialogue ends with the person's last words, to which nobody answers; chat form
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rlver_gym.dialogue import Dialogue, Turn
-from rlver_gym.emotion import Outcome
+from rlver_gym.core.dialogue import Dialogue, Turn
+from rlver_gym.core.emotion import Outcome
 from rlver_gym.export.choose import Record
 
 Row = dict[str, Any]

@@ -17,10 +17,10 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlver_gym.benchmark.choosers import Choose
+from rlver_gym.bench.discrete_policies import Choose
+from rlver_gym.core.library import library
+from rlver_gym.environment.strategy_env import EveryNeed
 from rlver_gym.integrations.trial import Algo
-from rlver_gym.library import library
-from rlver_gym.wrappers import EveryNeed
 
 GAMMA = 0.6
 """What a strategy does is felt at once; only what it makes the person tell pays later."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from rlver_gym.benchmark.choosers import Chooser, fixed_choosers, held
-from rlver_gym.benchmark.score import Score, paired, persona_finals, scores
-from rlver_gym.episode import Episode
-from rlver_gym.interval import Interval
+from rlver_gym.bench.discrete_policies import Chooser, fixed_choosers, held
+from rlver_gym.bench.score import Score, paired, persona_finals, scores
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.interval import Interval
 
 Algo = Literal["ppo", "recurrent-ppo"]
 RANDOM = "random"

@@ -16,13 +16,13 @@ import gymnasium as gym
 import torch
 from datasets import Dataset
 
-from rlver_gym.errors import TrainingError
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.evaluate import score_of
-from rlver_gym.policy.model import max_context
-from rlver_gym.policy.renderer import Renderer, Style, agent_prompt
-from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts
-from rlver_gym.policy.sampler import ModelSampler, Sampler, Sampling
-from rlver_gym.policy.trajectory import Trajectory
+from rlver_gym.policy.models.model import max_context
+from rlver_gym.policy.models.renderer import Renderer, Style, agent_prompt
+from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts
+from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
+from rlver_gym.policy.models.trajectory import Trajectory
 
 Prompt = Sequence[Mapping[str, Any]]
 Columns = dict[str, list[Any]]

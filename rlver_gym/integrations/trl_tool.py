@@ -7,8 +7,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlver_gym.errors import DialogueError
 from rlver_gym.integrations.trl import meeting
+from rlver_gym.io.errors import DialogueError
 
 
 class EmpathyTool:

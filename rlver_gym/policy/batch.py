@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlver_gym.errors import TrainingError
-from rlver_gym.policy.prefixes import shared_prefixes
-from rlver_gym.policy.trajectory import TokenSequence, Trajectory
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.models.prefixes import shared_prefixes
+from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from rlver_gym.errors import TrainingError
-from rlver_gym.library import field_errors
-from rlver_gym.yamlfile import read_yaml
+from rlver_gym.core.library import field_errors
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.yaml_file import read_yaml
 
 PRESETS = Path(__file__).parent / "presets"
 _IGNORED = "{name} would be ignored: {why}. Leave it out."

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.alarm import alarms as alarms_of
-from rlver_gym.emotion import Outcome
-from rlver_gym.env import EmpathyEnv
-from rlver_gym.episode import Episode
-from rlver_gym.interval import bootstrap
-from rlver_gym.policy.distributed import all_gather, local_slice
+from rlver_gym.anomaly import alarms as alarms_of
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.interval import bootstrap
 from rlver_gym.policy.metrics import compute_metrics
-from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts, refuse_all_failed
+from rlver_gym.policy.models.distributed import all_gather, local_slice
+from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts, refuse_all_failed
+from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.train import Learner
-from rlver_gym.policy.trajectory import Trajectory
 
 
 class Evaluation(NamedTuple):

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlver_gym.errors import TrainingError
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy import algorithms
-from rlver_gym.policy.actor import Scored, Scorer
 from rlver_gym.policy.batch import Batch, micro_batches
-from rlver_gym.policy.distributed import all_reduce_sum, rank, ranks
+from rlver_gym.policy.models.actor import Scored, Scorer
+from rlver_gym.policy.models.distributed import all_reduce_sum, rank, ranks
 from rlver_gym.policy.objective import AdvantageConfig, compute_advantages
 
 Floats = NDArray[np.float64]

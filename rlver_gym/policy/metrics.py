@@ -15,13 +15,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from rlver_gym.alarm.acts import strategies
-from rlver_gym.atomic import write_whole
-from rlver_gym.errors import TrainingError
-from rlver_gym.policy.trajectory import Trajectory
-from rlver_gym.untrusted.files import inside, read_text
-from rlver_gym.untrusted.jsontext import parse_json
-from rlver_gym.untrusted.text import one_line
+from rlver_gym.anomaly.acts import strategies
+from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.files import inside, read_text
+from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.text import one_line
+from rlver_gym.policy.models.trajectory import Trajectory
 
 Metrics = Mapping[str, float]
 

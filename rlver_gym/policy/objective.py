@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlver_gym.errors import TrainingError
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy import algorithms
-from rlver_gym.policy.actor import Scored
 from rlver_gym.policy.algorithms import Aggregate, Estimate
 from rlver_gym.policy.batch import Batch
+from rlver_gym.policy.models.actor import Scored
 
 Floats = NDArray[np.float64]
 

@@ -9,15 +9,23 @@ import numpy as np
 import torch
 from torch import nn
 
-from rlver_gym.demonstrations import Demonstration
-from rlver_gym.errors import TrainingError
-from rlver_gym.policy.actor import Actor
-from rlver_gym.policy.agent import Manner
+from rlver_gym.data.demonstrations import Demonstration
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.batch import Batch, micro_batches, pack
-from rlver_gym.policy.distributed import all_reduce_sum, distribute, process_group, rank, ranks, sync_gradients, unwrap
-from rlver_gym.policy.model import export, load_model, load_tokenizer, uses_bf16
-from rlver_gym.policy.renderer import Renderer, Style, agent_prompt
-from rlver_gym.policy.trajectory import TokenSequence, Trajectory
+from rlver_gym.policy.models.actor import Actor
+from rlver_gym.policy.models.agent import Manner
+from rlver_gym.policy.models.distributed import (
+    all_reduce_sum,
+    distribute,
+    process_group,
+    rank,
+    ranks,
+    sync_gradients,
+    unwrap,
+)
+from rlver_gym.policy.models.model import export, load_model, load_tokenizer, uses_bf16
+from rlver_gym.policy.models.renderer import Renderer, Style, agent_prompt
+from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
 
 DIALOGUES = 4
 """Dialogues that one step learns from."""

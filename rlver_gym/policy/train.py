@@ -14,22 +14,29 @@ from torch import nn
 from torch.optim import AdamW
 from transformers import PreTrainedModel
 
-from rlver_gym.cards import EnvCard
-from rlver_gym.errors import TrainingError
-from rlver_gym.policy.actor import Actor, Critic, Scorer, without_adapters
+from rlver_gym.core.cards import EnvCard
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.algorithms import overlong
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.config import TrainConfig
-from rlver_gym.policy.distributed import all_gather, distribute, full_params, local_slice, rank, ranks, unwrap
 from rlver_gym.policy.experience import PersonaBaseline, PreparedBatch, prepare_batch
 from rlver_gym.policy.metrics import Clock, compute_metrics
-from rlver_gym.policy.model import frozen_copy, load_empty_model, load_model, load_tokenizer, max_context, uses_bf16
+from rlver_gym.policy.models.actor import Actor, Critic, Scorer, without_adapters
+from rlver_gym.policy.models.distributed import all_gather, distribute, full_params, local_slice, rank, ranks, unwrap
+from rlver_gym.policy.models.model import (
+    frozen_copy,
+    load_empty_model,
+    load_model,
+    load_tokenizer,
+    max_context,
+    uses_bf16,
+)
+from rlver_gym.policy.models.renderer import Renderer, agent_prompt
+from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts, groups, refuse_all_failed
+from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
+from rlver_gym.policy.models.servers import ServerSampler, VllmSampler
+from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.objective import VARIANTS, AdvantageConfig, Objective
-from rlver_gym.policy.renderer import Renderer, agent_prompt
-from rlver_gym.policy.rollout import ResetSpec, TextEnv, collect_rollouts, groups, refuse_all_failed
-from rlver_gym.policy.sampler import ModelSampler, Sampler, Sampling
-from rlver_gym.policy.servers import ServerSampler, VllmSampler
-from rlver_gym.policy.trajectory import Trajectory
 from rlver_gym.policy.update import make_optimizer, schedule, update
 from rlver_gym.tiny.demonstrations import AGENTS, agent_demonstrations, substitutable
 from rlver_gym.tiny.word_substitution import WordSubstitution

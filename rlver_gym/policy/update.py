@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from rlver_gym.errors import TrainingError
+from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.algorithms import token_weights
 from rlver_gym.policy.batch import MicroBatch, micro_batches
-from rlver_gym.policy.distributed import all_reduce_sum, clip_gradients, rank, ranks, sync_gradients
 from rlver_gym.policy.experience import PreparedBatch
+from rlver_gym.policy.models.distributed import all_reduce_sum, clip_gradients, rank, ranks, sync_gradients
 from rlver_gym.policy.objective import LossInputs, Objective, compute_loss
 
 Metrics = dict[str, float]

@@ -6,14 +6,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from rlver_gym.agents.baselines import Listener
-from rlver_gym.cards import EnvCard, env_card
-from rlver_gym.dialogue import Appraisal, Dialogue, Message, Turn
-from rlver_gym.emotion import Band, moved
-from rlver_gym.errors import UserFailed
-from rlver_gym.library import library
-from rlver_gym.persona import Persona
-from rlver_gym.users.base import Scene
-from rlver_gym.users.embedded import EmbeddedUser
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Message, Turn
+from rlver_gym.core.emotion import Band, moved
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.user import Scene
+from rlver_gym.io.errors import UserFailed
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.llm.profile import profile_line
 from rlver_gym.users.llm.prompts import LANGUAGES, words
 from rlver_gym.users.llm.requests import FIELDS

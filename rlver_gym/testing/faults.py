@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from rlver_gym.errors import UnknownName
+from rlver_gym.io.errors import UnknownName
 from rlver_gym.testing.replies import Body, completion, error, retry_after
 from rlver_gym.testing.wire import JSON, Connection, head
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from rlver_gym.errors import UnknownName
+from rlver_gym.io.errors import UnknownName
 from rlver_gym.testing.listener import Listener
 from rlver_gym.testing.wire import Connection, Request
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from rlver_gym.chat.values import ChatAnswer, ChatRequest
-from rlver_gym.errors import ChatError
+from rlver_gym.io.errors import ChatError
+from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 from rlver_gym.testing.replies import tokens
 
 Asked = TypeVar("Asked")

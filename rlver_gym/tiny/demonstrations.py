@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from rlver_gym.agents import make_agent
-from rlver_gym.cards import env_card
-from rlver_gym.demonstrations import Demonstration
-from rlver_gym.dialogue import Message
-from rlver_gym.library import library
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.core.words import sentences
+from rlver_gym.data.demonstrations import Demonstration
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.tiny.word_substitution import another, content_words, with_others
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.words import sentences
 
 AGENTS = ("comfort", "advice", "strategy:listen", "strategy:reflect_feeling")
 """Who speaks in demonstrations unless others are named: what most say to anyone, and what one says who listens, half and half."""

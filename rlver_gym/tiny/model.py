@@ -7,10 +7,10 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from rlver_gym.agents import make_agent
-from rlver_gym.cards import env_card
-from rlver_gym.library import library
-from rlver_gym.quiet import quiet
-from rlver_gym.session import EmpathySession
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.quiet import quiet
 from rlver_gym.tiny.copying import HEADS, THETA, teach_copying
 from rlver_gym.users import EmbeddedUser
 

@@ -10,7 +10,7 @@ from zlib import crc32
 import gymnasium as gym
 import numpy as np
 
-from rlver_gym.words import FUNCTION_WORDS
+from rlver_gym.core.words import FUNCTION_WORDS
 
 _WORD = re.compile(r"[A-Za-z]+")
 _SHORTEST = 4

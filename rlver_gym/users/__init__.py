@@ -5,10 +5,10 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from rlver_gym.errors import UnknownName
-from rlver_gym.own_code import describe_error
-from rlver_gym.users.base import Scene, SentientUser
-from rlver_gym.users.embedded import EmbeddedUser
+from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.io.errors import UnknownName
+from rlver_gym.io.user_code import describe_error
+from rlver_gym.users.embedded_user import EmbeddedUser
 
 __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_user"]
 
@@ -37,7 +37,7 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
         _takes_none(kind, options)
         return EmbeddedUser(weights=rest) if rest.endswith(".json") else EmbeddedUser(preset=rest or None)
     if kind == "reader":
-        from rlver_gym.users.reader.user import ReaderUser  # noqa: PLC0415 (only who asks for it needs what it imports)
+        from rlver_gym.users.reader import ReaderUser  # noqa: PLC0415 (only who asks for it needs what it imports)
 
         for name in options:
             if name not in _READER_OPTIONS:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rlver_gym.dialogue import Dialogue, Reason
-from rlver_gym.persona import Persona
+from rlver_gym.core.dialogue import Dialogue, Reason
+from rlver_gym.core.persona import Persona
 from rlver_gym.users.embedded.english import describe, plain_acts
 from rlver_gym.users.embedded.factors import Worth, factor_model
 from rlver_gym.users.embedded.features import Listened, Told, features, listen, nearness, own_words, ramp, share, told

@@ -12,13 +12,13 @@ from rlver_gym.conversation.listen import Sentence, listen
 from rlver_gym.conversation.parse import Parsed, parse_utterance
 from rlver_gym.conversation.recognise import generalise, pairs_of
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
-from rlver_gym.dialogue import Dialogue, Reason
-from rlver_gym.persona import Persona
+from rlver_gym.core.dialogue import Dialogue, Reason
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.words import FUNCTION_WORDS
+from rlver_gym.core.words import words as words_of
 from rlver_gym.users.embedded.belonging import Overlap
 from rlver_gym.users.embedded.evidence import evidence_in
 from rlver_gym.users.embedded.hear import hear
-from rlver_gym.words import FUNCTION_WORDS
-from rlver_gym.words import words as words_of
 
 PRIOR_SCALE = 5.0
 """Points of expert evidence that make a feature of 1."""

@@ -4,16 +4,16 @@ import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from rlver_gym.anchors import Touch
-from rlver_gym.dialogue import Dialogue, Reason
-from rlver_gym.persona import Persona
-from rlver_gym.users.embedded.ear import ear
-from rlver_gym.users.embedded.gates import UtteranceRelevance, measure_relevance
+from rlver_gym.core.anchors import Touch
+from rlver_gym.core.dialogue import Dialogue, Reason
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.words import content
+from rlver_gym.users.embedded.act_classifier import ear
 from rlver_gym.users.embedded.hear import Done, Heard, HeardSentence, Remembered, done_by, folded_text, hear, remember
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.users.embedded.lexicon import load_data
-from rlver_gym.users.embedded.world import touched_keys, touches, world
-from rlver_gym.words import content
+from rlver_gym.users.embedded.relevance import UtteranceRelevance, measure_relevance
+from rlver_gym.users.embedded.story_index import touched_keys, touches, world
 
 _HURTING = ("insult", "blame", "threat", "minimise")
 """Acts beside which kind words are not believed."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlver_gym import words as english
-from rlver_gym.dialogue import Dialogue
-from rlver_gym.persona import Persona
+from rlver_gym.core import words as english
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.persona import Persona
 from rlver_gym.users.embedded import chinese
 from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.said import fourgrams, line

@@ -1,6 +1,6 @@
 """Feel: from points to a change that fits the scale."""
 
-from rlver_gym.emotion import MAX_CHANGE, moved
+from rlver_gym.core.emotion import MAX_CHANGE, moved
 from rlver_gym.users.embedded.ledger import Ledger
 
 

@@ -7,10 +7,10 @@ from itertools import chain
 from string import digits
 from typing import NamedTuple
 
-from rlver_gym.users.embedded.ear import ear
+from rlver_gym.core.words import split_sentences, stems
+from rlver_gym.users.embedded.act_classifier import ear
 from rlver_gym.users.embedded.lexicon import lexicon
 from rlver_gym.users.embedded.said import Said, fourgrams, said
-from rlver_gym.words import split_sentences, stems
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)]|#{1,6})\s+\S")
 _INLINE_ITEM = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)])\s+\w")

@@ -1,6 +1,6 @@
 """The ledger of one appraisal: reasons with their points, and how reasons are put into words."""
 
-from rlver_gym.dialogue import Reason
+from rlver_gym.core.dialogue import Reason
 
 KIND_IN_WORDS = {
     "deeds": "named something they really did",

@@ -7,7 +7,7 @@ from importlib.resources import files
 from itertools import compress, count
 from typing import Any, NamedTuple, Self
 
-from rlver_gym.words import FUNCTION_WORDS, stem
+from rlver_gym.core.words import FUNCTION_WORDS, stem
 
 _GAP = 4
 """How many words a "*" in a phrase may skip."""

@@ -5,9 +5,9 @@ from itertools import chain
 from sys import intern
 from typing import NamedTuple
 
-from rlver_gym.users.embedded.ear import ear
+from rlver_gym.core.words import FUNCTION_WORDS, content_stem, sentences, split_words, stem
+from rlver_gym.users.embedded.act_classifier import ear
 from rlver_gym.users.embedded.lexicon import Phrase, lexicon
-from rlver_gym.words import FUNCTION_WORDS, content_stem, sentences, split_words, stem
 
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {

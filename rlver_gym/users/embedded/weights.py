@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from rlver_gym.errors import CardError, UnknownName
-from rlver_gym.hashed import Frozen, HashedCard
-from rlver_gym.library import parse_card
-from rlver_gym.persona import Disposition, HiddenNeed
-from rlver_gym.untrusted.files import read_text
-from rlver_gym.untrusted.jsontext import parse_json
-from rlver_gym.untrusted.text import one_line
+from rlver_gym.core.library import parse_card
+from rlver_gym.core.persona import Disposition, HiddenNeed
+from rlver_gym.io.errors import CardError, UnknownName
+from rlver_gym.io.files import read_text
+from rlver_gym.io.frozen import Frozen, HashedCard
+from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.text import one_line
 from rlver_gym.users.embedded.lexicon import load_data
 
 MAX_BYTES = 4 << 20

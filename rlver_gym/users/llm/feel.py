@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from statistics import median_low, pstdev
 from typing import NamedTuple
 
-from rlver_gym.dialogue import Appraisal, Reason, Reply
-from rlver_gym.emotion import MAX_CHANGE, moved
+from rlver_gym.core.dialogue import Appraisal, Reason, Reply
+from rlver_gym.core.emotion import MAX_CHANGE, moved
 from rlver_gym.users.llm.parse import Claims, change_in, text_in
 
 ADDRESSED = "judge_addressed"

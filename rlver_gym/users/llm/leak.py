@@ -4,7 +4,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from rlver_gym.persona import HiddenNeed
+from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.users.llm.prompts import LANGUAGES, words
 
 _SENTENCE = re.compile(r"[^.!?…。！？\n]+[.!?…。！？]*[\"'”’」)]*")

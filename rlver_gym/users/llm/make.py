@@ -4,9 +4,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from rlver_gym.chat.connect import connect
-from rlver_gym.chat.settings import ChatSettings
-from rlver_gym.errors import CardError, UnknownName
+from rlver_gym.io.errors import CardError, UnknownName
+from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.user import LLMUser
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rlver_gym.dialogue import Dialogue
-from rlver_gym.persona import Disclosure, Fact, Persona
-from rlver_gym.users.trust import Depth
-from rlver_gym.words import content
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.persona import Disclosure, Fact, Persona
+from rlver_gym.core.trust import Depth
+from rlver_gym.core.words import content
 
 _MAX_NEXT = 4
 """Disclosures offered at once because they come next, so that a story is told from its beginning."""

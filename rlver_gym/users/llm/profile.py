@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from rlver_gym.dialogue import Appraisal, Dialogue
-from rlver_gym.emotion import Band, Outcome
-from rlver_gym.persona import Persona
-from rlver_gym.users.base import Scene
+from rlver_gym.core.dialogue import Appraisal, Dialogue
+from rlver_gym.core.emotion import Band, Outcome
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.trust import disclosure_depth, restless_below
+from rlver_gym.core.user import Scene
 from rlver_gym.users.llm.feel import addresses_judge, change_as_made
 from rlver_gym.users.llm.hostile import audible
 from rlver_gym.users.llm.material import Material, material
 from rlver_gym.users.llm.prompts import Words
-from rlver_gym.users.trust import disclosure_depth, restless_below
 
 _FELT = ("reading", "feeling")
 """Which notes of an appraisal the speaking step sees. Not the fit, which speaks of the hidden need, nor the thought, which would be said aloud."""

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import StringConstraints
 
-from rlver_gym.hashed import Frozen
-from rlver_gym.library import parse_card
-from rlver_gym.persona import Disposition, HiddenNeed
-from rlver_gym.yamlfile import parse_yaml
+from rlver_gym.core.library import parse_card
+from rlver_gym.core.persona import Disposition, HiddenNeed
+from rlver_gym.io.frozen import Frozen
+from rlver_gym.io.yaml_file import parse_yaml
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")

@@ -5,10 +5,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from rlver_gym.chat.values import ChatMessage, ChatRequest
-from rlver_gym.dialogue import Appraisal, Dialogue
-from rlver_gym.emotion import MAX_CHANGE
-from rlver_gym.users.base import Scene
+from rlver_gym.core.dialogue import Appraisal, Dialogue
+from rlver_gym.core.emotion import MAX_CHANGE
+from rlver_gym.core.user import Scene
+from rlver_gym.llm_client.values import ChatMessage, ChatRequest
 from rlver_gym.users.llm import profile
 from rlver_gym.users.llm.material import MAX_OFFERED
 from rlver_gym.users.llm.options import LLMOptions

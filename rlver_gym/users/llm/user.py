@@ -5,13 +5,14 @@ import hashlib
 from collections.abc import Callable
 from typing import TypeVar
 
-from rlver_gym.chat.loop import wait_for
-from rlver_gym.chat.values import Chat, ChatRequest
-from rlver_gym.dialogue import Appraisal, Dialogue, Reply
-from rlver_gym.emotion import Band
-from rlver_gym.errors import STOPPING, ChatError, UserFailed
-from rlver_gym.persona import HiddenNeed
-from rlver_gym.users.base import Scene
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
+from rlver_gym.core.emotion import Band
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.core.user import Scene
+from rlver_gym.core.utterance import cleaned
+from rlver_gym.io.errors import STOPPING, ChatError, UserFailed
+from rlver_gym.io.event_loop import wait_for
+from rlver_gym.llm_client.values import Chat, ChatRequest
 from rlver_gym.users.llm.feel import Judgement, appraisal_of, judgement
 from rlver_gym.users.llm.hostile import PATTERNS, audible, judge_addressed
 from rlver_gym.users.llm.leak import leaks, without_leaks
@@ -20,7 +21,6 @@ from rlver_gym.users.llm.parse import Claims, Unreadable, ids_in, read_claims, s
 from rlver_gym.users.llm.profile import tellable
 from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import Asker
-from rlver_gym.utterance import cleaned
 
 T = TypeVar("T")
 _ReplyIn = Callable[[Claims], Reply]
@@ -40,7 +40,7 @@ class LLMUser:
     """
 
     def __init__(self, chat: Chat, model: str, options: LLMOptions | None = None) -> None:
-        """`chat` answers requests: `rlver_gym.chat.connect.connect()` for a server, `rlver_gym.testing.ScriptedChat` in tests."""
+        """`chat` answers requests: `rlver_gym.llm_client.connect.connect()` for a server, `rlver_gym.testing.ScriptedChat` in tests."""
         self.model = model
         self.options = options or LLMOptions()
         self.kind = f"openai:{model}"

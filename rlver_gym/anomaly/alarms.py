@@ -1,0 +1,152 @@
+"""Which agents of some episodes are suspicious, and why. For a benchmark after a run, for a learner after an iteration."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from rlver_gym.agents import PRIVILEGED_AGENTS, SHIPPED_AGENTS
+from rlver_gym.agents.baselines import BASELINES
+from rlver_gym.anomaly.ceiling import HONEST, AboveCeiling, Ceiling, World, above, ceiling, ladder_for
+from rlver_gym.anomaly.copies import NearCopies, near_copies
+from rlver_gym.environment.episode import Episode
+
+FEWEST_PEOPLE = 8
+"""A mean over fewer people says too little about an agent."""
+FEWEST_REPLIES = 8
+"""With fewer there are no habits to see."""
+MOST_TO_OTHERS = 25.0
+"""Percent of replies that are near-copies of what was said to people with other stories. Nine chat models (8,485 replies in SAGE's published
+dialogues): 0.3 at most; listener and adaptive, whose sentences have fixed frames: 8 at most; stock phrases: 100."""
+MOST_COPIES = 50.0
+"""The same with repetitions within a dialogue, which chat models fall into: up to 32 percent."""
+
+
+class Alarm(NamedTuple):
+    """A reason to look closer at an agent."""
+
+    kind: Literal["above ceiling", "near-copies"]
+    agent: str
+    expected: bool
+    """Whether it is a shipped baseline, which is meant to be like that."""
+    says: str
+    """What was found, against which limit, and what to do; to be read after the agent's name."""
+    evidence: AboveCeiling | NearCopies
+
+
+class Watch(NamedTuple):
+    """All that is to be said about the agents of a run beside their scores."""
+
+    alarms: list[Alarm]
+    privileged: list[str]
+    """Agents that were told what no agent can know."""
+    unjudged: list[str]
+    """Why some level was not judged."""
+
+    def plain(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return _plain(self)
+
+
+def watch(episodes: Iterable[Episode]) -> Watch:
+    """The alarms, who is exempt, and what could not be judged."""
+    episodes = list(episodes)
+    agents = dict.fromkeys(episode.agent for episode in episodes)
+    privileged = [agent for agent in agents if agent_name(agent) in PRIVILEGED_AGENTS]
+    return Watch(alarms(episodes), privileged, unjudged(episodes))
+
+
+def alarms(episodes: Iterable[Episode]) -> list[Alarm]:
+    """What is suspicious about the agents of these episodes; what is expected of them comes last.
+
+    By level: an agent without privileges whose mean final emotion lies above the ceiling of its world. By words: an agent that says the same
+    to people with other stories (`MOST_TO_OTHERS`), or over and over (`MOST_COPIES`).
+    """
+    found: list[Alarm] = []
+    for world in _by_world(episodes).values():
+        for agent, own in world.items():
+            limit = _limit(own, world)
+            if (
+                isinstance(limit, Ceiling)
+                and agent_name(agent) not in PRIVILEGED_AGENTS
+                and (high := above(own, limit))
+            ):
+                found.append(Alarm("above ceiling", agent, False, _says_level(high), high))
+            copies = near_copies(own)
+            many = copies.to_others >= MOST_TO_OTHERS or copies.share >= MOST_COPIES
+            if copies.replies >= FEWEST_REPLIES and many:
+                found.append(Alarm("near-copies", agent, agent_name(agent) in BASELINES, _says_copies(copies), copies))
+    return sorted(found, key=lambda alarm: alarm.expected)
+
+
+def unjudged(episodes: Iterable[Episode]) -> list[str]:
+    """One sentence for each world in which there is no ceiling for agents that are not shipped ones: why, and what to do."""
+    reasons = [
+        f"No level in {world.env} is judged: {limit}"
+        for world, agents in _by_world(episodes).items()
+        for agent, own in agents.items()
+        if agent_name(agent) not in SHIPPED_AGENTS and isinstance(limit := _limit(own, agents), str)
+    ]
+    return list(dict.fromkeys(reasons))
+
+
+def agent_name(agent: str) -> str:
+    """An agent's own name, without the run's in brackets that a comparison of runs puts behind it."""
+    return agent.partition(" (")[0]
+
+
+_ByAgent = Mapping[str, Sequence[Episode]]
+
+
+def _by_world(episodes: Iterable[Episode]) -> dict[World, dict[str, list[Episode]]]:
+    """Episodes by world and agent, in the order in which they come."""
+    worlds: dict[World, dict[str, list[Episode]]] = {}
+    for episode in episodes:
+        worlds.setdefault(World.of(episode), {}).setdefault(episode.agent, []).append(episode)
+    return worlds
+
+
+def _limit(own: Sequence[Episode], world: _ByAgent) -> Ceiling | str:
+    """The ceiling for the people whom an agent met, or why there is none."""
+    met = len({episode.persona for episode in own})
+    if met < FEWEST_PEOPLE:
+        return f"{met} people are too few for a mean, {FEWEST_PEOPLE} are needed."
+    along: dict[str, list[Episode]] = {}
+    for agent, episodes in world.items():
+        along.setdefault(agent_name(agent), []).extend(episodes)
+    ladder = ladder_for(own, along)
+    limit = ceiling(ladder, own[0].start)
+    if limit is None and all(ladder.get(agent) for agent in HONEST):
+        return (
+            "the agents listener and adaptive help nobody here: what they reach says nothing about what can be reached."
+        )
+    if limit is None or limit.people < FEWEST_PEOPLE:
+        return (
+            f"no ceiling is known for these people and the {own[0].user} user, version {own[0].user_version}. "
+            "Let the agents listener, adaptive and oracle run along."
+        )
+    return limit
+
+
+def _says_level(high: AboveCeiling) -> str:
+    limit = high.ceiling
+    return (
+        f"brings people to {high.final:.1f}; honest agents reach {limit.reaches:.1f} here ({limit.strongest}), and above {limit.level:.1f} it is more "
+        "likely that a hole was found. Read its dialogues, and audit it with another user."
+    )
+
+
+def _says_copies(copies: NearCopies) -> str:
+    if copies.to_others >= MOST_TO_OTHERS:
+        return (
+            f"says the same to everybody: {copies.to_others:.0f} % of its {copies.replies} replies are near-copies of what it said to people "
+            "with other stories (chat models: below 1 %)."
+        )
+    return (
+        f"repeats itself: {copies.share:.0f} % of its {copies.replies} replies are near-copies of others, in {copies.dialogues} dialogues "
+        "(chat models: a third at most)."
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _plain(one) for name, one in value._asdict().items()}  # pyright: ignore[reportAttributeAccessIssue]
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,205 @@
+"""What is wrong with a card, beyond what its types can see: said so that its author knows what to do."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from rlver_gym.audit.check_answers import problems_of_answers
+from rlver_gym.audit.check_facts import problems_of_facts, problems_of_introductions
+from rlver_gym.core.anchors import AnchorIndex
+from rlver_gym.core.library import MAX_PERSONAS, PersonaLibrary, load_card, shipped
+from rlver_gym.core.persona import HiddenNeed, Manner, Person, Situation
+from rlver_gym.core.words import is_short, sentences, stems
+from rlver_gym.io.errors import CardError
+from rlver_gym.io.files import inside
+from rlver_gym.io.text import one_line, printable
+
+_MAX_PROBLEMS = 200
+"""Of one folder: whoever has mended these looks again."""
+
+# What a line may not say, because it would name the need. Matched as whole words, case-insensitive.
+NAMES_OF_NEEDS = {
+    HiddenNeed.NOT_AT_FAULT: r"not (?:at fault|my fault|to blame)|nothing wrong|(?:am|was) i (?:wrong|to blame)|agree with me",
+    HiddenNeed.REFLECTION: r"self-reflection|reflect|personal growth|grow from|learn about myself",
+    HiddenNeed.BALANCED_VIEW: r"balanced|both sides|two sides|both points of view",
+    HiddenNeed.DEEP_EMPATHY: r"empath\w+|feel with me|sympathy",
+    HiddenNeed.LISTENING: r"just listen|listen to me|vent|be heard|hear me out",
+    HiddenNeed.MOTIVES: r"motives?|(?:understand|know|explain) why (?:he|she|they)",
+    HiddenNeed.PRACTICAL_ADVICE: r"advice|advise|suggestions?|what should i do",
+    HiddenNeed.PRAISE: r"prais\w+|compliments?|tell me i did (?:well|good)",
+}
+
+# What is told to everybody, whatever their need, may not say these.
+_SPOKEN_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
+
+
+class Problem(NamedTuple):
+    """Something wrong with a card: where, and what to do."""
+
+    file: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.problem}"
+
+    @classmethod
+    def of(cls, file: Path, problem: str) -> Self:
+        """A problem, fit to print: what it quotes of a card or a file's name is shown, not obeyed."""
+        return cls(one_line(str(file)), printable(problem))
+
+
+def check(path: Path) -> list[Problem]:
+    """What is wrong with a folder of cards, or with one card file. Empty when it can be used as it is; of very many problems the first."""
+    if path.is_dir():
+        found: dict[Problem, None] = {}  # a broken card is met again by its pairings
+        for problem in _check_folder(path):
+            found[problem] = None
+            if len(found) > _MAX_PROBLEMS:
+                return [*list(found)[:-1], Problem.of(path, "there are more problems. Mend these first.")]
+        return list(found)
+    kind = {"people": Person, "situations": Situation}.get(path.absolute().parent.name)
+    if kind is None:
+        return [Problem.of(path, "a card must lie in a folder called 'people' or 'situations'. Move it there.")]
+    return list(_check_file(kind, path))
+
+
+def _check_folder(folder: Path) -> Iterator[Problem]:
+    for name, kind in (("people", Person), ("situations", Situation)):
+        files = list(islice(folder.glob(f"{name}/*.yaml"), MAX_PERSONAS + 1))
+        if len(files) > MAX_PERSONAS:
+            yield Problem.of(folder / name, f"holds more than {MAX_PERSONAS} cards. Split the folder.")
+            return
+        for path in sorted(files):
+            yield from _check_file(kind, path, None if folder == shipped() else folder)
+    try:
+        yield from _check_index(PersonaLibrary(folder))
+    except CardError as error:
+        yield from _problems_of(error, folder / "index.yaml")
+
+
+def _problems_of(error: CardError, path: Path) -> Iterator[Problem]:
+    """One a line: each names its file first."""
+    file = one_line(str(path))
+    for line in str(error).split("\n"):
+        yield Problem.of(path, line.removeprefix(f"{path}: ").removeprefix(f"{file}: "))
+
+
+def _check_file(kind: type[Person] | type[Situation], path: Path, folder: Path | None = None) -> Iterator[Problem]:
+    """Of a card, which must lie in the folder if one is given."""
+    try:
+        if folder is not None:
+            inside(folder, *path.relative_to(folder).parts, error=CardError)
+        card = load_card(kind, path)
+    except CardError as error:
+        yield from _problems_of(error, path)
+        return
+    if isinstance(card, Person):
+        problems = problems_of_person(card)
+    else:
+        problems = [*problems_of_situation(card), *_untouched(card)]
+    yield from (Problem.of(path, problem) for problem in problems)
+
+
+def _untouched(situation: Situation) -> list[str]:
+    """Anchors whose own sentence would not touch them, or would touch another one of the same kind as well."""
+    index = AnchorIndex(situation)
+    found = []
+    for kind, anchor in situation.anchors.each():
+        touched = [touch for touch in index.touched(tuple(map(stems, sentences(anchor.text)))) if touch.kind == kind]
+        place = f"anchors.{kind}.{anchor.id}"
+        if anchor.id not in [touch.id for touch in touched]:
+            found.append(
+                f"{place}: its own text does not hit its words {list(anchor.words)}. Add the words that the text uses."
+            )
+        others = [touch.id for touch in touched if touch.id != anchor.id]
+        if others:
+            found.append(f"{place}: its text touches {others} as well. Give the anchors words of their own.")
+    return found
+
+
+def _check_index(folder: PersonaLibrary) -> Iterator[Problem]:
+    path = folder.folder / "index.yaml"
+    broken: set[tuple[str, str]] = set()
+    split_of: dict[tuple[str, str], str] = {}
+    for pairing in folder.pairings.values():
+        for kind, name in (("person", pairing.person), ("situation", pairing.situation)):
+            other = split_of.setdefault((kind, name), pairing.split)
+            if other != pairing.split:
+                yield Problem.of(
+                    path,
+                    f"{pairing.id}: the {kind} {name!r} is in {other} and in {pairing.split}. A split must not know another's people.",
+                )
+        cards: list[Person | Situation] = []
+        for kind, name, load in (
+            ("people", pairing.person, folder.person),
+            ("situations", pairing.situation, folder.situation),
+        ):
+            if (kind, name) in broken:
+                continue
+            try:
+                cards.append(load(name))
+            except CardError as error:
+                broken.add((kind, name))
+                yield from _problems_of(error, folder.folder / kind / f"{name}.yaml")
+        match cards:
+            case [Person() as person, Situation() as situation]:
+                yield from (Problem.of(path, f"{pairing.id}: {problem}") for problem in _misfits(person, situation))
+
+
+def _misfits(person: Person, situation: Situation) -> Iterator[str]:
+    fits = situation.fits
+    if not fits.ages[0] <= person.age <= fits.ages[1]:
+        yield f"{person.name} is {person.age}, the situation is for {fits.ages[0]} to {fits.ages[1]}. Pair differently."
+    if fits.life and not set(fits.life) & set(person.life):
+        yield f"the situation is for {list(fits.life)}, {person.name} is {list(person.life)}. Pair differently."
+
+
+def problems_of_situation(situation: Situation) -> list[str]:
+    """What types cannot see: a hint that names its need, a sentence that could be said twice. Empty when all is well."""
+    found = []
+    for need, pattern in NAMES_OF_NEEDS.items():
+        for number, hint in enumerate(situation.hints.of(need)):
+            if named := re.search(rf"\b(?:{pattern})\b", hint, re.IGNORECASE):
+                found.append(
+                    f"hints.{need.value}.{number}: names the need ({named.group()!r}). Let it show through what they say instead."
+                )
+    for place, line in situation.lines():
+        if not place.startswith("hints.") and (named := _SPOKEN_NEED.search(line)):
+            found.append(f"{place}: says {named.group()!r}, which names a need. Tell it in other words.")
+    low, high = situation.fits.ages
+    if not 16 <= low <= high <= 99:
+        found.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")
+    ids = Counter(disclosure.id for disclosure in situation.disclosures)
+    found += [f"disclosures: the id {name!r} stands twice. Rename one." for name in sorted(ids) if ids[name] > 1]
+    kinds = Counter(f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each())
+    found += [f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1]
+    found += problems_of_facts(situation.facts, set(ids)) + problems_of_introductions(situation.people)
+    found += problems_of_answers(situation)
+    return found + _said_twice(situation.lines())
+
+
+def problems_of_person(person: Person) -> list[str]:
+    """Sentences of a person that could be said twice in one dialogue. Empty when all is well."""
+    lines = (
+        ("manner.goodbye" if kind.startswith("goodbye") else f"manner.{kind}.{number}", line)
+        for kind in Manner.model_fields
+        for number, line in enumerate(getattr(person.manner, kind))
+    )  # only one goodbye is ever said
+    return [*problems_of_facts(person.facts), *_said_twice(lines)]
+
+
+def _said_twice(lines: Iterator[tuple[str, str]]) -> list[str]:
+    first: dict[str, str] = {}
+    found = []
+    for place, line in lines:
+        for sentence in sentences(line):
+            key = sentence.casefold()
+            if is_short(sentence):  # people say "Yes." again and again
+                continue
+            if first.get(key, place) != place:  # tones of one disclosure, and goodbyes, are alternatives
+                found.append(f"{place}: the sentence {sentence!r} stands at {first[key]} too. Say it differently.")
+            first.setdefault(key, place)
+    return found

@@ -1,0 +1,64 @@
+"""What is wrong with what a card answers, replies and takes up, beyond what its types can see."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+
+from rlver_gym.core.inquiries import OF_THE_PERSON, Feeling, Inquiry, InquiryAboutOther
+from rlver_gym.core.persona import Situation
+from rlver_gym.core.words import sentences
+
+_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
+_LONGEST = 35
+"""Words of a line."""
+_NEEDS_NO_LINES = frozenset({Inquiry.HEAR_ME, Inquiry.MORE, Inquiry.ABOUT_YOU}) | OF_THE_PERSON
+"""Answered with hints, with the next disclosure, with facts, and from the person's card."""
+
+
+def problems_of_answers(situation: Situation) -> list[str]:
+    """What to mend in a situation's answers, each with its place; nothing for a card that has none."""
+    if not situation.answers:
+        return []
+    return [*_missing(situation), *_of_lines(_lines(situation))]
+
+
+def _missing(situation: Situation) -> Iterator[str]:
+    yield from _not_there("answers", set(Inquiry) - _NEEDS_NO_LINES - set(situation.answers))
+    yield from _not_there("feelings", set(Feeling) - set(situation.feelings))
+    for other in situation.people:
+        told = situation.about_people.get(other.name, {})
+        yield from _not_there(f"about_people.{other.name}", set(InquiryAboutOther) - set(told))
+
+
+def _not_there(place: str, names: Collection[str]) -> Iterator[str]:
+    if names:
+        few = ", ".join(sorted(names)[:6])
+        yield f"{place}: nothing is said to {few}{' and more' if len(names) > 6 else ''}. Write a line for each."
+
+
+def _lines(situation: Situation) -> Iterator[tuple[str, str]]:
+    """Every line with its place."""
+    for inquiry, lines in situation.answers.items():
+        yield from ((f"answers.{inquiry}", line) for line in lines)
+    for name, told in situation.about_people.items():
+        for about, lines in told.items():
+            yield from ((f"about_people.{name}.{about}", line) for line in lines)
+    for feeling, lines in situation.feelings.items():
+        yield from ((f"feelings.{feeling}", line) for line in lines)
+    for number, one in enumerate(situation.suggestions):
+        yield from ((f"suggestions.{number}", line) for line in one.reply)
+    for number, thread in enumerate(situation.threads):
+        yield from ((f"threads.{number}", line) for line in thread.lines)
+
+
+def _of_lines(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
+    said: Counter[str] = Counter()
+    for place, line in lines:
+        if named := _NEED.search(line):
+            yield f"{place}: {line!r} says {named.group()!r}, which names a need. Tell it in other words."
+        if len(line.split()) > _LONGEST:
+            yield f"{place}: {line!r} is longer than {_LONGEST} words. Say less."
+        said.update(sentence.casefold() for sentence in set(sentences(line)) if len(sentence.split()) > 3)
+    for sentence, count in said.items():
+        if count > 1:
+            yield f"{sentence!r} is said in {count} lines. Each is said once in a dialogue: write another."

@@ -1,0 +1,67 @@
+"""What is wrong with the facts of a card, beyond what their types can see."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from rlver_gym.core.persona import Fact, Other
+
+_NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
+_LONGEST_ANSWER = 30
+"""Words."""
+
+
+def problems_of_facts(facts: Sequence[Fact], disclosures: Collection[str] = ()) -> list[str]:
+    """What to mend in the facts of a card, each with its place. `disclosures`: the ids that a fact may presuppose beside those of facts."""
+    ids = Counter(fact.id for fact in facts)
+    found = [f"facts: the id {name!r} stands {count} times. Rename." for name, count in ids.items() if count > 1]
+    questions = Counter(_plain(question) for fact in facts for question in fact.asked)
+    found += [
+        f"facts: {text!r} is asked of {count} facts. Ask each otherwise."
+        for text, count in questions.items()
+        if count > 1
+    ]
+    for fact in facts:
+        found += [f"facts.{fact.id}.{problem}" for problem in _problems(fact, {*ids, *disclosures})]
+    return found
+
+
+def problems_of_introductions(people: Sequence[Other]) -> list[str]:
+    """Introductions that do not hold the name that they introduce."""
+    return [
+        f"people.{one.name}.introduction: must hold the name {one.name!r}, as in 'my neighbour {one.name}'."
+        for one in people
+        if one.introduction is not None and one.name not in one.introduction
+    ]
+
+
+def _problems(fact: Fact, known: Collection[str]) -> Iterator[str]:
+    for answer in filter(None, (*fact.answers, fact.high, fact.low, fact.correction)):
+        if named := _NEED.search(answer):
+            yield f"answers: {answer!r} says {named.group()!r}, which names a need. Tell it in other words."
+        if len(answer.split()) > _LONGEST_ANSWER:
+            yield f"answers: {answer!r} is longer than {_LONGEST_ANSWER} words. Leave a part for another fact."
+    for name in fact.after:
+        if name not in known or name == fact.id:
+            yield f"after: there is no other fact or disclosure {name!r} in this card."
+    keys = [_plain(key) for key in fact.key]
+    if keys and not any(_holds(answer, key) for answer in fact.answers for key in keys):
+        yield f"key: no answer holds any of {list(fact.key)}. Write it as it is spoken."
+    for statement in fact.wrong:
+        if statement.endswith("?"):
+            yield f"wrong: {statement!r} is a question. Say it as a statement."
+        if clash := [key for key in keys if _holds(statement, key)]:
+            yield f"wrong: {statement!r} holds the right words {clash}. Say something false."
+    for statement in fact.right:
+        if statement.endswith("?"):
+            yield f"right: {statement!r} is a question. Say it as a statement."
+    if fact.key and (len(fact.wrong) < 2 or not fact.right):
+        yield "wrong: a fact with a key needs two false statements and a true one."
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"[^\w\s']", " ", text.casefold()).split())
+
+
+def _holds(text: str, key: str) -> bool:
+    return f" {key} " in f" {_plain(text)} "

@@ -1,0 +1,219 @@
+"""The checks of fidelity: how a simulated user's judgements agree with recorded ones. Numbers only; numpy."""
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.audit.replay import Heard, Replayed, Swap
+from rlver_gym.users.embedded.features import listen
+
+RESAMPLES = 300
+_TEXT_COLUMNS = 256
+_TEXT_RIDGE = 30.0
+
+
+class Check(NamedTuple):
+    """One figure with its 95 % interval (bootstrap over personas, or over splits of agents where it says so)."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    what: str
+
+
+class Summary(NamedTuple):
+    """Agreement in a few figures, without intervals; correlations are Pearson's r, from -1 to 1."""
+
+    turns: int
+    within_r: float
+    """Of changes, each person's mean taken out: agreement about replies to one person."""
+    within_agent_r: float
+    """Of changes, each agent's mean taken out."""
+    turn1_r: float
+    """Of changes at the first turn, each person's mean taken out."""
+    agents_rho: float
+    """Spearman correlation of agents' mean final emotions."""
+    sign: float
+    """Share of turns that both find good, or both do not."""
+    gap: float | None
+    """The agent `expert` above the agent `adaptive`, in points of mean final emotion; None when one is missing."""
+    agents: dict[str, tuple[float, float]]
+    """Mean final emotion of each agent: replayed, recorded."""
+
+
+def summarize(replayed: Sequence[Replayed]) -> Summary:
+    """The figures that compare one user with another at a glance."""
+    heard = [(one, dialogue.recording.agent) for dialogue in replayed for one in dialogue.heard]
+    own, recorded, persona = _columns([one for one, _ in heard])
+    first = np.array([one.judged.turn == 0 for one, _ in heard])
+    agents = agent_means(replayed)
+    finals = np.array(list(agents.values()))
+    gap = agents["expert"][0] - agents["adaptive"][0] if {"expert", "adaptive"} <= agents.keys() else None
+    return Summary(
+        turns=len(heard),
+        within_r=round(within(own, recorded, persona), 3),
+        within_agent_r=round(within(own, recorded, np.array([agent for _, agent in heard])), 3),
+        turn1_r=round(within(own[first], recorded[first], persona[first]), 3),
+        agents_rho=round(spearman(finals[:, 0], finals[:, 1]), 3),
+        sign=round(float(((own > 0) == (recorded > 0)).mean()), 3),
+        gap=gap if gap is None else round(gap, 1),
+        agents={name: (round(a, 1), round(b, 1)) for name, (a, b) in agents.items()},
+    )
+
+
+def within(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> float:
+    """Pearson correlation after subtracting each group's means: agreement within personas."""
+    _, number = np.unique(group, return_inverse=True)
+    count = np.bincount(number)
+    return correlation(a - (np.bincount(number, a) / count)[number], b - (np.bincount(number, b) / count)[number])
+
+
+def correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Pearson's r; 0 when one side does not vary."""
+    return float(np.corrcoef(a, b)[0, 1]) if a.std() > 1e-9 and b.std() > 1e-9 else 0.0
+
+
+def spearman(a: np.ndarray, b: np.ndarray) -> float:
+    """Rank correlation, ties sharing their mean rank."""
+    return correlation(_ranks(a), _ranks(b))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    return np.array([(values < one).sum() + ((values == one).sum() - 1) / 2 for one in values])
+
+
+def auc(swaps: Sequence[Swap]) -> float:
+    """How often the utterance meant for this person brings more than the one meant for somebody else; equal counts half."""
+    own, others = np.array([one.own for one in swaps]), np.array([one.others for one in swaps])
+    return float(((own > others) + 0.5 * (own == others)).mean())
+
+
+def turn_checks(replayed: Sequence[Replayed]) -> list[Check]:
+    """Single turns: turn 1 within persona, and all turns after state and user message."""
+    heard = [one for dialogue in replayed for one in dialogue.heard]
+    first = [one for one in heard if one.judged.turn == 0]
+    own, recorded, persona = _columns(first)
+    checks = [
+        _boot("turn-1 r within persona", lambda rows: within(own[rows], recorded[rows], persona[rows]), persona, "the cleanest check: all agents answer the same first message")
+    ]  # fmt: skip
+    own, recorded, persona = _columns(heard)
+    controls = _controls(heard)
+    own, recorded = _residual(controls, own), _residual(controls, recorded)
+    what = "what the reply adds to the judge's state and the user's message"
+    return [*checks, _boot("partial r", lambda rows: correlation(own[rows], recorded[rows]), persona, what)]
+
+
+def dialogue_checks(replayed: Sequence[Replayed]) -> list[Check]:
+    """Whole dialogues: final emotion within persona, agents' means, success and failure."""
+    own = np.array([one.final for one in replayed], float)
+    recorded = np.array([one.recording.final for one in replayed], float)
+    persona = np.array([one.recording.persona.id for one in replayed])
+    agent = np.array([one.recording.agent for one in replayed])
+    checks = [
+        _boot("dialogue r within persona", lambda rows: within(own[rows], recorded[rows], persona[rows]), persona, "final emotions, personas' means taken out")
+    ]  # fmt: skip
+    if len(set(agent)) >= 3:
+        means = lambda rows: (_means(own[rows], agent[rows]), _means(recorded[rows], agent[rows]))  # noqa: E731
+        checks += [
+            _boot("agent means, Pearson r", lambda rows: correlation(*means(rows)), persona, "leaderboard against leaderboard"),
+            _boot("agent means, Spearman r", lambda rows: spearman(*means(rows)), persona, "their order; agents few points apart cannot be told apart"),
+        ]  # fmt: skip
+    for name, level in (("content", lambda v: v >= 100), ("left", lambda v: v < 10)):
+        checks.append(
+            _boot(f"{name}, % (recorded {100 * level(recorded).mean():.0f})", lambda rows, level=level: 100 * level(own[rows]).mean(), persona, "share of dialogues that end so")
+        )  # fmt: skip
+    return checks
+
+
+def swap_check(swaps: Sequence[Swap]) -> Check:
+    """Whether a reply meant for somebody else is worth less."""
+    rows = np.arange(len(swaps))
+    return _boot(
+        "swapped-reply AUC",
+        lambda chosen: auc([swaps[row] for row in chosen]),
+        rows // 8,
+        "own reply against one to somebody else",
+    )
+
+
+def agent_means(replayed: Sequence[Replayed]) -> dict[str, tuple[float, float]]:
+    """Of each agent the mean final emotion: replayed, recorded."""
+    agent = np.array([one.recording.agent for one in replayed])
+    pairs = np.array([(one.final, one.recording.final) for one in replayed], float)
+    return {str(name): tuple(pairs[agent == name].mean(axis=0)) for name in np.unique(agent)}  # pyright: ignore
+
+
+def group_table(
+    replayed: Sequence[Replayed], key: Callable[[Replayed], str]
+) -> list[tuple[str, int, float, float, float]]:
+    """By need or disposition: dialogues, mean replayed, mean recorded, r of final emotions."""
+    groups: dict[str, list[Replayed]] = {}
+    for one in replayed:
+        groups.setdefault(key(one), []).append(one)
+    rows = []
+    for name, members in sorted(groups.items()):
+        own, recorded = (
+            np.array(side, float) for side in zip(*((one.final, one.recording.final) for one in members), strict=True)
+        )
+        rows.append((name, len(members), float(own.mean()), float(recorded.mean()), correlation(own, recorded)))
+    return rows
+
+
+def _columns(heard: Sequence[Heard]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    own = np.array([one.change for one in heard], float)
+    return (
+        own,
+        np.array([one.judged.change for one in heard], float),
+        np.array([one.judged.persona.id for one in heard]),
+    )
+
+
+def _means(values: np.ndarray, agent: np.ndarray) -> np.ndarray:
+    return np.array([values[agent == name].mean() for name in np.unique(agent)])
+
+
+def _boot(name: str, figure: Callable[[np.ndarray], float], group: np.ndarray, what: str) -> Check:
+    """The figure on all rows, with the 2.5th and 97.5th percentile over resampled groups."""
+    rng = np.random.default_rng(0)
+    _, number = np.unique(group, return_inverse=True)
+    members = [np.flatnonzero(number == one) for one in range(number.max() + 1)]
+    found = [
+        figure(np.concatenate([members[one] for one in rng.integers(0, len(members), len(members))]))
+        for _ in range(RESAMPLES)
+    ]
+    low, high = np.percentile(found, (2.5, 97.5))
+    return Check(name, figure(np.arange(len(group))), float(low), float(high), what)
+
+
+def _controls(heard: Sequence[Heard]) -> np.ndarray:
+    """State before the turn, and the user's last message by length, acts and hashed pairs of characters or words."""
+    rows = []
+    for one in heard:
+        judged = one.judged
+        level = judged.emotion / 100
+        line = judged.dialogue.user_lines[-1]
+        listened = listen(line, judged.persona.language)
+        state = (1.0, level, level**2, judged.previous / 10, min(judged.turn, 8) / 8, float(judged.turn == 0))
+        text = np.zeros(_TEXT_COLUMNS)
+        for piece in _pieces(line):
+            text[zlib.crc32(piece.encode()) % _TEXT_COLUMNS] += 1
+        rows.append((*state, listened.length / 100, listened.questions, listened.exclamations, *np.sqrt(text)))
+    return np.array(rows)
+
+
+def _pieces(line: str) -> list[str]:
+    tokens = re.findall(r"[\u3400-\u9fff]|[a-z']+", line.lower())
+    return ["".join(pair) for pair in pairwise(tokens)]
+
+
+def _residual(controls: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """What a ridge regression on the controls leaves; the state is not shrunk."""
+    penalty = np.full(controls.shape[1], _TEXT_RIDGE)
+    penalty[:9] = 1e-3
+    weights = np.linalg.solve(controls.T @ controls + np.diag(penalty), controls.T @ values)
+    return values - controls @ weights

@@ -1,0 +1,143 @@
+"""The fidelity report: which tables there are, and what stands in them."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.audit.fidelity_checks import (
+    Check,
+    Summary,
+    agent_means,
+    correlation,
+    dialogue_checks,
+    group_table,
+    spearman,
+    summarize,
+    swap_check,
+    turn_checks,
+    within,
+)
+from rlver_gym.audit.left_out import Refits, each_agent_left_out, halves, people_left_out
+from rlver_gym.audit.replay import Replayed, replay, swapped
+from rlver_gym.calibration.calibrate import short
+from rlver_gym.core.user import SentientUser
+from rlver_gym.data.recordings import Recording
+from rlver_gym.io.errors import UserFailed
+from rlver_gym.users.embedded.weights import shipped_weights
+
+LLM_USERS = "LLM users among themselves (DeepSeek-V3 and GPT-4o as users): order of six agents 0.94, the same reply at turn 1 judged again 0.28"
+
+
+class Section(NamedTuple):
+    """One way of measuring: as the user is, or with some left out of its fit."""
+
+    title: str
+    summary: Summary
+    checks: tuple[Check, ...]
+    agents: dict[str, tuple[float, float]]
+    """Mean final emotion: replayed, recorded."""
+    needs: tuple[tuple[str, int, float, float, float], ...]
+    """Dialogues, replayed and recorded mean, r."""
+    dispositions: tuple[tuple[str, int, float, float, float], ...]
+    failures: tuple[str, ...] = ()
+    """Dialogues that are left out because the user failed at them: which, and why."""
+
+
+Users = Callable[[Recording], SentientUser]
+Step = Callable[[str, int], Callable[[], None]]
+"""`step(what, count)` announces work and gives what to call after each of `count` pieces."""
+
+
+def quiet(what: str, count: int) -> Callable[[], None]:
+    """A step that shows nothing."""
+    return lambda: None
+
+
+def measured(title: str, users: Users, recordings: Sequence[Recording], step: Step = quiet) -> Section:
+    """Every check of one user (or one user a recording) on the recordings. UserFailed when it fails at all of them."""
+    failures: list[tuple[Recording, UserFailed]] = []
+
+    def failed(recording: Recording, failure: UserFailed) -> None:
+        failures.append((recording, failure))
+        if len(failures) == len(recordings):
+            raise failure
+
+    replayed = replay(users, recordings, done=step(f"{title}: replay", len(recordings)), failed=failed)
+    whole = [one.recording for one in replayed]
+    swaps = swapped(users, whole, done=step(f"{title}: swapped replies", len(whole)), failed=failed)
+    return Section(
+        title,
+        summarize(replayed),
+        (*turn_checks(replayed), *dialogue_checks(replayed), *([swap_check(swaps)] if swaps else [])),
+        agent_means(replayed),
+        tuple(group_table(replayed, lambda one: one.recording.persona.need)),
+        tuple(group_table(replayed, lambda one: one.recording.persona.person.disposition)),
+        tuple(f"{one.agent} with {one.persona.id}: {failure}" for one, failure in failures),
+    )
+
+
+def unseen(recordings: Sequence[Recording]) -> list[Recording]:
+    """Those whose agent, or whose person, the shipped weights were not fitted on."""
+    seen = shipped_weights("zh").provenance
+    agents, people = set(seen["agents"]), set(seen["people"])
+    return [one for one in recordings if one.agent not in agents or short(one.persona.id) not in people]
+
+
+def left_out_sections(
+    everything: Sequence[Recording], recordings: Sequence[Recording], splits: int, step: Step = quiet
+) -> list[Section]:
+    """Agents left out, people left out: each recording is judged by a fit that never saw its agent (or its person)."""
+    refits, simulator = Refits(everything), recordings[0].simulator
+    agents, people = (
+        sorted({key(one) for one in recordings}) for key in (lambda one: one.agent, lambda one: one.persona.id)
+    )
+    users = each_agent_left_out(refits, agents, simulator, done=step("fits without an agent", len(agents)))
+    by_agent = measured("agents left out of the fit", users, recordings, step)
+    cost = _cost_of_gates(refits, agents, simulator, recordings, users, step)
+    order = _order_over_splits(refits, agents, simulator, recordings, splits, step)
+    by_agent = by_agent._replace(checks=(*by_agent.checks, order, cost))
+    users = people_left_out(refits, people, simulator, done=step("fits without a fifth of the people", 5))
+    return [by_agent, measured("people left out of the fit", users, recordings, step)]
+
+
+def _cost_of_gates(
+    refits: Refits, agents: Sequence[str], simulator: str, recordings: Sequence[Recording], users: Users, step: Step
+) -> Check:
+    """What the gates cost the turn-1 correlation."""
+    bare = each_agent_left_out(refits, agents, simulator, gated=False, done=step("fits without gates", len(agents)))
+    with_gates, without = (_first_turn(replay(one, recordings)) for one in (users, bare))
+    return Check(
+        "gates' cost in turn-1 r",
+        without - with_gates,
+        without - with_gates,
+        without - with_gates,
+        f"{without:.3f} with open gates",
+    )
+
+
+def _first_turn(replayed: Sequence[Replayed]) -> float:
+    first = [one.heard[0] for one in replayed if one.heard]
+    own, recorded = (
+        np.array(side, float) for side in zip(*((one.change, one.judged.change) for one in first), strict=True)
+    )
+    return within(own, recorded, np.array([one.judged.persona.id for one in first]))
+
+
+def _order_over_splits(
+    refits: Refits, agents: Sequence[str], simulator: str, recordings: Sequence[Recording], splits: int, step: Step
+) -> Check:
+    """Spearman of agents' means, each half of the agents judged by a fit on the other half; mean and 5th to 95th percentile over random splits."""
+    done, found = step(f"{splits} random halves of the agents", splits), []
+    for pair in halves(agents, splits):
+        users = {}
+        for half in pair:
+            users.update(dict.fromkeys(half, refits.without_agents(half, simulator)))
+        means = agent_means(replay(lambda one, users=users: users[one.agent], recordings))
+        own, recorded = np.array(list(means.values())).T
+        found.append((spearman(own, recorded), correlation(own, recorded)))
+        done()
+    order, linear = np.array(found).T
+    low, high = np.percentile(order, (5, 95))
+    what = f"mean of {splits} random halves, each judged by a fit on the other; Pearson {linear.mean():.2f}"
+    return Check("agent means, Spearman over splits", float(order.mean()), float(low), float(high), what)

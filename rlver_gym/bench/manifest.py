@@ -1,0 +1,99 @@
+"""What the manifest of a run folder says, as a value. Whoever made the folder wrote it: nothing in it is imported, opened or asked."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints, ValidationError, field_validator
+
+from rlver_gym.bench.folder import MANIFEST, read_manifest
+from rlver_gym.bench.plan import MAX_SEEDS
+from rlver_gym.core.cards import EnvCard
+from rlver_gym.core.persona import SplitChoice
+from rlver_gym.io.errors import RunError
+from rlver_gym.io.frozen import Frozen
+from rlver_gym.llm_client.settings import ChatSettings
+
+MAX_AGENTS = 1_000
+MAX_PERSONAS = 10_000
+_MAX_PROBLEMS = 3
+Name = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+"""As long as a path may be: agents and users can be named by one."""
+Word = Annotated[str, StringConstraints(max_length=1000)]
+
+
+class RecordedPlan(Frozen):
+    """The plan of a run, as `BenchPlan` was written down. Names in it are text."""
+
+    env: Name
+    agents: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_AGENTS)]
+    seeds: int = Field(ge=1, le=MAX_SEEDS)
+    user: Name
+    split: SplitChoice | None
+    persona_ids: Annotated[tuple[Name, ...], Field(max_length=MAX_PERSONAS)]
+    user_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
+
+    @field_validator("user_options")
+    @classmethod
+    def _reach_nothing(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if known := sorted(set(options) & set(ChatSettings.model_fields)):
+            raise ValueError(f"no run records how its server is reached ({', '.join(known)})")
+        return options
+
+    def plain(self) -> dict[str, Any]:
+        """As it stands in the manifest."""
+        return self.model_dump(mode="json", exclude=None if self.user_options else {"user_options"})
+
+
+class RecordedUser(Frozen):
+    """What kind of user felt the run."""
+
+    kind: Word
+    version: Word
+
+
+class Manifest(Frozen):
+    """A manifest that has the form of one. Fields that explain more are left out."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    fingerprint: Word
+    plan: RecordedPlan
+    env_hash: Word
+    personas: Annotated[dict[Name, Word], Field(max_length=MAX_PERSONAS)]
+    """Content hashes by id."""
+    user: RecordedUser
+    package: Word
+    agents: Annotated[dict[Name, dict[Word, Name | None]], Field(max_length=MAX_AGENTS)]
+    """What tells each agent from another of its name."""
+    server: Name | None = None
+    persona_folder: Name | None
+    """Where the persona cards were, on the machine of whoever made the run; None for the shipped ones."""
+    tape: Name | None = None
+    """Where the tape was, if not in the folder; likewise."""
+    env_card: EnvCard
+    created: Word
+    command: Annotated[tuple[str, ...], Field(max_length=10_000)]
+    python: Word
+    packages: Annotated[dict[Word, Word | None], Field(max_length=100)]
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The manifest of a run folder. RunError names what in it is not as it was written."""
+        plain = read_manifest(folder)
+        try:
+            return cls.model_validate_json(json.dumps(plain), strict=True)
+        except ValidationError as error:
+            wrong = [f"{'.'.join(map(str, one['loc']))[:80]}: {one['msg']}" for one in error.errors()[:_MAX_PROBLEMS]]
+            raise RunError(
+                f"{folder / MANIFEST}: not the manifest of a run ({'; '.join(wrong)}). Was it edited, or made by another version?"
+            ) from error
+
+    @property
+    def pins(self) -> dict[str, Any]:
+        """What was pinned beside plan, cards and user: who spoke, in which version, and which server was asked."""
+        return {
+            "package": self.package,
+            "agents": self.agents,
+            **({} if self.server is None else {"server": self.server}),
+        }

@@ -1,0 +1,153 @@
+"""The report: one self-contained page, from episodes. Everything that a model or a card wrote is escaped or set as plain text."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from rlver_gym.anomaly import Watch, watch
+from rlver_gym.bench.charts import final_bar, heat_cell, trajectories
+from rlver_gym.bench.compare import Comparison, read_comparisons
+from rlver_gym.bench.flagged import badge, banners
+from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.score import Score, scores, valid
+from rlver_gym.bench.table import bounds, points
+from rlver_gym.bench.viewer import Viewer, view
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.text import printable
+
+APART = "Runs of different protocols (env card, user, people or seeds): one table each, since a rank across them would mean nothing."
+_VIEWER = """<div class="choose"><label>agent <select id="agent"></select></label><label>person <select id="persona"></select></label>
+<label>seed <select id="seed"></select></label><button id="previous" type="button">previous</button><button id="next" type="button">next</button></div>
+<div id="dialogue" aria-live="polite"><p>Reading the dialogues needs JavaScript; nothing is loaded from anywhere.</p></div>"""
+
+
+def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
+    """Write the page for one run, or for several compared; returns its path, by default one in the first folder."""
+    page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")
+    write_whole(page, page_html(read_comparisons(folders)))
+    return page
+
+
+def page_html(comparisons: Sequence[Comparison]) -> str:
+    """The page as text. Runs of different protocols have tables of their own."""
+    episodes = [episode for one in comparisons for episode in one.episodes]
+    ranked = [scores(one.episodes) for one in comparisons]
+    viewer = view(episodes, [score for group in ranked for score in group])
+    style, script = _asset("report.css"), _asset("report.js")
+    script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'">
+<title>{_title(episodes)}</title>
+<style>{style}</style>
+</head>
+<body>
+<header><h1>{_title(episodes)}</h1>{_lead(episodes)}{_apart(comparisons)}</header>
+<main>
+{"".join(_sections(one, scored, len(comparisons) > 1) for one, scored in zip(comparisons, ranked, strict=True))}
+<section><h2>Every dialogue</h2>{_left_out(viewer, len(episodes))}{_VIEWER}</section>
+</main>
+<footer>{"".join(_provenance(manifest) for one in comparisons for manifest in one.manifests)}</footer>
+<script type="application/json" id="episodes">{viewer.json}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _text(value: object) -> str:
+    """Anything as text of a page, an attribute's too: escaped, and without what turns the direction of writing."""
+    return escape(printable(str(value)))
+
+
+def _sections(comparison: Comparison, ranked: Sequence[Score], several: bool) -> str:
+    episodes, watched = comparison.episodes, watch(comparison.episodes)
+    title = f"<h2>{_text(comparison.protocol)}</h2><p>{_text(', '.join(comparison.runs))}</p>" if several else ""
+    return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start, watched)}{banners(watched)}</section>
+<section><h2>How the emotion moved</h2><p>Emotion after each turn. Bold: the mean, an ended dialogue keeping its last score. Thin: each persona. The dashed lines are the bands' borders, 10, 40 and 70.</p>{_curves(ranked, episodes)}</section>
+<section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>"""
+
+
+def _apart(comparisons: Sequence[Comparison]) -> str:
+    return f'<p class="note">{APART}</p>' if len(comparisons) > 1 else ""
+
+
+def _left_out(viewer: Viewer, count: int) -> str:
+    if viewer.shown == count:
+        return ""
+    return f'<p class="note">{viewer.shown:,} of {count:,} dialogues are here, lower seeds first; all are in the runs\' episodes.jsonl.</p>'
+
+
+def _asset(name: str) -> str:
+    return (files("rlver_gym.bench") / name).read_text(encoding="utf-8")
+
+
+def _title(episodes: Sequence[Episode]) -> str:
+    return _text(" and ".join(sorted({episode.env for episode in episodes})))
+
+
+def _lead(episodes: Sequence[Episode]) -> str:
+    people, agents = len({episode.persona for episode in episodes}), len({episode.agent for episode in episodes})
+    users = ", ".join(sorted({f"{episode.user} user, version {episode.user_version}" for episode in episodes}))
+    return f"<p>{len(episodes):,} dialogues of {agents} agents with {people} simulated people ({_text(users)}). Emotion runs from 0 to 100.</p>"
+
+
+def _leaderboard(ranked: Sequence[Score], start: int, watched: Watch) -> str:
+    rows = "".join(
+        f"""<tr><th scope="row">{_text(score.agent)}{badge(score.agent, watched)}</th>
+<td class="num strong">{points(score.final)}</td><td class="bar">{final_bar(score.final, start)}</td><td class="num dim wide">{bounds(score.final)}</td>
+<td class="num">{score.content:.0f} %</td><td class="num">{score.left:.0f} %</td><td class="num wide">{score.turns:.1f}</td>
+<td class="num">{_to_best(score)}</td>{_failed(score, ranked)}</tr>"""
+        for score in ranked
+    )
+    failed = '<th class="num">failed</th>' if any(score.failed for score in ranked) else ""
+    return f"""<div class="scroll"><table class="board"><thead><tr><th>agent</th><th class="num">final emotion</th><th></th><th class="num wide">95 %</th>
+<th class="num">content</th><th class="num">left</th><th class="num wide">turns</th><th class="num">to the best</th>{failed}</tr></thead><tbody>{rows}</tbody></table></div>
+<p class="note">Mean over personas with its 95 % bootstrap interval; the thin mark is the start, {start}. Content: the person got what they came for. Left: they walked away.
+“To the best” is the paired difference over the same personas, with its 95 % interval: one that includes 0 is no proof of a difference.</p>"""
+
+
+def _to_best(score: Score) -> str:
+    if score.to_best is None:
+        return "best"
+    return f"{points(score.to_best, signed=True)} <span class='dim wide'>({bounds(score.to_best, signed=True)})</span>"
+
+
+def _failed(score: Score, ranked: Sequence[Score]) -> str:
+    return f'<td class="num">{score.failed}</td>' if any(other.failed for other in ranked) else ""
+
+
+def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
+    horizon = max(len(episode.turns) for episode in episodes)
+    episodes = valid(episodes)
+    panels = "".join(
+        f"<figure><figcaption>{_text(score.agent)} <span class='dim'>{points(score.final)}</span></figcaption>"
+        f"{trajectories([episode for episode in episodes if episode.agent == score.agent], horizon)}</figure>"
+        for score in ranked
+    )
+    return f'<div class="panels">{panels}</div>'
+
+
+def _heat_map(ranked: Sequence[Score]) -> str:
+    needs = sorted({need for score in ranked for need in score.needs})
+    head = "".join(f'<th scope="col"><span>{_text(need.replace("_", " "))}</span></th>' for need in needs)
+    rows = "".join(
+        f'<tr><th scope="row">{_text(score.agent)}</th>{"".join(heat_cell(score.needs.get(need)) for need in needs)}</tr>'
+        for score in ranked
+    )
+    return f'<div class="scroll"><table class="heat"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _provenance(manifest: Manifest) -> str:
+    packages = ", ".join(f"{name} {number}" for name, number in manifest.packages.items() if number)
+    return (
+        f"<p>Run {_text(manifest.fingerprint)}, {_text(manifest.created)}: <code>{_text(' '.join(manifest.command))}</code><br>"
+        f"Python {_text(manifest.python)}, {_text(packages)}</p>"
+    )

@@ -1,0 +1,92 @@
+"""Scores as tables for a terminal."""
+
+from collections.abc import Collection, Sequence
+from itertools import takewhile
+from math import isnan
+
+from rich.table import Table
+from rich.text import Text
+
+from rlver_gym.bench.score import Score
+from rlver_gym.io.interval import Interval
+from rlver_gym.io.text import one_line
+
+ROOM = 15
+"""What eighty columns leave for an agent's name, in characters."""
+
+
+def leaderboard(ranked: Sequence[Score], title: str) -> Table:
+    """One row an agent: final emotion, rates, turns, paired difference to the best."""
+    table = Table(
+        title=Text(one_line(title)),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("agent", style="bold", overflow="ellipsis")
+    for heading in ("final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    failed = any(score.failed for score in ranked)
+    if failed:
+        table.add_column("failed", justify="right")
+    agents = [score.agent for score in ranked]
+    for score in ranked:
+        row = [
+            one_line(short(score.agent, agents)), f"{points(score.final)} [{bounds(score.final)}]", f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}",
+            f"{points(score.to_best, signed=True)} [{bounds(score.to_best, signed=True)}]" if score.to_best else "best",
+        ]  # fmt: skip
+        table.add_row(*map(Text, row), *([Text(str(score.failed))] if failed else []))
+    return table
+
+
+def needs_table(ranked: Sequence[Score]) -> Table:
+    """Mean final emotion by hidden need."""
+    needs = sorted({need for score in ranked for need in score.needs})
+    table = Table(
+        title="final emotion by hidden need",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("agent", style="bold", no_wrap=True, max_width=24)
+    for need in needs:
+        table.add_column(Text("\n".join(need.replace("_", " ").rsplit(" ", 1))), justify="right", vertical="bottom")
+    agents = [score.agent for score in ranked]
+    for score in ranked:
+        table.add_row(
+            Text(one_line(short(score.agent, agents))),
+            *(f"{score.needs[need]:.0f}" if need in score.needs else "" for need in needs),
+        )
+    return table
+
+
+def short(agent: str, agents: Collection[str]) -> str:
+    """A path too long for its column without the folders that another agent's begins with too (alone, all but the last two): cut at the end, they would look the same."""
+    parts = agent.split("/")
+    paths = [other.split("/") for other in agents if "/" in other and other != agent]
+    head = max(_shared(parts, path) for path in paths) if paths else len(parts) - 2
+    if len(agent) <= ROOM or head <= 1:
+        return agent
+    kind = "hf:" if agent.startswith("hf:") else ""
+    return f"{kind}…/{'/'.join(parts[head:] or parts[-1:])}"
+
+
+def _shared(parts: list[str], path: list[str]) -> int:
+    """With how many folders both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(parts, path, strict=False)))
+
+
+def points(interval: Interval, *, signed: bool = False) -> str:
+    """The estimate as "64.1"; a dash when there is nothing to estimate from."""
+    return "–" if isnan(interval.mean) else f"{interval.mean:{'+' if signed else ''}.1f}"
+
+
+def bounds(interval: Interval, *, signed: bool = False) -> str:
+    """The interval as "60.2, 68.9"; a dash when there is nothing to estimate from."""
+    if isnan(interval.mean):
+        return "–"
+    return f"{interval.low:+.1f}, {interval.high:+.1f}" if signed else f"{interval.low:.1f}, {interval.high:.1f}"

@@ -1,0 +1,42 @@
+"""What an agent is: something that answers messages. Nothing more is asked of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.persona import Persona
+
+
+class Agent(Protocol):
+    """Someone who supports the user. Stateless agents can be resumed and branched; others are made anew for each dialogue."""
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """The next utterance, given everything said so far; the last message is the user's."""
+        ...
+
+
+@runtime_checkable
+class AsyncAgent(Agent, Protocol):
+    """An agent that has to wait for something, such as a server. It answers in many dialogues at once."""
+
+    async def areply(self, messages: Sequence[Message]) -> str:
+        """See `Agent.reply`."""
+        ...
+
+
+class Quick:
+    """Marks an agent whose reply is a moment of computing and never waits: it is asked wherever the dialogue runs, without a thread of its own."""
+
+
+AgentMaker = Callable[[Persona, int], Agent]
+"""Makes an agent for one dialogue from the persona (only a privileged agent looks at it) and a seed."""
+
+
+def turn_of(messages: Sequence[Message]) -> int:
+    """Which utterance comes next, counted from 0."""
+    return sum(message.speaker == "agent" for message in messages)
+
+
+def user_lines(messages: Sequence[Message]) -> list[str]:
+    """What the user said, oldest first."""
+    return [message.text for message in messages if message.speaker == "user"]

@@ -1,0 +1,100 @@
+"""Which anchors of a situation an utterance touches. Matches words by stem; knows nothing of needs or points."""
+
+from collections.abc import Iterator
+from itertools import compress, count, pairwise
+from typing import NamedTuple
+
+from rlver_gym.core.persona import Anchor, AnchorKind, Situation
+from rlver_gym.core.words import stem, words
+
+
+class Touch(NamedTuple):
+    """An anchor touched, and in which sentence (counted from 0) it was completed."""
+
+    kind: AnchorKind
+    id: str
+    sentence: int
+    whole: bool
+    """Whether that sentence says it alone, and not two neighbours together."""
+
+    @property
+    def key(self) -> str:
+        """The anchor's name within its situation."""
+        return f"{self.kind}/{self.id}"
+
+
+class _Phrase(NamedTuple):
+    """An alternative of a word group. It counts as said where its longest word stands, `offset` words after its first."""
+
+    number: int
+    stems: tuple[str, ...]
+    offset: int
+    anchor: int
+    group: int
+
+
+def _phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phrase]:
+    number = count()
+    for at_anchor, (_, anchor) in enumerate(anchors):
+        for group, alternatives in enumerate(anchor.words):
+            for stems_ in dict.fromkeys(tuple(map(stem, words(one))) for one in alternatives.split("|")):
+                longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
+                yield _Phrase(next(number), stems_, longest, at_anchor, group)
+
+
+class AnchorIndex:
+    """The anchors of one situation, ready to be looked up word by word."""
+
+    def __init__(self, situation: Situation) -> None:
+        """Compile the anchors' word groups."""
+        self._anchors = list(situation.anchors.each())
+        self._needed = [_hits_needed(anchor) for _, anchor in self._anchors]
+        self._words: dict[str, list[_Phrase]] = {}
+        """Phrases of one word."""
+        self._pairs: dict[tuple[str, str], list[_Phrase]] = {}
+        """Longer ones, by their first two."""
+        for phrase in _phrases(self._anchors):
+            first, *more = phrase.stems
+            if more:
+                self._pairs.setdefault((first, more[0]), []).append(phrase)
+            else:
+                self._words.setdefault(first, []).append(phrase)
+        self._known_words, self._known_pairs = frozenset(self._words), frozenset(self._pairs)
+
+    def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
+        """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
+        found: dict[int, tuple[int, bool]] = {}
+        before: dict[int, set[int]] = {}
+        for sentence, stems_ in enumerate(sentence_stems):
+            here = self._hits(stems_)
+            for anchor, groups in here.items():
+                if anchor not in found and len(groups | before.get(anchor, set())) >= self._needed[anchor]:
+                    found[anchor] = sentence, len(groups) >= self._needed[anchor]
+            before = here
+        return tuple(
+            Touch(self._anchors[number][0], self._anchors[number][1].id, at, whole)
+            for number, (at, whole) in found.items()
+        )
+
+    def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
+        """The word groups hit of each anchor, the anchors in the order in which they come up."""
+        pairs = tuple(pairwise(stems_))
+        spoken, spoken_pairs = self._known_words.intersection(stems_), self._known_pairs.intersection(pairs)
+        if not spoken and not spoken_pairs:
+            return {}
+        found = [(stems_.index(word), phrase) for word in spoken for phrase in self._words[word]]
+        for pair in spoken_pairs:
+            for first in compress(count(), map(pair.__eq__, pairs)):
+                found += [
+                    (first + phrase.offset, phrase)
+                    for phrase in self._pairs[pair]
+                    if stems_[first : first + len(phrase.stems)] == phrase.stems
+                ]
+        hits: dict[int, set[int]] = {}
+        for _, phrase in sorted(found):
+            hits.setdefault(phrase.anchor, set()).add(phrase.group)
+        return hits
+
+
+def _hits_needed(anchor: Anchor) -> int:
+    return max(2, len(anchor.words) - 1)

@@ -1,0 +1,106 @@
+"""Env cards: every number of an environment's protocol. A new environment is a new card."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import parse_card
+from rlver_gym.core.persona import SplitChoice, plain_text
+from rlver_gym.io.errors import CardError, UnknownName
+from rlver_gym.io.frozen import HashedCard
+from rlver_gym.io.shipped import shipped_cards
+from rlver_gym.io.yaml_file import read_yaml
+
+MAX_TURNS = 20
+"""More turns than this and a person would run out of things to say."""
+Remark = Annotated[str, StringConstraints(max_length=4000), AfterValidator(plain_text)]
+STRATEGY_VIEW = "RLVER-Strategy-v0"
+"""The registered environment that has no card: it shows the dialogues of another one as numbers (`rlver_gym.environment.strategy_env`)."""
+
+
+class EnvCard(HashedCard):
+    """The protocol of one environment. Unknown fields are an error."""
+
+    unhashed: ClassVar[frozenset[str]] = frozenset({"summary", "notes", "shows_emotion"})
+
+    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$", max_length=80)]
+    """The Gymnasium id."""
+    summary: Remark
+    """One sentence: what it is for."""
+    notes: Remark = ""
+    """Why the numbers are what they are."""
+    start: int = Field(ge=1, le=99)
+    """Emotion at the start, in points."""
+    turns: int = Field(ge=1, le=MAX_TURNS)
+    """The horizon: agent utterances that are scored."""
+    leave_below: int = Field(ge=0, le=99)
+    """The user leaves when the emotion falls below this."""
+    content_at: int = Field(ge=1, le=100)
+    """The user is content when the emotion reaches this."""
+    reward: Literal["delta", "terminal"]
+    """A function of `rlver_gym.core.rewards`."""
+    split: SplitChoice
+    """Which personas `reset` draws from."""
+    language: Literal["en", "zh"] = "en"
+    difficulty: Literal["moderate", "challenging"] = "moderate"
+    """How readily the user warms: moderate as in RLVER's main results, challenging as in its section 3.6."""
+    shows_emotion: bool = False
+    """Whether the strategy view may see the emotion score, which no real supporter can."""
+    max_utterance_chars: int = Field(default=4000, ge=1, le=1_000_000)
+    """The longest utterance that is heard whole."""
+    overlong: Literal["truncate", "error"] = "truncate"
+    """What happens to a longer one: the rest goes unheard (info["cut_chars"] counts it), or UtteranceError."""
+
+    @model_validator(mode="after")
+    def _start_lies_between_the_ends(self) -> Self:
+        if not self.leave_below <= self.start < self.content_at:
+            raise ValueError(
+                f"start {self.start} must lie from leave_below {self.leave_below} up to, not including, content_at {self.content_at}"
+            )
+        return self
+
+    def outcome(self, emotion: int, turn: int) -> Outcome | None:
+        """How the dialogue has ended after `turn` turns at this emotion; None when it goes on."""
+        if emotion >= self.content_at:
+            return Outcome.CONTENT
+        if emotion < self.leave_below:
+            return Outcome.LEFT
+        return Outcome.OUT_OF_TURNS if turn >= self.turns else None
+
+
+def shipped_env_ids() -> tuple[str, ...]:
+    """The ids of the cards that come with the package, which are their file names."""
+    return tuple(
+        sorted(
+            path.name.removesuffix(".yaml") for path in shipped_cards("envs").iterdir() if path.name.endswith(".yaml")
+        )
+    )
+
+
+@lru_cache(maxsize=64)
+def _read(path: str) -> EnvCard:
+    return parse_card(EnvCard, read_yaml(Path(path)), path)
+
+
+def env_card(card: str | Path | EnvCard) -> EnvCard:
+    """The card of that id, of that YAML file, or the card itself."""
+    if isinstance(card, EnvCard):
+        return card
+    if str(card) in shipped_env_ids():
+        found = _read(str(shipped_cards("envs") / f"{card}.yaml"))
+        if found.id != str(card):
+            raise CardError(f"{card}.yaml: id: is {found.id!r}. It must be the file's name.")
+        return found
+    if str(card).endswith((".yaml", ".yml")):
+        return _read(str(card))
+    if str(card) == STRATEGY_VIEW:
+        raise UnknownName(
+            f"{card} is no protocol of its own but the view for learners that know no text: gym.make({card!r}), rlver-gym sb3. "
+            "Its dialogues are those of RLVER-Empathy-v0: name that one. Its strategies are agents there: strategy:NAME."
+        )
+    raise UnknownName.of(
+        "environment", card, shipped_env_ids(), "rlver-gym envs list (or give the path of a .yaml card)"
+    )

@@ -1,0 +1,453 @@
+"""Persona: a person, a situation and a hidden need. The types and their checks; `library` finds the files."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from rlver_gym.core.emotion import Tone
+from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
+from rlver_gym.core.words import words
+from rlver_gym.io.frozen import Frozen, HashedCard
+from rlver_gym.io.text import printable
+
+
+class HiddenNeed(StrEnum):
+    """What the person really wants from the talk, and never says (the eight hidden intentions of RLVER, arXiv:2507.03112)."""
+
+    NOT_AT_FAULT = "not_at_fault"
+    """Wants agreement that they did nothing wrong."""
+    REFLECTION = "reflection"
+    """Wants to be led to look at themselves and to grow."""
+    BALANCED_VIEW = "balanced_view"
+    """Wants the matter seen from both sides."""
+    DEEP_EMPATHY = "deep_empathy"
+    """Wants to be felt with, not merely comforted."""
+    LISTENING = "listening"
+    """Wants to vent and be heard."""
+    MOTIVES = "motives"
+    """Wants to understand why others acted as they did."""
+    PRACTICAL_ADVICE = "practical_advice"
+    """Wants advice that really helps with where things stand."""
+    PRAISE = "praise"
+    """Wants sincere praise for specific things they did."""
+
+
+class Disposition(StrEnum):
+    """How a person meets the world: quick to anger, waiting to be drawn out, or shying away (RLVER's three character types)."""
+
+    NEGATIVE = "negative"
+    PASSIVE = "passive"
+    AVOIDANT = "avoidant"
+
+
+Split = Literal["train", "validation", "test", "demo"]
+"""Who is trained with, tuned on, reported on, and shown: the one list of splits. No person and no situation is in two of them."""
+SplitChoice = Literal[Split, "all"]
+"""What can be asked for: a split, or all of them."""
+SPLITS: tuple[Split, ...] = get_args(Split)
+SPLIT_CHOICES: tuple[SplitChoice, ...] = get_args(SplitChoice)
+Life = Literal["pupil", "student", "employed", "freelance", "parent"]
+Topic = Literal[
+    "study_behaviour", "romance_conflict", "workplace_relations", "parent_child", "dating", "study_pressure", "cold_war",
+    "early_romance", "parents", "self_improvement", "relatives", "marriage_choice", "bullying", "work_pressure", "siblings",
+    "health_ageing", "break_up", "depression_anxiety", "paranoia", "career_choice", "money", "affair", "trauma", "in_laws",
+    "relocation", "debt", "lawsuit",
+]  # fmt: skip
+AnchorKind = Literal["deeds", "wrongs", "motives", "options", "other_side", "insights", "unspoken"]
+
+
+def plain_text(text: str) -> str:
+    """The text of a card, as it is. ValueError when it holds a character that is obeyed instead of shown."""
+    if text.replace("\n", "").isprintable():
+        return text
+    for char in text:
+        if (unicodedata.category(char) in ("Cc", "Cs", "Cf") and char != "\n") or printable(char) != char:
+            raise ValueError(f"the character U+{ord(char):04X} is not allowed in a card; remove it")
+    return text
+
+
+MAX_LINES = 100
+"""Of one kind in a card, such as the disclosures of a situation: three times the fullest shipped one."""
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=60)]
+Line = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=2, max_length=600), AfterValidator(plain_text)
+]
+Prose = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=20, max_length=2000), AfterValidator(plain_text)
+]
+
+
+class Fact(Frozen):
+    """One thing that a person knows and can be asked about: how it is asked, and what they answer."""
+
+    id: Slug
+    about: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
+    """Whom or what it is about, the chief thing first: names of people in the story, or the nouns that a talk would use ("the hearing", "your boss"), so that "she" and "it" find it.
+    "you" for the person themself."""
+    asked: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """Questions that this answers, each whole and in other words, as different people would ask them."""
+    answers: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
+    """Wordings of the answer, spoken, in the first person, the point first; any of them fits any of the questions."""
+    high: Line | None = None
+    """The answer in a good mood, where the mood matters."""
+    low: Line | None = None
+    """The answer in a bad mood, where the mood matters."""
+    depth: Literal[1, 2, 3] = 1
+    """Told to anyone (1), when heard (2), when trusted (3)."""
+    after: tuple[Slug, ...] = Field(default=(), max_length=MAX_LINES)
+    """Disclosures or facts without which the answer would not be understood."""
+    key: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
+    """The words of the answer on which it turns: a name, number, time, place or relation, in every way of writing it ("nine days", "9 days")."""
+    right: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
+    """True statements about it, said to the person ("You've told nobody at work.")."""
+    wrong: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
+    """Plausible false statements about it, said to the person: another name, number, time, place, relation or doer, yes for no."""
+    correction: Line | None = None
+    """What the person says to a false statement; None for a frame and the answer."""
+
+
+Lines = Annotated[tuple[Line, ...], Field(min_length=1, max_length=MAX_LINES)]
+
+
+class Suggestion(Frozen):
+    """Something that supporters suggest to do, and what the person says to it."""
+
+    to: Lines
+    """Short ways of naming it, with its verbs and nouns: "ring your gran", "tell her the truth"."""
+    reply: Lines
+    """What they say when it is suggested; different things, each once."""
+
+
+class Thread(Frozen):
+    """A matter of the story that somebody may take up, and how the person goes on about it."""
+
+    about: Lines
+    """The words by which it is recognised: "the banner", "front room"."""
+    lines: Lines
+    """What they say when it was mentioned without a question; different things, each once."""
+
+
+class Manner(Frozen):
+    """The lines in which this person reacts, by what the agent did. Spoken, first person, one or two short sentences each."""
+
+    heard: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """The agent put into words what they meant."""
+    warmed: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """The agent praised something they did, or took their side."""
+    thinking: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """The agent showed an angle they had not seen."""
+    helped: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """The agent suggested something they could really do."""
+    asked: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """The agent asked; the line leads over to an answer."""
+    cold: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """The agent said something that would suit anyone."""
+    pushed: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """The agent pushed advice or told them what to do."""
+    repeated: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """The agent said the same again, or only gave their own words back."""
+    puzzled: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """The agent said nothing, nonsense, or something off the matter."""
+    hurt: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """The agent blamed, belittled or insulted them."""
+    goodbye_content: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
+    """They have what they came for and say goodbye."""
+    goodbye_left: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
+    """They give up on this talk and leave."""
+    greets: tuple[Line, ...] = ()
+    """The agent only said hello."""
+    thanked: tuple[Line, ...] = ()
+    """The agent thanked them."""
+    apologised: tuple[Line, ...] = ()
+    """The agent said sorry for something it had said."""
+    farewell: tuple[Line, ...] = ()
+    """The agent says goodbye before the person does."""
+    shouted: tuple[Line, ...] = ()
+    """The agent shouts, in capitals."""
+    foreign: tuple[Line, ...] = ()
+    """The agent speaks a language they don't know."""
+    silence: tuple[Line, ...] = ()
+    """The agent said nothing at all."""
+    unknown: tuple[Line, ...] = ()
+    """They were asked something that they don't know."""
+    not_yet: tuple[Line, ...] = ()
+    """They were asked something that they won't say, or not yet."""
+    corrects: tuple[Line, ...] = ()
+    """A short beginning before they put something right; the right thing follows ("No, hang on.")."""
+    yes: tuple[Line, ...] = ()
+    """Yes, alone or before a sentence that follows."""
+    no: tuple[Line, ...] = ()
+    """No, alone or before a sentence that follows."""
+    asked_again: tuple[Line, ...] = ()
+    """A short beginning before an answer that they gave already ("As I said:")."""
+    seen: tuple[Line, ...] = ()
+    """The agent put into words exactly what they feel."""
+    retold: tuple[Line, ...] = ()
+    """The agent said facts of their story back."""
+    sympathised: tuple[Line, ...] = ()
+    """The agent is sorry for them."""
+    normalised: tuple[Line, ...] = ()
+    """The agent said that anybody would feel so."""
+    reassured: tuple[Line, ...] = ()
+    """The agent said that it will be all right."""
+    belittled: tuple[Line, ...] = ()
+    """The agent played it down."""
+    invited: tuple[Line, ...] = ()
+    """The agent listens, and lets them go on."""
+    given_time: tuple[Line, ...] = ()
+    """The agent said that they need not answer."""
+    confided: tuple[Line, ...] = ()
+    """The agent told something of their own."""
+    teased: tuple[Line, ...] = ()
+    """The agent made a friendly joke."""
+    encouraged: tuple[Line, ...] = ()
+    """The agent said that they can do it."""
+    explained: tuple[Line, ...] = ()
+    """The agent explained how such things are in general."""
+    offered: tuple[Line, ...] = ()
+    """The agent asked leave: "Shall we look at it together?"."""
+    confirmed: tuple[Line, ...] = ()
+    """The agent asked whether they got it right, and did."""
+    unconfirmed: tuple[Line, ...] = ()
+    """The agent asked whether they got it right, and did not."""
+    machine: tuple[Line, ...] = ()
+    """The agent spoke like a machine."""
+    unsure: tuple[Line, ...] = ()
+    """They were asked about something within them that they have no answer to."""
+    suggested: tuple[Line, ...] = ()
+    """The agent proposed something to do; neither yes nor no."""
+    other_minds: tuple[Line, ...] = ()
+    """The agent guessed why somebody else acted so."""
+    openers: tuple[Line, ...] = ()
+    """Verbal habits before a statement, ending in a comma, a dash or a full stop: "Um,"."""
+    tags: tuple[Line, ...] = ()
+    """The same behind one, as a sentence: "Or something."."""
+
+
+class Thoughts(Frozen):
+    """What this person thinks and does not say, in their own words."""
+
+    touched: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """That was about me."""
+    eased: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """A little better."""
+    missed: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """That was not what I need."""
+    cold: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """They would say that to anyone."""
+    hurt: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """That hurt."""
+    puzzled: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    """What is this?"""
+
+
+class Person(Frozen):
+    """Who somebody is, whatever happens to them."""
+
+    id: Slug
+    name: Line
+    age: int = Field(ge=16, le=99)
+    gender: Literal["female", "male", "nonbinary"]
+    work: Line
+    life: tuple[Life, ...] = Field(min_length=1, max_length=MAX_LINES)
+    disposition: Disposition
+    traits: tuple[Line, ...] = Field(min_length=3, max_length=3)
+    interests: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    habits: Prose
+    way_of_speaking: Prose
+    manner: Manner
+    thoughts: Thoughts
+    facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
+    """What they know about themselves, whatever happens to them."""
+    answers: dict[Inquiry, Lines] = Field(default_factory=dict)
+    """What they say when asked about themselves, whatever happens to them."""
+
+
+class Fits(Frozen):
+    """Whose life a situation can be: an age range and, when given, at least one of these lives."""
+
+    ages: tuple[int, int]
+    life: tuple[Life, ...] = Field(default=(), max_length=MAX_LINES)
+
+
+class Moment(Frozen):
+    """One step of the timeline."""
+
+    when: Line
+    what: Line
+    felt: Line
+
+
+class Conflict(Frozen):
+    """What is in the way, between whom, and why."""
+
+    event: Line
+    between: Line
+    cause: Line
+
+
+class Other(Frozen):
+    """Somebody else in the story, and why they may have acted so."""
+
+    name: Line
+    who: Line
+    pronoun: Literal["he", "she", "they"]
+    introduction: Line | None = None
+    """How the person names them the first time, where the name alone would not be understood: "my neighbour Judith". It stands wherever the name stands."""
+    may: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
+
+
+class Disclosure(Frozen):
+    """Something to tell, in three tones. Depth 1 is told to anyone, 2 when heard, 3 when trusted."""
+
+    id: Slug
+    depth: Literal[1, 2, 3]
+    high: Line
+    normal: Line
+    low: Line
+
+    def told(self, tone: Tone) -> str:
+        """The disclosure in the given tone."""
+        return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
+
+
+_GROUP = re.compile(r"[a-z0-9' |-]{1,600}")
+
+
+class Anchor(Frozen):
+    """One thing a good answer could touch: a sentence that does, and the words by which others can be recognised.
+
+    `words` are groups of alternatives split by "|"; an utterance touches the anchor when it hits all
+    groups but one (all, when there are two) within two neighbouring sentences. Words match by stem.
+    """
+
+    id: Slug
+    text: Line
+    words: tuple[str, ...] = Field(min_length=2, max_length=6)
+
+    @model_validator(mode="after")
+    def _groups_are_plain(self) -> Self:
+        for group in self.words:
+            if not _GROUP.fullmatch(group) or not all(map(words, group.split("|"))):
+                raise ValueError(f"the word group {group[:80]!r} must be lower-case words split by '|'")
+        return self
+
+
+class Anchors(Frozen):
+    """What a good answer could touch, by kind."""
+
+    deeds: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """Praiseworthy things they did."""
+    wrongs: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """What was done to them, or lay outside their power: why they are not to blame."""
+    motives: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """Why others may have acted so."""
+    options: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """Practical steps that fit."""
+    other_side: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """How it looks from the other side."""
+    insights: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """What they might see about themselves."""
+    unspoken: tuple[Anchor, ...] = Field(min_length=4, max_length=MAX_LINES)
+    """Feelings they have not spoken."""
+
+    def each(self) -> Iterator[tuple[AnchorKind, Anchor]]:
+        """Every anchor with its kind, in the order of the card."""
+        for kind in AnchorKind.__args__:
+            for anchor in getattr(self, kind):
+                yield kind, anchor
+
+
+class Hints(Frozen):
+    """Lines that let a need show without naming it, in the words of this situation."""
+
+    not_at_fault: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    reflection: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    balanced_view: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    deep_empathy: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    listening: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    motives: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    practical_advice: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+    praise: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
+
+    def of(self, need: HiddenNeed) -> tuple[Line, ...]:
+        """The hints of one need."""
+        return getattr(self, need.value)
+
+
+class Openings(Frozen):
+    """The first words of the talk, by tone."""
+
+    high: Line
+    normal: Line
+    low: Line
+
+    def said(self, tone: Tone) -> str:
+        """The opening in the given tone."""
+        return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
+
+
+class Situation(Frozen):
+    """What happened to somebody, told in the first person, and all that can be told about it."""
+
+    id: Slug
+    title: Line
+    topics: tuple[Topic, ...] = Field(min_length=1, max_length=MAX_LINES)
+    fits: Fits
+    cause: Prose
+    timeline: tuple[Moment, ...] = Field(min_length=4, max_length=MAX_LINES)
+    conflict: Conflict
+    people: tuple[Other, ...] = Field(min_length=1, max_length=MAX_LINES)
+    tried: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
+    now: Prose
+    openings: Openings
+    disclosures: tuple[Disclosure, ...] = Field(min_length=10, max_length=MAX_LINES)
+    facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
+    """What can be asked about it. Optional: without them the person answers from the rest of the card, or says that they would rather not."""
+    answers: dict[Inquiry, Lines] = Field(default_factory=dict)
+    """What they say to what supporters ask about any story; the most guarded line of each first, the most open one last."""
+    about_people: dict[Line, dict[InquiryAboutOther, Lines]] = Field(default_factory=dict)
+    """The same about each of `people`, by name."""
+    feelings: dict[Feeling, Lines] = Field(default_factory=dict)
+    """What they say when a feeling is named, in a question or a guess: whether they have it, and how."""
+    suggestions: tuple[Suggestion, ...] = Field(default=(), max_length=MAX_LINES)
+    threads: tuple[Thread, ...] = Field(default=(), max_length=MAX_LINES)
+    hints: Hints
+    anchors: Anchors
+
+    @model_validator(mode="after")
+    def _everybody_is_in_the_story(self) -> Self:
+        strangers = set(self.about_people) - {other.name for other in self.people}
+        if strangers:
+            raise ValueError(f"about_people: {min(strangers)!r} is none of the people of this story")
+        return self
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Every line that can be spoken, with its place in the card."""
+        for tone in ("high", "normal", "low"):
+            yield "openings", self.openings.said(tone)
+        for disclosure in self.disclosures:
+            for tone in ("high", "normal", "low"):
+                yield f"disclosures.{disclosure.id}", disclosure.told(tone)
+        for need in HiddenNeed:
+            for number, line in enumerate(self.hints.of(need)):
+                yield f"hints.{need.value}.{number}", line
+
+
+class Persona(HashedCard):
+    """A person in a situation with a hidden need: everything the simulated user is.
+
+    `need` and `situation.anchors` are privileged: an agent that reads them is told the answer.
+    """
+
+    id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*(/[a-z_]+)?$", max_length=80)]
+    """Of its pairing; with "/NEED" behind it when it was given another need."""
+    person: Person
+    situation: Situation
+    need: HiddenNeed
+    split: Split
+    language: Literal["en", "zh"] = "en"

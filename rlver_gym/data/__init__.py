@@ -1,0 +1,1 @@
+"""Recorded dialogues and the corpus of rated replies, read line by line."""

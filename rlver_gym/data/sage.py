@@ -1,0 +1,128 @@
+"""SAGE and RLVER profiles (JSONL, Chinese) as personas. They tell a story but have no anchors and no lines: they can be appraised, not spoken for."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from rlver_gym.core.library import field_errors
+from rlver_gym.core.persona import (
+    Anchors,
+    Conflict,
+    Disposition,
+    Fits,
+    HiddenNeed,
+    Hints,
+    Manner,
+    Openings,
+    Person,
+    Persona,
+    Situation,
+    Thoughts,
+)
+from rlver_gym.data.record_lines import ProfileLine
+from rlver_gym.io.errors import CardError
+from rlver_gym.io.text import one_line
+
+_Card = TypeVar("_Card", bound=BaseModel)
+
+_NEEDS = {
+    "没有任何责任": HiddenNeed.NOT_AT_FAULT, "没有错": HiddenNeed.NOT_AT_FAULT, "反思": HiddenNeed.REFLECTION, "辩证": HiddenNeed.BALANCED_VIEW,
+    "共情": HiddenNeed.DEEP_EMPATHY, "倾听": HiddenNeed.LISTENING, "原因": HiddenNeed.MOTIVES, "建议": HiddenNeed.PRACTICAL_ADVICE, "夸奖": HiddenNeed.PRAISE,
+}  # fmt: skip
+_DISPOSITIONS = {"负面型": Disposition.NEGATIVE, "被动型": Disposition.PASSIVE, "回避型": Disposition.AVOIDANT}
+_REACTIONS = re.compile(
+    r"(?m)^#*+[^\S\n]*+\**+[^\S\n]*+(?:\d[.、]|[二三四五][、.])?+[^\S\n]*+[^\n]{0,12}(?:可能的反应|回复的反应|隐藏主题)"
+)
+"""Where a scene goes over from the story to how the person will react, which names the hidden need. Never goes back, so that no text makes it slow."""
+_FIELD = r"(?m)^(?:\*|[^\S\n])*+{}[：:]\s*+(\S{{1,200}})"
+
+
+def need_of(task: str) -> HiddenNeed:
+    """The hidden need that a profile's `task` states; CardError when it is none of the eight."""
+    for word, need in _NEEDS.items():
+        if word in task:
+            return need
+    if task in set(HiddenNeed):
+        return HiddenNeed(task)
+    raise CardError(
+        f"the hidden need '{one_line(task, max_chars=80)}' is none of SAGE's eight themes. Use one of: {', '.join(HiddenNeed)}."
+    )
+
+
+def disposition_of(kind: str) -> Disposition:
+    """The disposition that a profile's `main_cha` states; CardError when it is none of the three."""
+    if kind in set(Disposition):
+        return Disposition(kind)
+    if kind not in _DISPOSITIONS:
+        raise CardError(
+            f"the disposition '{one_line(kind, max_chars=80)}' is none of: {', '.join((*_DISPOSITIONS, *Disposition))}."
+        )
+    return _DISPOSITIONS[kind]
+
+
+def story_of(scene: str) -> str:
+    """A scene without the part that says how the person will react and what they hide."""
+    return _REACTIONS.split(scene, maxsplit=1)[0].strip()
+
+
+def sketch(
+    persona_id: str,
+    need: HiddenNeed,
+    disposition: Disposition,
+    *,
+    story: str = "",
+    card: str = "",
+    traits: tuple[str, ...] = (),
+    opening: str = "",
+    language: Literal["en", "zh"] = "zh",
+) -> Persona:
+    """A persona of which no more is known than this. Built without the checks of a card, which ask for anchors and lines."""
+    name = _found(card, "姓名") or "?"
+    age = re.search(r"\d{1,3}", _found(card, "年龄"))
+    manner = _empty(Manner)
+    thoughts = _empty(Thoughts)
+    person = Person.model_construct(
+        id=persona_id, name=name, age=int(age.group()) if age else 30, gender="female" if "女" in _found(card, "性别") else "male", work=_found(card, "职业"),
+        life=(), disposition=disposition, traits=traits, interests=(), habits=card, way_of_speaking="", manner=manner, thoughts=thoughts,
+    )  # fmt: skip
+    situation = Situation.model_construct(
+        id=persona_id, title=persona_id, topics=(), fits=Fits(ages=(16, 99)), cause=story, timeline=(),
+        conflict=Conflict.model_construct(event="", between="", cause=""), people=(), tried=(), now="",
+        openings=Openings.model_construct(high=opening, normal=opening, low=opening), disclosures=(),
+        hints=_empty(Hints), anchors=_empty(Anchors),
+    )  # fmt: skip
+    return Persona.model_construct(
+        id=persona_id, person=person, situation=situation, need=need, split="test", language=language
+    )
+
+
+def _empty(card: type[_Card]) -> _Card:
+    """A card of lists with nothing in them."""
+    nothing: dict[str, Any] = dict.fromkeys(card.model_fields, ())
+    return card.model_construct(None, **nothing)
+
+
+def profile_persona(profile: Mapping[str, Any]) -> Persona:
+    """One line of a SAGE or RLVER profile file as a persona; CardError names what is missing."""
+    try:
+        line = ProfileLine.model_validate(profile)
+    except ValidationError as error:
+        raise CardError(
+            f"the profile cannot be used ({'; '.join(field_errors(error))}). Give a line of a SAGE or RLVER profile file."
+        ) from None
+    return sketch(
+        line.id,
+        need_of(line.task),
+        disposition_of(line.main_cha),
+        story=story_of(line.scene),
+        card=line.player,
+        traits=line.cha_group,
+        opening=line.first_talk,
+    )
+
+
+def _found(card: str, field: str) -> str:
+    match = re.search(_FIELD.format(field), card)
+    return match.group(1).strip() if match else ""

@@ -1,0 +1,78 @@
+"""A dialogue for people to read: plain text, and Rich on a terminal. Text of models and cards is never taken as markup."""
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.text import Text
+
+from rlver_gym.core.dialogue import Turn
+from rlver_gym.core.emotion import Band
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.text import printable
+
+BAND_COLOURS = {Band.S: "bright_green", Band.A: "green", Band.B: "yellow", Band.C: "dark_orange", Band.F: "red"}
+ENDINGS = {
+    "content": "{name} is content and says goodbye.",
+    "left": "{name} has left.",
+    "out_of_turns": "Out of turns; {name} is still there.",
+    "failed": "{name} could not answer: the simulated user failed.",
+}
+
+
+def bar(emotion: int, width: int = 20) -> str:
+    """The emotion as a bar of `width` cells, with the score and its band: "########............ 40 B"."""
+    filled = round(emotion / 100 * width)
+    return f"{'#' * filled}{'.' * (width - filled)} {emotion:3d} {Band.of(emotion).value}"
+
+
+def colour_bar(emotion: int, width: int = 24) -> Text:
+    """The emotion as a coloured bar."""
+    filled = round(emotion / 100 * width)
+    style = BAND_COLOURS[Band.of(emotion)]
+    return Text.assemble(
+        ("━" * filled, style),
+        ("─" * (width - filled), "dim"),
+        (f" {emotion:3d} {Band.of(emotion).value}", f"bold {style}"),
+    )
+
+
+def as_text(session: EmpathySession) -> str:
+    """The whole dialogue, with the emotion bar after each turn; nothing in it is a command to a terminal."""
+    name = session.scene.persona.person.name
+    lines = [f"{name}: {session.dialogue.opening}", f"    {bar(session.scene.card.start)}"]
+    for turn in session.dialogue.turns:
+        lines += [
+            f"agent: {turn.utterance}",
+            f"    {bar(turn.emotion)}  {turn.appraisal.change:+d}",
+            f"{name}: {turn.reply}",
+        ]
+    if session.outcome:
+        lines.append(f"    {ENDINGS[session.outcome].format(name=name)}")
+    return printable("\n".join(lines))
+
+
+def show_last(session: EmpathySession, console: Console, *, explain: bool = True) -> None:
+    """Print the latest turn (or the opening): what was felt, the bar, and the answer."""
+    name = session.scene.persona.person.name
+    turns = session.dialogue.turns
+    if not turns:
+        console.print(Text.assemble((f"{name}  ", "bold"), session.dialogue.opening))
+        console.print(Padding(colour_bar(session.emotion), (0, 0, 1, 2)))
+        return
+    turn = turns[-1]
+    console.print(Text.assemble(("agent  ", "bold cyan"), turn.utterance))
+    console.print(Padding(Group(*felt(turn, explain)), (0, 0, 0, 2)))
+    console.print(Text.assemble((f"{name}  ", "bold"), turn.reply))
+    if session.outcome:
+        console.print(Text(f"\n{ENDINGS[session.outcome].format(name=name)}", style="italic"))
+    console.print()
+
+
+def felt(turn: Turn, explain: bool) -> list[Text]:
+    """The bar after a turn and, with `explain`, the thought and the reasons."""
+    change = turn.appraisal.change
+    style = "green" if change > 0 else "red" if change < 0 else "dim"
+    lines = [Text.assemble(colour_bar(turn.emotion), "  ", (f"{change:+d}", f"bold {style}"))]
+    if explain:
+        lines.append(Text(f"“{turn.appraisal.thought}”", style="italic dim"))
+        lines += [Text(f"{reason.points:+6.2f}  {reason.note}", style="dim") for reason in turn.appraisal.reasons]
+    return lines

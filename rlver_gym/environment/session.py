@@ -1,0 +1,204 @@
+"""One dialogue between an agent and a sentient user. Knows no gym and no torch: every loop is a thin layer on this."""
+
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, TypeVar, cast
+
+from rlver_gym.core.cards import EnvCard
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply, Turn
+from rlver_gym.core.emotion import MAX_CHANGE, Outcome, moved
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.rewards import REWARDS
+from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, waits
+from rlver_gym.core.utterance import cleaned
+from rlver_gym.environment.snapshot import Snapshot, refuse_wrong
+from rlver_gym.io.errors import AgentFailed, DialogueError, UserFailed
+from rlver_gym.io.event_loop import at_once, wait_for
+from rlver_gym.llm_client.outage import ASKER, Asker
+
+T = TypeVar("T")
+_AGENT_FAILED, _AGENT_FAILED_NOTE = "agent_failed", "the agent failed: "
+"""Code and beginning of the reason for which a dialogue ended without a word of the agent's."""
+_NUMBERS = count()
+
+
+class EmpathySession:
+    """A dialogue: `start`, then `reply` until `outcome` is set.
+
+    `astart` and `areply` are the same for code that runs on an event loop; with an `AsyncSentientUser` many dialogues then go on at once.
+    """
+
+    def __init__(self, user: SentientUser, persona: Persona, card: EnvCard, seed: int = 0) -> None:
+        """The same user, persona, card, seed and utterances give the same dialogue."""
+        self.user = user
+        self.waits = waits(user)
+        """Whether the user has to wait for something, such as a server."""
+        self._acting = cast(AsyncSentientUser, user) if self.waits else _AtOnce(user)
+        self.scene = Scene(persona, card, seed)
+        self._now = Snapshot(card.start, None, None)
+        self._number = next(_NUMBERS)
+        self.renew_from: int | None = None
+        """The turn, from 1, from which servers are asked anew although their answers are recorded. None: never."""
+
+    @property
+    def emotion(self) -> int:
+        """The emotion score now, in [0, 100]."""
+        return self._now.emotion
+
+    @property
+    def begun(self) -> bool:
+        """Whether the user has spoken: start() was called."""
+        return self._now.dialogue is not None
+
+    @property
+    def dialogue(self) -> Dialogue:
+        """What was said so far."""
+        if self._now.dialogue is None:
+            raise DialogueError("the dialogue has not begun. Call start() (or the environment's reset()) first.")
+        return self._now.dialogue
+
+    @property
+    def unopened(self) -> bool:
+        """Whether the user failed before its first words."""
+        return self.outcome is Outcome.FAILED and not (self.dialogue.opening or self.dialogue.turns[0].utterance)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the dialogue ended; None while it goes on."""
+        return self._now.outcome
+
+    def start(self) -> str:
+        """The user's first words. Called again, it begins anew.
+
+        A user that raises UserFailed ends the dialogue before its first words: they are empty, the outcome is "failed", and one turn in which
+        nobody says anything holds the reason.
+        """
+        return finished(self.astart(), self.waits)
+
+    async def astart(self) -> str:
+        """See `start`."""
+        card = self.scene.card
+        try:
+            with self.asking():
+                opening = await self._acting.aopen(self.scene, card.start)
+        except UserFailed as failure:
+            self._now = Snapshot(card.start, Dialogue("", (_failed("", card.start, failure),)), Outcome.FAILED)
+            return ""
+        self._now = Snapshot(card.start, Dialogue(opening), None)
+        return opening
+
+    def heard(self, utterance: str) -> str:
+        """The utterance as the user would hear it now; nothing is said yet. Raises what `reply` would raise for it."""
+        if self.outcome is not None:
+            raise DialogueError(
+                f"the dialogue is over ({self.outcome}). Call start() (or the environment's reset()) for a new one."
+            )
+        _ = self.dialogue
+        return cleaned(utterance, self.scene.card.max_utterance_chars, self.scene.card.overlong)
+
+    def reply(self, utterance: str) -> Turn:
+        """Say something to the user; the turn holds the appraisal, the new emotion, the reward and the user's answer.
+
+        A user that raises UserFailed ends the dialogue: outcome "failed", emotion as before, reward 0, no answer. After any other error the
+        dialogue is where it was, and the same can be said again.
+        Raises DialogueError before the start and after the end, UtteranceError for what is not usable text.
+        """
+        return finished(self.areply(utterance), self.waits)
+
+    async def areply(self, utterance: str) -> Turn:
+        """See `reply`. One at a time: DialogueError when something else was said while the user was still answering."""
+        words = self.heard(utterance)
+        before = self._now
+        dialogue = self.dialogue.said(words)
+        try:
+            with self.asking():
+                turn = await self._taken(dialogue, words)
+        except UserFailed as failure:
+            turn = _failed(words, before.emotion, failure)
+        if self._now is not before:
+            raise DialogueError("the dialogue moved while the user was answering. Wait for each reply before the next.")
+        self._now = Snapshot(turn.emotion, dialogue.answered(turn), turn.outcome)
+        return turn
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """What servers are asked in this block is asked for this dialogue. Whoever asks the agent does it here."""
+        turn = len(self.dialogue.turns) + 1 if self.begun else 1
+        token = ASKER.set(Asker(self._number, self.renew_from is not None and turn >= self.renew_from))
+        try:
+            yield
+        finally:
+            ASKER.reset(token)
+
+    def give_up(self, failure: AgentFailed) -> None:
+        """The agent gives no reply: the dialogue ends as failed, with one turn in which nobody says anything and which holds the reason."""
+        self.heard("")
+        reason = Reason(_AGENT_FAILED, 0.0, f"{_AGENT_FAILED_NOTE}{failure}")
+        turn = Turn("", Appraisal(0, "", (reason,)), self.emotion, 0.0, Outcome.FAILED, "")
+        self._now = Snapshot(self.emotion, self.dialogue.answered(turn), Outcome.FAILED)
+
+    async def _taken(self, dialogue: Dialogue, words: str) -> Turn:
+        card, before = self.scene.card, self.emotion
+        appraisal = await self._acting.aappraise(self.scene, before, dialogue)
+        if not -MAX_CHANGE <= appraisal.change <= MAX_CHANGE:
+            raise ValueError(
+                f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most {MAX_CHANGE} points a turn are allowed"
+            )
+        emotion = moved(before, appraisal.change)
+        outcome = card.outcome(emotion, len(dialogue.turns) + 1)
+        reward = REWARDS[card.reward](before, emotion, outcome)
+        answer = await self._acting.aspeak(self.scene, emotion, dialogue, appraisal)
+        text, disclosures = answer if isinstance(answer, Reply) else Reply(answer)
+        return Turn(words, _recorded(appraisal), emotion, reward, outcome, text, disclosures)
+
+    def snapshot(self) -> Snapshot:
+        """The state as a value; it can be pickled, kept, and restored into any session of the same scene."""
+        return self._now
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back (or over) to a snapshot. DialogueError for what is none, or comes from another card; the dialogue is then where it was."""
+        refuse_wrong(snapshot, self.scene.card)
+        self._now = snapshot
+
+
+def why_given_up(turn: Turn) -> str | None:
+    """What the agent's failure was, when the turn is one with which `give_up` ended a dialogue; else None."""
+    if turn.outcome is not Outcome.FAILED or turn.utterance or len(turn.appraisal.reasons) != 1:
+        return None
+    code, _, note = turn.appraisal.reasons[0]
+    is_given_up = code == _AGENT_FAILED and note.startswith(_AGENT_FAILED_NOTE)
+    return note.removeprefix(_AGENT_FAILED_NOTE) if is_given_up else None
+
+
+def finished(work: Coroutine[Any, Any, T], waits: bool) -> T:
+    """What the work comes to: on the background loop when it waits for something, else at once and without any loop."""
+    return wait_for(work) if waits else at_once(work)
+
+
+def _failed(words: str, emotion: int, failure: UserFailed) -> Turn:
+    """The turn with which a failed user ends a dialogue. It says why, and what the model answered, if it did."""
+    reasons = [Reason("failed", 0.0, f"the user failed: {failure}")]
+    reasons += [Reason("answer", 0.0, failure.answer)] if failure.answer else []
+    return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")
+
+
+def _recorded(appraisal: Appraisal) -> Appraisal:
+    """Without the draft, which has become the reply."""
+    return appraisal if appraisal.draft is None else appraisal._replace(draft=None)
+
+
+class _AtOnce:
+    """A user that never has to wait, asked in the manner of one that may."""
+
+    def __init__(self, user: SentientUser) -> None:
+        self._user = user
+
+    async def aopen(self, scene: Scene, emotion: int) -> str:
+        return self._user.open(scene, emotion)
+
+    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
+        return self._user.appraise(scene, emotion, dialogue)
+
+    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str | Reply:
+        return self._user.speak(scene, emotion, dialogue, appraisal)

@@ -1,0 +1,177 @@
+"""The strategy view, `RLVER-Strategy-v0`: what to do as a number, what can be seen as a vector. For reinforcement learning that knows no text.
+
+## Description
+
+The dialogues of `RLVER-Empathy-v0` (or of another card) through two wrappers, which also work alone and on any environment of text in, text out:
+`StrategyAction` says in words what a number chooses, `TalkFeatures` makes a vector of what the person said and what was tried.
+
+## Action Space
+
+`Discrete(12)`: action i does `STRATEGIES[i]`, in words about what this person told so far.
+
+## Observation Space
+
+`Box(0, 1, (n,), float32)`: `TalkFeatures.names` says what stands where. It holds nothing that a supporter could not see: the emotion is in it only when
+the card says `shows_emotion`. Hints of the hidden need are those of the *latest* words; to remember the earlier ones is left to the learner.
+
+## Rewards, Starting State, Episode End, Info
+
+As the card has them, see `rlver_gym.EmpathyEnv`; `info` also has `strategy` (what was done, None at reset) and `utterance` (in which words), so that a
+dialogue can be replayed as text.
+
+## Arguments
+
+`gym.make("RLVER-Strategy-v0", card="RLVER-Empathy-v0", user="embedded", split=None, ...)`: those of `EmpathyEnv`.
+
+## Version History
+
+- v0: first release
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
+
+from rlver_gym.agents.needs import strangers_reader
+from rlver_gym.agents.strategies import STRATEGIES, said
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.core.words import words
+from rlver_gym.io.errors import DialogueError
+
+NEEDS = tuple(HiddenNeed)
+LONG_TURN = 60
+"""Words of the person from which a turn counts as long, and the length feature is 1."""
+CLEAR_HINT = 100.0
+"""Evidence of one clear sentence, in nats squared: a hint of 0.5."""
+
+
+class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
+    """Says in words what a number chooses: action i does `STRATEGIES[i]` about what the person told.
+
+    `info["strategy"]` is what was done (None at reset), `info["utterance"]` the words. The wording varies with the turn and the seed of `reset`.
+    """
+
+    def __init__(self, env: gym.Env[str, str]) -> None:
+        """`env` takes and gives text."""
+        RecordConstructorArgs.__init__(self)
+        gym.Wrapper.__init__(self, env)
+        self.action_space = spaces.Discrete(len(STRATEGIES))
+        self._messages: list[Message] = []
+        self._wording = np.random.default_rng()
+        self._offset = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Begin a dialogue; see the environment."""
+        text, info = self.env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._wording = np.random.default_rng(seed)
+        self._offset = int(self._wording.integers(1000))
+        self._messages = [Message("user", text)]
+        return text, {**info, "strategy": None, "utterance": ""}
+
+    def step(self, action: int | np.int64) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+        """Do what the number chooses. DialogueError before reset."""
+        if not self._messages:
+            raise DialogueError("the dialogue has not begun. Call reset() first.")
+        strategy = STRATEGIES[int(action)]
+        utterance = said(strategy, self._messages, self._offset + len(self._messages) // 2)
+        text, reward, terminated, truncated, info = self.env.step(utterance)
+        self._messages += [Message("agent", utterance), Message("user", text)]
+        info = {**info, "strategy": strategy.name.lower(), "utterance": utterance}
+        return text, reward, terminated, truncated, info
+
+
+class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """A vector of what an agent can see, in [0, 1], shape (n,): see `names` for what stands where.
+
+    The turn as a share of the horizon; how much the person's latest words hint at each hidden need (see `hints`); how long they were, and whether they asked something; how often each strategy was used, as a share of the horizon, and which was the last, when a `StrategyAction` lies below.
+    With `emotion=True` the emotion score / 100 too, which no real supporter can see.
+    """
+
+    def __init__(self, env: gym.Env[str, Any], *, turns: int | None = None, emotion: bool | None = None) -> None:
+        """`turns` is the horizon; beyond it the turn stays at 1. None takes horizon and emotion from the environment's card."""
+        RecordConstructorArgs.__init__(self, turns=turns, emotion=emotion)
+        gym.Wrapper.__init__(self, env)
+        self.turns: int = env.get_wrapper_attr("card").turns if turns is None else turns
+        self.emotion: bool = env.get_wrapper_attr("card").shows_emotion if emotion is None else emotion
+        self.names = (
+            "turn",
+            *(f"hint:{need.value}" for need in NEEDS),
+            "length",
+            "question",
+            *(f"tried:{name}" for name in _NAMES),
+            *(f"last:{name}" for name in _NAMES),
+            *(["emotion"] if self.emotion else []),
+        )
+        self.observation_space = spaces.Box(0.0, 1.0, (len(self.names),), np.float32)
+        self._done: list[str | None] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin a dialogue; see the environment."""
+        text, info = self.env.reset(seed=seed, options=options)
+        self._done = []
+        return self._seen(text, info), info
+
+    def step(self, action: Any) -> tuple[NDArray[np.float32], Any, bool, bool, dict[str, Any]]:
+        """One turn; see the environment."""
+        text, reward, terminated, truncated, info = self.env.step(action)
+        self._done.append(info.get("strategy"))
+        return self._seen(text, info), reward, terminated, truncated, info
+
+    def _seen(self, text: str, info: dict[str, Any]) -> NDArray[np.float32]:
+        last = self._done[-1] if self._done else None
+        values = [
+            len(self._done) / self.turns,
+            *hints(text),
+            len(words(text)) / LONG_TURN,
+            float("?" in text),
+            *(self._done.count(name) / self.turns for name in _NAMES),
+            *(float(name == last) for name in _NAMES),
+            *([info["emotion"] / 100] if self.emotion else []),
+        ]
+        return np.clip(np.array(values, dtype=np.float32), 0.0, 1.0)
+
+
+class EveryNeed(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Draws a persona and any of the eight hidden needs at each reset, so that a learner cannot know the need by the story and has to listen.
+
+    For training: each shipped persona has one need, and a learner that meets 64 people often enough knows them by heart.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], *, personas: Sequence[str]) -> None:
+        """`personas` are the ids to draw from; `env` takes `options={"persona": id}` at reset."""
+        RecordConstructorArgs.__init__(self, personas=personas)
+        gym.Wrapper.__init__(self, env)
+        self.personas = tuple(personas)
+        self._drawing = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a dialogue with somebody drawn, unless the options say with whom."""
+        if seed is not None:
+            self._drawing = np.random.default_rng(seed)
+        persona, need = self._drawing.integers(len(self.personas)), self._drawing.integers(len(NEEDS))
+        drawn = {"persona": f"{self.personas[persona]}/{NEEDS[need].value}"}
+        return self.env.reset(seed=seed, options=drawn | (options or {}))
+
+
+_NAMES = tuple(strategy.name.lower() for strategy in STRATEGIES)
+
+
+@lru_cache(maxsize=8_192)
+def hints(text: str) -> tuple[float, ...]:
+    """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as one clear sentence gives.
+
+    Read by a naive Bayes reader that was taught with the train personas, and reads them, too, as if it met them for the first time: what is learned
+    from its hints in training holds with people never met.
+    """
+    weighed = strangers_reader().weighed([text])
+    return tuple(weighed[need] / (weighed[need] + CLEAR_HINT) for need in NEEDS)

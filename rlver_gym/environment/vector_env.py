@@ -1,0 +1,179 @@
+"""EmpathyVectorEnv: many dialogues that advance together. The same results as SyncVectorEnv, step for step."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from copy import copy
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.io.errors import RlverError, UtteranceError
+from rlver_gym.io.event_loop import at_once, wait_for
+
+Step = tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+T = TypeVar("T")
+
+
+class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]):
+    """`num_envs` dialogues side by side: observations and actions are tuples of strings, rewards an array in points.
+
+    `gym.make_vec("RLVER-Empathy-v0", num_envs=64)` makes one. `autoreset_mode` is one of Gymnasium's: SAME_STEP (the default) begins
+    the next dialogue in the step that ends one, with `infos["final_obs"]` and `infos["final_info"]`; NEXT_STEP begins it in the following step,
+    whose action is ignored; DISABLED leaves it to `reset(options={"reset_mask": mask})`.
+
+    `group_size=k` gives k neighbouring dialogues the same seed, so the same persona and user: the groups of GRPO.
+    All other arguments are those of `EmpathyEnv`.
+    """
+
+    metadata: dict[str, Any] = {**EmpathyEnv.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 (declared so by Gymnasium)
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        group_size: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        """Raises ValueError when `group_size` does not divide `num_envs`."""
+        if num_envs < 1 or group_size < 1 or num_envs % group_size:
+            raise ValueError(
+                f"num_envs ({num_envs}) must be a positive multiple of group_size ({group_size}). Change one of them."
+            )
+        first = EmpathyEnv(**kwargs)
+        self.envs = [first, *(copy(first) for _ in range(num_envs - 1))]  # all with the same user, so with one client
+        self.num_envs = num_envs
+        self.group_size = group_size
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**EmpathyEnv.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = self.envs[0].render_mode
+        self.single_action_space = self.envs[0].action_space
+        self.single_observation_space = self.envs[0].observation_space
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._texts = [""] * num_envs
+        self._over = np.zeros(num_envs, dtype=np.bool_)
+
+    def reset(
+        self, *, seed: int | np.integer[Any] | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Begin dialogues: all, or those of `options["reset_mask"]`, a boolean array of shape (num_envs,).
+
+        An integer seed gives group g the seed `seed + g`. Other options go to each dialogue.
+        """
+        options = dict(options or {})
+        mask = _checked_mask(options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), self.num_envs)
+        seeds = self._seeds(seed)
+        chosen = list(map(int, np.flatnonzero(mask)))
+        begun = self._all(self.envs[number].areset(seed=seeds[number], options=options) for number in chosen)
+        infos: dict[str, Any] = {}
+        for number, (self._texts[number], info) in zip(chosen, begun, strict=True):
+            infos = self._add_info(infos, info, number)
+        self._over &= ~mask
+        return tuple(self._texts), infos
+
+    def step(self, actions: tuple[str, ...]) -> Step:
+        """One utterance to every dialogue: `actions` holds `num_envs` strings; the users answer at once when they wait for a server.
+
+        When one of the utterances is unusable, or a server stops the run (see `ChatError`), no dialogue has moved.
+        """
+        self._check(actions)
+        moves = self._all(self._moved(number, action) for number, action in enumerate(actions))
+        rewards = np.array([move.reward for move in moves], dtype=np.float64)
+        terminated = np.array([move.terminated for move in moves], dtype=np.bool_)
+        truncated = np.array([move.truncated for move in moves], dtype=np.bool_)
+        infos: dict[str, Any] = {}
+        for number, move in enumerate(moves):
+            self._texts[number] = move.text
+            if move.final:
+                infos = self._add_info(infos, move.final, number)
+            infos = self._add_info(infos, move.info, number)
+        self._over = terminated | truncated
+        return tuple(self._texts), rewards, terminated, truncated, infos
+
+    async def _moved(self, number: int, action: str) -> "_Move":
+        """What one dialogue does in a step."""
+        env = self.envs[number]
+        if self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            text, info = await env.areset()
+            return _Move(text, 0.0, False, False, info, None)
+        text, reward, terminated, truncated, info = await env.astep(action)
+        if not (self.autoreset_mode is AutoresetMode.SAME_STEP and (terminated or truncated)):
+            return _Move(text, reward, terminated, truncated, info, None)
+        opening, first = await env.areset()
+        return _Move(opening, reward, terminated, truncated, first, {"final_obs": text, "final_info": info})
+
+    def _all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """The results, in order. Users that wait do so together; when one raises, all dialogues are back where they were."""
+        if not self.envs[0].waits:
+            return [at_once(one) for one in work]
+        return wait_for(self._together(work))
+
+    async def _together(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        before = [env.save_state() if env.begun else None for env in self.envs]
+        tasks = [asyncio.create_task(one) for one in work]
+        try:
+            return await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for env, state in zip(self.envs, before, strict=True):
+                if state:
+                    env.restore(state)
+            raise
+
+    def _check(self, actions: object) -> None:
+        """Raise what any of the dialogues would raise for its utterance."""
+        if isinstance(actions, str | bytes) or not isinstance(actions, Sequence | np.ndarray):
+            raise UtteranceError(
+                f"the utterances must be a tuple or list of {self.num_envs} strings, not {type(actions).__name__}. Give one to each dialogue."
+            )
+        if len(actions) != self.num_envs:
+            raise UtteranceError(f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each.")
+        for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
+            if env.session.unopened or (self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP):
+                continue
+            try:
+                env.session.heard(action)
+            except RlverError as error:
+                error.add_note(f"in dialogue {number} of {self.num_envs}")
+                raise
+
+    def render(self) -> tuple[str | None, ...] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The dialogues as text, in mode "ansi"."""
+        return tuple(env.render() for env in self.envs) if self.render_mode == "ansi" else None
+
+    def _seeds(self, seed: int | np.integer[Any] | Sequence[int | None] | None) -> list[int | None]:
+        if seed is None:
+            if self.group_size == 1:
+                return [None] * self.num_envs
+            seed = int(self.np_random.integers(2**31))
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + number // self.group_size for number in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"{len(seed)} seeds for {self.num_envs} dialogues. Give one each, or a single integer.")
+        return [None if one is None else int(one) for one in seed]
+
+
+def _checked_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
+    if not isinstance(mask, np.ndarray) or mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
+        raise ValueError(
+            f'options["reset_mask"] must be a boolean numpy array of shape ({num_envs},) with at least one True, got {mask!r}'
+        )
+    return mask
+
+
+class _Move(NamedTuple):
+    """What one dialogue did in a step; `final` holds its last words and info when another has begun since."""
+
+    text: str
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+    final: dict[str, Any] | None

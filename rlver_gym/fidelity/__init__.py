@@ -1,1 +1,0 @@
-"""How faithful a simulated user is: recorded dialogues read again through it."""

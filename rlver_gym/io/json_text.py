@@ -1,0 +1,108 @@
+"""JSON that somebody else wrote: parsed only when it is small, flat, and means one thing."""
+
+import json
+import re
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any, NoReturn
+
+from rlver_gym.io.text import COMMANDS
+
+MAX_DEPTH = 64
+MAX_DIGITS = 18
+"""Of an integer: what fits 64 bits. Longer ones slow down or break what computes with them."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def parse_json(
+    text: str | bytes, *, max_depth: int = MAX_DEPTH, max_values: int | None = None, allow_nan: bool = False
+) -> Any:
+    """The value of a JSON text.
+
+    ValueError for what is no JSON, nested deeper than `max_depth`, holds a key twice (the last would
+    silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite, a lone surrogate or, unless `allow_nan`, NaN and Infinity.
+    `max_values`: where time counts, refuse a text with more commas and brackets than that, without parsing it.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        if max_values is not None and sum(map(text.count, ",[{")) > max_values:
+            raise ValueError(f"more than {max_values:,} values")
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_int=_integer,
+            parse_float=_finite,
+            parse_constant=float if allow_nan else _refuse_constant,
+        )
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text (byte {error.start})") from None
+    if _depth(value, max_depth) > max_depth:
+        raise ValueError(_TOO_DEEP)
+    if _SURROGATE.search(text):
+        _refuse_surrogates(value)
+    return value
+
+
+_TOO_DEEP = "nested too deeply"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) < len(pairs):
+        raise ValueError(f"the key {_first_twice(name for name, _ in pairs)[:80]!r} stands twice")
+    return plain
+
+
+def _first_twice(names: Iterable[str]) -> str:
+    """The first name that came before. In one pass: there may be a hundred thousand of them."""
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))
+
+
+def _integer(digits: str) -> int:
+    if len(digits.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not isfinite(value):
+        raise ValueError("a number too large for a float")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _depth(value: Any, enough: int) -> int:
+    """How deep lists and objects are nested, counted up to one more than `enough`."""
+    level, depth = [value], 0
+    while depth <= enough:
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            break
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def _refuse_surrogates(value: Any) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("a lone surrogate, which is no text") from None
+
+
+def dump_json(value: Any) -> str:
+    """JSON for a terminal: text as it is, but what a terminal would obey, and lone surrogates, as escapes. `parse_json` gives the same value."""
+    return COMMANDS.sub(_escape, json.dumps(value, ensure_ascii=False))
+
+
+def _escape(found: re.Match[str]) -> str:
+    """As JSON writes it in ASCII: beyond 16 bits as a pair."""
+    return json.dumps(found[0])[1:-1]

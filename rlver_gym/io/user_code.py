@@ -1,0 +1,137 @@
+"""Code that is not ours: an agent or a user of somebody's own. It may block, exit, raise anything or never return; whoever calls it goes on."""
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+from rlver_gym.io.errors import RlverError
+from rlver_gym.io.text import one_line
+
+T = TypeVar("T")
+_MOST_CHARS = 300
+_SIGN_OF_LIFE_S = 1.0
+
+
+class CodeFailed(Exception):
+    """Code of somebody's own raised or exited. The message says what, and in which line."""
+
+
+class CodeTimeout(Exception):
+    """Code of somebody's own did not return in time; its thread is abandoned."""
+
+
+class OwnCode:
+    """Calls code in a thread of its own, one call at a time, each for `timeout_s` seconds at most.
+
+    After a timeout the thread is abandoned (Python cannot end it), and the next call gets a new one. No thread keeps the process from ending.
+    """
+
+    def __init__(self, timeout_s: float | None) -> None:
+        """`timeout_s`: None for no limit."""
+        self.timeout_s = timeout_s
+        self._thread: _CallThread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def call(self, act: Callable[..., T], *arguments: Any) -> T:
+        """What `act(*arguments)` gives. Raises RlverErrors as they are, CodeFailed for whatever else it raises, CodeTimeout when it takes too long."""
+        if self._thread is None:
+            self._thread = _CallThread()
+        future = self._thread.ask(act, arguments)
+        try:
+            return future.result(self.timeout_s)
+        except FutureTimeout:
+            self._thread = None
+            raise CodeTimeout(self._too_long()) from None
+
+    async def acall(self, act: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """As `call`, for a coroutine function. All of them share an event loop of their own, so that one that blocks it holds up no one else's."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            Thread(target=_run_loop, args=(self._loop,), name="rlver-gym own code loop", daemon=True).start()
+        future = asyncio.run_coroutine_threadsafe(_call_guarded(act, arguments), self._loop)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self.timeout_s)
+        except TimeoutError:
+            if not await _responds(self._loop):
+                self._loop = None
+            raise CodeTimeout(self._too_long()) from None
+
+    def _too_long(self) -> str:
+        return f"no answer within {self.timeout_s:g} s"
+
+
+class _CallThread:
+    """A thread that makes calls until it is forgotten."""
+
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
+        Thread(target=_make_calls, args=(self._asked,), name="rlver-gym own code", daemon=True).start()
+
+    def ask(self, act: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
+        future: Future[T] = Future()
+        self._asked.put((future, act, arguments))
+        return future
+
+    def __del__(self) -> None:
+        self._asked.put(None)
+
+
+def _make_calls(asked: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]) -> None:
+    while call := asked.get():
+        future, act, arguments = call
+        try:
+            result = act(*arguments)
+        except RlverError as error:
+            future.set_exception(error)
+        except BaseException as error:  # anybody's code: an exit must not end the thread unheard
+            future.set_exception(CodeFailed(describe_error(error)))
+        else:
+            future.set_result(result)
+        del future, act, arguments, call
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    while True:  # what a task of somebody's own raises, such as SystemExit, ends run_forever
+        try:
+            loop.run_forever()
+        except BaseException:
+            continue
+        return
+
+
+async def _responds(loop: asyncio.AbstractEventLoop | None) -> bool:
+    """Whether the loop goes on, and is not blocked by what runs on it."""
+    if loop is None:
+        return False
+    sign = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop))
+    return bool((await asyncio.wait([sign], timeout=_SIGN_OF_LIFE_S))[0])
+
+
+async def _call_guarded(act: Callable[..., Awaitable[T]], arguments: tuple[Any, ...]) -> T:
+    task = asyncio.current_task()
+    try:
+        return await act(*arguments)
+    except RlverError:
+        raise
+    except BaseException as error:  # as above
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise CodeFailed(describe_error(error)) from None
+
+
+def describe_error(error: BaseException) -> str:
+    """The error's kind, message and place, on one line. Never raises, whatever the error does when it is printed."""
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration | StopAsyncIteration):
+        error = error.__cause__  # what Python makes of one that is raised in a coroutine
+    try:
+        message = one_line(str(error), max_chars=_MOST_CHARS)
+    except BaseException:
+        message = "its message cannot be printed"
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({one_line(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {message}{place}" if message else f"{type(error).__name__}{place}"

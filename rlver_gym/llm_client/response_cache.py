@@ -1,0 +1,293 @@
+"""A file that keeps what a chat server answered, so that a run can be repeated without the server."""
+
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from rlver_gym.io.errors import ChatError, TapeError
+from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
+
+_APPLICATION = 0x524C5654
+"""Marks the file as a tape ("RLVT"), in SQLite's header."""
+_VERSION = 1
+_TABLE = """CREATE TABLE IF NOT EXISTS answers (
+    key TEXT PRIMARY KEY,       -- hash of the request
+    request TEXT NOT NULL,      -- as JSON
+    model TEXT NOT NULL,
+    answer TEXT,                -- the raw text; NULL when it failed
+    failure TEXT,               -- why there is no answer; NULL when there is one
+    finish_reason TEXT,
+    prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    server TEXT NOT NULL,       -- its address, without credentials
+    created TEXT NOT NULL,      -- UTC, ISO 8601
+    checksum TEXT NOT NULL      -- over the fields that a replay uses
+) WITHOUT ROWID"""
+_WAIT_S = 30.0
+"""How long to wait for another process that is writing."""
+_MAX_VALUE_BYTES = 64 << 20
+"""Of one value in the file: many times the longest answer that is taken from a server."""
+_MAX_TOKENS = 10**12
+
+
+class Row(NamedTuple):
+    """One request and what came of it, as the file holds it. In text that was damaged, bytes that are no UTF-8 are lone surrogates."""
+
+    key: str
+    request: str
+    model: str
+    answer: str | None
+    failure: str | None
+    finish_reason: str | None
+    prompt_tokens: int
+    completion_tokens: int
+    server: str
+    created: str
+    checksum: str
+
+    @property
+    def sound(self) -> bool:
+        """Whether the row is as it was written."""
+        return self.checksum == _checksum(self) and self.key == _asked(self.request)
+
+    def result(self) -> ChatAnswer | ChatError:
+        """What whoever asked was given. TapeError when the row was changed."""
+        if not self.sound:
+            raise TapeError(
+                f"the tape's answer to request {self.key[:12]} was changed after it was recorded. "
+                "See `rlver-gym tape stats`; `rlver-gym tape prune --damaged` has such requests asked again."
+            )
+        if self.answer is None:
+            return ChatError(self.failure or "")
+        return ChatAnswer(self.answer, self.finish_reason, self.prompt_tokens, self.completion_tokens)
+
+
+class Tape:
+    """Requests and raw answers in one SQLite file. Safe to use from several threads and processes at once, also across a fork."""
+
+    def __init__(self, path: str | Path, *, must_exist: bool = False, read_only: bool = False) -> None:
+        """`must_exist`: do not begin a new tape. `read_only`: nor write to it, whoever made it. Raises TapeError when the file is no tape, or cannot be read."""
+        self.path = Path(path)
+        self._read_only = read_only
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
+        self._left_behind: list[sqlite3.Connection] = []
+        """Connections of a parent process: neither used nor closed here, or its locks would go."""
+        if (must_exist or read_only) and not self.path.exists():
+            raise TapeError(f"{self.path}: there is no tape. Record one first: --tape {self.path} with a server.")
+        with self._db():
+            pass
+
+    def get(self, key: str) -> ChatAnswer | ChatError | None:
+        """What is on the tape for this key: an answer, or the error that asking ended in; None when nothing is. TapeError when it was changed."""
+        with self._db() as db:
+            found = db.execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
+        return _row_from(found).result() if found else None
+
+    def put(
+        self, request: ChatRequest, result: ChatAnswer | ChatError, *, server: str = "", renew: bool = False
+    ) -> ChatAnswer | ChatError:
+        """Keep a result and return what the tape holds now: unless `renew`, the first one stays, whoever wrote it."""
+        row = _row(request, result, server)
+        verb = "INSERT OR REPLACE" if renew else "INSERT OR IGNORE"
+        with self._db() as db:
+            kept = db.execute(f"{verb} INTO answers VALUES ({','.join('?' * len(row))})", row).rowcount
+        return result if kept else self.get(request.key) or result
+
+    def rows(self) -> Iterator[Row]:
+        """All rows, oldest first."""
+        with self._db() as db:
+            keys = db.execute("SELECT key FROM answers ORDER BY created, key").fetchall()
+        for (key,) in keys:
+            with self._db() as db:
+                found = db.execute(f"SELECT * FROM answers WHERE {_IS_KEY}", _stored(_text(key))).fetchone()
+            if found:
+                yield _row_from(found)
+
+    def damaged(self) -> list[str]:
+        """Keys of the rows that are not as they were written."""
+        return [row.key for row in self.rows() if not row.sound]
+
+    def drop(self, keys: list[str]) -> None:
+        """Forget these rows and give the space back."""
+        with self._db() as db:
+            db.executemany(f"DELETE FROM answers WHERE {_IS_KEY}", map(_stored, keys))
+        with self._db() as db:
+            db.execute("VACUUM")
+
+    def close(self) -> None:
+        """Write everything into the one file. The tape opens again when it is used."""
+        with self._lock:
+            self._let_go()
+
+    @contextmanager
+    def _db(self) -> Iterator[sqlite3.Connection]:
+        """The connection of this process to the file that is there now, for one statement."""
+        with self._lock:
+            try:
+                if self._opened is None or self._opened[1:] != (os.getpid(), _file(self.path), self._way()):
+                    self._let_go()
+                    db = _connected(self.path, read_only=self._read_only)
+                    self._opened = _Opened(db, os.getpid(), _file(self.path), self._way())
+                yield self._opened.db
+            except sqlite3.OperationalError as error:
+                raise TapeError(
+                    f"{self.path}: {error}. Is the disk full? Give a place that can be read and written."
+                ) from error
+            except sqlite3.DatabaseError as error:
+                raise TapeError(f"{self.path}: not a tape, or a broken one ({error}). Give another file.") from error
+
+    def _way(self) -> str:
+        return _reading(self.path) if self._read_only else ""
+
+    def __del__(self) -> None:
+        """A tape that nobody closed: from Python 3.13 on, sqlite3 warns of such connections."""
+        opened = getattr(self, "_opened", None)
+        if opened:
+            opened.close_if_own()
+
+    def _let_go(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened and not opened.close_if_own():
+            self._left_behind.append(opened.db)
+
+
+class _Opened(NamedTuple):
+    """A connection, and where it belongs: neither a forked process nor a new file of the same name may use it."""
+
+    db: sqlite3.Connection
+    process: int
+    file: tuple[int, int] | None
+    way: str
+    """How it is read, when it is not written: another process may begin to write."""
+
+    def close_if_own(self) -> bool:
+        """Close it, and whether that was for this process to do: a parent's locks would go with its connection."""
+        is_own = self.process == os.getpid()
+        if is_own:
+            self.db.close()
+        return is_own
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    if path.is_dir() or not path.parent.is_dir():
+        raise TapeError(f"{path}: no place for a tape. Give a file in a folder that exists.")
+    for part in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
+        if part.exists() and not part.is_file():
+            raise TapeError(f"{part}: not a regular file, so no part of a tape. Give another file.")
+    read_only |= path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    where = f"{path.resolve().as_uri()}?{_reading(path)}" if read_only else str(path)
+    db = sqlite3.connect(where, uri=read_only, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+    try:
+        db.text_factory = _text
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
+        db.execute("PRAGMA trusted_schema = OFF")
+        _recognised(db, path, read_only)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _reading(path: Path) -> str:
+    """How SQLite is to read a file without writing to it. Only where a killed process left a log beside it does that have to be looked into."""
+    log = path.with_name(f"{path.name}-wal")
+    return "mode=ro" if log.exists() and log.stat().st_size and os.access(path.parent, os.W_OK) else "immutable=1"
+
+
+def _recognised(db: sqlite3.Connection, path: Path, readonly: bool) -> None:
+    """Begin a tape in an empty file; TapeError for a file that is something else, or would be more than a table when it is read."""
+    tables = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()  # first: they are made last
+    mark = db.execute("PRAGMA application_id").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if tables and mark != _APPLICATION:
+        raise TapeError(f"{path}: a database, but not a tape. Give another file.")
+    if tables and version != _VERSION:
+        raise TapeError(
+            f"{path}: a tape of another version ({version}, not {_VERSION}). Use the rlver-gym that made it."
+        )
+    if tables and tables != [("table", "answers", _TABLE.replace("IF NOT EXISTS ", ""))]:
+        raise TapeError(
+            f"{path}: holds more or other than a tape's one table, so it is not believed. Give another file."
+        )
+    if readonly:
+        if not tables:
+            raise TapeError(f"{path}: an empty file, not a tape. Give another file.")
+        return
+    with suppress(sqlite3.OperationalError):  # locked: another process is just doing the same
+        db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")
+    if not tables:
+        db.execute(f"PRAGMA application_id = {_APPLICATION}")
+        db.execute(f"PRAGMA user_version = {_VERSION}")
+        db.execute(_TABLE)
+
+
+_IS_KEY = "key IN (CAST(? AS TEXT), ?)"
+"""Finds a row by the bytes of its key, be they text or not."""
+
+
+def _stored(key: str) -> tuple[bytes, bytes]:
+    raw = key.encode("utf-8", "surrogateescape")
+    return raw, raw
+
+
+def _text(value: object) -> str:
+    """A value of a damaged row that should be text."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def _row_from(found: tuple[object, ...]) -> Row:
+    """A row of the file. What is not of the type that was written becomes one that its checksum does not fit."""
+    plain = dict(zip(Row._fields, found, strict=True))
+    for name, value in plain.items():
+        if name.endswith("_tokens"):
+            plain[name] = value if isinstance(value, int) and 0 <= value <= _MAX_TOKENS else 0
+        elif value is not None or name not in ("answer", "failure", "finish_reason"):
+            plain[name] = _text(value)
+    return Row(**plain)  # pyright: ignore[reportArgumentType]
+
+
+def _row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> Row:
+    answer = result if isinstance(result, ChatAnswer) else ChatAnswer("", None, 0, 0)
+    row = Row(
+        key=request.key,
+        request=request.json(),
+        model=request.model,
+        answer=answer.text if result is answer else None,
+        failure=None if result is answer else str(result),
+        finish_reason=answer.finish_reason,
+        prompt_tokens=answer.prompt_tokens,
+        completion_tokens=answer.completion_tokens,
+        server=server,
+        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        checksum="",
+    )
+    return row._replace(checksum=_checksum(row))
+
+
+def _checksum(row: Row) -> str:
+    used = [row.key, row.answer, row.failure, row.finish_reason, row.prompt_tokens, row.completion_tokens]
+    return hashlib.sha256(
+        json.dumps(used, ensure_ascii=False, default=repr).encode(errors="surrogateescape")
+    ).hexdigest()
+
+
+def _asked(request: str) -> str:
+    """The key of a stored request. Empty when it is none."""
+    return hashlib.sha256(request.encode(errors="surrogateescape")).hexdigest()

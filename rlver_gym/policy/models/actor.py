@@ -1,0 +1,194 @@
+"""What a model makes of tokens that were sampled: log-probabilities, entropies, values.
+
+Axes: B sequences, T tokens, S sampled tokens, D dialogues, L tokens of a dialogue's tree, H width of the hidden state, V vocabulary. Padding is on the right and
+needs no mask, since attention is causal. Nothing of the vocabulary's size is made for a prompt.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.models.model import causal_lm, other_attention
+from rlver_gym.policy.models.prefixes import prefix_trees
+
+LOGITS_AT_ONCE = 2**26
+"""Logits that exist at the same time (256 MB in float32); more sampled tokens are computed in chunks, and again on the way back."""
+
+
+class Scored(NamedTuple):
+    """Of each sampled token; 0 elsewhere."""
+
+    logprob_BT: Tensor | None
+    """In nats, at the temperature asked for; None from a critic."""
+    entropy_BT: Tensor | None
+    """Of the distribution that the token was drawn from, in nats; None from a critic."""
+    value_BT: Tensor | None
+    """The return that is expected from here on, this token not yet said; None from a policy without value head."""
+
+
+Scorer = Callable[..., Scored]
+"""Called as `Actor.forward` is."""
+
+
+class Actor(nn.Module):
+    """A causal LM of Hugging Face, with LoRA adapters or without, that scores what was said."""
+
+    def __init__(
+        self, model: nn.Module, value_head: bool = False, use_bf16: bool = False, is_loaded: bool = True
+    ) -> None:
+        """`value_head`: guess values too, from the policy's own hidden state; for advantages by gae without a critic. `use_bf16`: compute in bfloat16, whatever
+        the weights are kept in. `is_loaded`: the model has its weights already.
+
+        TrainingError for a model whose logits are not simply its head applied to its last hidden state.
+        """
+        super().__init__()
+        self.model = model
+        self._use_bf16 = use_bf16
+        self.value_head = _value_head(causal_lm(model)) if value_head else None
+        if is_loaded:
+            _refuse_unusual_head(causal_lm(model))
+
+    def forward(
+        self,
+        id_BT: Tensor,
+        action_mask_BT: Tensor,
+        temperature: float = 1.0,
+        entropy_learns: bool = True,
+        dialogue_B: NDArray[np.int64] | None = None,
+    ) -> Scored:
+        """Everything there is to know of the sampled tokens. `entropy_learns`: whether gradients flow through the entropy too, which costs as much memory as the logits.
+
+        `dialogue_B`: sequences of one dialogue, which are neighbours, share the computation of what they begin with; None for nothing shared.
+        """
+        model = causal_lm(self.model)
+        with _precision(self._use_bf16, id_BT):
+            hidden_SH = _before_sampled(model.base_model, id_BT, action_mask_BT, dialogue_B)
+            logprob_S, entropy_S = _chosen(hidden_SH, id_BT[action_mask_BT], _head(model), temperature, entropy_learns)
+        value_BT = None if self.value_head is None else _spread(_values(self.value_head, hidden_SH), action_mask_BT)
+        return Scored(_spread(logprob_S, action_mask_BT), _spread(entropy_S, action_mask_BT), value_BT)
+
+
+class Critic(nn.Module):
+    """A trunk of its own that guesses values."""
+
+    def __init__(self, model: nn.Module, use_bf16: bool = False) -> None:
+        """`model`: a causal LM; its head is not kept."""
+        super().__init__()
+        self.trunk = causal_lm(model).base_model
+        self._use_bf16 = use_bf16
+        self.value_head = _value_head(causal_lm(model))
+
+    def forward(
+        self,
+        id_BT: Tensor,
+        action_mask_BT: Tensor,
+        temperature: float = 1.0,
+        entropy_learns: bool = False,
+        dialogue_B: NDArray[np.int64] | None = None,
+    ) -> Scored:
+        """Values alone; temperature and entropy have no part in them. `dialogue_B`: as of `Actor.forward`."""
+        with _precision(self._use_bf16, id_BT):
+            hidden_SH = _before_sampled(self.trunk, id_BT, action_mask_BT, dialogue_B)
+        return Scored(None, None, _spread(_values(self.value_head, hidden_SH), action_mask_BT))
+
+
+def without_adapters(actor: Actor) -> Scorer:
+    """The model below an actor's LoRA adapters, as a reference that takes no memory. TrainingError for an actor without adapters."""
+    disabled = getattr(actor.model, "disable_adapter", None)
+    if disabled is None:
+        raise TrainingError(
+            "a policy without LoRA adapters has no base to fall back to. Load a second model as reference."
+        )
+
+    def score(*given: Any, **named: Any) -> Scored:
+        with disabled():
+            return actor(*given, **named)
+
+    return score
+
+
+def _head(model: PreTrainedModel) -> nn.Linear:
+    return cast(nn.Linear, model.get_output_embeddings())
+
+
+def _before_sampled(
+    trunk: nn.Module, id_BT: Tensor, action_mask_BT: Tensor, dialogue_B: NDArray[np.int64] | None
+) -> Tensor:
+    """hidden_SH: the last hidden state just before each sampled token, from which it was predicted."""
+    if dialogue_B is None or len(np.unique(dialogue_B)) == len(dialogue_B) or other_attention(trunk.config):
+        hidden_BTH = trunk(input_ids=id_BT[:, :-1], use_cache=False).last_hidden_state
+        return hidden_BTH[action_mask_BT[:, 1:]]
+    length_B = (action_mask_BT * torch.arange(id_BT.shape[1], device=id_BT.device)).amax(1).cpu().numpy()
+    trees = prefix_trees(id_BT, length_B, dialogue_B)  # up to the last sampled token, from which nothing is predicted
+    kind, dtype = id_BT.device.type, next(trunk.parameters()).dtype
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else dtype
+    mask_DLL = torch.zeros(trees.is_seen_DLL.shape, dtype=dtype, device=id_BT.device)
+    mask_DLL.masked_fill_(~trees.is_seen_DLL, -torch.inf)
+    hidden_DLH = trunk(
+        input_ids=trees.id_DL, attention_mask=mask_DLL[:, None], position_ids=trees.position_DL, use_cache=False
+    ).last_hidden_state
+    return hidden_DLH.flatten(0, 1)[trees.place_BT[:, :-1][action_mask_BT[:, 1:]]]
+
+
+def _chosen(
+    hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
+) -> tuple[Tensor, Tensor]:
+    chunk = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
+    if len(id_S) <= chunk:
+        return _of_logits(hidden_SH, id_S, head, temperature, entropy_learns)
+    parts = [
+        checkpoint(_of_logits, hidden, id_, head, temperature, entropy_learns, use_reentrant=False)
+        for hidden, id_ in zip(hidden_SH.split(chunk), id_S.split(chunk), strict=True)
+    ]
+    logprobs, entropies = zip(*parts, strict=True)
+    return torch.cat(logprobs), torch.cat(entropies)
+
+
+def _of_logits(
+    hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
+) -> tuple[Tensor, Tensor]:
+    logits_SV = head(hidden_SH)
+    logits_SV = logits_SV.to(torch.promote_types(logits_SV.dtype, torch.float32)) / temperature
+    total_S = logits_SV.logsumexp(-1)
+    logprob_S = logits_SV.gather(-1, id_S[:, None]).squeeze(-1) - total_S
+    with torch.set_grad_enabled(entropy_learns and torch.is_grad_enabled()):
+        entropy_S = total_S - (logits_SV.softmax(-1) * logits_SV).sum(-1)
+    return logprob_S, entropy_S
+
+
+def _value_head(model: PreTrainedModel) -> nn.Linear:
+    """Zeros: at first, every value is 0."""
+    head = nn.Linear(model.config.get_text_config().hidden_size, 1, device=model.device)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head
+
+
+def _values(head: nn.Linear, hidden_SH: Tensor) -> Tensor:
+    return head(hidden_SH.to(head.weight.dtype)).squeeze(-1)
+
+
+def _spread(value_S: Tensor, action_mask_BT: Tensor) -> Tensor:
+    return value_S.new_zeros(action_mask_BT.shape).masked_scatter(action_mask_BT, value_S)
+
+
+def _precision(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
+    return torch.autocast(id_BT.device.type, dtype=torch.bfloat16, enabled=use_bf16)
+
+
+@torch.no_grad()
+def _refuse_unusual_head(model: PreTrainedModel) -> None:
+    """Some families scale or cap their logits after the head; we would train another distribution than the one that speaks."""
+    seen = model(input_ids=torch.tensor([[0, 1]], device=model.device), output_hidden_states=True, use_cache=False)
+    ours = _head(model)(seen.hidden_states[-1])
+    if not torch.allclose(ours.float(), seen.logits.float(), rtol=1e-3, atol=1e-3):
+        raise TrainingError(
+            f"{type(model).__name__} changes its logits after the output layer, which the learner does not do. Take a model such as Qwen2, Qwen3 or Llama."
+        )

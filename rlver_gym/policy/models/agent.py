@@ -1,0 +1,172 @@
+"""A language model on this machine as an agent: `hf:PATH` of the benchmark. It speaks as it was trained to, which is written beside its weights."""
+
+import asyncio
+import copy
+import hashlib
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rlver_gym.core.agent import user_lines
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import field_errors
+from rlver_gym.io.errors import AgentError, TrainingError
+from rlver_gym.io.files import read_bytes
+from rlver_gym.io.json_text import parse_json
+from rlver_gym.policy.models.model import load_model, load_tokenizer, max_context, uses_bf16
+from rlver_gym.policy.models.renderer import Renderer, Style, agent_prompt
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
+
+MANNER = "rlver_gym.json"
+_TURNS = 1_000
+"""More than a dialogue has: no two turns draw by the same seed."""
+_MOMENT_S, _AT_ONCE = 0.02, 64
+"""How long the first of a batch waits for others, and how many of them are answered together."""
+_ENDS = 2**20
+"""Bytes of a weight file's beginning and end that tell it from another of the same size."""
+
+
+class Manner(BaseModel):
+    """How a model was told to reply."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    system: str = agent_prompt()
+    style: Style = "direct"
+    max_reply_tokens: int = 256
+    temperature: float = Field(default=0.0, ge=0)
+    """Of sampling; 0 says what is likeliest."""
+
+    def write(self, folder: Path) -> None:
+        """Beside the weights in `folder`."""
+        (folder / MANNER).write_text(self.model_dump_json(indent=2), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manner":
+        """What is written in `folder`; the default where nothing is. AgentError when it cannot be read."""
+        path = folder / MANNER
+        try:
+            if not path.exists():
+                return cls()
+            return cls.model_validate(parse_json(read_bytes(path, max_bytes=1 << 20, error=AgentError)))
+        except ValueError as error:
+            problem = field_errors(error, "the whole file")[0] if isinstance(error, ValidationError) else error
+            raise AgentError(f"{path} cannot be read ({problem}). Mend it, or delete it for the default.") from error
+
+
+class _Asked(NamedTuple):
+    """What a dialogue waits for."""
+
+    ids: Sequence[int]
+    seed: int
+    answer: asyncio.Future[Completion]
+
+
+class _Batcher:
+    """Answers what several dialogues ask at the same time in one batch: those that come within a moment of each other, from one event loop."""
+
+    def __init__(self, sampler: ModelSampler, sampling: Sampling) -> None:
+        self._sampler, self._sampling = sampler, sampling
+        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Asked]] = WeakKeyDictionary()
+        self._thread = ThreadPoolExecutor(1)  # the event loop goes on meanwhile, and no two batches meet
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def ask(self, ids: Sequence[int], seed: int) -> Completion:
+        """A reply to these ids."""
+        loop = asyncio.get_running_loop()
+        waiting = self._waiting.setdefault(loop, [])
+        waiting.append(_Asked(ids, seed, loop.create_future()))
+        answer = waiting[-1].answer
+        if len(waiting) == 1:
+            task = loop.create_task(self._answer(waiting))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await answer
+
+    async def _answer(self, waiting: list[_Asked]) -> None:
+        await asyncio.sleep(_MOMENT_S)
+        asked = [one for one in waiting if not one.answer.done()]
+        waiting.clear()
+        for begin in range(0, len(asked), _AT_ONCE):
+            part = asked[begin : begin + _AT_ONCE]
+            try:
+                completions = await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, part)
+            except Exception as error:
+                for one in part:
+                    if not one.answer.done():
+                        one.answer.set_exception(error)
+            else:
+                for one, reply in zip(part, completions, strict=True):
+                    if not one.answer.done():
+                        one.answer.set_result(reply)
+
+    def _sample(self, asked: Sequence[_Asked]) -> list[Completion]:
+        try:
+            prompts = [Prompt(number, one.ids, one.seed) for number, one in enumerate(asked)]
+            return self._sampler.sample(prompts, self._sampling)
+        finally:
+            self._sampler.forget()  # the next batch may be other dialogues
+
+
+class HFAgent:
+    """A Hugging Face causal LM. Its thoughts are not said. Asked in many dialogues at once (`areply`), it answers them in batches."""
+
+    def __init__(self, name: str, *, seed: int = 0, device: str = "auto") -> None:
+        """`name`: a folder, a Hugging Face name, "tiny" or "smollm2". `seed` decides what is drawn. AgentError when it cannot be loaded."""
+        self.name = name
+        self.manner = Manner.read(Path(name).expanduser())
+        self.seed = seed
+        try:
+            self._model = load_model(name, device=device)
+            self._renderer = Renderer(load_tokenizer(name), self.manner.system, self.manner.style)
+            self._sampler = ModelSampler(self._model, use_bf16=uses_bf16("auto"))
+        except TrainingError as error:
+            raise AgentError(str(error)) from error
+        self._sampling = Sampling(self.manner.max_reply_tokens, self._renderer.stop_ids, self.manner.temperature)
+        self._batcher = _Batcher(self._sampler, self._sampling)
+
+    def with_seed(self, seed: int) -> "HFAgent":
+        """The same model, for a dialogue with a seed of its own."""
+        twin = copy.copy(self)
+        twin.seed = seed
+        return twin
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """The next utterance. AgentError when the dialogue has outgrown the model's context."""
+        ids, seed = self._prompt(messages)
+        (completion,) = self._sampler.sample([Prompt(0, ids, seed)], self._sampling)
+        return self._renderer.parse(completion.ids).text
+
+    async def areply(self, messages: Sequence[Message]) -> str:
+        """The same, in one batch with whoever asks at the same time. In bfloat16 the company can decide a rounding, and with it a token."""
+        completion = await self._batcher.ask(*self._prompt(messages))
+        return self._renderer.parse(completion.ids).text
+
+    def _prompt(self, messages: Sequence[Message]) -> tuple[list[int], int]:
+        """The ids up to where the reply begins, and what decides the draw."""
+        replies = [message.text for message in messages if message.speaker == "agent"]
+        ids = self._renderer.prompt(user_lines(messages), replies)
+        if len(ids) + self._sampling.max_tokens > max_context(self._model):
+            raise AgentError(
+                f"the dialogue has {len(ids):,} tokens, and {self.name} takes {max_context(self._model):,}, replies included. Take a model with a longer context."
+            )
+        return ids, _TURNS * self.seed + len(replies)
+
+
+def pin(name: str) -> dict[str, str | None]:
+    """What tells a model from another of the same name: 16 hex digits over its manner and the sizes and ends of its weight files; None for one that is no folder."""
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        return {"weights": None}
+    told = hashlib.sha256(json.dumps(Manner.read(folder).model_dump()).encode())
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            told.update(f"{path.name} {path.stat().st_size}".encode() + file.read(_ENDS))
+            file.seek(max(0, path.stat().st_size - _ENDS))
+            told.update(file.read(_ENDS))
+    return {"weights": told.hexdigest()[:16]}

@@ -1,0 +1,200 @@
+"""Causal language models of Hugging Face: loaded, with adapters where wanted, copied, saved."""
+
+import copy
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import torch
+from huggingface_hub import HfApi, snapshot_download
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.quiet import quiet
+from rlver_gym.tiny.local_models import local_model
+
+
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model by name or folder. TrainingError says what is missing."""
+    tokenizer = _loaded(AutoTokenizer.from_pretrained, name)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_model(
+    name: str, *, use_bf16: bool = False, device: str = "auto", lora: int = 0, gradient_checkpointing: bool = False
+) -> PreTrainedModel:
+    """A causal LM from a Hugging Face name, a folder, "tiny" or "smollm2"; with `lora`, the rank, wrapped in adapters on all linear layers.
+
+    Weights that learn are kept in float32, those below adapters in bfloat16 when `use_bf16`, which says what passes are computed in. `device`: "cpu", "cuda:0", …;
+    auto takes the GPU if there is one. Raises TrainingError when there is no such model or it cannot be loaded.
+    """
+    dtype = torch.bfloat16 if use_bf16 and lora else torch.float32
+    lm = _loaded(AutoModelForCausalLM.from_pretrained, name, dtype=dtype)
+    lm.to(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    return _prepared(lm, lora, gradient_checkpointing)
+
+
+def _prepared(lm: PreTrainedModel, lora: int, gradient_checkpointing: bool) -> PreTrainedModel:
+    """With adapters where wanted, and ready to learn."""
+    if lora:
+        lm = _with_adapters(lm, lora)
+    if gradient_checkpointing:
+        with _old_names():
+            lm.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return lm.eval()
+
+
+def load_empty_model(
+    name: str, *, use_bf16: bool = False, lora: int = 0, gradient_checkpointing: bool = False
+) -> PreTrainedModel:
+    """What `load_model` gives, on the CPU and with whatever stands in memory for weights: no file of weights is read and no page of memory is touched. For
+    processes that will be given their shards by the first one."""
+    with torch.device("meta"):
+        lm = AutoModelForCausalLM.from_config(
+            _loaded(AutoConfig.from_pretrained, name), dtype=torch.bfloat16 if use_bf16 and lora else torch.float32
+        )
+    lm.to_empty(device="cpu")
+    lm.tie_weights()
+    return _prepared(lm, lora, gradient_checkpointing)
+
+
+def uses_bf16(dtype: Literal["auto", "float32", "bfloat16"]) -> bool:
+    """Whether passes are computed in bfloat16: when asked for, and by itself on a GPU."""
+    return dtype == "bfloat16" or (dtype == "auto" and torch.cuda.is_available())
+
+
+def frozen_copy(lm: PreTrainedModel) -> PreTrainedModel:
+    """The model as it is now, for a reference. Adapters need none: their base is the reference."""
+    return copy.deepcopy(lm).requires_grad_(False).eval()
+
+
+def bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
+    """A copy with all weights in bfloat16, which samples about twice as fast as float32 weights that are cast at every step."""
+    halves: dict[int, Any] = {
+        id(one): nn.Parameter(one.detach().to(torch.bfloat16), requires_grad=False) for one in lm.parameters()
+    }
+    return copy.deepcopy(lm, halves).eval()
+
+
+@torch.no_grad()
+def bring_up_to_date(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
+    """Give a copy the weights that the model has now."""
+    for old, new in zip(copied.parameters(), lm.parameters(), strict=True):
+        old.copy_(new)
+
+
+def export(
+    lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, weights: dict[str, Any] | None = None
+) -> None:
+    """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged in. `weights`: those of a model without adapters, where
+    the model itself does not hold them in full."""
+    plain = lm.get_base_model() if hasattr(lm, "peft_config") else lm  # pyright: ignore[reportCallIssue]
+    with quiet():
+        cast(PreTrainedModel, plain).save_pretrained(folder, state_dict=weights if plain is lm else _merged(plain))
+    tokenizer.save_pretrained(folder)
+
+
+@torch.no_grad()
+def _merged(base: nn.Module) -> dict[str, Tensor]:
+    """The weights with the adapters added, under the names that they have without any. The model stays as it is: FSDP lets nobody copy its modules, and
+    to add and take away again would leave rounding."""
+    merged = {
+        name.replace(".base_layer.", "."): weight.detach()
+        for name, weight in base.named_parameters()
+        if "lora_" not in name
+    }
+    for name, layer in base.named_modules():
+        if hasattr(layer, "get_delta_weight"):
+            weight = merged[f"{name}.weight"]
+            merged[f"{name}.weight"] = weight + layer.get_delta_weight("default").to(weight.dtype)  # pyright: ignore[reportCallIssue]
+    return merged
+
+
+def max_context(lm: PreTrainedModel) -> int:
+    """The longest sequence that the model was made for, in tokens."""
+    return int(lm.config.get_text_config().max_position_embeddings)
+
+
+def _with_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
+    try:
+        import peft  # noqa: PLC0415 (only whoever asks for adapters needs it)
+    except ModuleNotFoundError as error:
+        raise TrainingError(
+            "LoRA needs the package peft: pip install 'rlver-gym[lora]'. Or train all weights with --lora-rank 0."
+        ) from error
+    config = peft.LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=peft.TaskType.CAUSAL_LM
+    )
+    with _old_names():
+        return cast(PreTrainedModel, peft.get_peft_model(lm, config))
+
+
+def _loaded(load: Any, name: str, **options: Any) -> Any:
+    folder = _folder(name)
+    try:
+        with quiet():
+            return load(folder, **options)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise TrainingError(
+            f"the model {name} cannot be loaded from {folder} ({error}). Is it a causal language model, with all of its files?"
+        ) from error
+
+
+def _folder(name: str) -> Path:
+    """Where the model's files are on this machine; those of a Hugging Face name are fetched when they are not here yet."""
+    place = local_model(name)
+    path = Path(place).expanduser()
+    if path.exists() or place.startswith((".", "/", "~")) or place.count("/") > 1:
+        if (path / "config.json").is_file():
+            return path
+        what = "is no model: it holds no config.json" if path.exists() else "does not exist"
+        raise TrainingError(
+            f"the model folder {name} {what}. Give a folder that save_pretrained wrote, a Hugging Face name, 'tiny' or 'smollm2'."
+        )
+    try:
+        path = Path(snapshot_download(place, local_files_only=True))
+        if any(path.glob("*.safetensors")) or any(path.glob("*.bin")):
+            return path
+    except (OSError, ValueError):
+        pass
+    return _fetched(place)
+
+
+def _fetched(name: str) -> Path:
+    """Download a model. Asks once whether it is there, since the loaders ask many times over before they give up."""
+    try:
+        files = [one.rfilename for one in HfApi().model_info(name, timeout=10).siblings or []]
+        weights = "*.safetensors" if any(one.endswith(".safetensors") for one in files) else "*.bin"
+        return Path(snapshot_download(name, allow_patterns=["*.json", "*.txt", "*.jinja", "*.model", weights]))
+    except Exception as error:  # the hub's client lets errors of whatever carries its requests through
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise TrainingError(
+            f"the model {name!r} is not on this machine and cannot be fetched from Hugging Face ({reason}). Check the name and the network, "
+            "or give the folder of a model that is here, 'tiny' or 'smollm2'."
+        ) from error
+
+
+@contextmanager
+def _old_names() -> Iterator[None]:
+    """No warnings of names that transformers 6 will drop: peft uses them, and the new ones are not in every transformers 5."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+def causal_lm(model: nn.Module) -> PreTrainedModel:
+    """The causal LM inside whatever wraps it: adapters, FSDP, an actor. TrainingError when there is none."""
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel) and module.get_output_embeddings() is not None:
+            return module
+    raise TrainingError(f"{type(model).__name__} is no causal language model. Load it with AutoModelForCausalLM.")
+
+
+def other_attention(config: Any) -> set[Any]:
+    """The kinds of layers that do not attend to all that precedes, which the sampler's cache and prefix trees suppose."""
+    return set(getattr(config.get_text_config(), "layer_types", None) or ()) - {"full_attention"}

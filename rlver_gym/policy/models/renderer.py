@@ -1,0 +1,229 @@
+"""Text to tokens and back. The only file that knows a chat template.
+
+A dialogue grows by exact ids: `opening`, then what was sampled, then `between`, and so on. Sampled ids are never tokenized again. What stands
+around a message is read off the template by rendering marked messages, so that families that write a dialogue differently once it goes on
+(Qwen3 drops thoughts, and shows an empty one only before the newest reply) still give sequences that the policy really saw.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerBase
+
+from rlver_gym.io.errors import TrainingError
+
+Style = Literal["direct", "think"]
+"""direct: the reply is all that is said. think: `<think>…</think>` first, which nobody hears."""
+
+_TALK = {
+    "en": (
+        "You are talking with somebody who has something on their mind. Answer them the way a good friend would, "
+        "in a few sentences of everyday speech, so that they feel better for having talked to you."
+    ),
+    "zh": "有人心里有事，想找你聊聊。像一个知心的朋友那样，用几句平常的话回应对方，让对方聊过之后心里好受一些。",
+}
+_THINK = {
+    "en": (
+        "Before each answer, think it over between <think> and </think>: what is going on in this person, what they might want from you, "
+        "what you will say. They do not hear your thoughts. After </think>, say your answer and nothing else.\n"
+        "Form: <think>your thoughts</think>your answer"
+    ),
+    "zh": (
+        "每次回应之前，先在 <think> 和 </think> 之间想一想：对方现在是什么心情，可能希望从你这里得到什么，你打算怎么说。"
+        "对方听不到你的想法。写完 </think> 之后，只说你的回应，不要说别的。\n格式：<think>你的想法</think>你的回应"
+    ),
+}
+
+
+def agent_prompt(language: Literal["en", "zh"] = "en", style: Style = "direct") -> str:
+    """The system prompt of a policy."""
+    return _TALK[language] if style == "direct" else f"{_TALK[language]}\n{_THINK[language]}"
+
+
+OPEN, CLOSE = "<think>", "</think>"
+_MARKS = ("SYSTEM·MARK", "USER·MARK·1", "AGENT·MARK", "USER·MARK·2")
+
+
+class Said(NamedTuple):
+    """A reply, taken apart."""
+
+    text: str
+    """What the user hears."""
+    thought: str
+    """What the policy kept to itself."""
+    format_error: bool
+    """The form that was asked for is missing: no whole thought first, or no words after it. Never true for direct replies."""
+
+
+class _Parts(NamedTuple):
+    """The text that a template puts around messages."""
+
+    head: str
+    """Before the first user message, the system prompt included."""
+    cue: str
+    """From the end of the newest user message to where the reply begins."""
+    answered: str
+    """The same, once the dialogue has gone on."""
+    tail: str
+    """From the end of a reply to the next user message."""
+
+
+class Renderer:
+    """One tokenizer, one system prompt, one style of replying."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, system: str, style: Style = "direct") -> None:
+        """Raises TrainingError when the tokenizer has no chat template, or one that cannot hold such a dialogue."""
+        self.tokenizer = tokenizer
+        self.style: Style = style
+        self._specials = _specials(tokenizer)
+        self._parts = self._read_template(system)
+        self._trims = self._marked(user_2=f" {_MARKS[3]} ") == self._marked()
+        self._prefilled = self._parts.cue.rstrip().endswith(OPEN)
+        self.end_of_turn, self._after = self._split_tail()
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """Sampling one of these ends a reply."""
+        eos = self.tokenizer.eos_token_id
+        return frozenset({self.end_of_turn} | ({eos} if isinstance(eos, int) else set()))
+
+    @property
+    def rewrites_history(self) -> bool:
+        """Whether the template renders an earlier turn otherwise than the policy saw it when it spoke."""
+        return bool(self.note)
+
+    @cached_property
+    def note(self) -> str:
+        """What the template rewrites, and what is done about it; empty when it rewrites nothing."""
+        changes = []
+        if self._parts.cue != self._parts.answered:
+            changes.append(
+                f"begins the newest reply with {self._parts.cue!r}, earlier ones with {self._parts.answered!r}"
+            )
+        if "THOUGHT·MARK" not in self._marked(agent=f"{OPEN}\nTHOUGHT·MARK\n{CLOSE}\n\n{_MARKS[2]}"):
+            changes.append("drops the thoughts of earlier replies")
+        if not changes:
+            return ""
+        kept = (
+            "each turn is learned with the prompt it was sampled from"
+            if self.style == "think"
+            else "the ids that were sampled are kept as they were"
+        )
+        return f"The chat template rewrites history: it {' and '.join(changes)}. Nothing is rendered again; {kept}."
+
+    def opening(self, user: str) -> list[int]:
+        """The prompt of the first turn: the system prompt, the user's first words, and the cue to reply."""
+        return self._ids(self._parts.head + self._heard(user) + self._parts.cue)
+
+    def between(self, user: str, last_id: int) -> list[int]:
+        """What follows a reply that ended in `last_id`, up to where the next one begins: end of turn (when the policy did not say it), the user's words, the cue."""
+        ended = [] if last_id == self.end_of_turn else [self.end_of_turn]
+        return ended + self._ids(self._after + self._heard(user) + self._parts.cue)
+
+    def prompt(self, users: Sequence[str], replies: Sequence[str]) -> list[int]:
+        """The prompt of a turn whose history holds only what was heard: one more of `users` than of `replies`."""
+        parts = self._parts
+        text = parts.head + self._heard(users[0])
+        for reply, user in zip(replies, users[1:], strict=True):
+            text += parts.answered + self._heard(reply) + parts.tail + self._heard(user)
+        return self._ids(text + parts.cue)
+
+    def thought(self, text: str) -> str:
+        """A whole thought as the policy would say it: where the template's cue already opens it, it is only closed."""
+        return f"{'' if self._prefilled else OPEN}{text}{CLOSE}"
+
+    def parse(self, ids: Sequence[int]) -> Said:
+        """The sampled ids of one reply as text. What cannot be told apart from a thought is not heard."""
+        silent = self._silent_ids
+        text: str = self.tokenizer.decode([one for one in ids if one not in silent], skip_special_tokens=False)  # pyright: ignore[reportAssignmentType]
+        return split_thought((OPEN if self._prefilled else "") + text, self.style)
+
+    @cached_property
+    def _silent_ids(self) -> frozenset[int]:
+        """Ids that stand for no words; a thought's tags are words here, whatever the tokenizer makes of them."""
+        thought = [self.tokenizer.convert_tokens_to_ids(tag) for tag in (OPEN, CLOSE)]
+        return frozenset(one for one in (*self.tokenizer.all_special_ids, self.end_of_turn) if one not in thought)
+
+    def _read_template(self, system: str) -> _Parts:
+        if not self.tokenizer.chat_template:
+            raise TrainingError(
+                f"the tokenizer of {self.tokenizer.name_or_path!r} has no chat template. Take the model's chat version (its name often ends in "
+                "-Instruct), or put a chat_template.jinja into its folder."
+            )
+        try:
+            first, whole = self._marked(turns=1), self._marked()
+        except (TemplateError, TypeError, ValueError) as error:
+            raise TrainingError(
+                f"the chat template of {self.tokenizer.name_or_path!r} cannot render a dialogue ({error}). Mend its chat_template.jinja."
+            ) from error
+        if any(whole.count(mark) != 1 for mark in _MARKS):
+            raise TrainingError(
+                f"the chat template of {self.tokenizer.name_or_path!r} does not show each of a system prompt, two user messages and a reply once. Mend its chat_template.jinja."
+            )
+        head, _, rest = whole.partition(_MARKS[1])
+        answered, _, rest = rest.partition(_MARKS[2])
+        tail, _, cue = rest.partition(_MARKS[3])
+        if first != head + _MARKS[1] + cue:
+            raise TrainingError(
+                f"the chat template of {self.tokenizer.name_or_path!r} renders the first turn otherwise than later ones; such a family is not supported. Choose another model."
+            )
+        return _Parts(head.replace(_MARKS[0], self._plain(system)), cue, answered, tail)
+
+    def _marked(self, turns: int = 2, agent: str = _MARKS[2], user_2: str = _MARKS[3]) -> str:
+        """A rendered dialogue of marks."""
+        dialogue: list[dict[str, Any]] = [
+            {"role": "system", "content": _MARKS[0]},
+            {"role": "user", "content": _MARKS[1]},
+        ]
+        if turns == 2:
+            dialogue += [{"role": "assistant", "content": agent}, {"role": "user", "content": user_2}]
+        rendered = self.tokenizer.apply_chat_template(
+            dialogue, tokenize=False, add_generation_prompt=True, enable_thinking=self.style == "think"
+        )
+        assert isinstance(rendered, str)
+        return rendered
+
+    def _split_tail(self) -> tuple[int, str]:
+        """The id that ends a reply, and the text from there to the next user message."""
+        for match in self._specials.finditer(self._parts.tail):
+            return int(self.tokenizer.convert_tokens_to_ids(match.group())), self._parts.tail[match.end() :]  # pyright: ignore[reportArgumentType]
+        raise TrainingError(
+            f"the chat template of {self.tokenizer.name_or_path!r} does not end a reply with a special token, but with {self._parts.tail!r}. Choose a chat model."
+        )
+
+    def _heard(self, text: str) -> str:
+        """The words as the template writes them; special tokens in them are broken up, so that nobody can speak in another's place."""
+        plain = self._plain(text)
+        return plain.strip() if self._trims else plain
+
+    def _plain(self, text: str) -> str:
+        return self._specials.sub(lambda match: f"{match.group()[:1]} {match.group()[1:]}", text)
+
+    def _ids(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
+
+
+def split_thought(text: str, style: Style) -> Said:
+    """A reply taken apart: `<think>…</think>` and what is said after it. An unfinished thought leaves silence."""
+    before, opened, rest = text.partition(OPEN)
+    thought, closed, reply = rest.partition(CLOSE)
+    if not opened:  # the tag may still be closed: what stands before it was meant as a thought
+        thought, closed, reply = text.rpartition(CLOSE)
+    elif before.strip():
+        reply = f"{before} {reply}"
+    heard = reply.replace(OPEN, "").replace(CLOSE, "").strip()
+    whole = bool(opened and closed) and not before.strip() and bool(heard) and OPEN not in rest and CLOSE not in reply
+    return Said(heard, thought.strip(), style == "think" and not whole)
+
+
+def _specials(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
+    """Matches every special token as text, the longest first."""
+    names = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special} | set(
+        tokenizer.all_special_tokens
+    )
+    return re.compile(
+        "|".join(re.escape(name) for name in sorted(names - {OPEN, CLOSE}, key=len, reverse=True)) or r"(?!)"
+    )

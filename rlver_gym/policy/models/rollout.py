@@ -1,0 +1,304 @@
+"""Dialogues played by the policy, many at a time: whoever has been answered speaks next, in one batch. Of the environments it knows only Gymnasium:
+`reset` and `step` with text.
+
+Direct: a dialogue is one sequence, which grows by what was sampled and what the template puts between. Think: each turn is a sequence of its own, since
+earlier thoughts are not in its prompt.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from itertools import islice
+from threading import BoundedSemaphore, Event
+from typing import Any, NamedTuple, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.policy.models.sampler import Completion, Prompt, Sampler, Sampling
+from rlver_gym.policy.models.trajectory import Line, TokenSequence, Trajectory
+
+TextEnv = gym.Env[str, str]
+_GOES_BACK = ("save_state", "restore")
+"""What an environment has that goes back to an earlier turn, as `EmpathyEnv` does."""
+
+
+class ResetSpec(NamedTuple):
+    """How a dialogue begins."""
+
+    number: int
+    """Tells dialogues of one call (and of other processes) apart; decides, with the draw's seed, what is sampled."""
+    seed: int
+    """For the environment's `reset`: the same persona and user for the same seed."""
+    group: int
+    options: Mapping[str, Any] | None = None
+    """For the environment's `reset`."""
+
+
+def collect_rollouts(
+    sampler: Sampler,
+    renderer: Renderer,
+    sampling: Sampling,
+    envs: Sequence[TextEnv],
+    specs: Sequence[ResetSpec],
+    *,
+    draw_seed: int,
+    max_tokens: int,
+    workers: int = 1,
+    candidates: int = 1,
+) -> list[Trajectory]:
+    """Play every start in an environment of its own to the end; gives them in the order of the starts.
+
+    `draw_seed`: equal ones give equal replies, whoever else is in the batch, if the sampler goes by seeds. `max_tokens`: a dialogue that has no room for another reply ends,
+    marked as context_overflow. `workers`: environments that step at the same time, for those that wait for a server; 1 steps them one after the other.
+    `candidates`: replies that are tried at every turn, all from the same saved state of the environment; the dialogue goes on from the one with the highest
+    reward (best of n). Above 1, TrainingError for an environment without `save_state` and `restore`.
+    """
+    dialogues = [_Dialogue(env, spec, renderer, candidates) for env, spec in zip(envs, specs, strict=True)]
+    max_prompt_tokens = max_tokens - sampling.max_tokens
+    if sampler.at_once is not None:
+        _collect_side_by_side(sampler, sampler.at_once, sampling, dialogues, max_prompt_tokens, draw_seed, workers)
+        return [one.trajectory() for one in dialogues]
+    sampler.forget()
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            do = pool.submit if workers > 1 else _done
+            waiting = {do(one.reset): one for one in dialogues}
+            while waiting:
+                ready = _finished(waiting)
+                asked = [
+                    (one, prompt)
+                    for one in ready
+                    if not one.over and (prompt := one.prompt(max_prompt_tokens)) is not None
+                ]
+                prompts = [candidate for one, ids in asked for candidate in one.candidates(ids, draw_seed)]
+                completions = iter(sampler.sample(prompts, sampling) if prompts else [])
+                for one, ids in asked:
+                    waiting[do(one.step, ids, list(islice(completions, candidates)))] = one
+    finally:
+        sampler.forget()
+    return [one.trajectory() for one in dialogues]
+
+
+def _collect_side_by_side(
+    sampler: Sampler,
+    at_once: int,
+    sampling: Sampling,
+    dialogues: "Sequence[_Dialogue]",
+    max_prompt_tokens: int,
+    draw_seed: int,
+    workers: int,
+) -> None:
+    """Each dialogue goes on as soon as its own answer is there, whatever the others wait for. At most `workers` environments step at the same time."""
+    stepping, is_broken = BoundedSemaphore(workers), Event()
+
+    def play(one: _Dialogue) -> None:
+        with stepping:
+            one.reset()
+        while not one.over and not is_broken.is_set() and (prompt := one.prompt(max_prompt_tokens)) is not None:
+            completions = sampler.sample(one.candidates(prompt, draw_seed), sampling)
+            with stepping:
+                one.step(prompt, completions)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        under_way = [pool.submit(play, one) for one in dialogues]
+        try:
+            for future in as_completed(under_way):
+                future.result()
+        except BaseException:
+            is_broken.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _done(work: Callable[..., None], *given: Any) -> Future[None]:
+    """The work, already done."""
+    future: Future[None] = Future()
+    future.set_result(work(*given))
+    return future
+
+
+def _finished(waiting: "dict[Future[None], _Dialogue]") -> "list[_Dialogue]":
+    """Take out those whose environment has answered, in the order of their numbers; raises what it raised."""
+    done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+    for future in done:
+        future.result()
+    return sorted((waiting.pop(future) for future in done), key=lambda one: one.spec.number)
+
+
+class _Dialogue:
+    """One dialogue while it is played."""
+
+    def __init__(self, env: TextEnv, spec: ResetSpec, renderer: Renderer, tried: int = 1) -> None:
+        self.env = env
+        self.spec = spec
+        self.renderer = renderer
+        self.tried = tried
+        self.margins: list[float] = []
+        self.users: list[str] = []
+        self.replies: list[str] = []
+        self.lines: list[Line] = []
+        self.rewards: list[float] = []
+        self.format_error: list[bool] = []
+        self.cut: list[bool] = []
+        self.growing: list[_Growing] = []
+        self.info: dict[str, Any] = {}
+        self.over = self.valid = self.context_overflow = False
+
+    def reset(self) -> None:
+        if self.tried > 1:
+            _refuse_one_way(self.env)
+        text, self.info = self.env.reset(seed=self.spec.seed, options=dict(self.spec.options or {}))
+        self.valid = True
+        self._heard(text)
+
+    def candidates(self, prompt: list[int], draw_seed: int) -> list[Prompt]:
+        """What the sampler is asked at this turn: as many times the same as replies are tried, each drawn by a seed of its own."""
+        turn = (draw_seed, self.spec.number, len(self.replies))
+        seeds = [turn if not number else (*turn, number) for number in range(self.tried)]
+        return [
+            Prompt(
+                self.spec.number * self.tried + number, prompt, int(np.random.SeedSequence(seed).generate_state(1)[0])
+            )
+            for number, seed in enumerate(seeds)
+        ]
+
+    def step(self, prompt: list[int], completions: Sequence[Completion]) -> None:
+        """Say the reply; of several the one that earns most, which is found by saying each of them here and going back."""
+        if len(completions) == 1:
+            self._answered(self.env.step(self._say(prompt, completions[0])))
+            return
+        save_state, restore = (self.env.get_wrapper_attr(name) for name in _GOES_BACK)
+        before, answers, after, ranks = save_state(), [], [], []
+        for one in completions:
+            restore(before)
+            said = self.renderer.parse(one.ids)
+            answer = self.env.step(said.text)
+            answers.append(answer)
+            after.append(save_state())
+            reward = float(answer[1])
+            worth = min(0.0, reward) if said.format_error else reward
+            ranks.append((bool(answer[4].get("valid", True)), not said.format_error, worth))
+        best = ranks.index(max(ranks))
+        rivals = [worth for is_valid, _, worth in ranks if is_valid]
+        can_win = ranks[best][:2] == (True, True) and len(rivals) > 1
+        self.margins.append(ranks[best][2] - sum(rivals) / len(rivals) if can_win else 0.0)
+        restore(after[best])
+        self._say(prompt, completions[best])
+        self._answered(answers[best])
+
+    def prompt(self, max_prompt_tokens: int) -> list[int] | None:
+        """Everything up to the next reply; None when that is longer than `max_prompt_tokens`, which ends the dialogue."""
+        if self.renderer.style == "think":
+            ids = self.renderer.prompt(self.users, self.replies)
+        elif not self.growing:
+            ids = self.renderer.opening(self.users[0])
+        else:
+            before = self.growing[0].ids
+            ids = before + self.renderer.between(self.users[-1], before[-1])
+        if len(ids) <= max_prompt_tokens:
+            return ids
+        self.over = self.context_overflow = True
+        self.valid = self.valid and bool(self.replies)
+        return None
+
+    def _say(self, prompt: list[int], reply: Completion) -> str:
+        """Note what the policy said; gives what the user hears of it."""
+        if self.renderer.style == "think" or not self.growing:
+            self.growing.append(_Growing())
+        self.growing[-1].grow(prompt, reply, turn=len(self.replies))
+        said = self.renderer.parse(reply.ids)
+        self.replies.append(said.text)
+        self.format_error.append(said.format_error)
+        self.cut.append(reply.ids[-1] not in self.renderer.stop_ids)
+        self.lines.append(Line("agent", said.text, said.thought))
+        return said.text
+
+    def trajectory(self) -> Trajectory:
+        return Trajectory(
+            group=self.spec.group,
+            seed=self.spec.seed,
+            reward_N=np.array(self.rewards, dtype=np.float32),
+            format_error_N=np.array(self.format_error, dtype=np.bool_),
+            sequences=tuple(one.sequence() for one in self.growing),
+            lines=tuple(self.lines),
+            info=self.info,
+            valid=self.valid,
+            context_overflow=self.context_overflow,
+            cut_N=np.array(self.cut, dtype=np.bool_),
+            margin_N=np.array(self.margins, dtype=np.float32),
+        )
+
+    def _answered(self, answer: tuple[str, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
+        text, reward, terminated, truncated, self.info = answer
+        self.rewards.append(float(reward))
+        self.valid = bool(self.info.get("valid", True))
+        self.over = terminated or truncated
+        self._heard(text)
+
+    def _heard(self, text: str) -> None:
+        self.users.append(text)
+        self.lines.append(Line("user", text))
+
+
+def refuse_all_failed(trajectories: Sequence[Trajectory]) -> None:
+    """TrainingError, with what the environment said, when dialogues were played and not one is valid: nothing can be learned or measured."""
+    if not trajectories or any(one.valid for one in trajectories):
+        return
+    info = trajectories[0].info
+    notes = [str(reason["note"]) for reason in info.get("reasons", ()) if isinstance(reason, dict) and "note" in reason]
+    why = notes[-1] if notes else "their info says no more than valid: false"
+    if all(one.context_overflow for one in trajectories):
+        why = "no room was left in max_tokens for a first reply"
+    raise TrainingError(
+        f"all {len(trajectories)} dialogues failed: {why.rstrip('.')}. A run in a folder goes on with --resume once that is mended."
+    )
+
+
+def _refuse_one_way(env: TextEnv) -> None:
+    """Candidates can be compared only where an environment goes back to a turn, with all that is wrapped around it."""
+    around = env
+    while isinstance(around, gym.Wrapper):
+        if isinstance(around, gym.wrappers.TimeLimit):
+            raise TrainingError(
+                "gymnasium's TimeLimit counts candidates as turns. Make the environment without max_episode_steps, or take another algorithm than rft."
+            )
+        around = around.env
+    if not all(env.has_wrapper_attr(name) for name in _GOES_BACK):
+        raise TrainingError(
+            f"{type(around).__name__} cannot go back to an earlier turn, so no candidates can be compared there. Give it save_state() and restore(), or take another algorithm than rft."
+        )
+
+
+class _Growing:
+    """A token sequence while it grows. Whatever is no reply counts as not said."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.logprobs: list[float] = []
+        self.turns: list[int] = []
+
+    def grow(self, prompt: list[int], reply: Completion, turn: int) -> None:
+        given = len(prompt) - len(self.ids)
+        self.ids = [*prompt, *reply.ids]
+        self.logprobs += [*[0.0] * given, *reply.logprobs]
+        self.turns += [*[-1] * given, *[turn] * len(reply.ids)]
+
+    def sequence(self) -> TokenSequence:
+        turn_T = np.array(self.turns, dtype=np.int32)
+        return TokenSequence(
+            id_T=np.array(self.ids, dtype=np.int64),
+            action_mask_T=turn_T >= 0,
+            logprob_T=np.array(self.logprobs, dtype=np.float32),
+            turn_T=turn_T,
+        )
+
+
+def groups(count: int, size: int, seeds: Iterator[int]) -> list[ResetSpec]:
+    """`count` starts in groups of `size` neighbours, each group with the next of the seeds."""
+    specs: list[ResetSpec] = []
+    for group in range(-(-count // size)):
+        seed = next(seeds)
+        specs += [ResetSpec(number, seed, group) for number in range(group * size, min(count, (group + 1) * size))]
+    return specs

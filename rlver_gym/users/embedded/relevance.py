@@ -1,0 +1,186 @@
+"""Touch: how much of an utterance reaches this person, sentence by sentence. What is copied, said before or about somebody else does not."""
+
+from typing import Any, NamedTuple
+
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.users.embedded.hear import Heard, Remembered
+from rlver_gym.users.embedded.quotation import torn
+from rlver_gym.users.embedded.said import fourgrams, line
+from rlver_gym.users.embedded.story_index import World
+
+
+class UtteranceRelevance(NamedTuple):
+    """How much of what is good counts, as shares in [0, 1], and which sentences and names do not belong."""
+
+    touch: float
+    """How much it takes up of what this person told and the agent had not taken up before."""
+    elsewhere: float
+    """How much of it, and how much at all, is about something else than their story."""
+    meant: tuple[float, ...]
+    """Of each sentence, the same of it and its neighbours: whether what it does is done to this person."""
+    own_words: float
+    """0 when it only gives the person's words back."""
+    novelty: float
+    """0 when the agent said it before."""
+    quoted: frozenset[int]
+    """Numbers of the sentences that are word for word the person's."""
+    stale: frozenset[int]
+    """Numbers of the sentences that the agent said before."""
+    torn: frozenset[int]
+    """Numbers of the sentences into which a piece of the person's words is glued."""
+    parroted: frozenset[int]
+    """Numbers of the sentences that are nothing but the person's."""
+    attention: float
+    """How much of the listener is left for what is good in it: less when other parts leave them wondering whose story it is."""
+    at_home: tuple[float, ...]
+    """Of each sentence, how far its words single out this story: 1 when they do, 0 when they would suit another one better."""
+    belief: tuple[float, ...]
+    """Of each sentence, how far it is of this story: 0 when it is about somebody else's."""
+    strangers: frozenset[str]
+    """Names that nobody in this story has."""
+
+
+def measure_relevance(
+    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue
+) -> UtteranceRelevance:
+    """Compare an utterance with everything said before, and with the person's world."""
+    lines = list(map(line, dialogue.user_lines))
+    theirs = frozenset().union(*[content for content, _ in lines])
+    unlike = heard.fourgrams.isdisjoint
+    known = frozenset().union(*[grams for _, grams in lines if not unlike(grams)])
+    alike = [before for before in earlier if not unlike(before.fourgrams)]
+    copies = _copies(w, heard, known, dialogue) if known else _NO_COPIES
+    empty = copies.parroted | copies.torn
+    alien = heard.content - theirs - world.story
+    common = world.weight(heard.content - alien)
+    spoken_of = common + world.weight(alien)
+    share = common / spoken_of if spoken_of else 0.0
+    belonging = _ramp(share, w["belonging"])
+    strangeness = [world.strangeness(sentence.content, alien, w["strange"]["own"]) for sentence in heard.sentences]
+    at_home = tuple([1 - _ramp(odd, w["at_home"]) for odd in strangeness])
+    reaches = _reaches(w, world, heard, earlier, theirs, copies.quoted, empty, strangeness, at_home)
+    full = w["touch"]["full_at"]
+    return UtteranceRelevance(
+        touch=min(1.0, sum(reaches) / full) * belonging,
+        meant=tuple([min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(reaches))]),
+        elsewhere=(1 - _ramp(share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
+        own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
+        novelty=1 - _ramp(_repeated(heard, alike, dialogue), w["reuse"]),
+        quoted=copies.quoted,
+        stale=_stale(heard, earlier, alike) if earlier else _NONE,
+        torn=copies.torn,
+        parroted=copies.parroted,
+        at_home=at_home,
+        attention=_attention(w, world, heard, alien, empty),
+        belief=tuple([1 - _ramp(odd, w["strange"]) for odd in strangeness]),
+        strangers=heard.names - world.names - world.vocabulary - theirs if heard.names else _NONE,
+    )
+
+
+def _attention(w: dict[str, Any], world: World, heard: Heard, alien: frozenset[str], empty: frozenset[int]) -> float:
+    """By the words of all sentences that are not nothing but the person's."""
+    about = heard.content
+    if empty:
+        about = frozenset().union(*[one.content for number, one in enumerate(heard.sentences) if number not in empty])
+    return 1 - _ramp(world.strangeness(about, alien, w["attention"]["own"]), w["attention"])
+
+
+_NONE: frozenset[Any] = frozenset()
+
+
+class _Copies(NamedTuple):
+    """Numbers of the sentences that use the person's words; see `UtteranceRelevance`."""
+
+    quoted: frozenset[int]
+    parroted: frozenset[int]
+    torn: frozenset[int]
+
+
+_NO_COPIES = _Copies(_NONE, _NONE, _NONE)
+
+
+def _copies(w: dict[str, Any], heard: Heard, known: frozenset[int], dialogue: Dialogue) -> _Copies:
+    """By the share of each sentence's 4-grams that the person said."""
+    copied = [_share(fourgrams(sentence.folded), known) for sentence in heard.sentences]
+    quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
+    return _Copies(
+        quoted,
+        frozenset(
+            number
+            for number in quoted
+            if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"]
+        ),
+        frozenset(
+            number
+            for number, share in enumerate(copied)
+            if share > 0 and torn(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
+        ),
+    )
+
+
+def _stale(heard: Heard, earlier: tuple[Remembered, ...], alike: list[Remembered]) -> frozenset[int]:
+    """Numbers of the sentences said before."""
+    return frozenset(
+        [
+            number
+            for number, one in enumerate(heard.sentences)
+            if (
+                any(one.text.casefold() in before.short_sentences for before in earlier)
+                if one.short
+                else alike and any(_share(fourgrams(one.folded), before.fourgrams) >= 0.6 for before in alike)
+            )
+        ]
+    )
+
+
+def _reaches(
+    w: dict[str, Any],
+    world: World,
+    heard: Heard,
+    earlier: tuple[Remembered, ...],
+    theirs: frozenset[str],
+    quoted: frozenset[int],
+    empty: frozenset[int],
+    strangeness: list[float],
+    at_home: tuple[float, ...],
+) -> list[float]:
+    """Of each sentence, how much of this person it takes up, in nats: their words for the first time, and less for words of their story that they have not said yet, that were taken up before, or that are quoted."""
+    if heard.function_share < 0.25:
+        return [0.0] * len(heard.sentences)
+    half = (w["strange"]["free"] + w["strange"]["all"]) / 2
+    rule, spent, found = w["touch"], frozenset().union(*[before.content for before in earlier]), []
+    for number, one in enumerate(heard.sentences):
+        if number in empty or not one.fluent or strangeness[number] >= half:
+            found.append(0.0)
+            continue
+        about = one.content & world.story
+        if not about:
+            found.append(0.0)
+            continue
+        told = about & theirs
+        fresh, guessed = told - spent, about - theirs - spent
+        reach = (
+            world.particularity(fresh)
+            + rule["again"] * world.particularity(told - fresh)
+            + rule["guessed"] * min(world.particularity(guessed), max(0.0, -strangeness[number]))
+        )
+        found.append(reach * at_home[number] * (w["quote"]["share"] if number in quoted else 1.0))
+        spent = spent | fresh
+    return found
+
+
+def _repeated(heard: Heard, alike: list[Remembered], dialogue: Dialogue) -> float:
+    if dialogue.utterance in dialogue.earlier_utterances:
+        return 1.0
+    said_before = max((_share(heard.fourgrams, before.fourgrams) for before in alike), default=0.0)
+    return max(said_before, 1 - heard.variety)
+
+
+def _share(part: frozenset[int], whole: frozenset[int]) -> float:
+    return 0.0 if part.isdisjoint(whole) else len(part & whole) / len(part)
+
+
+def _ramp(share: float, rule: dict[str, float]) -> float:
+    """0 up to `free`, 1 from `all` on, straight between."""
+    way = (share - rule["free"]) / (rule["all"] - rule["free"])
+    return 0.0 if way <= 0.0 else 1.0 if way >= 1.0 else way

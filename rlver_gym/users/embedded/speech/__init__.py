@@ -1,0 +1,1 @@
+"""What the embedded user says: answers, reactions, disclosures. Knows no weights and no points."""

@@ -1,0 +1,56 @@
+"""What a person may say: the lines of their card, cut into sentences once."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from rlver_gym.core.persona import Disclosure, Situation
+from rlver_gym.core.words import content, is_short, sentences
+from rlver_gym.io.memo import kept
+
+
+class Cut(NamedTuple):
+    """A line cut into sentences."""
+
+    text: str
+    folded: frozenset[str]
+    """Its sentences, case-folded, by which it is known again: the short ones ("Yes.") only where there are no others."""
+    backwards: tuple[tuple[str, str], ...]
+    """Each sentence case-folded and as it is written, the last one first."""
+
+
+@lru_cache(maxsize=2_048)
+def cut(line: str) -> Cut:
+    """A line in sentences. Cached, because every turn looks back at all earlier lines."""
+    pairs = [(sentence.casefold(), sentence) for sentence in sentences(line)]
+    telling = frozenset(folded for folded, _ in pairs if not is_short(folded))
+    return Cut(line, telling or frozenset(folded for folded, _ in pairs), tuple(pairs[::-1]))
+
+
+@lru_cache(maxsize=1_024)
+def each_cut(lines: tuple[str, ...]) -> tuple[Cut, ...]:
+    """The same of several lines, among which one is chosen."""
+    return tuple(map(cut, lines))
+
+
+class Telling(NamedTuple):
+    """A disclosure, its three tones taken together."""
+
+    item: Disclosure
+    folded: frozenset[str]
+    """Its sentences, case-folded."""
+    about: frozenset[str]
+    """The stems that say what it is about."""
+
+
+@kept
+def tellings(situation: Situation) -> tuple[Telling, ...]:
+    """All that there is to tell, in order."""
+    return tuple(_telling(item, (item.high, item.normal, item.low)) for item in situation.disclosures)
+
+
+def _telling(item: Disclosure, tones: tuple[str, ...]) -> Telling:
+    return Telling(
+        item,
+        frozenset().union(*(cut(line).folded for line in tones)),
+        frozenset().union(*map(content, tones)),
+    )

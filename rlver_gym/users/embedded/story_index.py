@@ -1,0 +1,120 @@
+"""What a person knows: the anchors, the words and the names of their story. Compiled once a situation."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import repeat
+from sys import intern
+from typing import Any, NamedTuple
+
+from rlver_gym.core.anchors import AnchorIndex, Touch
+from rlver_gym.core.persona import Situation
+from rlver_gym.core.words import content, words
+from rlver_gym.io.memo import kept
+from rlver_gym.users.embedded.hear import hear
+from rlver_gym.users.embedded.lexicon import load_data
+
+_PLAIN = 100
+"""Hundredths of a nat for a plain word, at most: that of a word in every third story."""
+_UNHEARD = 50
+"""That of a word of no story at all: it may be a slip of the finger, and proves little."""
+
+
+class Rarity(NamedTuple):
+    """How much stems say about which story they belong to, in hundredths of a nat."""
+
+    of: dict[str, int]
+    unknown: int
+    """That of a stem that no known story has."""
+
+
+@lru_cache(maxsize=1)
+def rarity() -> Rarity:
+    """The shipped counts."""
+    data = load_data("stories_en.json")
+    return Rarity(
+        {intern(stem): int(weight) for weight, stems in data["weights"].items() for stem in stems.split()},
+        data["unknown"],
+    )
+
+
+class World:
+    """The story of one situation, ready to be looked up."""
+
+    def __init__(self, situation: Situation) -> None:
+        """Compile the situation."""
+        texts = list(texts_of(situation.model_dump()))
+        self.anchors = AnchorIndex(situation)
+        self.story = frozenset().union(*map(content, texts))
+        self.vocabulary = self.story | everyday()
+        self._rarity = rarity()
+        self._rarest, self._familiar = rarities()
+        self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
+
+    def weight(self, stems: frozenset[str]) -> int:
+        """How much some stems together say about which story they belong to, in hundredths of a nat."""
+        rarity_of, unknown = self._rarity
+        return sum(map(rarity_of.get, stems, repeat(unknown)))
+
+    def strangeness(self, about: frozenset[str], alien: frozenset[str], own: float) -> float:
+        """How far words are from this story: rare ones that are `alien` to it add, the other rare ones take away `own` times as much. In nats."""
+        odd = about & alien
+        found = sum(map(self._familiar.get, odd, repeat(_UNHEARD))) / 100 if odd else 0.0
+        return found if len(odd) == len(about) else found - own * self.particularity(about - odd)
+
+    def particularity(self, about: frozenset[str]) -> float:
+        """How much words single out one life among many, in nats."""
+        if not about:
+            return 0.0
+        return (
+            sum(map(self._familiar.get, about, repeat(self._rarest))) / 100
+        )  # whole numbers: their order must not matter
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text in a dump of a card."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from texts_of(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from texts_of(part)
+
+
+_CALENDAR = frozenset(
+    """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december
+    christmas easter god english mum dad mom gran grandma grandad""".split()
+)
+
+
+@lru_cache(maxsize=1)
+def everyday() -> frozenset[str]:
+    """Stems that are at home in any story."""
+    return frozenset(map(intern, load_data("everyday_en.json")["stems"]))
+
+
+@lru_cache(maxsize=1)
+def rarities() -> tuple[int, dict[str, int]]:
+    """How rare a stem is among the known stories, in hundredths of a nat: that of a stem which one of them has, and those of all; plain words are never rare."""
+    known = rarity().of
+    plain = everyday().union(load_data("plain_en.json")["stems"].split())
+    return max(known.values()), known | {stem: min(_PLAIN, known.get(stem, _PLAIN)) for stem in plain}
+
+
+@kept
+def world(situation: Situation) -> World:
+    """The world of a situation, compiled once."""
+    return World(situation)
+
+
+@lru_cache(maxsize=2)
+def touches(index: AnchorIndex, text: str) -> tuple[Touch, ...]:
+    """The anchors that an utterance touches."""
+    return index.touched(tuple(sentence.stems for sentence in hear(text).sentences))
+
+
+@lru_cache(maxsize=2_048)
+def touched_keys(index: AnchorIndex, text: str) -> frozenset[str]:
+    """Their keys; kept longer, because every turn looks back at all earlier ones."""
+    return frozenset(touch.key for touch in touches(index, text))

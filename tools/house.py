@@ -1,0 +1,152 @@
+"""The structure of the package: rooms, arrows and their limits.
+
+python tools/house.py [FOLDER] [--limits]      (FOLDER: a package, default rlver_gym; with --limits it fails when one is crossed)
+
+A room is a folder with modules or a module at the top. An arrow goes from one room to another whose modules it imports, also inside of functions, for type
+checking, or by name ("package.module" or "package.module:Name" in a string).
+"""
+
+import argparse
+import ast
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Set
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+ROOMS, ARROWS, MODULES, LINES, SMALL, LONG = 26, 130, 15, 2_500, 40, 60
+"""At most so many rooms, arrows, modules and lines in a room; at least so many lines in a module, at most so many in a function."""
+SMALL_FOR_A_REASON = {
+    "rlver_gym.__main__": "python -m rlver_gym",
+}
+
+
+class Module(NamedTuple):
+    """A file of the package."""
+
+    path: Path
+    room: str
+    tree: ast.Module
+    lines: int
+
+
+def read_modules(package: Path) -> dict[str, Module]:
+    """Every module by its dotted name."""
+    found = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        inside = path.name == "__init__.py" or len(parts) > 2  # noqa: PLR2004 (the package, a folder, a module)
+        room = name if path.name == "__init__.py" or not inside else name.rpartition(".")[0]
+        text = path.read_text(encoding="utf-8")
+        found[name] = Module(path, room, ast.parse(text), text.count("\n"))
+    return found
+
+
+def imports_of(tree: ast.Module, known: Set[str]) -> Iterator[str]:
+    """The modules among the known ones that this one imports or names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if whole in known or node.module in known:
+                    yield whole if whole in known else node.module
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            name = node.value.partition(":")[0]
+            if "." in name and name in known:
+                yield name
+
+
+def draw_arrows(modules: Mapping[str, Module]) -> Counter[tuple[str, str]]:
+    """How many imports go from one room to another."""
+    arrows: Counter[tuple[str, str]] = Counter()
+    for module in modules.values():
+        rooms = [modules[name].room for name in set(imports_of(module.tree, modules.keys()))]
+        arrows.update((module.room, room) for room in rooms if room != module.room)
+    return arrows
+
+
+def long_functions(modules: Mapping[str, Module]) -> Iterator[tuple[str, str, int]]:
+    """Module, name and lines of functions above the limit; their docstrings do not count."""
+    for name, module in modules.items():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if ast.get_docstring(node):
+                    lines -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+                if lines > LONG:
+                    yield name, node.name, lines
+
+
+def find_circle(arrows: Set[tuple[str, str]]) -> list[str] | None:
+    """Rooms that import each other in a circle."""
+    below: dict[str, set[str]] = defaultdict(set)
+    for one, other in arrows:
+        below[one].add(other)
+    try:
+        TopologicalSorter(below).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def count_floors(arrows: Set[tuple[str, str]]) -> int:
+    """The longest way down, in rooms. The rooms must not import each other in a circle."""
+    below: dict[str, set[str]] = defaultdict(set)
+    for one, other in arrows:
+        below[one].add(other)
+    floor: dict[str, int] = {}
+    for room in TopologicalSorter(below).static_order():
+        floor[room] = 1 + max((floor[other] for other in below[room]), default=0)
+    return max(floor.values(), default=1)
+
+
+def crossed_limits(modules: Mapping[str, Module], arrows: Set[tuple[str, str]]) -> Iterator[str]:
+    """What is too much, or too little, in words."""
+    rooms: dict[str, list[Module]] = defaultdict(list)
+    for module in modules.values():
+        rooms[module.room].append(module)
+    if len(rooms) > ROOMS:
+        yield f"{len(rooms)} rooms, at most {ROOMS}"
+    if len(arrows) > ARROWS:
+        yield f"{len(arrows)} arrows, at most {ARROWS}"
+    if circle := find_circle(arrows):
+        yield f"a circle: {' -> '.join(circle)}"
+    for room, inside in sorted(rooms.items()):
+        files = [one for one in inside if one.path.name != "__init__.py"]
+        lines = sum(one.lines for one in inside)
+        if len(files) > MODULES or lines > LINES:
+            yield f"{room}: {len(files)} modules, {lines:,} lines; at most {MODULES} and {LINES:,}"
+    for name, module in modules.items():
+        if module.lines < SMALL and module.path.name != "__init__.py" and name not in SMALL_FOR_A_REASON:
+            yield f"{name}: {module.lines} lines, at least {SMALL} or a reason in SMALL_FOR_A_REASON"
+    yield from (
+        f"{name}.{function}: {lines} lines, at most {LONG}" for name, function, lines in long_functions(modules)
+    )
+
+
+def main() -> None:
+    """Print the rooms with their arrows, and what crosses a limit."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("package", nargs="?", type=Path, default=Path(__file__).parent.parent / "rlver_gym")
+    parser.add_argument("--limits", action="store_true", help="exit with 1 when a limit is crossed")
+    asked = parser.parse_args()
+    modules = read_modules(asked.package)
+    arrows = draw_arrows(modules)
+    rooms = sorted({module.room for module in modules.values()})
+    for room in rooms:
+        inside = [module for module in modules.values() if module.room == room]
+        below = " ".join(other.partition(".")[2] or other for one, other in sorted(arrows) if one == room)
+        print(f"{room:36} {len(inside):3} modules {sum(one.lines for one in inside):6,} lines  -> {below}")
+    floors = "" if find_circle(arrows.keys()) else f", {count_floors(arrows.keys())} floors"
+    print(f"{len(rooms)} rooms, {len(arrows)} arrows{floors}")
+    problems = list(crossed_limits(modules, arrows.keys()))
+    print("\n".join(problems))
+    sys.exit(bool(problems) and asked.limits)
+
+
+if __name__ == "__main__":
+    main()
