@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from gymnasium.envs.registration import WrapperSpec
 
-from rlver_gym.io.shipped import shipped_cards
+from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.version import __version__
 
 if TYPE_CHECKING:  # loaded by __getattr__ when first used, so that importing the package is free

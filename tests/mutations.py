@@ -7,7 +7,7 @@ from hostile_cards import ESCAPES, MARKUP
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from rlver_gym.io.text import printable
+from rlver_gym.io.terminal import printable
 
 SHORT = settings(max_examples=40, deadline=None)
 """Of every test run."""

@@ -17,9 +17,8 @@ from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
-from rlver_gym.environment.env import EmpathyEnv, EnvState
+from rlver_gym.environment.env import EmpathyEnv, EnvState, Utterance
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.spaces import Utterance
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser, Scene
 

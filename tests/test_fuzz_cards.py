@@ -18,8 +18,8 @@ from rlver_gym.core.library import Index, library, parse_card, shipped
 from rlver_gym.core.persona import Person, Persona, Situation
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import CardError
+from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.frozen import Frozen
-from rlver_gym.io.shipped import shipped_cards
 from rlver_gym.io.yaml_file import parse_yaml
 from rlver_gym.users import EmbeddedUser
 

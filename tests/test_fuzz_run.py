@@ -19,7 +19,7 @@ from rlver_gym.bench.verify import Divergence, verify
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RlverError
-from rlver_gym.io.text import printable
+from rlver_gym.io.terminal import printable
 
 UNCHECKED = {"created", "command", "python", "packages", "format"}
 """What a manifest notes for people: when and with what it was made. The rest decides what a run is."""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlver_gym.io.errors import ChatError, TapeError
-from rlver_gym.io.text import printable
+from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.response_cache import Tape
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from rlver_gym.io.errors import ChatError
-from rlver_gym.io.text import printable
+from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client import wire
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.retries import Failure, retry_after_s

@@ -20,8 +20,8 @@ from rlver_gym.bench.verify import verify
 from rlver_gym.cli.root import app
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RlverError, RunError, TapeError, TrainingError, UnknownName
-from rlver_gym.io.shipped import shipped_cards
-from rlver_gym.io.text import printable
+from rlver_gym.io.files import shipped_cards
+from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.connect import close
 from rlver_gym.llm_client.response_cache import Tape
 from rlver_gym.policy.metrics import EVALUATIONS, METRICS

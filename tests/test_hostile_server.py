@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import BudgetSpent, ChatError, UnknownName
-from rlver_gym.io.text import printable
+from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import Budget, ChatSettings

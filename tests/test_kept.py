@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from rlver_gym.io.memo import kept, kept_by
+from rlver_gym.io.frozen import kept, kept_by
 
 
 @dataclass(frozen=True)

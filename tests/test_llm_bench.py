@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import data_equivalence
 from typer.testing import CliRunner
 
-from rlver_gym.bench.estimate import estimate
+from rlver_gym.bench.costs import estimate
 from rlver_gym.bench.folder import EPISODES, TAPE, read_episodes, read_manifest
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.report import write_report

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from commands import run_command
 
+from rlver_gym.bench.costs import SPENT, read_total
 from rlver_gym.bench.folder import EPISODES, TAPE, read_episodes
-from rlver_gym.bench.ledger import SPENT, read_total
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import begun, run
 from rlver_gym.bench.verify import verify

@@ -12,7 +12,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import Anchors, Disposition, Manner, Persona
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded import appraise, evidence, feel
+from rlver_gym.users.embedded import appraise, evidence, ledger
 from rlver_gym.users.embedded.appraise import FORM_IN_WORDS
 from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS
 from rlver_gym.users.embedded.speech.react import REACTION_TO
@@ -42,7 +42,7 @@ def codes_of(module: object) -> set[str]:
     return {str(node.value) for node in strings if isinstance(node.value, str)}
 
 
-@pytest.mark.parametrize("module", [appraise, evidence, feel], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("module", [appraise, evidence, ledger], ids=lambda module: module.__name__.rpartition(".")[2])
 def test_every_code_that_the_appraiser_adds_has_an_answer(module: object) -> None:
     codes = codes_of(module)
     assert len(codes) > 2

@@ -9,13 +9,12 @@ import pytest
 
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.report import page_html, write_report
+from rlver_gym.bench.report import page_html, view, write_report
 from rlver_gym.bench.run import read_episodes, run
 from rlver_gym.bench.score import scores
-from rlver_gym.bench.viewer import view
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.text import printable
+from rlver_gym.io.terminal import printable
 
 HOSTILE = "\x1b]0;owned\x07\u202e</script><script>alert('x')</script><img src=x onerror=alert(1)>&lt;\u2028\"'"
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
-from rlver_gym.environment.spaces import Utterance
+from rlver_gym.environment.env import Utterance
 from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy.batch import pack
 from rlver_gym.policy.metrics import compute_metrics

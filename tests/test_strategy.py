@@ -18,9 +18,8 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.env import EmpathyEnv, Utterance
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.environment.spaces import Utterance
 from rlver_gym.environment.strategy_env import NEEDS, EveryNeed, StrategyAction, TalkFeatures, hints
 from rlver_gym.io.errors import DialogueError, UnknownName
 from rlver_gym.users import EmbeddedUser

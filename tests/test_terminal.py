@@ -9,7 +9,7 @@ import rlver_gym
 from rlver_gym.agents.human import Human
 from rlver_gym.core.dialogue import Appraisal, Message, Reason
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.text import printable
+from rlver_gym.io.terminal import printable
 from rlver_gym.users import EmbeddedUser
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/nope]"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from rlver_gym.io.errors import CardError, RlverError
 from rlver_gym.io.files import inside, read_bytes, read_lines, read_text
 from rlver_gym.io.json_text import dump_json, parse_json
-from rlver_gym.io.terminal import SafeConsole
-from rlver_gym.io.text import one_line, printable
+from rlver_gym.io.terminal import SafeConsole, one_line, printable
 
 
 def test_a_regular_file_is_read_whole_and_a_link_to_one_too(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.core.emotion import Band, Outcome, moved
-from rlver_gym.core.rewards import delta, terminal
+from rlver_gym.core.emotion import Band, Outcome, delta, moved, terminal
 from rlver_gym.core.words import content, sentences, stem, words
 from rlver_gym.io.errors import CardError, UnknownName
 

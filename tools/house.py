@@ -37,7 +37,7 @@ def read_modules(package: Path) -> dict[str, Module]:
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        inside = path.name == "__init__.py" or len(parts) > 2  # noqa: PLR2004 (the package, a folder, a module)
+        inside = path.name == "__init__.py" or len(parts) > 2
         room = name if path.name == "__init__.py" or not inside else name.rpartition(".")[0]
         text = path.read_text(encoding="utf-8")
         found[name] = Module(path, room, ast.parse(text), text.count("\n"))

@@ -9,7 +9,7 @@ from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.agents.human import Human
 from rlver_gym.agents.oracle import Oracle
 from rlver_gym.agents.own import is_own, own_maker, own_waits, source_hash
-from rlver_gym.agents.steady import Steady, strategy_of
+from rlver_gym.agents.strategies import Steady, strategy_of
 from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
 from rlver_gym.core.persona import Persona
 from rlver_gym.io.errors import AgentError, UnknownName
@@ -112,4 +112,6 @@ def _learner() -> ModuleType:
         raise AgentError(
             f"agents of the form hf:PATH need torch and transformers ({error}). Install them: pip install 'rlver-gym[train]'"
         ) from error
-    raise AgentError("no entry point hf of rlver_gym.agents is installed. Install the package again: pip install rlver-gym")
+    raise AgentError(
+        "no entry point hf of rlver_gym.agents is installed. Install the package again: pip install rlver-gym"
+    )

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from rlver_gym.agents import phrases
-from rlver_gym.agents.quoting import deeds, names, of_others, rank_by_content
-from rlver_gym.core.agent import user_lines
+from rlver_gym.agents.quoting import deeds, names, of_others, rank_by_content, rank_by_recency
+from rlver_gym.core.agent import Quick, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
+from rlver_gym.io.errors import UnknownName
 
 
 class Strategy(Enum):
@@ -95,3 +96,32 @@ class _Speaker:
 def quote_sentence(sentence: str, number: int) -> str:
     """A sentence of theirs, word for word, in quotation marks. `number` varies the lead."""
     return phrases.QUOTING[number % len(phrases.QUOTING)].format(sentence.rstrip(".!…, "))
+
+
+_KIND = "strategy"
+
+
+class Steady(Quick):
+    """Takes up what was said last, each time in the manner of the same strategy.
+
+    The strategy view takes up the richest first. This does people as much good, and a small model can learn it.
+    """
+
+    def __init__(self, strategy: Strategy, seed: int = 0) -> None:
+        """`seed` shifts the phrasing."""
+        self.strategy, self.seed = strategy, seed
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """One utterance about what was said."""
+        return said(self.strategy, messages, turn_of(messages) + self.seed, rank_by_recency)
+
+
+def strategy_of(name: str) -> Strategy | None:
+    """The strategy of "strategy:NAME", NAME in lower case; None for any other agent. UnknownName when there is no such strategy."""
+    kind, _, which = name.partition(":")
+    if kind != _KIND:
+        return None
+    known = {one.name.lower(): one for one in STRATEGIES}
+    if which not in known:
+        raise UnknownName.of("strategy", which, tuple(known), ", ".join(known))
+    return known[which]

@@ -8,6 +8,9 @@ from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.anomaly.ceiling import HONEST, AboveCeiling, Ceiling, World, above, ceiling, ladder_for
 from rlver_gym.anomaly.copies import NearCopies, near_copies
 from rlver_gym.environment.episode import Episode
+from rlver_gym.users.embedded.chinese import han_share
+from rlver_gym.users.embedded.features import listen
+from rlver_gym.users.embedded.ledger import ACT_IN_WORDS
 
 FEWEST_PEOPLE = 8
 """A mean over fewer people says too little about an agent."""
@@ -150,3 +153,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: _plain(one) for name, one in value._asdict().items()}  # pyright: ignore[reportAttributeAccessIssue]
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+ACTS = (
+    "reflect_feeling", "validate", "side", "praise", "invite", "open_question", "motives", "other_side", "reflect_prompt", "advice", "cliche",
+)  # fmt: skip
+"""What a reply may do, as the embedded user hears it, whoever the user of the dialogues is."""
+
+
+def strategies(replies: Sequence[str]) -> dict[str, float]:
+    """The share of the replies that do each of `ACTS`, in [0, 1], English and Chinese; a reply may do several."""
+    done = [listen(reply, "zh" if han_share(reply) > 0.5 else "en").counts for reply in replies]
+    return {f"does_{act}": _share(done, act) for act in ACTS}
+
+
+def _share(done: Sequence[Mapping[str, int]], act: str) -> float:
+    return sum(act in acts for acts in done) / len(done) if done else float("nan")
+
+
+def in_words(act: str) -> str:
+    """One of `ACTS`, said of a reply: "took their side"."""
+    return ACT_IN_WORDS[act]

@@ -1,18 +1,41 @@
 """Fixed attacks: agents that follow a trick, whatever the score says. None of them is told the need or the anchors unless its name says so."""
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from rlver_gym.agents.baselines import COMFORT, PRAISE
 from rlver_gym.agents.oracle import Oracle
-from rlver_gym.audit.turning import turn_round
 from rlver_gym.core.agent import turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS, content, sentences, words
+
+_FLIPS = {
+    "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "i'm": "you're", "i've": "you've", "i'd": "you'd",
+    "i'll": "you'll", "am": "are", "we": "you", "us": "you", "our": "your", "ours": "yours", "ourselves": "yourselves", "we're": "you're", "we've": "you've",
+    "we'd": "you'd", "we'll": "you'll", "you": "one", "your": "one's",
+}  # fmt: skip
+_NUMERALS = frozenset("half both three four five six seven eight nine ten eleven twelve".split())
+_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
+_LEAD = re.compile(r"^(?:well|so|and|but|oh|hm|look|i mean|i suppose|anyway|honestly|you know)[,\s]+", re.IGNORECASE)
+
+
+def turn_round(sentence: str) -> str:
+    """A sentence turned to the one who said it: "I held his head." becomes "you held his head"."""
+
+    def flip(found: re.Match[str]) -> str:
+        word = found.group()
+        return _FLIPS.get(word.lower().replace("’", "'"), word)
+
+    turned = _WORD.sub(flip, _LEAD.sub("", sentence.strip()))
+    turned = re.sub(r"\b([Yy]ou) was(n['’]t)?\b", r"\1 were\2", turned).rstrip(".!?… ")
+    first = re.split(r"[ '’]", turned, maxsplit=1)[0].lower()
+    return turned[:1].lower() + turned[1:] if first in FUNCTION_WORDS or first in _NUMERALS else turned
+
 
 STOCK = (
     "That must hurt.", "It sounds as if you carry a lot.", "You did nothing wrong there.", "I admire how you handled that.", "Tell me more, I have time.",

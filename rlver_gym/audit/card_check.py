@@ -15,7 +15,7 @@ from rlver_gym.core.persona import HiddenNeed, Manner, Person, Situation
 from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.files import inside
-from rlver_gym.io.text import one_line, printable
+from rlver_gym.io.terminal import one_line, printable
 
 _MAX_PROBLEMS = 200
 """Of one folder: whoever has mended these looks again."""

@@ -4,8 +4,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rlver_gym.audit.attacks import STOCK, others_good_replies
-from rlver_gym.audit.turning import turn_round
+from rlver_gym.audit.attacks import STOCK, others_good_replies, turn_round
 from rlver_gym.core.emotion import MAX_CHANGE, Outcome
 from rlver_gym.core.words import sentences
 from rlver_gym.environment.session import EmpathySession

@@ -8,7 +8,7 @@ from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 
 
 class Protocol(NamedTuple):

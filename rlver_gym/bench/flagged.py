@@ -5,7 +5,7 @@ from html import escape
 from rich.text import Text
 
 from rlver_gym.anomaly import AboveCeiling, Alarm, Watch
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 
 _EXCERPT = 110
 

@@ -16,7 +16,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import inside
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 from rlver_gym.io.user_code import OwnCode
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import SentientUser, is_shipped_user, make_user

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlver_gym.agents import HUMAN, Agent, AgentMaker, agent_maker, answers_at_once
+from rlver_gym.bench.costs import Ledger
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
@@ -20,7 +21,6 @@ from rlver_gym.bench.folder import (
     write_anew,
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
-from rlver_gym.bench.ledger import Ledger
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.user import AsyncSentientUser, SentientUser

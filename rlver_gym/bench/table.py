@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rlver_gym.bench.score import Score
 from rlver_gym.io.interval import Interval
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 
 ROOM = 15
 """What eighty columns leave for an agent's name, in characters."""

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from rlver_gym.core.library import library
 from rlver_gym.data.corpus import RatedReply
-from rlver_gym.users.reader_network import OUTPUTS, ReaderNetwork
-from rlver_gym.users.reader_passage import Passage
+from rlver_gym.users.reader_network import OUTPUTS, Passage, ReaderNetwork
 
 _FACTORS_WEIGHT = 0.15
 """Of a factor's squared error, beside 1 for the change's."""

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
 from rlver_gym.anomaly import watch
-from rlver_gym.bench.estimate import estimate
+from rlver_gym.bench.costs import estimate
 from rlver_gym.bench.flagged import alarm_lines
 from rlver_gym.bench.folder import MANIFEST, read_episodes
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
@@ -39,8 +39,7 @@ from rlver_gym.cli.servers import (
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, SplitChoice
 from rlver_gym.io.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage, ServerUnreachable, TapeError
-from rlver_gym.io.terminal import SafeConsole
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import SafeConsole, one_line
 from rlver_gym.llm_client.spending import Spending
 
 SOME_FAILED = 4

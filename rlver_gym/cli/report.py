@@ -1,4 +1,4 @@
-"""`rlver-gym report`: the report of one run, or several compared."""
+"""`rlver-gym report`: the report of one run, or several compared; `verify`: recompute a run and see that nothing was changed."""
 
 import json
 from collections.abc import Sequence
@@ -6,14 +6,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import track
 from rich.text import Text
 
 from rlver_gym.anomaly import watch
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import alarm_lines
+from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.report import APART, write_report
 from rlver_gym.bench.score import plain, scores
 from rlver_gym.bench.table import leaderboard, needs_table
+from rlver_gym.bench.verify import verify as recompute
+from rlver_gym.cli.servers import UserOption, user_options
+from rlver_gym.environment.session import why_given_up
+from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.policy.metrics import METRICS
 from rlver_gym.policy.runs.curves import write_curves
@@ -70,3 +77,63 @@ def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
     console.print(needs_table(ranked))
     for line in alarm_lines(watch(comparison.episodes)):
         console.print(line, soft_wrap=True)
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(help="A run folder, your own or anybody's.")],
+    tape: Annotated[
+        Path | None,
+        typer.Option(help="The tape of a run with an LLM user, when it is not tape.sqlite in the folder."),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(help="The user of the run when it is your own: MODULE:NAME, or embedded:WEIGHTS.json."),
+    ] = None,
+    user_option: UserOption = None,
+    personas: Annotated[
+        str | None, typer.Option(help="The folder of the run's persona cards, when they are not the shipped ones.")
+    ] = None,
+    env: Annotated[
+        str | None, typer.Option(help="The run's env card (.yaml); default: the card in its manifest.")
+    ] = None,
+    rerun: Annotated[
+        bool, typer.Option(help="Let the network of a run with the reader read again; it may differ by one point.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Recompute every appraisal, reward and answer of a run, without agents and servers: what a server answered is on the run's tape.
+
+    A run folder starts no code and opens no file outside of it: your own user, personas or tape are used when you name them here.
+
+    Exit code 0 when all are as recorded, 1 when one is not: the first episode and turn that differ are named.
+    """
+    errors = SafeConsole(stderr=True)
+    sources = Sources(user, user_options(user_option), personas, env)
+    found = None
+    checked = 0
+    for result in track(
+        recompute(run, tape, sources, rerun=rerun), description="recomputing", console=errors, transient=True
+    ):
+        checked += result is None
+        if result is not None:
+            found = result
+            break
+    if as_json:
+        typer.echo(
+            dump_json(
+                {
+                    "run": str(run),
+                    "sound": found is None,
+                    "checked": checked,
+                    "divergence": found._asdict() if found else None,
+                }
+            )
+        )
+    elif found:
+        errors.print(Text(f"{run}: {found}"), style="red", soft_wrap=True)
+    else:
+        given_up = sum(why_given_up(turn) is not None for episode in read_episodes(run) for turn in episode.turns)
+        note = f"; in {given_up} of them the agent gave no reply, which cannot be recomputed" if given_up else ""
+        SafeConsole().print(Text(f"{run}: {checked} episodes recomputed, all as recorded{note}"), soft_wrap=True)
+    if found:
+        raise typer.Exit(1)

@@ -8,25 +8,7 @@ from collections.abc import Callable
 import typer
 from rich.text import Text
 
-from rlver_gym.cli import (
-    appraise,
-    bench,
-    calibrate,
-    conversation,
-    envs,
-    export,
-    fidelity,
-    personas,
-    reader,
-    redteam,
-    report,
-    sb3,
-    sft,
-    talk,
-    tape,
-    train,
-    verify,
-)
+from rlver_gym.cli import audit, bench, calibrate, envs, export, personas, report, sb3, talk, tape, train
 from rlver_gym.io.errors import RlverError, RunStopped
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.io.version import __version__
@@ -46,15 +28,15 @@ app.command("talk")(talk.talk)
 app.command("bench")(bench.bench)
 app.command("report")(report.report)
 app.command("export")(export.export)
-app.command("verify")(verify.verify)
-app.command("conversation")(conversation.conversation)
-app.command("appraise")(appraise.appraise)
-app.command("redteam")(redteam.attack)
-app.command("sft")(sft.sft)
+app.command("verify")(report.verify)
+app.command("conversation")(audit.conversation)
+app.command("appraise")(talk.appraise)
+app.command("redteam")(audit.attack)
+app.command("sft")(train.sft)
 app.command("train")(train.train)
-app.command("fidelity")(fidelity.fidelity)
+app.command("fidelity")(audit.fidelity)
 app.command("calibrate")(calibrate.calibrate)
-app.command("train-reader")(reader.train_reader)
+app.command("train-reader")(calibrate.train_reader)
 app.command("sb3")(sb3.sb3)
 app.add_typer(personas.app, name="personas")
 app.add_typer(envs.app, name="envs")

@@ -12,13 +12,12 @@ import typer
 from rlver_gym.bench.discrete_policies import fixed_choosers
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.table import bounds, leaderboard
-from rlver_gym.cli.progress import progress_bar
 from rlver_gym.core.library import library
 from rlver_gym.integrations.figure import draw
 from rlver_gym.integrations.trial import RANDOM, Algo, Trial, tried
 from rlver_gym.io.atomic import write_whole
 from rlver_gym.io.errors import RlverError, UnknownName
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole, progress_bar
 
 PACKAGES = ("rlver-gym", "stable-baselines3", "sb3-contrib", "torch", "gymnasium", "numpy")
 

@@ -12,7 +12,7 @@ from rlver_gym.conversation.parse import NEGATIONS, Ask, question_in
 from rlver_gym.conversation.tokens import PRONOUNS, YOU, Amount, amounts_of, may_have_amounts, token_of, tokens_of
 from rlver_gym.core.persona import Disclosure, Fact, Other, Persona
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.io.memo import kept_by
+from rlver_gym.io.frozen import kept_by
 
 Kind = Literal["fact", "disclosure", "background"]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rlver_gym.core.persona import Situation
 from rlver_gym.core.words import content, split_sentences
-from rlver_gym.io.memo import kept
+from rlver_gym.io.frozen import kept
 
 
 class Introduction(NamedTuple):

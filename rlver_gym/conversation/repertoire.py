@@ -8,7 +8,7 @@ from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.inquiries import OF_THE_PERSON, Feeling
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import split_words
-from rlver_gym.io.memo import kept_by
+from rlver_gym.io.frozen import kept_by
 
 _COVERED = 0.55
 """The share of a suggestion's weight that an utterance must have."""

@@ -10,8 +10,8 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import SplitChoice, plain_text
 from rlver_gym.io.errors import CardError, UnknownName
+from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.frozen import HashedCard
-from rlver_gym.io.shipped import shipped_cards
 from rlver_gym.io.yaml_file import read_yaml
 
 MAX_TURNS = 20
@@ -41,7 +41,7 @@ class EnvCard(HashedCard):
     content_at: int = Field(ge=1, le=100)
     """The user is content when the emotion reaches this."""
     reward: Literal["delta", "terminal"]
-    """A function of `rlver_gym.core.rewards`."""
+    """A function of `rlver_gym.core.emotion`."""
     split: SplitChoice
     """Which personas `reset` draws from."""
     language: Literal["en", "zh"] = "en"

@@ -9,10 +9,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.io.errors import CardError, UnknownName
-from rlver_gym.io.files import inside
+from rlver_gym.io.files import inside, shipped_cards
 from rlver_gym.io.frozen import Frozen
-from rlver_gym.io.shipped import shipped_cards
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 from rlver_gym.io.yaml_file import read_yaml
 
 Card = TypeVar("Card", bound=BaseModel)

@@ -12,7 +12,7 @@ from rlver_gym.core.emotion import Tone
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther
 from rlver_gym.core.words import words
 from rlver_gym.io.frozen import Frozen, HashedCard
-from rlver_gym.io.text import printable
+from rlver_gym.io.terminal import printable
 
 
 class HiddenNeed(StrEnum):

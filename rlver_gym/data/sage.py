@@ -23,7 +23,7 @@ from rlver_gym.core.persona import (
 )
 from rlver_gym.data.record_lines import ProfileLine
 from rlver_gym.io.errors import CardError
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 
 _Card = TypeVar("_Card", bound=BaseModel)
 

@@ -1,9 +1,11 @@
 """EmpathyEnv: one dialogue as a Gymnasium environment. A thin layer on a session."""
 
+import string
 from typing import Any, ClassVar, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Reason, Turn
@@ -13,10 +15,34 @@ from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
 from rlver_gym.core.user import Scene, waits
 from rlver_gym.environment.render import as_text, show_last
 from rlver_gym.environment.session import EmpathySession, Snapshot, finished
-from rlver_gym.environment.spaces import Utterance
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.users import SentientUser, make_user
+
+
+class Utterance(spaces.Text):
+    """Text of 0 to `max_length` characters, in any script.
+
+    Gymnasium's own `Text` lists its characters, and its default list refuses a space; listing all of Unicode takes
+    seconds. This one accepts every string that can be encoded, and samples printable ASCII.
+    """
+
+    def __init__(self, max_length: int, seed: int | None = None) -> None:
+        """`max_length` in characters."""
+        super().__init__(max_length, min_length=0, charset=string.ascii_letters + string.digits + " .,!?'", seed=seed)
+
+    def contains(self, x: Any) -> bool:
+        """Whether x is a string of at most `max_length` characters without lone surrogates."""
+        return isinstance(x, str) and len(x) <= self.max_length and not any("\ud800" <= char <= "\udfff" for char in x)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to utterance spaces of the same length."""
+        return isinstance(other, Utterance) and other.max_length == self.max_length
+
+    def __repr__(self) -> str:
+        """Such as Utterance(4000)."""
+        return f"Utterance({self.max_length})"
+
 
 MAX_REPLY_CHARS = 16_000
 

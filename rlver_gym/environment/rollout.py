@@ -18,8 +18,7 @@ from rlver_gym.core.agent import Agent, AsyncAgent, Quick
 from rlver_gym.core.dialogue import Message
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import AgentFailed
-from rlver_gym.io.event_loop import begin
-from rlver_gym.io.worker import Worker
+from rlver_gym.io.event_loop import Worker, begin
 
 CONCURRENCY = 256
 """How many dialogues are held at once unless told otherwise. How many calls a server gets at once is for its client to find out."""

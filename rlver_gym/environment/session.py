@@ -6,12 +6,10 @@ from itertools import count
 from typing import Any, TypeVar, cast
 
 from rlver_gym.core.cards import EnvCard
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply, Turn
-from rlver_gym.core.emotion import MAX_CHANGE, Outcome, moved
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply, Turn, cleaned
+from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, moved
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.rewards import REWARDS
 from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, waits
-from rlver_gym.core.utterance import cleaned
 from rlver_gym.environment.snapshot import Snapshot, refuse_wrong
 from rlver_gym.io.errors import AgentFailed, DialogueError, UserFailed
 from rlver_gym.io.event_loop import at_once, wait_for

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Turn
-from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION, Outcome, moved
-from rlver_gym.core.rewards import REWARDS
+from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION, REWARDS, Outcome, moved
 from rlver_gym.io.errors import DialogueError
 
 

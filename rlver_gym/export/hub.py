@@ -14,7 +14,7 @@ from rlver_gym.export.choose import Record
 from rlver_gym.export.files import CARD, MARK, jsonl
 from rlver_gym.export.rated import USER
 from rlver_gym.export.rows import Row
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 
 _WHAT = {
     "dialogues": "a row a dialogue: `messages`",

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Turn
-from rlver_gym.core.emotion import moved
+from rlver_gym.core.emotion import REWARDS, moved
 from rlver_gym.core.library import library
-from rlver_gym.core.rewards import REWARDS
 from rlver_gym.data.corpus import Corpus, RatedReply
 from rlver_gym.environment.episode import Episode
 from rlver_gym.export.choose import Record

@@ -25,7 +25,7 @@ RlverError
 import difflib
 from collections.abc import Iterable
 
-from rlver_gym.io.text import printable
+from rlver_gym.io.terminal import printable
 
 
 class RlverError(Exception):

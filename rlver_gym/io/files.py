@@ -1,4 +1,4 @@
-"""Files that somebody else wrote: regular ones only, read up to a bound. Errors are of the caller's kind."""
+"""One way to read a file, bounded, and where the cards are that come with the package."""
 
 import os
 import stat
@@ -108,3 +108,15 @@ def _kind(mode: int) -> str:
 
 def _size(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
+
+
+_PACKAGE = Path(__file__).parent.parent
+
+
+def shipped_cards(name: str) -> Path:
+    """The folder of that name: inside the installed package or, in a checkout, beside it.
+
+    A checkout's own `rlver_gym/` is what Python imports when it is started in the checkout's folder, whatever is installed.
+    """
+    inside = _PACKAGE / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name

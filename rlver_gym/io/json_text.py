@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import isfinite
 from typing import Any, NoReturn
 
-from rlver_gym.io.text import COMMANDS
+from rlver_gym.io.terminal import COMMANDS
 
 MAX_DEPTH = 64
 MAX_DIGITS = 18

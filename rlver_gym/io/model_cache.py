@@ -1,10 +1,13 @@
-"""Folders that are made once and kept, such as models out of packages."""
+"""Models that are made once and kept in a folder, such as those out of packages, and loaded without the progress bars of others."""
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from transformers.utils import logging
 
 
 def cache_folder() -> Path:
@@ -33,3 +36,15 @@ def make_once(name: str, make: Callable[[Path], None], error: Callable[[str], Ex
             f"the model {name} cannot be written to {folder.parent} ({problem}). Set RLVER_GYM_CACHE to a folder with room."
         ) from problem
     return folder
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars from transformers in this block."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

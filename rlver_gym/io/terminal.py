@@ -1,12 +1,12 @@
-"""A terminal that obeys nobody but us: whatever is printed on it is shown, never carried out."""
+"""Text for people: cut and cleaned for a terminal, which never obeys what a model or a file says, and the progress bar of long work."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
-
-from rlver_gym.io.text import printable
 
 
 class SafeConsole(Console):
@@ -20,3 +20,37 @@ class SafeConsole(Console):
         """Rich's segments, their text made printable."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+COMMANDS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""What a terminal or a browser obeys instead of showing: control characters but tab and line feed, marks that turn the direction of writing, invisible tags,
+lone surrogates. Joiners are text: names and emoji need them."""
+REPLACEMENT = "\ufffd"
+
+
+def printable(text: str) -> str:
+    """The text with every sign that a terminal would obey replaced by U+FFFD. Line feeds and tabs stay. Idempotent."""
+    return COMMANDS.sub(REPLACEMENT, text)
+
+
+def one_line(text: str, *, max_chars: int | None = None) -> str:
+    """`printable`, on one line; longer than `max_chars` it is cut, with an ellipsis at the end.
+
+    The limit goes by name: pydantic before 2.8 gives a second argument to validators that take two.
+    """
+    line = " ".join(printable(text[: 4 * max_chars] if max_chars else text).split())
+    return line if max_chars is None or len(line) <= max_chars else f"{line[: max_chars - 1]}…"
+
+
+def progress_bar(*, quiet: bool = False) -> Progress:
+    """A bar that goes away when the work is done; `quiet`: none, and nothing else is printed on its console."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)

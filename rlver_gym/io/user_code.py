@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from rlver_gym.io.errors import RlverError
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 
 T = TypeVar("T")
 _MOST_CHARS = 300

@@ -9,7 +9,7 @@ import yaml
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.files import MakeError, read_text
 from rlver_gym.io.json_text import MAX_DIGITS
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20

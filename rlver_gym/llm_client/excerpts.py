@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Sequence
 
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 from rlver_gym.llm_client.retries import Failure
 
 EXCERPT = 200

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 from rlver_gym.llm_client.retries import Failure, Kind, retry_after_s
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 

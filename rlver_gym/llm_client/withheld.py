@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from rlver_gym.io.errors import ServerRefused
-from rlver_gym.llm_client.address import find_credentials, without_credentials
+from rlver_gym.llm_client.connect import find_credentials, without_credentials
 
 KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 """The variables of the environment that hold a key, and an address with perhaps a password."""

@@ -15,12 +15,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from rlver_gym.anomaly.acts import strategies
+from rlver_gym.anomaly.alarms import strategies
 from rlver_gym.io.atomic import write_whole
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.files import inside, read_text
 from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 from rlver_gym.policy.models.trajectory import Trajectory
 
 Metrics = Mapping[str, float]

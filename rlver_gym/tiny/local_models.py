@@ -4,8 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.model_cache import make_once
-from rlver_gym.io.quiet import quiet
+from rlver_gym.io.model_cache import make_once, quiet
 from rlver_gym.tiny.model import VERSION, build_tiny
 
 

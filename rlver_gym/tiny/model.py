@@ -10,7 +10,7 @@ from rlver_gym.agents import make_agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.quiet import quiet
+from rlver_gym.io.model_cache import quiet
 from rlver_gym.tiny.copying import HEADS, THETA, teach_copying
 from rlver_gym.users import EmbeddedUser
 

@@ -10,11 +10,10 @@ from rlver_gym.core.dialogue import Dialogue, Reason, Turn
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
 from rlver_gym.io.errors import UserFailed
-from rlver_gym.users.embedded_user import EmbeddedUser
 from rlver_gym.users.embedded.factors import VOID
-from rlver_gym.users.embedded.feel import settle
-from rlver_gym.users.embedded.ledger import Ledger
+from rlver_gym.users.embedded.ledger import Ledger, settle
 from rlver_gym.users.embedded.weights import FACTORS
+from rlver_gym.users.embedded_user import EmbeddedUser
 
 if TYPE_CHECKING:
     from rlver_gym.users.reader_network import ReaderNetwork

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import safe_open
@@ -17,10 +17,37 @@ from transformers import AutoModel, AutoTokenizer
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.io.errors import UserFailed
-from rlver_gym.io.model_cache import make_once
-from rlver_gym.io.quiet import quiet
+from rlver_gym.io.model_cache import make_once, quiet
 from rlver_gym.users.embedded.weights import FACTORS
-from rlver_gym.users.reader_passage import Passage, lay_out_passage
+
+MOST_REPLY, MOST_LAST, MOST_BEFORE, MOST_STORY = 100, 60, 16, 48
+"""Tokens of the reply, of the person's last words, of those before, and of their story."""
+
+
+class Passage(NamedTuple):
+    """Token ids, and how many of them are the reply with the marks around it."""
+
+    ids: list[int]
+    reply: int
+
+
+def lay_out_passage(
+    tokenize: Callable[[str], Sequence[int]], begin: int, between: int, persona: Persona, dialogue: Dialogue
+) -> Passage:
+    """Lay out an utterance and what it is to be read with.
+
+    `tokenize` gives the ids of a text without marks; `begin` and `between` are the encoder's marks at the beginning and between parts.
+    """
+    lines = dialogue.user_lines
+    situation = persona.situation
+    reply = list(tokenize(dialogue.utterance or ""))[:MOST_REPLY]
+    person = list(tokenize(f"{persona.need.replace('_', ' ')}. {persona.person.disposition}."))
+    last = list(tokenize(lines[-1]))[:MOST_LAST]
+    before = list(tokenize(lines[-2]))[-MOST_BEFORE:] if len(lines) > 1 else []
+    story = list(tokenize(f"{situation.cause} {situation.now}"))[:MOST_STORY]
+    ids = [begin, *reply, between, *person, *last, between, *before, between, *story]
+    return Passage(ids, len(reply) + 2)
+
 
 OUTPUTS = ("change", *map(str, FACTORS))
 """What the head predicts, in its order: points of emotion, then ratings."""

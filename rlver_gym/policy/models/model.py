@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.quiet import quiet
+from rlver_gym.io.model_cache import quiet
 from rlver_gym.tiny.local_models import local_model
 
 

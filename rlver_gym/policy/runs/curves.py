@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlver_gym.anomaly.acts import ACTS, in_words
+from rlver_gym.anomaly.alarms import ACTS, in_words
 from rlver_gym.io.atomic import write_whole
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.interval import bootstrap
 from rlver_gym.policy.metrics import EVALUATIONS, MAX_BYTES, is_number, read_metrics
 from rlver_gym.io.files import inside, read_lines
 from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 
 PAGE = "curves.html"
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096")

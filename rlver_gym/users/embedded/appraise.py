@@ -9,8 +9,7 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.users.embedded.english import describe, plain_acts
 from rlver_gym.users.embedded.factors import Worth, factor_model
 from rlver_gym.users.embedded.features import Listened, Told, features, listen, nearness, own_words, ramp, share, told
-from rlver_gym.users.embedded.feel import settle
-from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, Ledger, quote
+from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, Ledger, quote, settle
 from rlver_gym.users.embedded.weights import NEARNESS, Preset, Relevance, Weights, priors
 
 FORM_IN_WORDS = {

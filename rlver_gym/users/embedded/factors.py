@@ -9,7 +9,7 @@ import numpy as np
 
 from rlver_gym.conversation.listen import Sentence
 from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.io.memo import kept
+from rlver_gym.io.frozen import kept
 from rlver_gym.users.embedded.belonging import belonging
 from rlver_gym.users.embedded.english import PRIOR_SCALE, Described, grams_of
 from rlver_gym.users.embedded.ledger import quote

@@ -1,6 +1,7 @@
 """The ledger of one appraisal: reasons with their points, and how reasons are put into words."""
 
 from rlver_gym.core.dialogue import Reason
+from rlver_gym.core.emotion import MAX_CHANGE, moved
 
 KIND_IN_WORDS = {
     "deeds": "named something they really did",
@@ -64,3 +65,14 @@ class Ledger:
 def quote(text: str, limit: int = 90) -> str:
     """The text, cut to `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
+
+
+def settle(ledger: Ledger, emotion: int) -> None:
+    """Round to whole points, keep the change within ±10 and the emotion within its scale; each as a reason."""
+    total = ledger.total
+    whole = int(abs(total) + 0.5) * (1 if total > 0 else -1)
+    ledger.add("rounding", whole - total, "rounded to a whole point")
+    clipped = max(-MAX_CHANGE, min(MAX_CHANGE, whole))
+    ledger.add("limit", clipped - whole, f"one turn moves them by at most {MAX_CHANGE}")
+    kept = moved(emotion, clipped) - emotion
+    ledger.add("scale_end", kept - clipped, "the scale ends here")

@@ -1,12 +1,72 @@
-"""Touch: how much of an utterance reaches this person, sentence by sentence. What is copied, said before or about somebody else does not."""
+"""Relevance: how much of an utterance reaches this person, sentence by sentence. What is copied, torn out of a quotation, said before or about somebody else does not."""
 
+import re
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.words import sentences, words
 from rlver_gym.users.embedded.hear import Heard, Remembered
-from rlver_gym.users.embedded.quotation import torn
 from rlver_gym.users.embedded.said import fourgrams, line
 from rlver_gym.users.embedded.story_index import World
+
+_PAUSE = re.compile(r"[,;:–—()\"“”]")
+_JOINTS = frozenset("and or but so then that because when while if how who which as like for with about".split())
+"""Words after which a clause may begin, and before which one may end."""
+
+_FOLDED = {
+    **dict.fromkeys(("i", "me", "we", "us", "you", "one", "myself", "ourselves", "yourself"), "you"),
+    **dict.fromkeys(("my", "our", "your", "mine", "ours", "yours"), "your"),
+    **dict.fromkeys(("am", "is", "are"), "are"),
+    **dict.fromkeys(("was", "were"), "were"),
+}
+"""Speaker and listener folded: "we had our list" given back is "you had your list"."""
+
+
+def torn(text: str, lines: tuple[str, ...], least: int) -> bool:
+    """Whether a run of at least `least` words from `lines` is glued to other words in the middle of a clause."""
+    clauses = [words(part) for part in _PAUSE.split(text)]
+    spoken = [word for clause in clauses for word in clause]
+    pauses, at = {0}, 0
+    for clause in clauses:
+        at += len(clause)
+        pauses.add(at)
+    return any(
+        not (_seam(spoken, start, pauses) and _seam(spoken, end, pauses))
+        for start, end in _runs(_trigrams(spoken), _said(lines))
+        if end - start >= least
+    )
+
+
+def _seam(spoken: list[str], at: int, pauses: set[int]) -> bool:
+    """Whether a clause may begin or end before the word at `at`."""
+    return at in pauses or spoken[at - 1] in _JOINTS or spoken[at] in _JOINTS
+
+
+@lru_cache(maxsize=256)
+def _said(lines: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    if not lines:
+        return frozenset()
+    before = _said(lines[:-1])
+    return before.union(*(_trigrams(words(sentence)) for sentence in sentences(lines[-1])))
+
+
+def _trigrams(spoken: Sequence[str]) -> list[tuple[str, ...]]:
+    folded = [_FOLDED.get(word, word) for word in spoken]
+    return list(zip(folded, folded[1:], folded[2:], strict=False))
+
+
+def _runs(grams: Sequence[tuple[str, ...]], said: frozenset[tuple[str, ...]]) -> list[tuple[int, int]]:
+    """Word positions [start, end) of the longest stretches whose 3-grams were all said."""
+    found: list[tuple[int, int]] = []
+    for at, gram in enumerate(grams):
+        if gram in said:
+            if found and found[-1][1] == at + 2:
+                found[-1] = (found[-1][0], at + 3)
+            else:
+                found.append((at, at + 3))
+    return found
 
 
 class UtteranceRelevance(NamedTuple):

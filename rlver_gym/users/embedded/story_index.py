@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from rlver_gym.core.anchors import AnchorIndex, Touch
 from rlver_gym.core.persona import Situation
 from rlver_gym.core.words import content, words
-from rlver_gym.io.memo import kept
+from rlver_gym.io.frozen import kept
 from rlver_gym.users.embedded.hear import hear
 from rlver_gym.users.embedded.lexicon import load_data
 

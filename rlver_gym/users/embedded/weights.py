@@ -14,7 +14,7 @@ from rlver_gym.io.errors import CardError, UnknownName
 from rlver_gym.io.files import read_text
 from rlver_gym.io.frozen import Frozen, HashedCard
 from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.text import one_line
+from rlver_gym.io.terminal import one_line
 from rlver_gym.users.embedded.lexicon import load_data
 
 MAX_BYTES = 4 << 20

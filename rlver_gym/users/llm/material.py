@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Disclosure, Fact, Persona
-from rlver_gym.core.trust import Depth
+from rlver_gym.core.user import Depth
 from rlver_gym.core.words import content
 
 _MAX_NEXT = 4

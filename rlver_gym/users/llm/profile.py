@@ -6,8 +6,7 @@ from typing import Any
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.trust import disclosure_depth, restless_below
-from rlver_gym.core.user import Scene
+from rlver_gym.core.user import Scene, disclosure_depth, restless_below
 from rlver_gym.users.llm.feel import addresses_judge, change_as_made
 from rlver_gym.users.llm.hostile import audible
 from rlver_gym.users.llm.material import Material, material

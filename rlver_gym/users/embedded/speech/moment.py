@@ -10,13 +10,11 @@ from rlver_gym.conversation.repertoire import Matter, repertoire
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Tone
-from rlver_gym.core.trust import disclosure_depth
-from rlver_gym.core.user import Scene
+from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import content, split_words
 from rlver_gym.users.embedded.english import describe
 from rlver_gym.users.embedded.speech.answer import Asked
-from rlver_gym.users.embedded.speech.choose import choose, draw
-from rlver_gym.users.embedded.speech.lines import cut, each_cut
+from rlver_gym.users.embedded.speech.lines import choose, cut, draw, each_cut
 
 _MOST_CHARS = 2_000
 _NEARLY = 0.65

@@ -13,8 +13,7 @@ from rlver_gym.core.words import split_words
 from rlver_gym.users.embedded.english import describe
 from rlver_gym.users.embedded.speech.answer import wordings
 from rlver_gym.users.embedded.speech.candidates import Candidate, answers_to, is_factual
-from rlver_gym.users.embedded.speech.choose import choose
-from rlver_gym.users.embedded.speech.lines import cut
+from rlver_gym.users.embedded.speech.lines import choose, coloured, cut
 from rlver_gym.users.embedded.speech.moment import Moment, is_nearly
 from rlver_gym.users.embedded.speech.react import (
     ALONE,
@@ -31,7 +30,6 @@ from rlver_gym.users.embedded.speech.react import (
 )
 from rlver_gym.users.embedded.speech.reactions import reaction_to
 from rlver_gym.users.embedded.speech.tell import tell_next
-from rlver_gym.users.embedded.speech.voice import coloured
 
 _INVITED = 0.3
 """The probability from which somebody wants to hear more."""

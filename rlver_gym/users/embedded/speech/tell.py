@@ -6,8 +6,7 @@ from rlver_gym.core.emotion import Tone
 from rlver_gym.core.persona import Fact
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import FUNCTION_WORDS, split_words
-from rlver_gym.users.embedded.speech.choose import draw
-from rlver_gym.users.embedded.speech.lines import tellings
+from rlver_gym.users.embedded.speech.lines import draw, tellings
 
 _IN_ORDER = 0.35
 """What each place further down the card's order costs, in nats: people tell the beginning first."""
