@@ -20,7 +20,8 @@ from rlver_gym.io.errors import ChatError, ServerRefused
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client import excerpts, transport, wire
 from rlver_gym.llm_client.client import ChatClient
-from rlver_gym.llm_client.connect import connect, find_problem, without_credentials
+from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.credentials import find_problem, without_credentials
 from rlver_gym.llm_client.retries import retry_after_s
 from rlver_gym.llm_client.settings import ChatSettings, public_url
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest

@@ -67,7 +67,7 @@ def calibrated(
         relevance=fit_relevance(table),
         features=found.features,
     )
-    return levelled(levelled(weights, judged), judged)
+    return rescale_presets(rescale_presets(weights, judged), judged)
 
 
 def calibrated_by_ratings(
@@ -106,7 +106,7 @@ def calibrated_by_ratings(
         presets={READERS: preset(_about(READERS, judged), table, fitted.worth_B, np.ones(len(judged), bool))},
         factors=fitted.factors,
     )
-    return levelled(levelled(weights, judged), judged)
+    return rescale_presets(rescale_presets(weights, judged), judged)
 
 
 def fit_ratings(rows: Sequence[DescribedReply], kinds: Sequence[str], pairs: Sequence[DescribedPair]) -> Fitted:
@@ -115,7 +115,7 @@ def fit_ratings(rows: Sequence[DescribedReply], kinds: Sequence[str], pairs: Seq
     return fit_factors(rows, [*pairs, *displaced], fit_belonging(rows, kinds, displaced))
 
 
-def levelled(weights: Weights, judged: Sequence[Judged]) -> Weights:
+def rescale_presets(weights: Weights, judged: Sequence[Judged]) -> Weights:
     """The weights with bases moved so that gated, clipped changes have the recorded mean."""
     presets = {}
     for name, one in weights.presets.items():

@@ -15,7 +15,7 @@ from typing import Any
 import openai
 
 from rlver_gym.io.errors import ServerRefused
-from rlver_gym.llm_client.connect import find_credentials, without_credentials
+from rlver_gym.llm_client.credentials import find_credentials, without_credentials
 from rlver_gym.llm_client.retries import Failure, Kind
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.transport import (

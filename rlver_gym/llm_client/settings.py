@@ -10,8 +10,17 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, Pos
 from pydantic import field_validator as check
 
 from rlver_gym.io.errors import ServerRefused
-from rlver_gym.llm_client.connect import find_credentials, find_problem, is_at, without_credentials
-from rlver_gym.llm_client.withheld import KEY, NO_KEY, URL, recover, withhold
+from rlver_gym.llm_client.credentials import (
+    KEY,
+    NO_KEY,
+    URL,
+    find_credentials,
+    find_problem,
+    is_at,
+    recover,
+    withhold,
+    without_credentials,
+)
 
 OPENAI_URL = "https://api.openai.com/v1"
 

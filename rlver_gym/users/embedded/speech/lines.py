@@ -1,4 +1,4 @@
-"""What a person may say: the lines of their card, cut into sentences once, which of several is said, and their habits of speech before and behind it."""
+"""What a person may say: the lines of their card, cut into sentences once, and which of several is said: the same on every machine."""
 
 import hashlib
 from collections.abc import Sequence
@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from rlver_gym.core.persona import Disclosure, Situation
 from rlver_gym.core.user import Scene
-from rlver_gym.core.words import FUNCTION_WORDS, content, is_short, sentences, split_words
+from rlver_gym.core.words import content, is_short, sentences
 from rlver_gym.io.frozen import kept
-from rlver_gym.users.embedded.speech.moment import Moment
 
 
 class Cut(NamedTuple):
@@ -73,29 +72,3 @@ def draw(scene: Scene, turn: int, purpose: str, words: Sequence[str]) -> float:
 def choose(scene: Scene, turn: int, purpose: str, words: Sequence[str], lines: Sequence[str]) -> str:
     """One of the lines."""
     return lines[_number(scene, turn, purpose, words) % len(lines)]
-
-
-_OFTEN = 0.35
-"""How often a text is coloured."""
-_SHORT = 4
-"""Words of a text that is left as it is."""
-
-
-def coloured(moment: Moment, text: str) -> str:
-    """The text with one of their habits before or behind it, now and then."""
-    chance = moment.chance("colour")
-    if chance >= _OFTEN or len(split_words(text)) < _SHORT:
-        return text
-    spoken = "\n".join(moment.dialogue.user_lines).casefold()
-    before = [one for one in moment.manner.openers if one.casefold() not in spoken]
-    after = [one for one in moment.manner.tags if one.casefold() not in spoken]
-    if before and chance < 0.5 * _OFTEN:
-        opener = moment.choose("opener", before)
-        return f"{opener} {text if opener.endswith('.') else _lowered(text)}"
-    return f"{text} {moment.choose('tag', after)}" if after and text.endswith(".") else text
-
-
-def _lowered(text: str) -> str:
-    """The text as it goes on behind a comma: small, where it does not begin with a name or I."""
-    first = text.split(" ", 1)[0].rstrip(",.'").casefold().partition("'")[0]
-    return text[0].lower() + text[1:] if first in FUNCTION_WORDS and first != "i" else text
