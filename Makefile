@@ -1,4 +1,4 @@
-.PHONY: help install check test learner slow fuzz full bench ceilings speed fidelity
+.PHONY: help install check house test learner slow fuzz full bench ceilings speed fidelity
 
 PYTHON ?= .venv/bin/python
 
@@ -10,11 +10,15 @@ install:         ## a virtual environment with everything for development
 	$(PYTHON) -m pip install --quiet torch==2.13.0
 	$(PYTHON) -m pip install --quiet --editable ".[train,lora,sb3,trl,test,check]"
 
-check:           ## format, lint, types, import contracts
+check:           ## format, lint, types, import contracts, structure
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m pyright --pythonpath $(PYTHON)
 	$(dir $(PYTHON))lint-imports
+	$(PYTHON) tools/house.py --limits
+
+house:           ## rooms and arrows: the structure of the package, and its limits
+	@$(PYTHON) tools/house.py
 
 test:            ## the fast tests
 	$(PYTHON) -m pytest

@@ -352,7 +352,7 @@ def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(mod
 
 
 def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, capsys, monkeypatch):
-    from rlver_gym.policy.runs.folder import folder as runs
+    from rlver_gym.policy.runs import folder as runs
 
     def alarmed(learner):
         return evaluate(learner)._replace(alarms=["says the same to everybody."])

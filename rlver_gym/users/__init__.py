@@ -30,7 +30,7 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
         return user
     kind, _, rest = user.partition(":")
     if kind == "openai" and rest:
-        from rlver_gym.users.llm.user import llm_user  # noqa: PLC0415 (what asks servers takes half a second to import)
+        from rlver_gym.users.llm.make import llm_user  # noqa: PLC0415 (what asks servers takes half a second to import)
 
         return llm_user(rest, options)
     if kind == "embedded":

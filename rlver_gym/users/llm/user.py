@@ -3,18 +3,14 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import TypeVar
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, cleaned
 from rlver_gym.core.emotion import Band
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
-from rlver_gym.io.errors import STOPPING, CardError, ChatError, UnknownName, UserFailed
+from rlver_gym.io.errors import STOPPING, ChatError, UserFailed
 from rlver_gym.io.event_loop import wait_for
-from rlver_gym.llm_client.connect import connect
-from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import Chat, ChatRequest
 from rlver_gym.users.llm.feel import Judgement, appraisal_of, judgement
 from rlver_gym.users.llm.hostile import PATTERNS, audible, judge_addressed
@@ -148,25 +144,3 @@ def _version(options: LLMOptions) -> str:
     patterns = "\0".join(f"{one.meaning}\0{one.found.pattern}" for one in PATTERNS)
     content = "\0".join((prompts_hash(), patterns, options.model_dump_json()))
     return f"{_CODE}+{hashlib.sha256(content.encode()).hexdigest()[:12]}"
-
-
-Settings = TypeVar("Settings", bound=BaseModel)
-
-
-def llm_user(model: str, options: dict[str, Any]) -> LLMUser:
-    """The user of that model. Raises UnknownName for an option that there is not, CardError for one that cannot be used."""
-    known = (*LLMOptions.model_fields, *ChatSettings.model_fields)
-    for name in options:
-        if name not in known:
-            raise UnknownName.of(f"option of openai:{model}", name, known, ", ".join(known))
-    user = _made(LLMOptions, model, options)
-    return LLMUser(connect(_made(ChatSettings, model, options)), model, user)
-
-
-def _made(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:
-    """Says what is wrong without repeating the value, which may be a key."""
-    try:
-        return kind(**{name: value for name, value in options.items() if name in kind.model_fields})
-    except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg']}" for one in error.errors()]
-        raise CardError(f"openai:{model}: {'; '.join(wrong)}") from None

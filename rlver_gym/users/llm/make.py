@@ -1,0 +1,32 @@
+"""`openai:MODEL` with its options, sorted into those of the user and those of the server."""
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from rlver_gym.io.errors import CardError, UnknownName
+from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm.user import LLMUser
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+def llm_user(model: str, options: dict[str, Any]) -> LLMUser:
+    """The user of that model. Raises UnknownName for an option that there is not, CardError for one that cannot be used."""
+    known = (*LLMOptions.model_fields, *ChatSettings.model_fields)
+    for name in options:
+        if name not in known:
+            raise UnknownName.of(f"option of openai:{model}", name, known, ", ".join(known))
+    user = _made(LLMOptions, model, options)
+    return LLMUser(connect(_made(ChatSettings, model, options)), model, user)
+
+
+def _made(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:
+    """Says what is wrong without repeating the value, which may be a key."""
+    try:
+        return kind(**{name: value for name, value in options.items() if name in kind.model_fields})
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg']}" for one in error.errors()]
+        raise CardError(f"openai:{model}: {'; '.join(wrong)}") from None
