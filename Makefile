@@ -1,4 +1,4 @@
-.PHONY: help install check house test learner slow fuzz full bench ceilings speed fidelity
+.PHONY: help install check house test learner slow fuzz full docs bench ceilings speed fidelity
 
 PYTHON ?= .venv/bin/python
 
@@ -36,6 +36,9 @@ fuzz:            ## the fuzzers with thousands of new examples, some minutes
 
 full:            ## what takes too long for every change: lowest versions, other Pythons and openai, long fuzzing; an hour
 	.ci/full
+
+docs:            ## the documentation site, in build/site; needs: pip install -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
 
 bench:           ## the benchmark of all baselines on the test personas
 	$(PYTHON) -m rlver_gym bench

@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlver_gym.agents import agent_maker
-from rlver_gym.anomaly.ceiling import HONEST, SHIPPED, TOLD, World, ceiling, finals
+from rlver_gym.anomaly.ceiling import (
+    PRIVILEGED_AGENT,
+    REFERENCE_AGENTS,
+    SCORES_FILE,
+    EpisodeConditions,
+    compute_score_bound,
+    mean_final_by_persona,
+)
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.run import hold
+from rlver_gym.bench.run import run_case
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.io.version import __version__
 
-PATH = Path(__file__).parent.parent / "rlver_gym" / "alarm" / SHIPPED
-AGENTS = (*HONEST, TOLD)
+PATH = Path(__file__).parent.parent / "rlver_gym" / "alarm" / SCORES_FILE
+AGENTS = (*REFERENCE_AGENTS, PRIVILEGED_AGENT)
 SEEDS = 3
 ABOUT = "By persona: the hash of its content, and the mean final emotion that each agent brings it to. Written by: python benchmarks/ceilings.py"
 
@@ -23,7 +30,7 @@ ABOUT = "By persona: the hash of its content, and the mean final emotion that ea
 class Reached(NamedTuple):
     """What the agents reach in one world: their mean final emotions, in the order of AGENTS, and a content hash, by persona."""
 
-    world: World
+    world: EpisodeConditions
     finals: dict[str, list[float]]
     hashes: dict[str, str]
 
@@ -31,11 +38,11 @@ class Reached(NamedTuple):
 def reached(env: str, split: str = "all", seeds: int = SEEDS) -> Reached:
     """Let the agents talk to all personas of the split under an env card."""
     plan = BenchPlan.model_validate({"env": env, "agents": AGENTS, "seeds": seeds, "split": split})
-    episodes = [hold(case, plan, agent_maker(case.agent)) for case in plan.cases()]
-    of = [finals([episode for episode in episodes if episode.agent == agent]) for agent in AGENTS]
-    people = plan.chosen_personas()
+    episodes = [run_case(case, plan, agent_maker(case.agent)) for case in plan.cases()]
+    of = [mean_final_by_persona([episode for episode in episodes if episode.agent == agent]) for agent in AGENTS]
+    people = plan.select_personas()
     return Reached(
-        World.of(episodes[0]),
+        EpisodeConditions.of(episodes[0]),
         {persona: [round(its[persona], 2) for its in of] for persona in people},
         {persona: plan.library.get(persona).hash for persona in people},
     )
@@ -58,9 +65,9 @@ def _written(one: Reached) -> str:
 def summary(one: Reached) -> str:
     """The ceiling of a world over its own split, in a line."""
     env = one.world.env
-    own = BenchPlan(env=env).chosen_personas()
+    own = BenchPlan(env=env).select_personas()
     ladder = {agent: {persona: one.finals[persona][at] for persona in own} for at, agent in enumerate(AGENTS)}
-    limit = ceiling(ladder, env_card(env).start)
+    limit = compute_score_bound(ladder, env_card(env).start)
     if limit is None:
         return f"{env}: no ceiling, the honest agents help nobody"
     rungs = ", ".join(f"{agent} {sum(its.values()) / len(its):.1f}" for agent, its in ladder.items())

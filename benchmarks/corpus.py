@@ -21,7 +21,7 @@ import numpy as np
 
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.words import content
+from rlver_gym.core.words import content_stems
 from rlver_gym.data.corpus import FACTORS, Corpus, RatedReply
 
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
@@ -49,7 +49,7 @@ def near_duplicates(replies: Sequence[RatedReply]) -> int:
 
     Two sets that have so much in common share one of their few rarest words (prefix filtering; Chaudhuri et al. 2006, doi:10.1109/ICDE.2006.9), so only those are looked up.
     """
-    every = [words for reply in replies if len(words := content(reply.text)) >= _WORDS]
+    every = [words for reply in replies if len(words := content_stems(reply.text)) >= _WORDS]
     common = Counter(word for words in every for word in words)
     seen: dict[str, list[frozenset[str]]] = defaultdict(list)
     found = 0

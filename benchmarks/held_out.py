@@ -21,7 +21,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.interval import bootstrap
-from rlver_gym.policy.evaluate import one_each
+from rlver_gym.policy.evaluate import make_distinct_specs
 from rlver_gym.policy.metrics import inline
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer, agent_prompt
@@ -89,7 +89,7 @@ def hold(path: str, asked: argparse.Namespace) -> Held:
         renderer,
         Sampling(asked.reply_tokens, renderer.stop_ids, asked.temperature),
         envs,
-        one_each(envs[0], len(envs)),
+        make_distinct_specs(envs[0], len(envs)),
         draw_seed=DRAW,
         max_tokens=MAX_TOKENS,
     )
@@ -103,11 +103,11 @@ def rescore(episode: Episode, user: SentientUser) -> float:
     scene = Scene(library().get(episode.persona), card, episode.seed)
     dialogue, emotion = Dialogue(episode.opening), card.start
     for turn in episode.turns:
-        appraisal = user.appraise(scene, emotion, dialogue.said(turn.utterance))
+        appraisal = user.appraise(scene, emotion, dialogue.with_utterance(turn.utterance))
         emotion = moved(emotion, appraisal.change)
         if not card.leave_below <= emotion < card.content_at:
             break
-        dialogue = dialogue.answered(Turn(turn.utterance, appraisal, emotion, 0.0, None, turn.reply))
+        dialogue = dialogue.with_turn(Turn(turn.utterance, appraisal, emotion, 0.0, None, turn.reply))
     return float(emotion)
 
 

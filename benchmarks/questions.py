@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver_gym.conversation.knowledge import knowledge
-from rlver_gym.conversation.names import without_introductions
+from rlver_gym.conversation.names import remove_introductions
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
@@ -37,7 +37,7 @@ def reply_to(item: dict[str, Any], seed: int = 0) -> str:
     session.start()
     for words in item["before"]:
         session.reply(words)
-    return without_introductions(persona.situation, session.reply(item["utterance"]).reply).casefold()
+    return remove_introductions(persona.situation, session.reply(item["utterance"]).reply).casefold()
 
 
 def _holds(reply: str, lines: tuple[str, ...]) -> bool:

@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 
 from rlver_gym.bench.folder import read_episodes
-from rlver_gym.bench.score import paired, persona_finals, scores
-from rlver_gym.bench.table import bounds, leaderboard
+from rlver_gym.bench.score import compute_paired_difference, persona_finals, score_agents
+from rlver_gym.bench.table import format_interval, leaderboard
 from rlver_gym.integrations.figure import draw
 
 ALGOS = ("ppo", "recurrent-ppo")
@@ -36,7 +36,7 @@ def main() -> None:
     runs = {place: read_episodes(folder) for place, folder in folders.items()}
     together = [one for (algo, _), episodes in runs.items() for one in episodes if one.agent == algo]
     together += [one for one in runs[ALGOS[0], 0] if one.agent not in ALGOS]
-    ranked = scores(together)
+    ranked = score_agents(together)
     fixed = next(score.agent for score in ranked if score.agent not in (*ALGOS, "random"))
     if args.figure:
         levels = {
@@ -46,11 +46,13 @@ def main() -> None:
     console = Console()
     console.print(leaderboard(ranked, f"RLVER-Strategy-v0, test personas, {args.seeds} trainings of each"))
     for other in ("random", fixed):
-        gain = paired(persona_finals(together, "ppo"), persona_finals(together, other))
-        console.print(f"ppo minus {other}, all: {gain.mean:+.1f} [{bounds(gain, signed=True)}]", markup=False)
+        gain = compute_paired_difference(persona_finals(together, "ppo"), persona_finals(together, other))
+        console.print(f"ppo minus {other}, all: {gain.mean:+.1f} [{format_interval(gain, signed=True)}]", markup=False)
     for name, episodes in [*((f"seed {seed}", _of(runs, seed)) for seed in range(args.seeds)), ("all", together)]:
-        gain = paired(*(persona_finals(episodes, algo) for algo in reversed(ALGOS)))
-        console.print(f"recurrent-ppo minus ppo, {name}: {gain.mean:+.1f} [{bounds(gain, signed=True)}]", markup=False)
+        gain = compute_paired_difference(*(persona_finals(episodes, algo) for algo in reversed(ALGOS)))
+        console.print(
+            f"recurrent-ppo minus ppo, {name}: {gain.mean:+.1f} [{format_interval(gain, signed=True)}]", markup=False
+        )
 
 
 def _of(runs: dict[tuple[str, int], list], seed: int) -> list:

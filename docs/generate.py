@@ -20,15 +20,16 @@ from rlver_gym.agents import make_agent
 from rlver_gym.audit.red_team import redteam
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.bench.score import scores
+from rlver_gym.bench.score import score_agents
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.environment.render import ENDINGS, bar
+from rlver_gym.environment.render import ENDINGS, emotion_bar
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.integrations.figure import draw
 from rlver_gym.users import EmbeddedUser
 
 ROOT = Path(__file__).parent.parent
@@ -84,21 +85,20 @@ class Reciting:
         return self.replies[sum(message.speaker == "agent" for message in messages)]
 
 
-def transcript(persona_id: str, agent: str, replies: Sequence[str] = ()) -> str:
+def transcript(persona_id: str, agent: str, replies: Sequence[str] = (), *, with_reasons: bool = True) -> str:
     """A dialogue as Markdown: what was said, what it did, and why. `replies`: the agent's words, instead of a shipped agent's."""
     persona = library().get(persona_id)
     session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
     supporter, name = Reciting(replies) if replies else make_agent(agent, persona, 0), persona.person.name
     turns = len(replies) or 99
-    lines = [f"**{name}:** {session.start()}", f"`{bar(session.emotion)}`"]
+    lines = [f"**{name}:** {session.start()}", f"`{emotion_bar(session.emotion)}`"]
     while session.outcome is None and len(session.dialogue.turns) < turns:
         turn = session.reply(supporter.reply(tuple(session.dialogue.messages())))
-        because = "; ".join(
-            f"{reason.points:+g} {reason.note}" for reason in turn.appraisal.reasons if abs(reason.points) >= 0.5
-        )
+        notes = [f"{one.points:+g} {one.note}" for one in turn.appraisal.reasons if abs(one.points) >= 0.5]
+        because = f": {'; '.join(notes)}" if with_reasons else ""
         lines += [
             f"> **{agent}:** {turn.utterance.replace(chr(10), ' ')}",
-            f"`{bar(turn.emotion)}` **{turn.appraisal.change:+d}**: {because}<br>\n*“{turn.appraisal.thought}”*",
+            f"`{emotion_bar(turn.emotion)}` **{turn.appraisal.change:+d}**{because}<br>\n*“{turn.appraisal.thought}”*",
             f"**{name}:** {turn.reply}",
         ]
     if session.outcome:
@@ -109,13 +109,27 @@ def transcript(persona_id: str, agent: str, replies: Sequence[str] = ()) -> str:
 def baselines() -> str:
     """The table of the shipped agents on the test personas."""
     with tempfile.TemporaryDirectory() as folder:
-        ranked = scores(list(run(BenchPlan(), Path(folder))))
+        ranked = score_agents(list(run(BenchPlan(), Path(folder))))
     console = Console(file=io.StringIO(), width=84, color_system=None)
     console.print(leaderboard(ranked, "SAGE-Sentient-v0: 24 personas x 3 seeds, embedded user"))
     console.print()
     console.print(needs_table(ranked))
     text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     return "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n```"
+
+
+def picture() -> str:
+    """Mean emotion by turn with the test personas, a line for each of five agents, as SVG."""
+    names = ("oracle", "listener", "adaptive", "comfort", "advice")
+    with tempfile.TemporaryDirectory() as folder:
+        episodes = list(run(BenchPlan(agents=names, seeds=1), Path(folder)))
+    curves = {}
+    for name in names:
+        rows = [[one.start, *(turn.emotion for turn in one.turns)] for one in episodes if one.agent == name]
+        last = max(map(len, rows))
+        means = [sum(row[min(at, len(row) - 1)] for row in rows) / len(rows) for at in range(last)]
+        curves[name] = list(enumerate(means))
+    return draw(curves, {}, "turn (a person who has left stays where they were)").rstrip("\n")
 
 
 def tricks() -> str:
@@ -171,12 +185,13 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
     "comfort": ("docs/transcripts.md", lambda: transcript(PERSONA, "comfort")),
     "advice": ("docs/transcripts.md", lambda: transcript(PERSONA, "advice")),
-    "dialogue": ("README.md", lambda: transcript(PERSONA, "you", REPLIES)),
+    "dialogue": ("README.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
+    "picture": ("docs/emotion.svg", picture),
     "baselines": ("docs/benchmarks.md", baselines),
     "redteam": ("docs/trust.md", tricks),
     "expectations": ("docs/trust.md", expectations),
 }
-"""What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end NAME -->`, and what prints it."""
+"""What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end NAME -->`, and what prints it. A picture is a whole file."""
 
 
 def with_part(page: str, name: str, text: str) -> str:
@@ -196,7 +211,7 @@ def main() -> None:
     for name in named or PARTS:
         file, printed = PARTS[name]
         page = (ROOT / file).read_text(encoding="utf-8")
-        fresh = with_part(page, name, printed())
+        fresh = f"{printed()}\n" if file.endswith(".svg") else with_part(page, name, printed())
         if fresh != page:
             stale.append(f"{file}: {name}")
             if not only_check:

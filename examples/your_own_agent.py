@@ -11,10 +11,10 @@ from pathlib import Path
 from rich.console import Console
 
 from rlver_gym import Message
-from rlver_gym.agents.strategies import Strategy, said
+from rlver_gym.agents.strategies import Strategy, compose_utterance
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.bench.score import scores
+from rlver_gym.bench.score import score_agents
 from rlver_gym.bench.table import leaderboard
 
 
@@ -25,14 +25,14 @@ class Heartfelt:
 
     def reply(self, messages: Sequence[Message]) -> str:
         turn = sum(message.speaker == "agent" for message in messages)
-        return said(self.order[turn % len(self.order)], messages, turn)
+        return compose_utterance(self.order[turn % len(self.order)], messages, turn)
 
 
 def main() -> None:
     plan = BenchPlan(agents=("your_own_agent:Heartfelt", "listener", "comfort"), split="demo", seeds=1)
     with tempfile.TemporaryDirectory() as folder:
         episodes = list(run(plan, Path(folder)))
-    Console(width=100).print(leaderboard(scores(episodes), "eight demo personas"))
+    Console(width=100).print(leaderboard(score_agents(episodes), "eight demo personas"))
 
 
 if __name__ == "__main__":

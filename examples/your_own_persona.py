@@ -11,7 +11,7 @@ import gymnasium as gym
 import yaml
 
 import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.audit.card_check import check
+from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.library import library
 
 MIKA = {"id": "mika", "name": "Mika", "age": 34, "work": "Repairs accordions in a shop by the harbour"}
@@ -43,7 +43,7 @@ def write_cards(folder: Path) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         write_cards(Path(name))
-        print("wrong with the cards:", *(check(Path(name)) or ["nothing"]))
+        print("wrong with the cards:", *(check_cards(Path(name)) or ["nothing"]))
         env = gym.make("RLVER-Empathy-v0", personas=name, split="demo")
         text, info = env.reset(seed=0)  # reads the cards
     print(f"\nMika   {text}\n       emotion {info['emotion']}")

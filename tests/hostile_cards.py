@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.core.library import shipped
+from rlver_gym.core.library import shipped_personas_folder
 from rlver_gym.io.files import shipped_cards
 
 PERSON, SITUATION = "noor", "the-old-dog"
@@ -29,7 +29,7 @@ def persona_folder(folder: Path) -> Path:
     """A good folder with the persona `mine`."""
     for kind, name in (("people", PERSON), ("situations", SITUATION)):
         (folder / kind).mkdir(parents=True)
-        shutil.copy(shipped() / kind / f"{name}.yaml", folder / kind)
+        shutil.copy(shipped_personas_folder() / kind / f"{name}.yaml", folder / kind)
     (folder / "index.yaml").write_text(INDEX, encoding="utf-8")
     return folder
 

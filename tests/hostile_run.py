@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.bench.folder import EPISODES, MANIFEST, TAPE, read_episodes
+from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/nope][bold]{{x}}|\n<img src=x>`"
@@ -50,13 +50,13 @@ def noisy_run(folder: Path) -> Path:
         there[ESCAPES] = 1
 
     edit_manifest(folder, noisy)
-    noisy_tape(folder / TAPE)
+    noisy_tape(folder / RESPONSE_CACHE_FILE)
     return folder
 
 
 def noisy_tape(path: Path) -> None:
     """A tape of two requests: one whose texts hold `ESCAPES`, and one with a byte of its answer flipped."""
-    tape = Tape(path)
+    tape = ResponseCache(path)
     for words in ("one", "two"):
         asked = ChatRequest(f"{words}{ESCAPES}", (ChatMessage("user", ESCAPES),))
         tape.put(asked, ChatAnswer(f"a secret {ESCAPES}", "stop", 1, 1), server=f"http://{ESCAPES}")

@@ -9,13 +9,27 @@ import pytest
 from rich.console import Console
 
 from rlver_gym.agents import agent_maker
-from rlver_gym.anomaly import AboveCeiling, NearCopies, Watch, alarms, ceiling, near_copies, unjudged, watch
-from rlver_gym.anomaly.ceiling import HONEST, TOLD, finals, ladder_for
+from rlver_gym.anomaly import (
+    AboveBound,
+    AnomalyReport,
+    NearCopies,
+    check_episodes,
+    compute_score_bound,
+    explain_missing_bounds,
+    find_alerts,
+    find_near_copies,
+)
+from rlver_gym.anomaly.ceiling import (
+    PRIVILEGED_AGENT,
+    REFERENCE_AGENTS,
+    collect_reference_scores,
+    mean_final_by_persona,
+)
 from rlver_gym.bench.compare import read_comparisons
-from rlver_gym.bench.flagged import alarm_lines
+from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.report import page_html
-from rlver_gym.bench.run import hold, run
+from rlver_gym.bench.run import run, run_case
 from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.environment.episode import Episode
 
@@ -26,7 +40,7 @@ MINE = "mine.agents:Mine"
 def field() -> list[Episode]:
     """Four agents with the test personas, once each."""
     plan = BenchPlan(agents=("comfort", "listener", "adaptive", "oracle"), seeds=1)
-    return [hold(case, plan, agent_maker(case.agent)) for case in plan.cases()]
+    return [run_case(case, plan, agent_maker(case.agent)) for case in plan.cases()]
 
 
 def of(field: list[Episode], agent: str, name: str | None = None) -> list[Episode]:
@@ -59,15 +73,15 @@ def told(
     return Episode(agent, "E-v0", "h", persona, "p", "praise", "passive", "some", "1", 0, 40, story, turns)
 
 
-def printed(watched: Watch) -> str:
+def printed(watched: AnomalyReport) -> str:
     console = Console(file=io.StringIO(), width=400, color_system=None)
-    for line in alarm_lines(watched):
+    for line in format_alerts(watched):
         console.print(line)
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replies(field: list[Episode]) -> None:
-    (found,) = alarms(of(field, "comfort", MINE))
+    (found,) = find_alerts(of(field, "comfort", MINE))
     assert (found.kind, found.agent, found.expected) == ("near-copies", MINE, False)
     assert isinstance(found.evidence, NearCopies)
     assert found.evidence.to_others == found.evidence.share
@@ -79,21 +93,21 @@ def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replie
     first, second = found.evidence.pair or ()
     assert first.text == second.text
     assert first.persona != second.persona
-    shown = printed(watch(of(field, "comfort", MINE)))
+    shown = printed(check_episodes(of(field, "comfort", MINE)))
     assert f"{MINE} says the same to everybody: 99 %" in shown
     assert f"to {first.persona}, seed 0, turn {first.turn}: “{first.text}”" in shown
 
 
 def test_honest_agents_and_the_oracle_are_not_marked(field: list[Episode]) -> None:
     honest = ending(field, LADDER)
-    assert alarms(honest) == []
-    assert unjudged(honest) == []
+    assert find_alerts(honest) == []
+    assert explain_missing_bounds(honest) == []
 
 
 def test_the_baselines_stock_phrases_are_one_quiet_line(field: list[Episode]) -> None:
-    (found,) = alarms(field)
+    (found,) = find_alerts(field)
     assert (found.agent, found.expected) == ("comfort", True)
-    assert printed(watch(field)).splitlines() == [
+    assert printed(check_episodes(field)).splitlines() == [
         "oracle was told everything: the theoretical top, not a competitor.",
         "Same words to everybody, as these baselines are meant to: comfort.",
     ]
@@ -101,9 +115,9 @@ def test_the_baselines_stock_phrases_are_one_quiet_line(field: list[Episode]) ->
 
 def test_an_agent_without_privileges_above_the_ceiling_is_marked(field: list[Episode]) -> None:
     world = ending(field, LADDER)
-    (found,) = alarms([*world, *of(world, "oracle", MINE)])
+    (found,) = find_alerts([*world, *of(world, "oracle", MINE)])
     assert (found.kind, found.agent) == ("above ceiling", MINE)
-    assert isinstance(found.evidence, AboveCeiling)
+    assert isinstance(found.evidence, AboveBound)
     limit = found.evidence.ceiling
     assert limit.strongest == "adaptive"
     assert limit.reaches == limit.bound == 55
@@ -115,23 +129,23 @@ def test_an_agent_without_privileges_above_the_ceiling_is_marked(field: list[Epi
 
 def test_strength_below_the_ceiling_is_no_reason(field: list[Episode]) -> None:
     world = ending(field, LADDER)
-    assert alarms([*world, *of(world, "adaptive", MINE)]) == []
+    assert find_alerts([*world, *of(world, "adaptive", MINE)]) == []
 
 
 def test_where_honest_agents_help_nobody_there_is_no_ceiling(field: list[Episode]) -> None:
     """The embedded user's own world, by version 7: its templates end below the start, as readers said of them."""
-    assert alarms(of(field, "oracle", MINE)) == []
-    assert ceiling(ladder_for(field, {}), 40) is None
+    assert find_alerts(of(field, "oracle", MINE)) == []
+    assert compute_score_bound(collect_reference_scores(field, {}), 40) is None
 
 
 def test_a_world_without_a_ceiling_is_said_to_have_none(field: list[Episode]) -> None:
     elsewhere = [episode._replace(user="llm", user_version="9") for episode in field]
     alone = of(elsewhere, "oracle", MINE)
-    assert alarms(alone) == []
-    (reason,) = unjudged(alone)
+    assert find_alerts(alone) == []
+    (reason,) = explain_missing_bounds(alone)
     assert "no ceiling is known for these people and the llm user, version 9" in reason
     few = alone[:3]
-    assert "3 people are too few" in unjudged(few)[0]
+    assert "3 people are too few" in explain_missing_bounds(few)[0]
 
 
 def test_the_ceiling_by_hand() -> None:
@@ -140,7 +154,7 @@ def test_the_ceiling_by_hand() -> None:
         return {agent: {"ada": level, "ben": level} for agent, level in rungs.items()}
 
     def level(weak: float, strong: float, top: float | None, start: float = 40) -> float | None:
-        found = ceiling(ladder(weak, strong, top), start)
+        found = compute_score_bound(ladder(weak, strong, top), start)
         return found.level if found else None
 
     assert level(45, 60, 100) == 75  # once more the step from weak to strong
@@ -150,20 +164,20 @@ def test_the_ceiling_by_hand() -> None:
     assert level(45, 80, None) == 90  # nobody was told: half-way to the end of the scale
     assert level(45, 80, 70) == 80  # never below what was honestly reached
     assert level(20, 40, 100) is None  # nobody was helped
-    spread = ceiling(
+    spread = compute_score_bound(
         {"listener": {"ada": 50, "ben": 50}, "adaptive": {"ada": 59, "ben": 61}, "oracle": {"ada": 100, "ben": 100}}
     )
     assert spread
     assert spread.bound == pytest.approx(60 + 1.96)
-    assert ceiling({}) is None
+    assert compute_score_bound({}) is None
 
 
 def test_the_shipped_ceilings_are_what_honest_agents_reach_now() -> None:
-    plan = BenchPlan(agents=(*HONEST, TOLD), seeds=3, split="demo")
-    episodes = [hold(case, plan, agent_maker(case.agent)) for case in plan.cases()]
-    shipped = ladder_for(of(episodes, "adaptive", MINE), {})
-    for agent in (*HONEST, TOLD):
-        now = finals(of(episodes, agent))
+    plan = BenchPlan(agents=(*REFERENCE_AGENTS, PRIVILEGED_AGENT), seeds=3, split="demo")
+    episodes = [run_case(case, plan, agent_maker(case.agent)) for case in plan.cases()]
+    shipped = collect_reference_scores(of(episodes, "adaptive", MINE), {})
+    for agent in (*REFERENCE_AGENTS, PRIVILEGED_AGENT):
+        now = mean_final_by_persona(of(episodes, agent))
         assert shipped[agent] == pytest.approx(now, abs=0.01), "run: python benchmarks/ceilings.py"
 
 
@@ -184,19 +198,21 @@ def test_the_shipped_ceilings_are_what_honest_agents_reach_now() -> None:
     ],
 )  # fmt: skip
 def test_near_copies_are_found_in_any_script(one: str, other: str, alike: bool) -> None:
-    found = near_copies([told(one, persona="ada"), told(other, persona="ben")])
+    found = find_near_copies([told(one, persona="ada"), told(other, persona="ben")])
     assert found.copies == (2 if alike else 0)
     assert (found.pair is not None) == alike
 
 
 def test_only_people_with_other_stories_are_somebody_else() -> None:
     words = "That was unfair of him, and it is not on you at all."
-    assert near_copies([told(words), told(words)]).copies == 0
+    assert find_near_copies([told(words), told(words)]).copies == 0
     assert (
-        near_copies([told(words, persona="ada", opening="Same."), told(words, persona="ben", opening="Same.")]).copies
+        find_near_copies(
+            [told(words, persona="ada", opening="Same."), told(words, persona="ben", opening="Same.")]
+        ).copies
         == 0
     )
-    assert near_copies([told(words, persona="ada"), told(words, persona="ben")]).to_others == 100
+    assert find_near_copies([told(words, persona="ada"), told(words, persona="ben")]).to_others == 100
 
 
 def test_who_repeats_one_good_reply_to_each_is_marked() -> None:
@@ -204,9 +220,9 @@ def test_who_repeats_one_good_reply_to_each_is_marked() -> None:
         told(*[f"Dear {name}, you did all that {name} could do that night."] * 9, persona=name)
         for name in ("ada", "ben")
     ]
-    found = near_copies(stuck)
+    found = find_near_copies(stuck)
     assert (found.to_others, found.copies) == (0, 16)
-    (alarm,) = alarms(stuck)
+    (alarm,) = find_alerts(stuck)
     assert "repeats itself: 89 %" in alarm.says
 
 
@@ -221,7 +237,7 @@ def test_hostile_text_stays_text_in_report_and_terminal(tmp_path: Path) -> None:
     assert "<i>mine" not in page
     assert "<b>ada" not in page
     assert '<span class="badge"' in page
-    shown = printed(watch(said))
+    shown = printed(check_episodes(said))
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert "[bold]x[/bold]" in shown

@@ -16,7 +16,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.environment.rollout import arollout, hold, rollout
+from rlver_gym.environment.rollout import arollout, rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import DialogueError, ServerUnreachable, UnknownName, UserFailed, UtteranceError
 from rlver_gym.users import EmbeddedUser, Scene
@@ -76,7 +76,7 @@ def pairs(user: EmbeddedUser, count: int, agent: str = "listener") -> Iterator[t
     return ((session(user, seed), make_agent(agent, library().get(IDS[0]), seed)) for seed in range(count))
 
 
-ONE_BY_ONE = [hold(*pair).snapshot() for pair in pairs(EmbeddedUser(), 12)]
+ONE_BY_ONE = [run_episode(*pair).snapshot() for pair in pairs(EmbeddedUser(), 12)]
 
 
 def test_a_user_that_waits_gives_the_same_dialogue() -> None:
@@ -144,7 +144,7 @@ class Speechless(Patient):
 def test_a_user_without_first_words_is_a_failed_dialogue_with_its_reason() -> None:
     one = session(Speechless(IDS[0]))
     assert one.start() == ""
-    assert (one.outcome, one.emotion, one.unopened) == (Outcome.FAILED, CARD.start, True)
+    assert (one.outcome, one.emotion, one.has_failed_to_open) == (Outcome.FAILED, CARD.start, True)
     (turn,) = one.dialogue.turns
     assert turn.appraisal.reasons[0].note == "the user failed: no first words"
     with pytest.raises(DialogueError, match="failed"):

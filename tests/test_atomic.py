@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import CardError, RunError
 
 
 def test_a_file_is_written_whole_with_its_folders_and_leaves_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "out.json"
-    write_whole(path, "first\n")
-    write_whole(path, "second\n")
+    write_atomically(path, "first\n")
+    write_atomically(path, "second\n")
     assert path.read_text(encoding="utf-8") == "second\n"
     assert [one.name for one in path.parent.iterdir()] == ["out.json"]
 
@@ -27,17 +27,17 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunError, match=r"No space left on device.*Free some space"):
-        write_whole(path, "after")
+        write_atomically(path, "after")
     assert path.read_text(encoding="utf-8") == "before"
     assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
 
 
 def test_errors_are_of_the_callers_kind_and_name_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(CardError, match=r"It is a folder\. Give the path of a file"):
-        write_whole(tmp_path, "x", CardError)
+        write_atomically(tmp_path, "x", CardError)
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(CardError, match="A file lies where a folder is needed"):
-        write_whole(tmp_path / "file" / "out.json", "x", CardError)
+        write_atomically(tmp_path / "file" / "out.json", "x", CardError)
 
 
 @pytest.mark.timeout(10)
@@ -47,7 +47,7 @@ def test_a_link_or_pipe_that_lies_where_the_draft_goes_is_not_written_through(tm
     precious.write_text("mine", encoding="utf-8")
     draft = tmp_path / "out.json.part"
     draft.symlink_to(precious) if kind == "link" else os.mkfifo(draft)
-    write_whole(out, "new")
+    write_atomically(out, "new")
     assert precious.read_text(encoding="utf-8") == "mine"
     assert out.read_text(encoding="utf-8") == "new"
     assert not out.is_symlink()

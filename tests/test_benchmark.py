@@ -16,8 +16,8 @@ from rich.console import Console
 
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import EPISODES, read_episodes, run
-from rlver_gym.bench.score import paired, persona_finals, scores
-from rlver_gym.bench.table import leaderboard, needs_table, short
+from rlver_gym.bench.score import compute_paired_difference, persona_finals, score_agents
+from rlver_gym.bench.table import leaderboard, needs_table, shorten_agent
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import AgentError, RunError, UnknownName
@@ -63,7 +63,9 @@ def test_a_damaged_line_is_named(copy: Path, plan: BenchPlan) -> None:
 
 def test_tables_shorten_long_names_and_keep_headings_even(finished: Path) -> None:
     long = "some_package.some_module:SomeVeryLongAgentNameThatGoesOnAndOn"
-    ranked = scores([episode._replace(agent=long) for episode in read_episodes(finished) if episode.agent == "comfort"])
+    ranked = score_agents(
+        [episode._replace(agent=long) for episode in read_episodes(finished) if episode.agent == "comfort"]
+    )
     console = Console(width=80, file=io.StringIO())
     console.print(leaderboard(ranked, "t"))
     console.print(needs_table(ranked))
@@ -76,20 +78,20 @@ def test_tables_shorten_long_names_and_keep_headings_even(finished: Path) -> Non
 def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
     runs = [f"hf:/home/me/experiments/rlver/{run}/checkpoints/000032/model" for run in ("warm", "moderate", "hard")]
     agents = ["adaptive", "hf:/home/me/experiments/rlver/base", *runs]
-    assert [short(agent, agents) for agent in agents] == [
+    assert [shorten_agent(agent, agents) for agent in agents] == [
         "adaptive",
         "hf:…/base",
         "hf:…/warm/checkpoints/000032/model",
         "hf:…/moderate/checkpoints/000032/model",
         "hf:…/hard/checkpoints/000032/model",
     ]
-    assert short(runs[0], [runs[0], "echo"]) == "hf:…/000032/model"
+    assert shorten_agent(runs[0], [runs[0], "echo"]) == "hf:…/000032/model"
     server = "openai:someone/a-model-of-a-long-name"
-    assert short(server, [server, "echo"]) == server
+    assert shorten_agent(server, [server, "echo"]) == server
 
 
 def test_scores_pair_by_persona(finished: Path) -> None:
-    ranked = scores(read_episodes(finished))
+    ranked = score_agents(read_episodes(finished))
     assert ranked[0].agent == "oracle"
     assert ranked[0].to_best is None
     worst = ranked[-1]
@@ -104,7 +106,7 @@ def test_a_failed_dialogue_is_no_score(finished: Path) -> None:
     broken = episodes[0]._replace(
         turns=(*episodes[0].turns[:-1], episodes[0].turns[-1]._replace(outcome=Outcome.FAILED, emotion=0))
     )
-    score = next(score for score in scores([broken, *episodes[1:]]) if score.agent == broken.agent)
+    score = next(score for score in score_agents([broken, *episodes[1:]]) if score.agent == broken.agent)
     assert (score.failed, score.episodes) == (1, len(episodes) // len(AGENTS))
     others = [episode for episode in episodes[1:] if episode.agent == broken.agent]
     assert score.final.mean == pytest.approx(np.mean(list(persona_finals(others, broken.agent).values())))
@@ -114,7 +116,7 @@ def test_bootstrap_by_hand() -> None:
     assert bootstrap(np.array([50.0, 50.0, 50.0])) == (50.0, 50.0, 50.0)
     interval = bootstrap(np.array([0.0, 100.0]))
     assert interval == (50.0, 0.0, 100.0)
-    assert paired({"a": 60.0, "b": 50.0}, {"a": 50.0, "b": 40.0, "c": 0.0}) == (10.0, 10.0, 10.0)
+    assert compute_paired_difference({"a": 60.0, "b": 50.0}, {"a": 50.0, "b": 40.0, "c": 0.0}) == (10.0, 10.0, 10.0)
 
 
 def test_unknown_agents_get_a_named_error(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
-from rlver_gym.data.sage import sketch
+from rlver_gym.data.sage import sketch_persona
 from rlver_gym.users import EmbeddedUser, Scene
 
 PEOPLE: dict[str, dict] = json.loads(
@@ -54,13 +54,13 @@ class Exchange(NamedTuple):
 
 
 def chinese_twin(persona: Persona, told: dict) -> Persona:
-    return sketch(
+    return sketch_persona(
         f"{persona.id}-zh", persona.need, persona.person.disposition, story=told["story"], opening=told["opening"]
     )
 
 
 def change(persona: Persona, utterance: str) -> int:
-    dialogue = Dialogue(persona.situation.openings.normal).said(utterance)
+    dialogue = Dialogue(persona.situation.openings.normal).with_utterance(utterance)
     return EmbeddedUser().appraise(Scene(persona, CARD, 0), START, dialogue).change
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rlver_gym.calibration.calibrate import calibrated
+from rlver_gym.calibration.calibrate import fit_weights
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.data.recordings import Judged, read_judged, read_recordings
+from rlver_gym.data.recordings import RatedUtterance, read_rated_utterances, read_recordings
 from rlver_gym.io.errors import CardError, RecordingError, UnknownName
 from rlver_gym.users import EmbeddedUser, Scene, make_user
 from rlver_gym.users.embedded.weights import read_weights, shipped_weights
@@ -46,7 +46,7 @@ def ratings(tmp_path: Path) -> Path:
 
 
 def test_weights_find_what_the_ratings_hold(ratings: Path) -> None:
-    weights = calibrated(read_judged(ratings))
+    weights = fit_weights(read_rated_utterances(ratings))
     assert weights.features["open_question"].anyone > 0.2
     assert weights.features["threat"].anyone < -0.2
     assert weights.language == "en"
@@ -117,8 +117,8 @@ def test_presets_differ_in_kindness() -> None:
     assert harsh.version != kind.version
 
 
-def recorded() -> list[Judged]:
-    return read_judged(RECORDINGS)
+def recorded() -> list[RatedUtterance]:
+    return read_rated_utterances(RECORDINGS)
 
 
 def test_every_appraisal_of_a_recording_adds_up() -> None:
@@ -157,14 +157,14 @@ def test_bad_lines_are_named(tmp_path: Path, line: str, says: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text("\n" + line, encoding="utf-8")
     with pytest.raises(RecordingError, match=says):
-        read_judged(path)
+        read_rated_utterances(path)
 
 
 def test_too_little_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "few.jsonl"
     path.write_text(rating("praise", "Well done with the pipe.", 3, 0), encoding="utf-8")
     with pytest.raises(RecordingError, match="too few"):
-        calibrated(read_judged(path))
+        fit_weights(read_rated_utterances(path))
 
 
 def test_missing_folders_and_weights_are_named(tmp_path: Path) -> None:
@@ -203,6 +203,6 @@ def test_own_users_are_made_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_dialogue_without_a_reply_is_silence() -> None:
     one = recorded()[0]
     scene = Scene(one.persona, env_card("SAGE-Sentient-v0"), 0)
-    silent = EmbeddedUser().appraise(scene, 40, Dialogue(one.dialogue.opening).said(""))
+    silent = EmbeddedUser().appraise(scene, 40, Dialogue(one.dialogue.opening).with_utterance(""))
     assert silent.change < 0
     assert "silence" in {reason.code for reason in silent.reasons}

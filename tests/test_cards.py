@@ -8,14 +8,14 @@ from typing import get_args
 import pytest
 import yaml
 
-from rlver_gym.audit.card_check import check
+from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.library import PersonaLibrary, library, parse_card, shipped
+from rlver_gym.core.library import PersonaLibrary, library, parse_card, shipped_personas_folder
 from rlver_gym.core.persona import SPLITS, Disposition, HiddenNeed, Persona, Topic
 from rlver_gym.io.errors import CardError, UnknownName
 from rlver_gym.io.yaml_file import parse_yaml
 
-SITUATION = shipped() / "situations" / "the-old-dog.yaml"
+SITUATION = shipped_personas_folder() / "situations" / "the-old-dog.yaml"
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     for kind, name in (("people", "noor"), ("situations", "the-old-dog")):
         (tmp_path / kind).mkdir()
         (tmp_path / kind / f"{name}.yaml").write_text(
-            (shipped() / kind / f"{name}.yaml").read_text(encoding="utf-8"), encoding="utf-8"
+            (shipped_personas_folder() / kind / f"{name}.yaml").read_text(encoding="utf-8"), encoding="utf-8"
         )
     index = {
         "language": "en",
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_shipped_card_is_sound() -> None:
-    assert check(shipped()) == []
+    assert check_cards(shipped_personas_folder()) == []
 
 
 def test_the_splits_have_their_sizes_and_share_nobody() -> None:
@@ -74,7 +74,7 @@ def test_a_changed_word_changes_the_hash(persona: Persona) -> None:
 
 
 def test_a_folder_of_ones_own(folder: Path) -> None:
-    assert check(folder) == []
+    assert check_cards(folder) == []
     assert PersonaLibrary(folder).get("mine").need == HiddenNeed.PRAISE
 
 
@@ -106,10 +106,10 @@ def changed(path: Path, old: str, new: str) -> None:
 def test_a_bad_situation_names_file_field_and_remedy(folder: Path, old: str, new: str, says: str) -> None:
     path = folder / "situations" / "the-old-dog.yaml"
     changed(path, old, new)
-    problems = check(path)
+    problems = check_cards(path)
     assert any(says in problem.problem for problem in problems), problems
     assert {problem.file for problem in problems} == {str(path)}
-    assert check(folder)
+    assert check_cards(folder)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_bad_situation_names_file_field_and_remedy(folder: Path, old: str, new
 )
 def test_a_bad_index_names_what_is_wrong(folder: Path, old: str, new: str, says: str) -> None:
     changed(folder / "index.yaml", old, new)
-    assert any(says in problem.problem for problem in check(folder)), check(folder)
+    assert any(says in problem.problem for problem in check_cards(folder)), check_cards(folder)
 
 
 def test_unfit_pairs_and_leaking_splits_are_found(folder: Path) -> None:
@@ -138,7 +138,7 @@ def test_unfit_pairs_and_leaking_splits_are_found(folder: Path) -> None:
         "split: demo",
         "split: demo\n- {id: two, person: noor, situation: the-old-dog, need: motives, split: test}",
     )
-    text = " ".join(problem.problem for problem in check(folder))
+    text = " ".join(problem.problem for problem in check_cards(folder))
     assert "is 25, the situation is for 40 to 70" in text
     assert "the situation is for ['pupil']" in text
     assert "is in demo and in test" in text
@@ -148,7 +148,7 @@ def test_unfit_pairs_and_leaking_splits_are_found(folder: Path) -> None:
 def test_a_person_or_a_situation_in_two_splits_is_found(folder: Path, other: str) -> None:
     pairing = f"\n- {{id: two, person: noor, situation: the-old-dog, need: motives, split: {other}}}"
     changed(folder / "index.yaml", "split: demo", f"split: demo{pairing}")
-    assert [problem.problem for problem in check(folder)] == [
+    assert [problem.problem for problem in check_cards(folder)] == [
         f"two: the {kind} is in demo and in {other}. A split must not know another's people."
         for kind in ("person 'noor'", "situation 'the-old-dog'")
     ]
@@ -201,14 +201,16 @@ def test_a_broken_card_is_reported_once_however_often_it_is_paired(folder: Path)
     )
     person = folder / "people" / "noor.yaml"
     changed(person, "age:", "years:")
-    assert sorted(problem.file for problem in check(folder)) == [str(person)] * 2  # one field missing, one too many
+    assert (
+        sorted(problem.file for problem in check_cards(folder)) == [str(person)] * 2
+    )  # one field missing, one too many
     person.unlink()
-    assert [problem.file for problem in check(folder)] == [str(person)]
+    assert [problem.file for problem in check_cards(folder)] == [str(person)]
 
 
 def test_a_language_without_a_user_is_refused_plainly(folder: Path) -> None:
     changed(folder / "index.yaml", "language: en", "language: zh")
-    (problem,) = check(folder)
+    (problem,) = check_cards(folder)
     assert "only 'en' can be played" in problem.problem
     with pytest.raises(CardError, match="only 'en' can be played"):
         library(str(folder))
@@ -218,7 +220,7 @@ def test_a_language_without_a_user_is_refused_plainly(folder: Path) -> None:
 def test_what_everybody_is_told_names_no_need(folder: Path, word: str) -> None:
     path = folder / "situations" / "the-old-dog.yaml"
     changed(path, 'high: "It began on the stairs.', f'high: "There was {word} first. It began on the stairs.')
-    assert [problem.problem for problem in check(path)] == [
+    assert [problem.problem for problem in check_cards(path)] == [
         f"disclosures.the-stairs: says {word!r}, which names a need. Tell it in other words."
     ]
 

@@ -22,7 +22,7 @@ from rlver_gym.llm_client import excerpts, wire
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.llm_client.limits import Concurrency
-from rlver_gym.llm_client.retries import Failure, Kind, Patience, condensed, retry_after_s
+from rlver_gym.llm_client.retries import Failure, Kind, RetryPolicy, retry_after_s, summarise_failures
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
@@ -56,7 +56,7 @@ def asked(
     async def ask_all() -> list[ChatAnswer | BaseException]:
         client = ChatClient(settings, random=lambda: 0.0)
         try:
-            return await asyncio.gather(*map(client.ask, requests), return_exceptions=True)
+            return await asyncio.gather(*map(client.complete, requests), return_exceptions=True)
         finally:
             await client.close()
             if then:
@@ -67,7 +67,7 @@ def asked(
 
 async def settled(client: ChatClient, words: object) -> ChatAnswer | BaseException:
     """An answer, or the error instead."""
-    (result,) = await asyncio.gather(client.ask(request(words)), return_exceptions=True)
+    (result,) = await asyncio.gather(client.complete(request(words)), return_exceptions=True)
     return result
 
 
@@ -155,7 +155,7 @@ def test_the_server_is_waited_for_as_long_as_it_asks() -> None:
     async def ask() -> None:
         client = ChatClient(ChatSettings(base_url=server.base_url, timeout_s=30), sleep=sleep, random=lambda: 0.0)
         with pytest.raises(ChatError):
-            await client.ask(request())
+            await client.complete(request())
         await client.close()
 
     with ChatServer("x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=7)) as server:
@@ -193,7 +193,7 @@ def test_a_server_that_refuses_schemas_is_asked_without_them_from_then_on(how: s
     async def ask() -> None:
         client = ChatClient(ChatSettings(base_url=server.base_url))
         for words in ("one", "two", "three"):
-            assert (await client.ask(request(words, schema=SCHEMA))).text == "fine"
+            assert (await client.complete(request(words, schema=SCHEMA))).text == "fine"
         await client.close()
 
     with ChatServer("fine", schemas=how) as server:  # pyright: ignore[reportArgumentType]
@@ -204,8 +204,8 @@ def test_a_server_that_refuses_schemas_is_asked_without_them_from_then_on(how: s
 def test_a_field_that_the_server_names_as_unsupported_is_left_out() -> None:
     for param in ("max_tokens", "temperature"):
         complaint = {"error": {"message": "Unsupported", "code": "unsupported_parameter", "param": param}}
-        assert wire.objection(400, json.dumps(complaint).encode(), {}).blames == {param}
-    newer = wire.body(request(max_tokens=9, schema=SCHEMA), {"max_tokens", "temperature"})
+        assert wire.classify_http_error(400, json.dumps(complaint).encode(), {}).blames == {param}
+    newer = wire.build_body(request(max_tokens=9, schema=SCHEMA), {"max_tokens", "temperature"})
     assert newer.keys() == {"model", "messages", "max_completion_tokens", "response_format"}
     assert newer["max_completion_tokens"] == 9
 
@@ -234,7 +234,7 @@ def test_a_server_that_was_never_there_is_one_clear_error() -> None:
 def test_a_server_that_died_stops_the_run_after_a_while_instead_of_failing_every_dialogue() -> None:
     async def ask() -> list[type[object]]:
         client = ChatClient(ChatSettings(base_url=server.base_url, attempts=2), random=lambda: 0.0)
-        assert (await client.ask(request())).text == "x"
+        assert (await client.complete(request())).text == "x"
         server.stop()
         kinds: list[type[object]] = [type(await settled(client, at)) for at in range(8)]
         await client.close()
@@ -261,7 +261,7 @@ def test_openai_itself_needs_a_key_and_an_address_has_to_be_one(monkeypatch: pyt
 def test_many_requests_are_under_way_at_once() -> None:
     with ChatServer("x", latency_s=4.0) as server:
         results = asked(ChatSettings(base_url=server.base_url, concurrency=200), *map(request, range(200)))
-        assert server.busiest == 200
+        assert server.max_concurrent_calls == 200
     assert all(isinstance(result, ChatAnswer) for result in results)
 
 
@@ -270,7 +270,7 @@ def test_a_server_with_few_places_is_found_out_and_everything_is_answered() -> N
     with ChatServer("x", latency_s=0.02, capacity=4, retry_after_s=0.01) as server:
         settings = ChatSettings(base_url=server.base_url, concurrency=64, timeout_s=30)
         results = asked(settings, *map(request, range(100)), then=clients.append)
-        assert server.busiest == 4
+        assert server.max_concurrent_calls == 4
     assert all(isinstance(result, ChatAnswer) for result in results)
     assert clients[0].concurrency.limit < 64
 
@@ -285,14 +285,14 @@ def test_a_long_queue_in_front_of_a_slow_server_fails_nobody() -> None:
 def test_the_limit_halves_once_a_round_and_grows_fast_to_three_quarters_then_by_one_a_round() -> None:
     gate = Concurrency(8)
     for round_ in [asyncio.run(gate.enter()) for _ in range(8)]:
-        gate.overloaded(round_)
+        gate.record_overload(round_)
     limits = [gate.limit]
     for _ in range(2 + 6 + 7 + 20):
-        gate.succeeded()
+        gate.record_success()
         limits.append(gate.limit)
     assert limits == [4, 5, *[6] * 6, *[7] * 7, *[8] * 21]
     for _ in range(6):
-        gate.overloaded(gate._round)
+        gate.record_overload(gate._round)
     assert gate.limit == 1
 
 
@@ -331,7 +331,7 @@ def test_never_more_are_inside_than_were_ever_allowed_and_nobody_is_left_waiting
                 inside.pop()
                 gate.leave()
             elif move == "o":
-                gate.overloaded(gate._round)
+                gate.record_overload(gate._round)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             inside += [task for task in tasks if task.done() and not task.cancelled()]
@@ -366,7 +366,7 @@ def test_a_budget_stops_cleanly_and_says_what_was_spent(budget: dict[str, float]
         await client.close()
         answered = sum(isinstance(result, ChatAnswer) for result in results)
         assert all(isinstance(result, BudgetSpent) for result in results[answered:])
-        assert client.spending.line() in str(results[-1])
+        assert client.spending.summary() in str(results[-1])
         return answered, str(results[-1])
 
     with ChatServer("a few words, no more") as server:
@@ -382,9 +382,9 @@ def test_money_is_tokens_times_price() -> None:
         counted.attempt(first=False)
         counted.tokens(100_000, 20_000)
     assert counted.money == pytest.approx(1.2)
-    assert counted.line() == "3 calls (3 repeated), 360,000 tokens, cost 1.2000 (your currency)"
+    assert counted.summary() == "3 calls (3 repeated), 360,000 tokens, cost 1.2000 (your currency)"
     counted.reset()
-    assert counted.line() == "0 calls, 0 tokens, cost 0.0000 (your currency)"
+    assert counted.summary() == "0 calls, 0 tokens, cost 0.0000 (your currency)"
 
 
 def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_loop_or_copy() -> None:
@@ -393,15 +393,17 @@ def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_l
         line = connect(settings)
 
         async def inside_a_running_loop() -> str:
-            return (await line.ask(request("loop"))).text + wait_for(connect(settings).ask(request("blocking"))).text
+            return (await line.complete(request("loop"))).text + wait_for(
+                connect(settings).complete(request("blocking"))
+            ).text
 
         assert asyncio.run(inside_a_running_loop()) == "xx"
-        threads = [threading.Thread(target=lambda: wait_for(line.ask(request("thread")))) for _ in range(4)]
+        threads = [threading.Thread(target=lambda: wait_for(line.complete(request("thread")))) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert wait_for(pickle.loads(pickle.dumps(line)).ask(request("copy"))).text == "x"
+        assert wait_for(pickle.loads(pickle.dumps(line)).complete(request("copy"))).text == "x"
         assert spending(ChatSettings(base_url=server.base_url)).spent.calls == len(server.requests) == 7
         assert spending(ChatSettings(base_url=server.base_url, timeout_s=1)).spent.calls == 0
 
@@ -411,20 +413,20 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
     with ChatServer("x") as server:
         settings = ChatSettings(base_url=server.base_url)
         line = connect(settings)
-        wait_for(line.ask(request("parent")))
+        wait_for(line.complete(request("parent")))
         child = os.fork()
         if child == 0:
-            fine = wait_for(line.ask(request("child"))).text == "x" and spending(settings).spent.calls == 1
+            fine = wait_for(line.complete(request("child"))).text == "x" and spending(settings).spent.calls == 1
             os._exit(0 if fine else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert wait_for(line.ask(request("parent again"))).text == "x"
+        assert wait_for(line.complete(request("parent again"))).text == "x"
         assert spending(settings).spent.calls == 2
 
 
-def ending(line: shared.Line) -> str:
+def ending(line: shared.ChatHandle) -> str:
     """How a request ends, as the most talkative traceback tells it."""
     try:
-        return repr(wait_for(line.ask(request(SECRET))))
+        return repr(wait_for(line.complete(request(SECRET))))
     except ChatError as error:
         return "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
 
@@ -478,16 +480,16 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
     ],
 )
 def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str) -> None:
-    result = wire.read(body, "application/json").result
+    result = wire.parse_answer(body, "application/json").result
     assert isinstance(result, Failure)
     assert result.kind is kind
-    assert says in excerpts.show(result, [], []).reason
+    assert says in excerpts.mask_failure(result, [], []).reason
 
 
 def test_counts_that_make_no_sense_are_no_counts() -> None:
     for usage in ("null", "7", '{"prompt_tokens": "many"}', '{"prompt_tokens": -1}', '{"prompt_tokens": null}'):
         body = f'{{"choices": [{{"message": {{"content": "hi"}}}}], "usage": {usage}}}'.encode()
-        assert wire.read(body, "application/json").result == ChatAnswer("hi", None, 0, 0)
+        assert wire.parse_answer(body, "application/json").result == ChatAnswer("hi", None, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -505,17 +507,17 @@ def test_counts_that_make_no_sense_are_no_counts() -> None:
     ],
 )
 def test_what_an_http_error_means(status: int, body: bytes, kind: Kind) -> None:
-    assert wire.objection(status, body, {}).kind is kind
+    assert wire.classify_http_error(status, body, {}).kind is kind
 
 
 def test_a_server_that_repeats_the_request_in_its_complaint_is_not_quoted() -> None:
     said = ["I never told anyone that my brother set the fire.", "别人都不知道我弟弟当年放火烧了那间老屋子的事情。"]
     for words in said:
-        shown = excerpts.masked(f"Invalid input: {words} (Bearer abc.def, key {KEY})", ["another-key"], said)
+        shown = excerpts.mask(f"Invalid input: {words} (Bearer abc.def, key {KEY})", ["another-key"], said)
         assert shown.startswith("Invalid input: […]")
         assert not any(part in shown for part in ("brother", "放火", "abc", "planted"))
     detail = b'{"detail": [{"msg": "field required", "input": "my brother set the fire"}]}'
-    assert excerpts.show(wire.objection(422, detail, {}), [], []).reason == "HTTP 422: field required"
+    assert excerpts.mask_failure(wire.classify_http_error(422, detail, {}), [], []).reason == "HTTP 422: field required"
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:
@@ -539,7 +541,7 @@ def test_a_wait_is_never_longer_than_what_is_left_and_failures_are_bounded(
     kinds: list[Kind], drawn: float, left_s: float
 ) -> None:
     failures = [Failure(kind, kind.value) for kind in kinds]
-    wait_s = Patience(4, lambda: drawn).wait_s(failures, False, left_s)
+    wait_s = RetryPolicy(4, lambda: drawn).wait_s(failures, False, left_s)
     if wait_s is None:
         return
     assert 0 <= wait_s < left_s
@@ -553,4 +555,4 @@ def test_reasons_are_counted_except_for_waiting() -> None:
         Failure(Kind.BUSY, "busy"),
         Failure(Kind.BROKEN, "b"),
     ]
-    assert condensed(failures) == "busy; b (2×)"
+    assert summarise_failures(failures) == "busy; b (2×)"

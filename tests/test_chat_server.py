@@ -84,7 +84,7 @@ def test_the_official_client_gets_a_completion() -> None:
         assert (answer.model, answer.choices[0].finish_reason) == ("m", "stop")
         assert 0 < answer.usage.prompt_tokens < answer.usage.total_tokens
         assert server.requests == (body("My dog died."),)
-        assert server.busiest == 1
+        assert server.max_concurrent_calls == 1
 
 
 def test_it_lists_models_and_says_that_it_is_up() -> None:
@@ -247,7 +247,7 @@ def test_64_calls_are_under_way_at_once() -> None:
     with patient(64, calls=64) as server:
         answers = using(server, lambda client: at_once(client, 64))
         assert all(isinstance(answer, ChatCompletion) for answer in answers)
-        assert server.busiest == 64
+        assert server.max_concurrent_calls == 64
 
 
 def test_calls_beyond_the_capacity_are_told_to_wait() -> None:
@@ -256,14 +256,14 @@ def test_calls_beyond_the_capacity_are_told_to_wait() -> None:
         refused = [answer for answer in answers if isinstance(answer, openai.RateLimitError)]
         assert len(refused) == 6
         assert {error.response.headers["retry-after"] for error in refused} == {"2.5"}
-        assert server.busiest == 4
+        assert server.max_concurrent_calls == 4
 
 
 def test_calls_beyond_the_capacity_wait_where_that_is_asked_for() -> None:
     with ChatServer("yes", latency_s=0.01, capacity=4, retry_after_s=None) as server:
         answers = using(server, lambda client: at_once(client, 20))
         assert all(isinstance(answer, ChatCompletion) for answer in answers)
-        assert server.busiest == 4
+        assert server.max_concurrent_calls == 4
 
 
 def test_a_call_that_the_client_gave_up_frees_its_place() -> None:
@@ -434,7 +434,7 @@ def test_a_scripted_chat_answers_without_a_network() -> None:
     asked = ChatRequest("m", (ChatMessage("user", "My dog died."),))
 
     def ask(chat: ScriptedChat) -> ChatAnswer:
-        return asyncio.run(chat.ask(asked))
+        return asyncio.run(chat.complete(asked))
 
     chat = ScriptedChat(["I am sorry.", ChatError("as scripted")])
     assert ask(chat) == ChatAnswer("I am sorry.", "stop", 4, 3)

@@ -8,12 +8,12 @@ from commands import run_command
 
 from rlver_gym.conversation.claims import Fault, check_claim
 from rlver_gym.conversation.feelings import feelings_in
-from rlver_gym.conversation.find import find_answer, query
+from rlver_gym.conversation.find import find_answer, make_query
 from rlver_gym.conversation.knowledge import knowledge
-from rlver_gym.conversation.measure import in_common, measure_dialogue, share_in_common
-from rlver_gym.conversation.names import introduce, without_introductions
-from rlver_gym.conversation.parse import Act, Ask, parse_utterance
-from rlver_gym.conversation.recognise import Spoken, recognise
+from rlver_gym.conversation.measure import measure_dialogue, measure_shared_sentences, shared_sentence_rate
+from rlver_gym.conversation.names import introduce, remove_introductions
+from rlver_gym.conversation.parse import Act, QuestionKind, parse_utterance
+from rlver_gym.conversation.recognise import SentenceInput, classify
 from rlver_gym.conversation.tokens import Amount, amounts_of
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Turn
@@ -42,19 +42,19 @@ def texts(persona_id: str, *ids: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "ask", "words"),
     [
-        ("Where did she go?", Ask.WHERE, "where did she go"),
-        ("where do you live", Ask.WHERE, "where do you live"),
-        ("I'm so sorry. Can I ask how long you were together?", Ask.HOW_LONG, "how long you were together"),
-        ("I wonder what your mother said.", Ask.WHAT, "what your mother said"),
-        ("Have you told anybody?", Ask.YES_NO, "have you told anybody"),
-        ("Did you eat today", Ask.YES_NO, "did you eat today"),
-        ("Tell me about your sister.", Ask.TELL_MORE, "your sister"),
-        ("By when do you have to answer?", Ask.WHEN, "by when do you have to answer"),
+        ("Where did she go?", QuestionKind.WHERE, "where did she go"),
+        ("where do you live", QuestionKind.WHERE, "where do you live"),
+        ("I'm so sorry. Can I ask how long you were together?", QuestionKind.HOW_LONG, "how long you were together"),
+        ("I wonder what your mother said.", QuestionKind.WHAT, "what your mother said"),
+        ("Have you told anybody?", QuestionKind.YES_NO, "have you told anybody"),
+        ("Did you eat today", QuestionKind.YES_NO, "did you eat today"),
+        ("Tell me about your sister.", QuestionKind.TELL_MORE, "your sister"),
+        ("By when do you have to answer?", QuestionKind.WHEN, "by when do you have to answer"),
     ],
 )
-def test_a_question_is_heard_wherever_it_stands(text: str, ask: Ask, words: str) -> None:
+def test_a_question_is_heard_wherever_it_stands(text: str, ask: QuestionKind, words: str) -> None:
     (question,) = parse_utterance(text).questions
-    assert (question.ask, " ".join(question.words)) == (ask, words)
+    assert (question.kind, " ".join(question.words)) == (ask, words)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_amounts_are_read_with_what_they_count() -> None:
 )
 def test_a_question_finds_the_fact_that_answers_it(question: str, ids: tuple[str, ...]) -> None:
     known = knowledge(NADIA)
-    found = find_answer(known, query(known, parse_utterance(question).questions[0], ())).match
+    found = find_answer(known, make_query(known, parse_utterance(question).questions[0], ())).match
     assert found is not None
     assert found.entry.id in ids
 
@@ -136,7 +136,7 @@ def test_a_claim_is_checked_against_the_card(claim: str, fault: Fault | None) ->
 
 
 def test_the_answer_to_a_question_comes_from_the_facts() -> None:
-    said = without_introductions(NADIA.situation, reply("Who drove the van?").reply)
+    said = remove_introductions(NADIA.situation, reply("Who drove the van?").reply)
     assert any(split_sentences(text)[0] in said for text in texts(NADIA.id, "who-is-pell"))
 
 
@@ -153,7 +153,7 @@ def test_a_wrong_number_is_put_right() -> None:
 
 def test_a_wrong_relation_is_put_right_by_who_they_are() -> None:
     said = reply("So Maud is your aunt?").reply
-    assert "Maud is Saskia's sister." in without_introductions(NADIA.situation, said)
+    assert "Maud is Saskia's sister." in remove_introductions(NADIA.situation, said)
 
 
 def test_a_question_asked_again_is_answered_shorter_and_says_so() -> None:
@@ -181,16 +181,16 @@ def test_an_insult_gets_no_confession() -> None:
     ],
 )
 def test_what_a_sentence_asks_or_does_is_recognised(text: str, label: str) -> None:
-    (found,) = recognise([Spoken(split_words(text), text.endswith("?"))], {"yusuf"})
+    (found,) = classify([SentenceInput(split_words(text), text.endswith("?"))], {"yusuf"})
     assert found.label == label
     assert sum(probability for _, probability in found.ranked) <= 1 + 1e-9
     assert [share for _, share in found.ranked] == sorted((share for _, share in found.ranked), reverse=True)
 
 
 def test_sentences_are_recognised_alike_alone_and_together() -> None:
-    spoken = [Spoken(split_words(text), True) for text in ("How are you sleeping?", "Who knows?", "xyzzy")]
-    together = recognise(spoken)
-    assert [one.label for one in together] == [recognise([one])[0].label for one in spoken]
+    spoken = [SentenceInput(split_words(text), True) for text in ("How are you sleeping?", "Who knows?", "xyzzy")]
+    together = classify(spoken)
+    assert [one.label for one in together] == [classify([one])[0].label for one in spoken]
 
 
 @pytest.mark.parametrize(
@@ -219,21 +219,21 @@ def test_feelings_are_heard_where_they_are_named(text: str, feelings: tuple[Feel
 def test_what_anybody_may_ask_is_answered_from_the_card(persona_id: str, words: str, kind: str) -> None:
     persona = library().get(persona_id)
     situation = persona.situation
-    said = without_introductions(situation, reply(words, persona_id).reply).casefold()
+    said = remove_introductions(situation, reply(words, persona_id).reply).casefold()
     facts = [text for fact in (*situation.facts, *persona.person.facts) for text in fact.answers]
     told = [*situation.answers[Inquiry(kind)], *facts]
     assert any(split_sentences(line)[-1].casefold() in said for line in told)
 
 
 def test_a_suggestion_is_answered_with_what_they_say_to_that_suggestion() -> None:
-    said = without_introductions(NADIA.situation, reply("Maybe you could write her a letter.").reply).casefold()
+    said = remove_introductions(NADIA.situation, reply("Maybe you could write her a letter.").reply).casefold()
     replies = [line for one in NADIA.situation.suggestions for line in one.reply]
     assert any(split_sentences(line)[-1].casefold() in said for line in replies)
 
 
 def test_who_asks_to_go_on_is_told_the_next_piece() -> None:
-    said = without_introductions(NADIA.situation, reply("Tell me more.").reply)
-    told = [item.told(tone) for item in NADIA.situation.disclosures for tone in ("high", "normal", "low")]
+    said = remove_introductions(NADIA.situation, reply("Tell me more.").reply)
+    told = [item.in_tone(tone) for item in NADIA.situation.disclosures for tone in ("high", "normal", "low")]
     assert any(split_sentences(line)[0].casefold() in said.casefold() for line in told)
 
 
@@ -272,7 +272,7 @@ def test_somebody_is_introduced_once() -> None:
     situation = NADIA.situation
     assert introduce(situation, "Saskia broke her wrist.", "I was in a crash.") == "My friend Saskia broke her wrist."
     assert introduce(situation, "Saskia broke her wrist.", "My friend Saskia.") == "Saskia broke her wrist."
-    assert without_introductions(situation, "My friend Saskia broke her wrist.") == "Saskia broke her wrist."
+    assert remove_introductions(situation, "My friend Saskia broke her wrist.") == "Saskia broke her wrist."
 
 
 def test_the_answer_depends_on_what_was_said_and_on_the_seed() -> None:
@@ -304,20 +304,20 @@ def test_a_person_who_answers_nothing_is_found_out() -> None:
 
 def test_sentences_in_common_are_counted_by_content_words() -> None:
     one = ["The van hit us at the junction.", "I sing alto in a choir."]
-    assert share_in_common(one, one) == 1.0
-    assert share_in_common(one, ["At the junction the van hit us.", "Nobody knows about the letter."]) == 0.5
-    assert share_in_common(one, ["Nobody knows about the letter."]) == 0.0
+    assert shared_sentence_rate(one, one) == 1.0
+    assert shared_sentence_rate(one, ["At the junction the van hit us.", "Nobody knows about the letter."]) == 0.5
+    assert shared_sentence_rate(one, ["Nobody knows about the letter."]) == 0.0
 
 
 def test_the_pair_with_most_in_common_is_named() -> None:
     van, letter, choir = "The van hit us at the junction.", "Nobody knows about the letter.", "I sing alto in a choir."
-    found = in_common(
+    found = measure_shared_sentences(
         [{"a": [van, letter], "b": [van, choir], "c": [letter]}, {"d": [van], "e": [choir]}, {"f": [van]}]
     )
     assert found is not None
     assert (found.most, found.pair) == (0.75, ("a", "c"))
     assert found.mean == pytest.approx(((0.5 + 0.75 + 0) / 3 + 0) / 2)
-    assert in_common([{"f": [van]}]) is None
+    assert measure_shared_sentences([{"f": [van]}]) is None
 
 
 def test_the_command_prints_the_shares(finished: Path) -> None:

@@ -38,10 +38,10 @@ def splits() -> dict[str, Corpus]:
 def test_what_trained_policies_said_stands_apart_and_is_rated_whole(splits: dict[str, Corpus]) -> None:
     policies = Corpus(SHIPPED / "policies")
     replies = list(policies.replies())
-    assert len(replies) == len(policies.rated_replies()) == 413
+    assert len(replies) == len(policies.rated_replies()) == 1_078
     assert {one.kind for one in replies} == {"machine"}
     shipped = library()
-    assert {shipped.pairings[one.persona].split for one in policies.dialogues} == {"train"}
+    assert {shipped.pairings[one.persona].split for one in policies.dialogues} == {"train", "validation"}
     known = {one.id for corpus in splits.values() for one in corpus.replies()}
     assert not known & {one.id for one in replies}
 

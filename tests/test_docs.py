@@ -88,3 +88,14 @@ def test_links_in_the_docs_lead_somewhere() -> None:
     ):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_what_the_readme_links_to_is_there() -> None:
+    """Its links are absolute, for index pages show it as well."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.findall(
+        r"https://(?:github|raw\.githubusercontent)\.com/rlver-gym/rlver-gym/(?:blob/)?main/(\S+?)[)\s]", text
+    )
+    assert len(found) > 10
+    assert [path for path in found if not (ROOT / path).exists()] in ([], ["docs/index.md"])
+    assert len(text.split()) < 900

@@ -65,7 +65,7 @@ def ask(url: str, times: int = 1, request: ChatRequest = FULL, **options: object
 
     async def run() -> list[ChatAnswer | BaseException]:
         client = ChatClient(settings, random=lambda: 0.0)
-        results = [(await asyncio.gather(client.ask(request), return_exceptions=True))[0] for _ in range(times)]
+        results = [(await asyncio.gather(client.complete(request), return_exceptions=True))[0] for _ in range(times)]
         await client.close()
         return results
 
@@ -199,11 +199,11 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
 def test_no_piece_of_a_key_is_shown() -> None:
     for piece in (KEY, KEY[3:], KEY[5:17], KEY[:12], KEY.upper(), f"x{KEY[8:]}x"):
         assert (
-            excerpts.masked(f"no such key: {piece}!", [KEY], [])
+            excerpts.mask(f"no such key: {piece}!", [KEY], [])
             == f"no such key: {piece.replace(piece.strip('x'), '***')}!"
         )
-    assert excerpts.masked("no such key: abcde", ["abcde"], []) == "no such key: ***"
-    assert excerpts.masked("none of them", ["none"], []) == "none of them"
+    assert excerpts.mask("no such key: abcde", ["abcde"], []) == "no such key: ***"
+    assert excerpts.mask("none of them", ["none"], []) == "none of them"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_no_piece_of_a_key_is_shown() -> None:
 )
 def test_what_a_server_repeats_of_the_request_is_masked_however_short(says: str, shown: str) -> None:
     said = ["Your name is Rosalind, a locksmith, 47. She told him, in tokens of the model.", "我是李雷。"]
-    assert excerpts.masked(says, [KEY], said) == shown
+    assert excerpts.mask(says, [KEY], said) == shown
 
 
 def test_words_of_our_own_are_never_masked() -> None:
@@ -263,8 +263,8 @@ def test_no_header_is_too_odd_to_be_read(header: str) -> None:
 
 @given(st.binary(max_size=200), st.sampled_from([200, 400, 404, 429, 500]))
 def test_no_body_is_too_odd_to_be_read(body: bytes, status: int) -> None:
-    wire.read(body, "application/json")
-    wire.objection(status, body, {})
+    wire.parse_answer(body, "application/json")
+    wire.classify_http_error(status, body, {})
 
 
 def test_the_http_library_is_the_one_of_openai() -> None:

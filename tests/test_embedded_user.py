@@ -15,10 +15,10 @@ from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.act_classifier import ear, marked
-from rlver_gym.users.embedded.evidence import evidence_in
+from rlver_gym.users.embedded.act_classifier import add_boundary_tokens, load_act_classifier
+from rlver_gym.users.embedded.evidence import collect_evidence
 from rlver_gym.users.embedded.lexicon import load_data
-from rlver_gym.users.embedded.said import said
+from rlver_gym.users.embedded.tokenized_text import tokenize
 
 DEMO = library().ids("demo")
 
@@ -109,9 +109,9 @@ def test_an_anchor_counts_once(persona: Persona) -> None:
     session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
     session.start()
     again = f"Once more, because it matters to me so much: {deed.text} That took care and skill, and a lot of patience, I think."
-    first = evidence_in(persona, session.dialogue.said(f"{deed.text} I have respect for that."))
+    first = collect_evidence(persona, session.dialogue.with_utterance(f"{deed.text} I have respect for that."))
     session.reply(f"{deed.text} I have respect for that.")
-    second = evidence_in(persona, session.dialogue.said(again))
+    second = collect_evidence(persona, session.dialogue.with_utterance(again))
     assert f"anchor:deeds/{deed.id}" in [one.code for one in first]
     assert f"anchor:deeds/{deed.id}" not in [one.code for one in second]
 
@@ -224,16 +224,16 @@ def test_the_ear_adds_up_the_weights_of_its_file() -> None:
         "Zzz qqq.",
         " ".join(["so kind of you"] * 30),
     ):
-        spoken, ending = said(text), "?" if text[-1] == "?" else "."
-        evidence = ear().evidence(spoken.stems, spoken.alone, spoken.after, ending)
-        heard = ear().leaning([evidence])
-        line = marked(spoken.stems, ending)
+        spoken, ending = tokenize(text), "?" if text[-1] == "?" else "."
+        evidence = load_act_classifier().sum_evidence(spoken.stems, spoken.unigrams, spoken.bigrams, ending)
+        heard = load_act_classifier().mean_logits([evidence])
+        line = add_boundary_tokens(spoken.stems, ending)
         features = [*line, *(" ".join(pair) for pair in itertools.pairwise(line))]
         summed = {}
         for act, by_weight in data["weights"].items():
             weight_of = {one: int(weight) for weight, found in by_weight.items() for one in found.split(", ")}
             summed[act] = data["bias"][act] + sum(weight_of.get(one, 0) for one in features)
-        assert ear().broken(evidence) == (summed.pop("broken") >= 300), text
+        assert load_act_classifier().is_incoherent(evidence) == (summed.pop("broken") >= 300), text
         assert {act: round(100 * share) for act, share in heard.items()} == summed, text
 
 
@@ -249,7 +249,7 @@ def test_anchors_are_found_as_a_plain_search_finds_them(persona_id: str) -> None
     }
     for first, second in itertools.pairwise([*said_of, *reversed(said_of), *said_of[::3]]):
         spoken = stems(first), stems(second), stems("And then?")
-        found = {touch.key for touch in index.touched(spoken)}
+        found = {touch.key for touch in index.match(spoken)}
         assert found == {
             f"{kind}/{anchor.id}" for kind, anchor in situation.anchors.each() if _is_hit(words_of[anchor.id], spoken)
         }

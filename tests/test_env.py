@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents import make_agent
-from rlver_gym.bench.score import scores
+from rlver_gym.bench.score import score_agents
 from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.core.emotion import Outcome
@@ -250,7 +250,7 @@ def test_a_user_that_fails_ends_the_dialogue_without_a_score(where: str, env_id:
     assert "the model said nothing" in info["reasons"][0]["note"]
     with pytest.raises(DialogueError, match="over"):
         env.unwrapped.step("Hello?")
-    (score,) = scores([Episode.of(env.unwrapped.session, "me")])  # pyright: ignore[reportAttributeAccessIssue]
+    (score,) = score_agents([Episode.of(env.unwrapped.session, "me")])  # pyright: ignore[reportAttributeAccessIssue]
     assert score.failed == 1
 
 
@@ -303,7 +303,7 @@ BAD_STATES = {
     "an end that did not come": lambda state: state._replace(snapshot=state.snapshot._replace(outcome=Outcome.LEFT)),
     "a dialogue that is none": lambda state: state._replace(snapshot=state.snapshot._replace(dialogue="hello")),
     "an unanswered utterance": lambda state: state._replace(
-        snapshot=state.snapshot._replace(dialogue=state.snapshot.dialogue.said("hello"))
+        snapshot=state.snapshot._replace(dialogue=state.snapshot.dialogue.with_utterance("hello"))
     ),
     "no dialogue": lambda state: state._replace(snapshot=state.snapshot._replace(dialogue=None)),
     "a turn that is none": lambda state: state._replace(

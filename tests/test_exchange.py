@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rlver_gym.tiny.word_substitution import WordSubstitution, another, content_words, with_others
+from rlver_gym.tiny.word_substitution import WordSubstitution, content_words, draw_word, replace_words
 
 VOCABULARY = ["brother", "piano", "letters", "friday", "whichever", "speak", "noon", "somebody", "work", "mother"]
 
@@ -56,11 +56,11 @@ def test_the_share_decides_how_many_dialogues_are_exchanged() -> None:
 
 
 def test_capitals_stay_where_they_were() -> None:
-    assert with_others("Friday, on friday.", {"friday": "asleep"}) == "Asleep, on asleep."
+    assert replace_words("Friday, on friday.", {"friday": "asleep"}) == "Asleep, on asleep."
 
 
 def test_new_words_are_known_ones_or_put_together_from_two() -> None:
     rng = np.random.default_rng(0)
-    made = {another(VOCABULARY, rng) for _ in range(200)}
+    made = {draw_word(VOCABULARY, rng) for _ in range(200)}
     assert made & set(VOCABULARY)
     assert made - set(VOCABULARY)

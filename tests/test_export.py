@@ -17,7 +17,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona, Split
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.export.choose import Wanted, choose, read
+from rlver_gym.export.choose import DialogueFilter, filter_records, read_records
 from rlver_gym.export.export import Format, export
 from rlver_gym.export.files import write_folder
 from rlver_gym.io.errors import RunError, UnknownName, UserFailed
@@ -184,25 +184,25 @@ def test_failed_dialogues_are_left_out_unless_asked_for(broken: Path) -> None:
     done = export([broken], "openai")
     assert len(done.chosen.records) == 1
     assert done.chosen.left_out == {"failed (--outcome all takes them too)": 2, "in which nobody said a word": 1}
-    taken = rows(broken, "openai", broken, wanted=Wanted(outcomes=tuple(Outcome)))
+    taken = rows(broken, "openai", broken, wanted=DialogueFilter(outcomes=tuple(Outcome)))
     assert [row["metadata"]["valid"] for row in taken] == [True, False, False]
     assert episode_of(taken[1]) == read_episodes(broken)[1]
 
 
 def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken: Path) -> None:
-    everything = Wanted(outcomes=tuple(Outcome))
+    everything = DialogueFilter(outcomes=tuple(Outcome))
     assert [row["metadata"]["agent"] for row in rows(broken, "sft", broken, wanted=everything)] == ["a9", "a9", "a1"]
     with pytest.raises(RunError, match="no pairs"):
         export([broken], "dpo", wanted=everything)
     with pytest.raises(RunError, match="the user failed at once"):
-        export([broken], "sft", wanted=Wanted(agents=("a0",), outcomes=tuple(Outcome)))
+        export([broken], "sft", wanted=DialogueFilter(agents=("a0",), outcomes=tuple(Outcome)))
 
 
 def test_filters_keep_what_was_asked_for(finished: Path) -> None:
-    records = read([finished])
+    records = read_records([finished])
 
     def kept(**wanted: Any) -> list[Episode]:
-        return [record.episode for record in choose(records, Wanted(**wanted)).records]
+        return [record.episode for record in filter_records(records, DialogueFilter(**wanted)).records]
 
     assert {one.agent for one in kept(agents=("listener", "oracle"))} == {"listener", "oracle"}
     assert kept(min_emotion=70) == [one.episode for one in records if one.episode.final >= 70]
@@ -211,9 +211,9 @@ def test_filters_keep_what_was_asked_for(finished: Path) -> None:
     assert 0 < sum(size <= longest[20] for size in longest) == len(kept(max_reply=longest[20])) < len(records)
     assert len(kept(split="demo")) == len(records)
     with pytest.raises(RunError, match=r"nothing is left of 48 dialogues: 48 not with test personas"):
-        choose(records, Wanted(split="test"))
+        filter_records(records, DialogueFilter(split="test"))
     with pytest.raises(UnknownName, match="Did you mean 'listener'"):
-        choose(records, Wanted(agents=("listner",)))
+        filter_records(records, DialogueFilter(agents=("listner",)))
 
 
 def test_a_system_message_stands_first_in_every_format(finished: Path, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_the_folder_for_the_hub_says_which_files_are_which_split(finished: Path,
 def test_an_earlier_export_is_replaced_and_nothing_else_is(finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "data"
     export([finished], "hf", out)
-    assert "pairs" not in export([finished], "hf", out, Wanted(agents=("oracle",))).rows
+    assert "pairs" not in export([finished], "hf", out, DialogueFilter(agents=("oracle",))).rows
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "dialogues", "replies"]
     (out / "README.md").write_text("my own")
     with pytest.raises(RunError, match="no earlier export"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlver_gym.data.corpus import Corpus, RatedReply
-from rlver_gym.export.choose import Wanted
+from rlver_gym.export.choose import DialogueFilter
 from rlver_gym.export.export import Format, export
 from rlver_gym.io.errors import RecordingError, RunError
 
@@ -69,7 +69,7 @@ def test_emotion_is_what_the_readers_changes_add_up_to(folder: Path, tmp_path: P
 def test_only_the_best_when_asked(folder: Path, tmp_path: Path) -> None:
     finals = [row["metadata"]["final"] for row in exported(folder, "openai", tmp_path)]
     line = sorted(finals)[len(finals) // 2]
-    best = exported(folder, "openai", tmp_path, wanted=Wanted(min_emotion=line))
+    best = exported(folder, "openai", tmp_path, wanted=DialogueFilter(min_emotion=line))
     assert 0 < len(best) < len(finals)
     assert min(row["metadata"]["final"] for row in best) >= line
 
@@ -112,7 +112,7 @@ def test_who_only_answered_single_moments_can_be_chosen(folder: Path, tmp_path: 
     corpus = Corpus(folder)
     whole = {one.supporter for one in corpus.dialogues}
     name = next(one.supporter for moment in corpus.moments for one in moment.replies if one.supporter not in whole)
-    rows = exported(folder, "sft", tmp_path, min_change=-10, wanted=Wanted(agents=(name,)))
+    rows = exported(folder, "sft", tmp_path, min_change=-10, wanted=DialogueFilter(agents=(name,)))
     assert {row["metadata"]["agent"] for row in rows} == {name}
     with pytest.raises(RunError, match="--min-change"):
         export([folder], "sft", tmp_path / "none.jsonl", min_change=10)

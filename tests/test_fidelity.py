@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from rlver_gym.agents import make_agent
 from rlver_gym.audit.fidelity_checks import auc, correlation, spearman, within
-from rlver_gym.audit.fidelity_report import measured
-from rlver_gym.audit.left_out import halves
-from rlver_gym.audit.replay import Swap, replay, swapped
+from rlver_gym.audit.fidelity_report import run_checks
+from rlver_gym.audit.left_out import split_agents
+from rlver_gym.audit.replay import Swap, replay, swap_replies
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
@@ -82,8 +82,8 @@ def test_a_user_that_feels_what_was_recorded_agrees_perfectly(recordings: list[R
     user = Remembers(recordings)
     for one in replay(lambda _: user, recordings):
         assert one.final == one.recording.final
-        assert [heard.change for heard in one.heard] == [exchange.change for exchange in one.recording.exchanges]
-    checks = {check.name: check for check in measured("perfect", lambda _: user, recordings).checks}
+        assert [heard.change for heard in one.turns] == [exchange.change for exchange in one.recording.exchanges]
+    checks = {check.name: check for check in run_checks("perfect", lambda _: user, recordings).checks}
     assert checks["partial r"].value == pytest.approx(1)
     assert checks["dialogue r within persona"].value == pytest.approx(1)
     assert checks["swapped-reply AUC"].value > 0.5
@@ -91,7 +91,7 @@ def test_a_user_that_feels_what_was_recorded_agrees_perfectly(recordings: list[R
 
 def test_a_user_that_feels_the_opposite_disagrees(recordings: list[Recording]) -> None:
     user = Remembers(recordings, sign=-1)
-    checks = {check.name: check for check in measured("opposite", lambda _: user, recordings).checks}
+    checks = {check.name: check for check in run_checks("opposite", lambda _: user, recordings).checks}
     assert checks["partial r"].value == pytest.approx(-1)
     assert checks["dialogue r within persona"].value < -0.8
 
@@ -112,16 +112,16 @@ class FailsAt(Remembers):
 def test_a_failure_costs_its_dialogue_and_not_the_report(recordings: list[Recording]) -> None:
     person = recordings[0].persona.id
     user, others = FailsAt(recordings, person), [one for one in recordings if one.persona.id != person]
-    section = measured("fails", lambda _: user, recordings)
+    section = run_checks("fails", lambda _: user, recordings)
     assert len(section.failures) == len(recordings) - len(others)
     assert section.failures[0] == f"{recordings[0].agent} with {person}: the server gave no usable answer"
-    assert section[1:-1] == measured("never asked", lambda _: Remembers(recordings), others)[1:-1]
+    assert section[1:-1] == run_checks("never asked", lambda _: Remembers(recordings), others)[1:-1]
 
 
 def test_a_user_that_fails_at_everybody_is_no_report(recordings: list[Recording]) -> None:
     user = FailsAt(recordings, *(one.persona.id for one in recordings))
     with pytest.raises(UserFailed, match="no usable answer"):
-        measured("fails", lambda _: user, recordings)
+        run_checks("fails", lambda _: user, recordings)
 
 
 def test_replay_never_shows_recorded_emotions(recordings: list[Recording]) -> None:
@@ -134,14 +134,14 @@ def test_replay_never_shows_recorded_emotions(recordings: list[Recording]) -> No
 
     user = Spy([])
     replay(lambda _: user, recordings)
-    swapped(lambda _: EmbeddedUser(), recordings)
+    swap_replies(lambda _: EmbeddedUser(), recordings)
     assert seen
     assert {change for change, _ in seen} == {1}
 
 
 def test_halves_are_seeded_and_share_nobody() -> None:
-    pairs = halves(("a", "b", "c", "d"), 5)
-    assert pairs == halves(("d", "c", "b", "a"), 5)
+    pairs = split_agents(("a", "b", "c", "d"), 5)
+    assert pairs == split_agents(("d", "c", "b", "a"), 5)
     assert all(not set(one) & set(other) and len(one) == len(other) == 2 for one, other in pairs)
 
 

@@ -14,7 +14,7 @@ from mutations import LONG, SHORT, assert_clear, damaged_bytes, damaged_value
 from rlver_gym.audit.card_check import problems_of_person, problems_of_situation
 from rlver_gym.core.anchors import AnchorIndex
 from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.library import Index, library, parse_card, shipped
+from rlver_gym.core.library import Index, library, parse_card, shipped_personas_folder
 from rlver_gym.core.persona import Person, Persona, Situation
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import CardError
@@ -24,9 +24,9 @@ from rlver_gym.io.yaml_file import parse_yaml
 from rlver_gym.users import EmbeddedUser
 
 KINDS: dict[type[Frozen], Path] = {
-    Person: shipped() / "people" / "noor.yaml",
-    Situation: shipped() / "situations" / "the-old-dog.yaml",
-    Index: shipped() / "index.yaml",
+    Person: shipped_personas_folder() / "people" / "noor.yaml",
+    Situation: shipped_personas_folder() / "situations" / "the-old-dog.yaml",
+    Index: shipped_personas_folder() / "index.yaml",
     EnvCard: shipped_cards("envs") / "RLVER-Empathy-v0.yaml",
 }
 REPLIES = ("You slept on the kitchen floor beside him, nine nights.", "What happened then?", "")

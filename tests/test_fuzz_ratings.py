@@ -14,7 +14,7 @@ from mutations import LONG, SHORT, assert_clear, damaged_bytes, damaged_value
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.library import library
-from rlver_gym.data.recordings import Judged, read_judged, read_recordings
+from rlver_gym.data.recordings import RatedUtterance, read_rated_utterances, read_recordings
 from rlver_gym.io.errors import CardError, RecordingError
 from rlver_gym.users import EmbeddedUser, Scene
 
@@ -35,7 +35,7 @@ PROFILE = {
     "cha_group": "['a', 'b']",
 }
 WEIGHTS = weights_file()
-DIALOGUE = Dialogue("A pipe burst at night.").said("What did the neighbour say when the pipe burst?")
+DIALOGUE = Dialogue("A pipe burst at night.").with_utterance("What did the neighbour say when the pipe burst?")
 
 
 def check_lines(data: bytes) -> None:
@@ -43,10 +43,10 @@ def check_lines(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "judge__agent.jsonl"
         path.write_bytes(data)
-        found: list[Judged] = []
+        found: list[RatedUtterance] = []
         for read in (
-            lambda: read_judged(path),
-            lambda: [one for it in read_recordings(Path(folder)) for one in it.judged()],
+            lambda: read_rated_utterances(path),
+            lambda: [one for it in read_recordings(Path(folder)) for one in it.rated_utterances()],
         ):
             try:
                 found += read()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rlver_gym.io.errors import ChatError, TapeError
 from rlver_gym.io.terminal import printable
-from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 SECRET = "my sister stole the inheritance"
@@ -36,7 +36,7 @@ BY_KEY = {request.key: result for request, result in RECORDED.items()}
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a cache with four answers and two failures."""
     path = tmp_path_factory.mktemp("tape") / "tape.sqlite"
-    tape = Tape(path)
+    tape = ResponseCache(path)
     for request, result in RECORDED.items():
         tape.put(request, result, server="http://127.0.0.1/v1")
     tape.close()
@@ -69,19 +69,19 @@ def check_well_formed(result: object) -> None:
         assert str(result) == printable(str(result))
 
 
-def open_tape(path: Path) -> Tape | None:
+def open_tape(path: Path) -> ResponseCache | None:
     try:
-        return Tape(path, must_exist=True)
+        return ResponseCache(path, must_exist=True)
     except TapeError as error:
         check_error(error)
         return None
 
 
-def check_prune(tape: Tape) -> None:
+def check_prune(tape: ResponseCache) -> None:
     """What is damaged is listed and can be taken out, or the file as a whole is refused."""
     try:
-        tape.drop(tape.damaged())
-        assert tape.damaged() == []
+        tape.delete(tape.damaged_keys())
+        assert tape.damaged_keys() == []
         for row in tape.rows():
             check_well_formed(row.result())
     except TapeError as error:

@@ -79,7 +79,7 @@ def check_result(result: object) -> None:
 def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
     @given(BODIES, st.sampled_from(["application/json", "text/html; charset=x", ""]) | st.text(max_size=80))
     def holds(body: bytes, kind: str) -> None:
-        read = wire.read(body, kind)
+        read = wire.parse_answer(body, kind)
         check_result(read.result)
         assert all(type(count) is int and 0 <= count < 1 << 40 for count in read[1:])
 
@@ -90,7 +90,7 @@ def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
 def test_any_http_error_is_a_failure_that_can_be_shown(examples: Any) -> None:
     @given(STATUSES | st.integers(100, 999), BODIES, st.dictionaries(st.just("retry-after"), WAITS))
     def holds(status: int, body: bytes, headers: dict[str, str]) -> None:
-        failure = wire.objection(status, body, headers)
+        failure = wire.classify_http_error(status, body, headers)
         assert isinstance(failure, Failure)
         check_result(failure)
         assert failure.retry_after_s is None or 0 <= failure.retry_after_s < float("inf")
@@ -164,7 +164,7 @@ async def no_sleep(_: float) -> None:
 
 async def settled(client: ChatClient) -> ChatAnswer | BaseException:
     """What asking came to: an answer or what was raised."""
-    (result,) = await asyncio.gather(client.ask(ASKED), return_exceptions=True)
+    (result,) = await asyncio.gather(client.complete(ASKED), return_exceptions=True)
     return result
 
 

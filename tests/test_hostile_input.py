@@ -21,10 +21,10 @@ from hostile_cards import (
     persona_folder,
 )
 
-from rlver_gym.audit.card_check import check
+from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import PersonaLibrary
-from rlver_gym.data.recordings import read_judged, read_recordings
+from rlver_gym.data.recordings import read_rated_utterances, read_recordings
 from rlver_gym.data.sage import profile_persona
 from rlver_gym.io.errors import CardError, RecordingError
 from rlver_gym.users.embedded.weights import read_weights
@@ -107,7 +107,7 @@ def test_a_folder_with_very_many_problems_names_the_first(tmp_path: Path) -> Non
     folder = persona_folder(tmp_path / "theirs")
     for number in range(150):
         (folder / "people" / f"p{number}.yaml").write_text(f"id: p{number}\nname: Somebody\nage: old", encoding="utf-8")
-    problems = check(folder)
+    problems = check_cards(folder)
     assert len(problems) == 201
     assert "Mend these first" in problems[-1].problem
 
@@ -154,7 +154,7 @@ def test_hostile_ratings_are_one_error_that_names_the_file(tmp_path: Path, fault
     assert len(output) < 3000
     assert out.read_text(encoding="utf-8") == "before"
     with pytest.raises(RecordingError, match=r"ratings\.jsonl"):
-        read_judged(path)
+        read_rated_utterances(path)
 
 
 @pytest.mark.parametrize("fault", HOSTILE_RECORDINGS)
@@ -240,6 +240,6 @@ def test_a_hostile_config_of_a_training_is_one_error(tmp_path: Path) -> None:
 
 def test_a_good_folder_is_good(tmp_path: Path) -> None:
     folder = persona_folder(tmp_path / "theirs")
-    assert check(folder) == []
-    assert check(markup_folder(tmp_path / "markup")) == []
+    assert check_cards(folder) == []
+    assert check_cards(markup_folder(tmp_path / "markup")) == []
     assert PersonaLibrary(folder).get(PERSONA).need == "praise"

@@ -12,7 +12,7 @@ import pytest
 from hostile_run import ESCAPES, FILES, MANIFESTS, command_at, edit_manifest, honest_run, noisy_run, noisy_tape
 from typer.testing import CliRunner, Result
 
-from rlver_gym.bench.folder import EPISODES, TAPE, read_episodes
+from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.run import run
@@ -23,7 +23,7 @@ from rlver_gym.io.errors import RlverError, RunError, TapeError, TrainingError, 
 from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.connect import close
-from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.policy.metrics import EVALUATIONS, METRICS
 from rlver_gym.policy.runs.curves import PAGE
 from rlver_gym.testing import ChatServer
@@ -86,7 +86,7 @@ def shown(*words: object) -> Result:
 
 def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
     """Every command that takes a run folder or a tape; what they are told to write goes below `at`."""
-    tape = folder / TAPE
+    tape = folder / RESPONSE_CACHE_FILE
     return [
         ("verify", folder), ("verify", folder, "--json"), ("report", folder), ("report", folder, "--json"),
         *(("export", folder, "--to", to, "--out", at / to) for to in ("openai", "sharegpt", "sft", "dpo", "hf")),
@@ -301,8 +301,8 @@ def test_a_damaged_answer_is_counted_pruned_and_never_quoted(tmp_path: Path) -> 
     noisy_tape(tmp_path / "tape")
     stats = shown("tape", "stats", tmp_path / "tape", "--json")
     assert (stats.exit_code, json.loads(stats.stdout)["damaged"]) == (1, 1)
-    tape = Tape(tmp_path / "tape", read_only=True)
-    (key,) = tape.damaged()
+    tape = ResponseCache(tmp_path / "tape", read_only=True)
+    (key,) = tape.damaged_keys()
     with pytest.raises(TapeError, match="was changed after it was recorded") as error:
         tape.get(key)
     assert "secret" not in str(error.value)
@@ -326,17 +326,17 @@ def test_a_tape_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) ->
     path = tmp_path / "tape"
     path.touch()
     with pytest.raises(TapeError, match="an empty file, not a tape"):
-        Tape(path, read_only=True)
+        ResponseCache(path, read_only=True)
     assert path.stat().st_size == 0
     path.unlink()
     with pytest.raises(TapeError, match="there is no tape"):
-        Tape(path, read_only=True)
+        ResponseCache(path, read_only=True)
     noisy_tape(path)
     before = path.read_bytes()
-    tape = Tape(path, read_only=True)
+    tape = ResponseCache(path, read_only=True)
     (row, _) = tape.rows()
     with pytest.raises(TapeError):
-        tape.drop([row.key])
+        tape.delete([row.key])
     tape.close()
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["tape"]
@@ -357,7 +357,7 @@ def test_a_tape_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Path
             raise shown("tape", command, tmp_path / "tape").exception or AssertionError
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TapeError, match="not a regular file"):
-        Tape(tmp_path / "pipe", read_only=True)
+        ResponseCache(tmp_path / "pipe", read_only=True)
 
 
 def test_a_tape_that_leads_out_of_the_folder_is_not_opened(tmp_path: Path, outside: Path, watched: list[str]) -> None:
@@ -374,8 +374,8 @@ def test_a_tape_that_leads_out_of_the_folder_is_not_opened(tmp_path: Path, outsi
         list(run(plan, tmp_path / "run"))
     assert list(verify(tmp_path / "run")) == [None]
     close()
-    (tmp_path / "run" / TAPE).rename(outside / "tape")
-    (tmp_path / "run" / TAPE).symlink_to(outside / "tape")
+    (tmp_path / "run" / RESPONSE_CACHE_FILE).rename(outside / "tape")
+    (tmp_path / "run" / RESPONSE_CACHE_FILE).symlink_to(outside / "tape")
     _watching.append(str(outside))
     with pytest.raises(RunError, match="leads out of the folder"):
         list(verify(tmp_path / "run"))

@@ -82,10 +82,10 @@ async def end_of(server: HostileServer, mode: str) -> Ending:
     request = ChatRequest("m", (ChatMessage("system", PROFILE),), max_tokens=9, seed=3, schema={"type": "object"})
     client = ChatClient(settings, random=lambda: 0.5)
     begun = time.monotonic()
-    (result,) = await asyncio.gather(client.ask(request), return_exceptions=True)
+    (result,) = await asyncio.gather(client.complete(request), return_exceptions=True)
     took_s = time.monotonic() - begun
     with pytest.raises(BudgetSpent):
-        await client.ask(request)
+        await client.complete(request)
     await client.close()
     return Ending(mode, result, took_s, client.spending.spent.attempts)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from rlver_gym.io.frozen import kept, kept_by
+from rlver_gym.io.frozen import cache_by_identity, cache_by_parts
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,12 @@ class Card:
 def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts() -> None:
     compiled: list[str] = []
 
-    @kept_by("person", "situation")
+    @cache_by_parts("person", "situation")
     def whole(card: Card) -> int:
         compiled.append(card.need)
         return len(compiled)
 
-    @kept_by("person")
+    @cache_by_parts("person")
     def of_person(card: Card) -> str:
         return card.person[0]
 
@@ -35,7 +35,7 @@ def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts() -
 def test_without_parts_each_card_is_compiled_by_itself() -> None:
     count: list[Card] = []
 
-    @kept
+    @cache_by_identity
     def number(card: Card) -> int:
         count.append(card)
         return len(count)

@@ -16,7 +16,7 @@ from rlver_gym.core.words import FUNCTION_WORDS, sentences
 from rlver_gym.data.demonstrations import Demonstration, read_demonstrations
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.actor import Actor
-from rlver_gym.policy.models.agent import Manner
+from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.sft import learn, tokenize_demonstration, warm_start
@@ -184,7 +184,7 @@ def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_rep
     )
     losses = list(warm_start(str(tiny_folder), tmp_path / "model", told, epochs=6, lr=3e-3))
     assert losses[-1] < losses[0] - 0.3
-    assert 2 <= Manner.read(tmp_path / "model").max_reply_tokens <= 12
+    assert 2 <= ReplyConfig.read(tmp_path / "model").max_reply_tokens <= 12
 
 
 def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(tiny_folder, tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ from gymnasium.utils.env_checker import data_equivalence
 from typer.testing import CliRunner
 
 from rlver_gym.bench.costs import estimate
-from rlver_gym.bench.folder import EPISODES, TAPE, read_episodes, read_manifest
+from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes, read_manifest
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.report import write_report
-from rlver_gym.bench.run import begun, run
-from rlver_gym.bench.score import failures, plain, scores
+from rlver_gym.bench.run import open_run, run
+from rlver_gym.bench.score import count_failures, score_agents, score_to_json
 from rlver_gym.bench.verify import verify
 from rlver_gym.cli.root import app
 from rlver_gym.cli.servers import chat_settings, costs_money, user_options
@@ -30,7 +30,7 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.io.errors import BudgetSpent, CardError, RunError, ServerUnreachable, TapeError
-from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
@@ -67,7 +67,10 @@ def recorded(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def copied(recorded: Path, tmp_path: Path) -> Path:
     for name in (EPISODES, "manifest.json"):
         (tmp_path / name).write_bytes((recorded / name).read_bytes())
-    with sqlite3.connect(recorded / TAPE) as source, sqlite3.connect(tmp_path / TAPE) as target:
+    with (
+        sqlite3.connect(recorded / RESPONSE_CACHE_FILE) as source,
+        sqlite3.connect(tmp_path / RESPONSE_CACHE_FILE) as target,
+    ):
         source.backup(target)
     source.close()
     target.close()
@@ -79,14 +82,14 @@ def replaying(tape: Path) -> dict[str, Any]:
 
 
 def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(recorded: Path, tmp_path: Path) -> None:
-    list(run(plan(None, chat=replaying(recorded / TAPE)), tmp_path))
+    list(run(plan(None, chat=replaying(recorded / RESPONSE_CACHE_FILE)), tmp_path))
     assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
-    assert not (tmp_path / TAPE).exists()
+    assert not (tmp_path / RESPONSE_CACHE_FILE).exists()
 
 
 def test_dialogues_go_on_at_once_and_come_in_the_order_of_the_plan(recorded: Path, server: ChatServer) -> None:
     assert [tuple(episode.key) for episode in read_episodes(recorded)] == [tuple(case) for case in plan(None).cases()]
-    assert server.busiest > 1
+    assert server.max_concurrent_calls > 1
     assert sum(len(episode.turns) for episode in read_episodes(recorded)) > 40
 
 
@@ -114,12 +117,12 @@ def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
     """Raise the change in one raw answer on the tape; forged: with the checksum of a new recording."""
     from rlver_gym.llm_client.response_cache import _checksum
 
-    tape = Tape(folder / TAPE)
+    tape = ResponseCache(folder / RESPONSE_CACHE_FILE)
     row = next(row for row in tape.rows() if row.answer and '"change"' in row.answer)
     answer = json.loads(row.answer or "")
     changed = row._replace(answer=json.dumps(answer | {"change": 9 if answer["change"] != 9 else 8}))
     tape.close()
-    with sqlite3.connect(folder / TAPE) as db:
+    with sqlite3.connect(folder / RESPONSE_CACHE_FILE) as db:
         checksum = _checksum(changed) if forged else row.checksum
         db.execute("UPDATE answers SET answer = ?, checksum = ? WHERE key = ?", (changed.answer, checksum, row.key))
     db.close()
@@ -140,10 +143,10 @@ def test_an_answer_forged_with_its_checksum_is_found_by_what_follows(copied: Pat
 
 
 def test_a_missing_tape_is_named(copied: Path, recorded: Path) -> None:
-    (copied / TAPE).unlink()
+    (copied / RESPONSE_CACHE_FILE).unlink()
     with pytest.raises(RunError, match=r"tape\.sqlite: there is no tape.*--tape"):
         list(verify(copied))
-    assert set(verify(copied, recorded / TAPE)) == {None}
+    assert set(verify(copied, recorded / RESPONSE_CACHE_FILE)) == {None}
     with pytest.raises(TapeError, match="there is no tape"):
         list(run(plan(None, chat={"tape_mode": "replay"}), copied / "other"))
 
@@ -158,7 +161,7 @@ def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(
     assert len(server.requests) == before + 60
     list(run(plan(server), tmp_path))
     assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
-    with Tape(recorded / TAPE)._db() as db:
+    with ResponseCache(recorded / RESPONSE_CACHE_FILE)._db() as db:
         assert len(server.requests) - before == db.execute("SELECT count(*) FROM answers").fetchone()[0]
 
 
@@ -172,7 +175,7 @@ def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(recorded: Path,
 
     with ChatServer(then_dies) as dying:
         list(run(plan(dying, agents=AGENTS[:1]), tmp_path / "part"))
-        tape = tmp_path / "part" / TAPE
+        tape = tmp_path / "part" / RESPONSE_CACHE_FILE
     with pytest.raises(ServerUnreachable, match=r"nothing answers at http://127\.0\.0\.1"):
         list(run(plan(None, chat={"tape": tape}), tmp_path / "run"))
     kept = (tmp_path / "run" / EPISODES).read_bytes()
@@ -203,7 +206,7 @@ def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(recorded: P
         asked = len(slow.requests)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
-    different = sum(1 for _ in Tape(tmp_path / TAPE).rows())
+    different = sum(1 for _ in ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows())
     assert different <= asked <= different + 2 * 4
 
 
@@ -216,7 +219,7 @@ def test_no_secret_is_in_any_file_of_a_run(server: ChatServer, tmp_path: Path, m
     told = CliRunner().invoke(app, words)
     assert told.exit_code == 0, told.output
     written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert {EPISODES, "manifest.json", "report.html", TAPE} <= set(written)
+    assert {EPISODES, "manifest.json", "report.html", RESPONSE_CACHE_FILE} <= set(written)
     assert b"http://127.0.0.1" in written["manifest.json"]
     assert KEY not in told.output
     assert not [name for name, content in written.items() if KEY.encode() in content]
@@ -232,8 +235,8 @@ def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(s
     assert plan(server, user_options={"timeout_s": 3.0}).fingerprint == usual
     others = {plan(server, user_options={"samples": 3}).fingerprint, plan(None).fingerprint}
     assert len(others | {usual}) == 3
-    assert plan(server, user_options={"samples": 3}).pinned["plan"]["user_options"] == {"samples": 3}
-    assert "user_options" not in plan(server).pinned["plan"]
+    assert plan(server, user_options={"samples": 3}).episode_pins["plan"]["user_options"] == {"samples": 3}
+    assert "user_options" not in plan(server).episode_pins["plan"]
 
 
 @pytest.fixture
@@ -249,14 +252,14 @@ def test_failed_dialogues_count_apart_with_their_reasons(half_mute: ChatServer, 
     episodes = list(run(plan(half_mute, agents=("listener",)), tmp_path))
     failed = [episode for episode in episodes if episode.outcome is Outcome.FAILED]
     assert 0 < len(failed) < len(episodes) or len(people) == 1
-    (score,) = scores(episodes)
+    (score,) = score_agents(episodes)
     assert (score.failed, score.episodes) == (len(failed), len(episodes))
     assert score.final.mean == sum(one.final for one in episodes if one not in failed) / (len(episodes) - len(failed))
-    assert sum(failures(episodes).values()) == len(failed)
-    assert all("no usable answer" in why for why in failures(episodes))
+    assert sum(count_failures(episodes).values()) == len(failed)
+    assert all("no usable answer" in why for why in count_failures(episodes))
     assert set(verify(tmp_path)) == {None}
     again = tmp_path / "again"
-    list(run(plan(None, agents=("listener",), chat=replaying(tmp_path / TAPE)), again))
+    list(run(plan(None, agents=("listener",), chat=replaying(tmp_path / RESPONSE_CACHE_FILE)), again))
     assert (again / EPISODES).read_bytes() == (tmp_path / EPISODES).read_bytes()
 
 
@@ -265,8 +268,8 @@ def test_a_dialogue_without_first_words_is_recorded_as_failed_and_the_run_goes_o
     with ChatServer("?") as mute:
         episodes = list(run(plan(mute, agents=("listener",), user_options=options), tmp_path))
     assert [(one.opening, len(one.turns), one.outcome) for one in episodes] == [("", 1, Outcome.FAILED)] * len(PEOPLE)
-    assert len(failures(episodes)) == 1
-    assert scores(episodes)[0].failed == len(PEOPLE)
+    assert len(count_failures(episodes)) == 1
+    assert score_agents(episodes)[0].failed == len(PEOPLE)
     assert read_episodes(tmp_path) == episodes
     assert set(verify(tmp_path)) == {None}
     write_report([tmp_path])
@@ -275,9 +278,9 @@ def test_a_dialogue_without_first_words_is_recorded_as_failed_and_the_run_goes_o
 def test_an_agent_whose_dialogues_all_failed_has_no_score_and_breaks_no_report(tmp_path: Path) -> None:
     with ChatServer("?") as mute:
         episodes = list(run(plan(mute, agents=("listener",)), tmp_path))
-    (score,) = scores(episodes)
+    (score,) = score_agents(episodes)
     assert score.failed == len(episodes)
-    assert json.loads(json.dumps(plain(score), allow_nan=False))["final"] == [None, None, None]
+    assert json.loads(json.dumps(score_to_json(score), allow_nan=False))["final"] == [None, None, None]
     assert "nan" not in write_report([tmp_path]).read_text(encoding="utf-8").split("<script")[0]
     told = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert told.exit_code == 0, told.output
@@ -299,7 +302,10 @@ def test_the_estimate_counts_every_call() -> None:
 
 
 def test_a_run_asks_for_no_more_than_the_estimate(recorded: Path, server: ChatServer) -> None:
-    assert sum(1 for _ in Tape(recorded / TAPE).rows()) <= estimate(plan(server), plan(server).cases()).calls
+    assert (
+        sum(1 for _ in ResponseCache(recorded / RESPONSE_CACHE_FILE).rows())
+        <= estimate(plan(server), plan(server).cases()).calls
+    )
 
 
 @pytest.mark.parametrize(
@@ -400,8 +406,8 @@ def test_an_unreachable_server_is_one_clear_error_and_the_dialogue_stays() -> No
 
 
 def test_what_was_spent_is_counted_for_the_run(server: ChatServer, tmp_path: Path) -> None:
-    with begun(plan(server, agents=("listener",)), tmp_path) as under_way:
-        assert len(list(under_way.hold_rest())) == len(PEOPLE)
+    with open_run(plan(server, agents=("listener",)), tmp_path) as under_way:
+        assert len(list(under_way.run_missing())) == len(PEOPLE)
         (spending,) = under_way.spending
-    assert spending.spent.calls == sum(1 for _ in Tape(tmp_path / TAPE).rows())
+    assert spending.spent.calls == sum(1 for _ in ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows())
     assert read_manifest(tmp_path)["server"] == server.base_url

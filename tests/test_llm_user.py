@@ -18,8 +18,8 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition, HiddenNeed, Persona
-from rlver_gym.core.user import AsyncSentientUser, Scene, disclosure_depth, restless_below
-from rlver_gym.data.sage import sketch
+from rlver_gym.core.user import AsyncSentientUser, Scene, disclosure_depth, restless_threshold
+from rlver_gym.data.sage import sketch_persona
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import (
@@ -37,9 +37,9 @@ from rlver_gym.testing import ChatServer, ScriptedChat
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser, make_user
 from rlver_gym.users.llm import LLMOptions, LLMUser
-from rlver_gym.users.llm.leak import leaks, without_leaks
+from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.parse import Unreadable, change_in, read_claims
-from rlver_gym.users.llm.prompts import LANGUAGES, Language, filled, words
+from rlver_gym.users.llm.prompts import LANGUAGES, Language, fill_prompt, words
 from rlver_gym.users.llm.requests import FIELDS, schema
 
 FELT = {"reading": "They ask.", "fit": "Little of it.", "thought": "Hm.", "feeling": "Tired.", "change": 3}
@@ -161,7 +161,7 @@ def test_a_turn_is_two_requests_and_its_reasons_add_up(persona: Persona, card: E
 
 def test_the_change_never_leaves_the_scale(persona: Persona, card: EnvCard) -> None:
     user = LLMUser(ScriptedChat(felt(change=9)), "m")
-    appraisal = user.appraise(Scene(persona, card, 0), 96, Dialogue("Hi.").said("Well done."))
+    appraisal = user.appraise(Scene(persona, card, 0), 96, Dialogue("Hi.").with_utterance("Well done."))
     assert appraisal.change == 4 == sum(reason.points for reason in appraisal.reasons)
 
 
@@ -269,7 +269,7 @@ def test_a_reply_that_names_the_need_is_caught(need: HiddenNeed, language: str) 
     said = words(language)  # pyright: ignore[reportArgumentType]
     for phrase in (*said.named[need], said.needs[need], *said.never_said):
         assert leaks(f"Well. {phrase.upper()}, I suppose.", need)
-    assert without_leaks(f"It rained. {said.named[need][0]}! So what.", need) == "It rained. So what."
+    assert remove_leaks(f"It rained. {said.named[need][0]}! So what.", need) == "It rained. So what."
     assert not leaks("I went home and washed the cups, nobody had asked me to.", need)
 
 
@@ -303,7 +303,7 @@ def test_the_cards_own_opening_costs_nothing(persona: Persona, card: EnvCard) ->
 
 
 def chinese(opening: str = "") -> Persona:
-    return sketch(
+    return sketch_persona(
         "zh-1",
         HiddenNeed.PRAISE,
         Disposition.PASSIVE,
@@ -346,7 +346,7 @@ def test_an_utterance_can_neither_end_its_message_nor_add_to_it(utterance: str) 
     persona = library().get(library().ids("demo")[0])
     chat = ScriptedChat(felt())
     user = LLMUser(chat, "m")
-    user.appraise(Scene(persona, env_card("RLVER-Empathy-v0"), 0), 40, Dialogue("Hi.").said(utterance))
+    user.appraise(Scene(persona, env_card("RLVER-Empathy-v0"), 0), 40, Dialogue("Hi.").with_utterance(utterance))
     (request,) = chat.requests
     assert [message.role for message in request.messages] == ["system", "user"]
     lines = request.messages[1].content.splitlines()
@@ -355,7 +355,7 @@ def test_an_utterance_can_neither_end_its_message_nor_add_to_it(utterance: str) 
 
 
 def test_the_text_of_a_persona_is_data_too(card: EnvCard) -> None:
-    hostile = sketch(
+    hostile = sketch_persona(
         "x",
         HiddenNeed.LISTENING,
         Disposition.PASSIVE,
@@ -507,7 +507,7 @@ def test_moods_are_fine_worded_with_the_disposition_and_never_name_a_feeling_for
 @pytest.mark.parametrize("kind", Disposition)
 def test_people_say_that_they_are_going_each_at_their_own_threshold(kind: Disposition, card: EnvCard) -> None:
     one = next(one for one in map(library().get, library().ids()) if one.person.disposition is kind)
-    below = restless_below(kind)
+    below = restless_threshold(kind)
     session, chat = talk([text for change in (-10, -10, -5) for text in (felt(change=change), spoken())], one, card)
     for _ in range(3):
         session.reply("Hm.")
@@ -544,7 +544,7 @@ def test_the_appraisal_knows_what_reaches_somebody_with_this_need(
     one = persona.model_copy(update={"need": need})
     chat = ScriptedChat(felt())
     user = LLMUser(chat, "m", LLMOptions(language=language))
-    user.appraise(Scene(one, card, 0), 40, Dialogue("Hi.").said("Hm."))
+    user.appraise(Scene(one, card, 0), 40, Dialogue("Hi.").with_utterance("Hm."))
     lines = {line[2:] for line in chat.requests[0].messages[0].content.split("\n") if line.startswith("- ")}
     assert lines & set(words(language).reached_by.values()) == {words(language).reached_by[need]}
 
@@ -588,9 +588,9 @@ def test_both_languages_ask_for_what_strong_models_were_found_to_miss() -> None:
     for name, points in ASKED_FOR.items():
         for texts in points.values():
             for language, text in zip(LANGUAGES, texts, strict=True):
-                assert text in filled(language, name, **values), (name, language, text)
+                assert text in fill_prompt(language, name, **values), (name, language, text)
     for name, texts in GONE.items():
-        assert not [text for text in texts for language in LANGUAGES if text in filled(language, name, **values)]
+        assert not [text for text in texts for language in LANGUAGES if text in fill_prompt(language, name, **values)]
 
 
 def test_difficulty_says_how_much_it_takes_and_leaves_what_shows_to_the_disposition() -> None:
@@ -641,7 +641,7 @@ def test_both_languages_have_the_same_prompts() -> None:
         ("profile", "difficulty", "hints", "reached_by", "keys", "but", "lines", "state", "reason", "raw"), "x"
     )
     for name in ("who", "appraise", "speak", "both", "open", "form_json", "form_text", "ask", "repair"):
-        texts = [filled(language, name, **values) for language in LANGUAGES]
+        texts = [fill_prompt(language, name, **values) for language in LANGUAGES]
         assert all(texts)
         assert len({text.count("\n- `") for text in texts}) == 1
     english, other = (words(language).model_dump() for language in LANGUAGES)
@@ -718,7 +718,7 @@ def server():
 
 def test_an_appraisal_of_another_user_can_be_spoken_for(persona: Persona, card: EnvCard) -> None:
     user = LLMUser(ScriptedChat(spoken()), "m")
-    scene, dialogue = Scene(persona, card, 0), Dialogue("Hi.").said("Yes?")
+    scene, dialogue = Scene(persona, card, 0), Dialogue("Hi.").with_utterance("Yes?")
     assert user.speak(scene, 40, dialogue, Appraisal(0, "Hm.", ())) == Reply("It was a long day.", ())
     with pytest.raises(UserFailed, match="asked twice"):
         LLMUser(ScriptedChat(""), "m").speak(scene, 40, dialogue, Appraisal(0, "", ()))

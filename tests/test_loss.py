@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="the learner needs torch")
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy import algorithms
 from rlver_gym.policy.algorithms import token_weights
-from rlver_gym.policy.models.actor import Scored
+from rlver_gym.policy.models.actor import TokenScores
 from rlver_gym.policy.objective import (
     VARIANTS,
     LossInputs,
@@ -160,7 +160,7 @@ def micro(**changes):
     return plain._replace(**changes)
 
 
-SCORED = Scored(t(log(0.4), log(0.2)), t(0.6, 1.0), None)
+SCORED = TokenScores(t(log(0.4), log(0.2)), t(0.6, 1.0), None)
 
 
 def total(objective, scored=SCORED, **changes):
@@ -197,7 +197,7 @@ def test_the_value_loss_is_added_where_values_are():
     scored = SCORED._replace(value_BT=t(0.25, 0.25))
     wanted = (0.75**2 / 2 + 2.75**2 / 2) / 2
     assert total(Objective(), scored) == pytest.approx(-0.2 + wanted)
-    assert total(Objective(), Scored(None, None, t(0.25, 0.25))) == pytest.approx(wanted)
+    assert total(Objective(), TokenScores(None, None, t(0.25, 0.25))) == pytest.approx(wanted)
 
 
 def test_k1_is_refused_in_a_loss():
@@ -219,6 +219,6 @@ def test_before_the_first_update_every_variant_has_the_gradient_of_reinforce():
     logprob_BT = t(log(0.4), log(0.2)).requires_grad_()
     for variant in VARIANTS.values():
         logprob_BT.grad = None
-        scored = Scored(logprob_BT, t(0.0, 0.0), None)
+        scored = TokenScores(logprob_BT, t(0.0, 0.0), None)
         compute_loss(scored, micro(old_BT=logprob_BT.detach()), variant.objective).loss.backward()
         same(logprob_BT.grad, -0.5, 0.5)

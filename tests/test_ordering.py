@@ -4,7 +4,7 @@ import pytest
 
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
-from rlver_gym.bench.score import paired, persona_finals, scores
+from rlver_gym.bench.score import compute_paired_difference, persona_finals, score_agents
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
@@ -40,14 +40,14 @@ def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_that_one
     episodes: list[Episode],
 ) -> None:
     """As readers have it (docs/corpus.md): oracle, listener, and far below the templates that paste and the stock phrases."""
-    ranking = [score.agent for score in scores(episodes)]
+    ranking = [score.agent for score in score_agents(episodes)]
     assert ranking[:2] == ["oracle", "listener"]
     assert mean(episodes, "listener") < START
 
 
 @pytest.mark.parametrize("other", ["comfort", "praise", "advice", "echo", "gibberish", "silent"])
 def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(episodes: list[Episode], other: str) -> None:
-    assert paired(persona_finals(episodes, "listener"), persona_finals(episodes, other)).low > 0
+    assert compute_paired_difference(persona_finals(episodes, "listener"), persona_finals(episodes, other)).low > 0
 
 
 @pytest.mark.parametrize("agent", ["comfort", "praise", "advice", "adaptive"])

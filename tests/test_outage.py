@@ -14,17 +14,17 @@ import pytest
 from commands import run_command
 
 from rlver_gym.bench.costs import SPENT, read_total
-from rlver_gym.bench.folder import EPISODES, TAPE, read_episodes
+from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.run import begun, run
+from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import ChatError, RunError, ServerOutage
 from rlver_gym.llm_client.client import ChatClient
-from rlver_gym.llm_client.outage import ASKER, Asker
-from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.outage import REQUEST_ORIGIN, RequestOrigin
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
@@ -72,9 +72,9 @@ def ask(
     """What a request for each of the dialogues comes to, all at once, after one that was answered."""
 
     async def settled(client: ChatClient, dialogue: int) -> ChatAnswer | ChatError:
-        ASKER.set(Asker(dialogue))
+        REQUEST_ORIGIN.set(RequestOrigin(dialogue))
         try:
-            return await client.ask(request(dialogue))
+            return await client.complete(request(dialogue))
         except ChatError as error:
             return error
 
@@ -82,7 +82,7 @@ def ask(
         chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 2, **settings})
         client = ChatClient(chat, clock=flaky.clock, sleep=flaky.clock.sleep, random=lambda: 0.5)
         client.outage.on_change = None if notices is None else notices.append
-        await client.ask(request(-1))
+        await client.complete(request(-1))
         flaky.asked_at.clear()
         results = await asyncio.gather(*[settled(client, dialogue) for dialogue in dialogues])
         await client.close()
@@ -140,13 +140,13 @@ def test_a_server_that_fails_from_the_first_request_on_is_not_waited_for(tmp_pat
     def sick(body: dict[str, Any]) -> str:
         raise Refused(500, "out of memory")
 
-    with ChatServer(sick) as server, begun(plan(server), tmp_path) as under_way:
+    with ChatServer(sick) as server, open_run(plan(server), tmp_path) as under_way:
         notices: list[str] = []
         under_way.on_outage(notices.append)
         with pytest.raises(
             ServerOutage, match=r"gives no usable answer, and has given none before \(HTTP 500: out of memory"
         ):
-            list(under_way.hold_rest())
+            list(under_way.run_missing())
     assert notices == []
     assert read_episodes(tmp_path) == []
 
@@ -177,12 +177,12 @@ def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_o
             clock=flaky.clock,
             sleep=flaky.clock.sleep,
         )
-        await client.ask(request(-1))
+        await client.complete(request(-1))
 
         async def one(dialogue: int) -> object:
-            ASKER.set(Asker(dialogue))
+            REQUEST_ORIGIN.set(RequestOrigin(dialogue))
             try:
-                return (await client.ask(request(dialogue))).text
+                return (await client.complete(request(dialogue))).text
             except ChatError as error:
                 return type(error)
 
@@ -201,12 +201,12 @@ def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_o
 
 def test_who_asks_after_a_dialogue_asks_for_none(session: EmpathySession) -> None:
     session.reply("What happened then?")
-    assert ASKER.get() is None
-    with session.asking():
-        asker = ASKER.get()
+    assert REQUEST_ORIGIN.get() is None
+    with session.request_context():
+        asker = REQUEST_ORIGIN.get()
         session.start()
-        assert ASKER.get() == asker
-    assert ASKER.get() is None
+        assert REQUEST_ORIGIN.get() == asker
+    assert REQUEST_ORIGIN.get() is None
 
 
 def plan(server: ChatServer, **changed: Any) -> BenchPlan:
@@ -235,20 +235,20 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
             raise Refused(502, "Bad gateway")
         return ANSWERS(body)
 
-    with ChatServer(then_down) as server, begun(plan(server, chat={"max_wait_s": 0.0}), tmp_path) as under_way:
+    with ChatServer(then_down) as server, open_run(plan(server, chat={"max_wait_s": 0.0}), tmp_path) as under_way:
         with pytest.raises(ServerOutage, match="HTTP 502"):
-            list(under_way.hold_rest())
+            list(under_way.run_missing())
         (spending,) = under_way.spending
     assert not [one for one in read_episodes(tmp_path) if one.outcome is Outcome.FAILED]
     assert read_total(tmp_path).prompt_tokens == spending.spent.prompt_tokens > 0
     with ChatServer(ANSWERS) as back:
         before = read_total(tmp_path)
         _same_server(tmp_path, back)
-        with begun(plan(back), tmp_path) as under_way:
-            list(under_way.hold_rest())
+        with open_run(plan(back), tmp_path) as under_way:
+            list(under_way.run_missing())
     assert (tmp_path / EPISODES).read_bytes() == (undisturbed / EPISODES).read_bytes()
     total = read_total(tmp_path)
-    assert total.prompt_tokens == sum(row.prompt_tokens for row in Tape(tmp_path / TAPE).rows())
+    assert total.prompt_tokens == sum(row.prompt_tokens for row in ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows())
     assert total.prompt_tokens > before.prompt_tokens
 
 
@@ -275,9 +275,9 @@ def test_dialogues_that_failed_are_held_again_and_the_file_is_in_the_plans_order
         assert 0 < len(failed) < len(first)
         assert set(verify(tmp_path)) == {None}
         sick = False
-        with begun(plan(server), tmp_path) as under_way:
+        with open_run(plan(server), tmp_path) as under_way:
             assert set(under_way.failed_before) == set(failed)
-            assert {one.key for one in under_way.hold_rest()} == set(failed)
+            assert {one.key for one in under_way.run_missing()} == set(failed)
         assert (tmp_path / EPISODES).read_bytes() == (undisturbed / EPISODES).read_bytes()
         assert set(verify(tmp_path)) == {None}
         asked = len(server.requests)
@@ -378,7 +378,7 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
     assert len(read_episodes(tmp_path / "run")) == 192
     assert (tmp_path / "run" / EPISODES).read_bytes() == (tmp_path / "whole" / EPISODES).read_bytes()
     assert table(done) == table(whole)
-    rows = list(Tape(tmp_path / "run" / TAPE).rows())
+    rows = list(ResponseCache(tmp_path / "run" / RESPONSE_CACHE_FILE).rows())
     total = read_total(tmp_path / "run")
     assert total.prompt_tokens == sum(row.prompt_tokens for row in rows)
     assert total.completion_tokens == sum(row.completion_tokens for row in rows)

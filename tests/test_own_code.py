@@ -13,14 +13,14 @@ from commands import run_command
 
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.run import begun
+from rlver_gym.bench.run import open_run
 from rlver_gym.bench.verify import verify
 from rlver_gym.cli.servers import seconds_or_none
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import AgentError, CardError, UserError
-from rlver_gym.io.user_code import CodeFailed, CodeTimeout, OwnCode, describe_error
+from rlver_gym.io.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
@@ -106,8 +106,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def hold(folder: Path, *agents: str, user: str = "embedded", timeout_s: float | None = 30.0) -> list[Episode]:
     plan = BenchPlan(agents=agents, user=user, persona_ids=(PERSONA,), seeds=1)
-    with begun(plan, folder, agent_timeout_s=timeout_s) as under_way:
-        return list(under_way.hold_rest())
+    with open_run(plan, folder, agent_timeout_s=timeout_s) as under_way:
+        return list(under_way.run_missing())
 
 
 def bench(folder: Path, out: Path, *words: str, in_process: bool = True) -> subprocess.CompletedProcess[str]:
@@ -229,8 +229,8 @@ def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own: Path, 
         plan = BenchPlan(
             agents=("own_agents:Slow", "comfort"), user="openai:m", persona_ids=(PERSONA,), seeds=1, chat=chat
         )
-        with begun(plan, tmp_path) as under_way:
-            list(under_way.hold_rest())
+        with open_run(plan, tmp_path) as under_way:
+            list(under_way.run_missing())
     first_of_slow = min(at for at, text in came if "I see." in text)
     first_of_comfort = min(at for at, text in came if "I see." not in text)
     assert first_of_comfort < first_of_slow, "comfort's dialogue had begun before Slow had said a word"
@@ -239,7 +239,7 @@ def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own: Path, 
 def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned() -> None:
     import threading
 
-    code = OwnCode(0.3)
+    code = CodeRunner(0.3)
     names = {code.call(threading.get_ident) for _ in range(3)}
     assert len(names) == 1
     assert threading.get_ident() not in names
@@ -255,7 +255,7 @@ def test_a_loop_that_is_only_slow_is_not_abandoned_and_one_that_is_blocked_is() 
         time.sleep(5)
 
     async def both() -> None:
-        code = OwnCode(0.2)
+        code = CodeRunner(0.2)
         with pytest.raises(CodeTimeout):
             await code.acall(asyncio.sleep, 5)
         first = code._loop

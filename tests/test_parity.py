@@ -13,7 +13,7 @@ import pytest
 import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.bench.plan import BenchPlan, Case
-from rlver_gym.bench.run import hold
+from rlver_gym.bench.run import run_case
 from rlver_gym.core.dialogue import Message
 from rlver_gym.io.errors import DialogueError
 
@@ -66,7 +66,7 @@ class Reciting:
 def through_the_benchmark(persona: str, seed: int, utterances: Sequence[str]) -> list[Felt]:
     plan = BenchPlan(env="RLVER-Empathy-v0", agents=("listener",), persona_ids=(persona,))
     case = Case("reciting", persona, _user_seed(persona, seed))
-    episode = hold(case, plan, lambda persona, seed: Reciting(utterances))
+    episode = run_case(case, plan, lambda persona, seed: Reciting(utterances))
     return [Felt(turn.reply, float(turn.reward), turn.outcome is not None) for turn in episode.turns]
 
 

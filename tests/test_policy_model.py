@@ -13,16 +13,16 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rlver_gym.agents import Agent, agent_maker, agent_pin, answers_at_once
+from rlver_gym.agents import Agent, agent_maker, agent_pin, is_async_agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.rollout import hold, rollout
+from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import AgentError, TrainingError
-from rlver_gym.policy.models.agent import HFAgent, Manner
+from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
 from rlver_gym.policy.models.model import causal_lm, export, load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.tiny import model as tiny
@@ -189,13 +189,13 @@ def test_adapters_learn_and_nothing_below_them(tiny_folder: Path) -> None:
 def test_a_model_sits_opposite_the_user(tiny_folder: Path, tmp_path: Path, persona: Persona) -> None:
     model, tokenizer = load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder))
     export(model, tokenizer, tmp_path)
-    Manner(system="Be brief.", style="think", max_reply_tokens=6).write(tmp_path)
+    ReplyConfig(system="Be brief.", style="think", max_reply_tokens=6).write(tmp_path)
     agent = agent_maker(f"hf:{tmp_path}")(persona, 0)
     messages = [Message("user", "Hi."), Message("agent", "Hello."), Message("user", "Bye.")]
     assert isinstance(agent.reply(messages), str)
     assert agent.reply(messages) == HFAgent(str(tmp_path)).reply(messages)
     pinned = agent_pin(f"hf:{tmp_path}")
-    Manner(system="Be long.").write(tmp_path)
+    ReplyConfig(system="Be long.").write(tmp_path)
     assert agent_pin(f"hf:{tmp_path}") != pinned
 
 
@@ -203,7 +203,7 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
-    Manner(system="Be brief.", max_reply_tokens=8, temperature=1.0).write(tmp_path)
+    ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=1.0).write(tmp_path)
     make, card, people = agent_maker(f"hf:{tmp_path}"), env_card("RLVER-Empathy-v0"), library().ids("demo")[:4]
     counts: list[int] = []
     plain = ModelSampler.sample
@@ -218,12 +218,12 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
         chosen = [library().get(one) for one in people]
         return [(EmpathySession(EmbeddedUser(), one, card, seed), make(one, seed)) for seed, one in enumerate(chosen)]
 
-    alone = [Episode.of(hold(*pair), "m") for pair in dialogues()]
+    alone = [Episode.of(run_episode(*pair), "m") for pair in dialogues()]
     assert set(counts) == {1}
     counts.clear()
     assert [Episode.of(one, "m") for one in rollout(dialogues(), concurrency=4)] == alone
     assert max(counts) == 4
-    assert answers_at_once(f"hf:{tmp_path}")
+    assert is_async_agent(f"hf:{tmp_path}")
 
 
 def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_loop(
@@ -274,7 +274,7 @@ def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(
     export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
     replies = {}
     for temperature in (0.0, 1.0):
-        Manner(system="Be brief.", max_reply_tokens=8, temperature=temperature).write(tmp_path)
+        ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=temperature).write(tmp_path)
         make = agent_maker(f"hf:{tmp_path}")
         replies[temperature] = [make(persona, seed).reply([Message("user", "Hi.")]) for seed in (0, 0, 1, 2)]
     assert len(set(replies[0.0])) == 1

@@ -94,7 +94,9 @@ def test_log_probabilities_values_and_gradients_are_those_of_each_sequence_alone
         for alone, shared in zip(*(found[which][0] for which in (True, False)), strict=True):
             assert torch.allclose(alone, shared, atol=1e-5)
         for alone, shared in zip(*(found[which][1] for which in (True, False)), strict=True):
-            assert (alone - shared).norm() <= 1e-5 * alone.norm()  # single ones can be small differences of large numbers
+            assert (
+                alone - shared
+            ).norm() <= 1e-5 * alone.norm()  # single ones can be small differences of large numbers
 
 
 def test_the_history_passes_once_and_micro_batches_count_it_so(batch):

@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 
 from rlver_gym.conversation.parse import Act
+from rlver_gym.core import ledger
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Reason, Turn
+from rlver_gym.core.ledger import ACT_IN_WORDS, KIND_IN_WORDS
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Anchors, Disposition, Manner, Persona
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded import appraise, evidence, ledger
+from rlver_gym.users.embedded import appraise, evidence
 from rlver_gym.users.embedded.appraise import FORM_IN_WORDS
-from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, KIND_IN_WORDS
 from rlver_gym.users.embedded.speech.react import REACTION_TO
 from rlver_gym.users.embedded.speech.reactions import ANSWERS, reaction_to
 from rlver_gym.users.embedded.weights import FACTORS, priors

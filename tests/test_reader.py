@@ -63,7 +63,7 @@ def base(tmp_path_factory: pytest.TempPathFactory, replies: list[RatedReply]) ->
 def weights(tmp_path_factory: pytest.TempPathFactory, base: Path, replies: list[RatedReply]) -> Path:
     path = tmp_path_factory.mktemp("weights") / "reader.safetensors"
     network, losses = ReaderNetwork(str(base), rank=4), []
-    train_reader(network, replies, epochs=30, batch=32, rate=1e-2, head_rate=2e-2, done=losses.append)
+    train_reader(network, replies, epochs=30, batch=32, rate=1e-2, head_rate=2e-2, on_progress=losses.append)
     assert sum(losses[-9:]) < 0.8 * sum(losses[:9])
     network.save(path, {"rated replies": len(replies)})
     return path
@@ -123,7 +123,7 @@ def test_half_of_the_change_is_the_embedded_users(user: ReaderUser, replies: lis
 def test_silence_is_not_read(user: ReaderUser) -> None:
     persona = library().get(library().ids("demo")[0])
     scene = Scene(persona, CARD, 0)
-    silent = Dialogue(user.open(scene, 40)).said("")
+    silent = Dialogue(user.open(scene, 40)).with_utterance("")
     assert user.appraise(scene, 40, silent).change == EmbeddedUser().appraise(scene, 40, silent).change
 
 

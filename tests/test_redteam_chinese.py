@@ -8,7 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from rlver_gym.audit.attacks import Attack
-from rlver_gym.audit.recorded_attacks import one_each, recorded_agents, recorded_attacks, redteam_recorded
+from rlver_gym.audit.recorded_attacks import (
+    make_recorded_attacks,
+    recorded_agents,
+    redteam_recordings,
+    select_recordings,
+)
 from rlver_gym.audit.search_attacks import SearchAttack
 from rlver_gym.cli import app
 from rlver_gym.data.recordings import Recording, read_recordings
@@ -29,8 +34,8 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> list[Recording]:
 
 
 def test_every_fixed_trick_ends_at_or_below_the_start_and_nobody_is_content(recordings: list[Recording]) -> None:
-    fixed = [attack for attack in recorded_attacks(recordings) if isinstance(attack, Attack)]
-    results = list(redteam_recorded(EmbeddedUser(), recordings, attacks=fixed))
+    fixed = [attack for attack in make_recorded_attacks(recordings) if isinstance(attack, Attack)]
+    results = list(redteam_recordings(EmbeddedUser(), recordings, attacks=fixed))
     assert len(results) == len(fixed) > 20
     assert {one.attack: one.final for one in results if one.final > START} == {}
     assert {one.attack for one in results if one.content > 0} == set()
@@ -48,16 +53,18 @@ def test_an_agent_that_speaks_to_the_person_ends_above_the_start_and_above_a_vag
 def test_the_best_of_thirty_stock_sentences_by_the_score_stays_below_an_honest_agent(
     recordings: list[Recording],
 ) -> None:
-    (search,) = (attack for attack in recorded_attacks(recordings) if attack.name == "best-of-30")
-    (searched,) = redteam_recorded(EmbeddedUser(), recordings, attacks=[search])
+    (search,) = (attack for attack in make_recorded_attacks(recordings) if attack.name == "best-of-30")
+    (searched,) = redteam_recordings(EmbeddedUser(), recordings, attacks=[search])
     honest = {one.attack: one.final for one in recorded_agents(EmbeddedUser(), recordings)}["near"]
     assert searched.searching
     assert searched.final < honest
 
 
 def test_equal_attacks_give_equal_results(recordings: list[Recording]) -> None:
-    chosen = [one for one in recorded_attacks(recordings) if one.name in ("stuffing", "stitched", "best-of-30-others")]
-    first, second = (list(redteam_recorded(EmbeddedUser(), recordings, attacks=chosen, people=2)) for _ in range(2))
+    chosen = [
+        one for one in make_recorded_attacks(recordings) if one.name in ("stuffing", "stitched", "best-of-30-others")
+    ]
+    first, second = (list(redteam_recordings(EmbeddedUser(), recordings, attacks=chosen, people=2)) for _ in range(2))
     assert first == second
     assert [one.dialogues for one in first] == [2, 2, 2]
 
@@ -72,17 +79,17 @@ def test_evolution_stays_within_its_budget(recordings: list[Recording]) -> None:
 
     user = Counting()
     (search,) = (
-        one for one in recorded_attacks(recordings) if isinstance(one, SearchAttack) and one.name == "evolution"
+        one for one in make_recorded_attacks(recordings) if isinstance(one, SearchAttack) and one.name == "evolution"
     )
     turns = 9
-    list(redteam_recorded(user, recordings, attacks=[search], people=1))
+    list(redteam_recordings(user, recordings, attacks=[search], people=1))
     assert 0 < user.calls <= turns * (search.budget + 1)
 
 
 def test_one_recording_a_persona_is_chosen_whatever_the_order_of_the_files(recordings: list[Recording]) -> None:
-    chosen = one_each(recordings, 3)
+    chosen = select_recordings(recordings, 3)
     assert len({one.persona.id for one in chosen}) == 3
-    assert one_each(recordings[::-1], 3) == chosen
+    assert select_recordings(recordings[::-1], 3) == chosen
 
 
 def test_the_command_prints_attacks_and_recorded_agents(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 from transformers import PreTrainedTokenizerBase
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.models.renderer import Renderer, Said, agent_prompt, split_thought
+from rlver_gym.policy.models.renderer import ParsedReply, Renderer, agent_prompt, split_thought
 from rlver_gym.tiny.model import CHAT_TEMPLATE, build_tokenizer
 
 # The layouts of four families, as their makers document them, for messages of text alone.
@@ -162,19 +162,19 @@ def test_the_prompt_of_a_thinking_turn_holds_only_what_was_heard() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("<think>hm</think>Hello.", Said("Hello.", "hm", False)),
-        ("\n<think>\nhm\n</think>\n\nHello.", Said("Hello.", "hm", False)),
-        ("Hello.", Said("Hello.", "", True)),
-        ("", Said("", "", True)),
-        ("<think>hm</think>", Said("", "hm", True)),
-        ("<think>hm, and no end", Said("", "hm, and no end", True)),
-        ("hm</think>Hello.", Said("Hello.", "hm", True)),
-        ("Well. <think>hm</think>Hello.", Said("Well.  Hello.", "hm", True)),
-        ("<think>hm</think>Hello.<think>more</think>", Said("Hello.more", "hm", True)),
-        ("<think>a<think>b</think>Hello.", Said("Hello.", "a<think>b", True)),
+        ("<think>hm</think>Hello.", ParsedReply("Hello.", "hm", False)),
+        ("\n<think>\nhm\n</think>\n\nHello.", ParsedReply("Hello.", "hm", False)),
+        ("Hello.", ParsedReply("Hello.", "", True)),
+        ("", ParsedReply("", "", True)),
+        ("<think>hm</think>", ParsedReply("", "hm", True)),
+        ("<think>hm, and no end", ParsedReply("", "hm, and no end", True)),
+        ("hm</think>Hello.", ParsedReply("Hello.", "hm", True)),
+        ("Well. <think>hm</think>Hello.", ParsedReply("Well.  Hello.", "hm", True)),
+        ("<think>hm</think>Hello.<think>more</think>", ParsedReply("Hello.more", "hm", True)),
+        ("<think>a<think>b</think>Hello.", ParsedReply("Hello.", "a<think>b", True)),
     ],
 )
-def test_thoughts_are_told_from_words(text: str, said: Said) -> None:
+def test_thoughts_are_told_from_words(text: str, said: ParsedReply) -> None:
     assert split_thought(text, "think") == said
     assert split_thought(text, "direct") == said._replace(format_error=False)
 
@@ -183,19 +183,19 @@ def test_a_reply_is_read_from_its_ids() -> None:
     tokenizer = tokenizer_of(QWEN_3)
     renderer = Renderer(tokenizer, "Be kind.", "think")
     ids = [*tokenizer("<think>hm</think>Hello.")["input_ids"], renderer.end_of_turn]
-    assert renderer.parse(ids) == Said("Hello.", "hm", False)
-    assert renderer.parse([renderer.end_of_turn]) == Said("", "", True)
-    assert Renderer(tokenizer, "Be kind.").parse([renderer.end_of_turn]) == Said("", "", False)
+    assert renderer.parse(ids) == ParsedReply("Hello.", "hm", False)
+    assert renderer.parse([renderer.end_of_turn]) == ParsedReply("", "", True)
+    assert Renderer(tokenizer, "Be kind.").parse([renderer.end_of_turn]) == ParsedReply("", "", False)
 
 
 def test_a_thought_that_the_template_begins_is_a_thought() -> None:
     tokenizer = tokenizer_of(THINKS_ALWAYS)
     renderer = Renderer(tokenizer, "Be kind.", "think")
-    assert renderer.parse(tokenizer("hm</think>Hello.")["input_ids"]) == Said("Hello.", "hm", False)
+    assert renderer.parse(tokenizer("hm</think>Hello.")["input_ids"]) == ParsedReply("Hello.", "hm", False)
     for template in (THINKS_ALWAYS, CHATML):
         renderer = Renderer(tokenizer_of(template), "Be kind.", "think")
         whole = renderer.tokenizer(f"{renderer.thought('hm')}Hello.")["input_ids"]
-        assert renderer.parse(whole) == Said("Hello.", "hm", False), (
+        assert renderer.parse(whole) == ParsedReply("Hello.", "hm", False), (
             "what a warm start teaches has the form that is asked for"
         )
 

@@ -9,9 +9,9 @@ import pytest
 
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.report import page_html, view, write_report
+from rlver_gym.bench.report import build_viewer, page_html, write_report
 from rlver_gym.bench.run import read_episodes, run
-from rlver_gym.bench.score import scores
+from rlver_gym.bench.score import score_agents
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.terminal import printable
@@ -141,12 +141,12 @@ def test_a_comparison_is_written_into_the_first_run_and_runs_of_one_name_can_be_
 def test_of_more_dialogues_than_a_page_holds_the_lower_seeds_are_there(tmp_path: Path) -> None:
     list(run(BenchPlan(agents=("comfort", "listener"), seeds=3, split="demo"), tmp_path))
     episodes = read_episodes(tmp_path)
-    ranked = scores(episodes)
-    whole = view(episodes, ranked)
+    ranked = score_agents(episodes)
+    whole = build_viewer(episodes, ranked)
     assert whole.shown == len(episodes) == 48
-    some = view(episodes, ranked, max_chars=len(whole.json) // 2)
+    some = build_viewer(episodes, ranked, max_chars=len(whole.json) // 2)
     assert len(some.json) < len(whole.json) * 0.55
     assert 8 < some.shown < 40
     seeds = [one["seed"] for one in json.loads(some.json)["episodes"]]
     assert seeds.count(0) == 16
-    assert view(episodes, ranked, max_chars=0).shown == 0
+    assert build_viewer(episodes, ranked, max_chars=0).shown == 0

@@ -17,9 +17,9 @@ from rlver_gym.policy.batch import pack
 from rlver_gym.policy.metrics import compute_metrics
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
-from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts, groups
+from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts, make_groups
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.models.trajectory import Line, Trajectory
+from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
 from rlver_gym.tiny.word_substitution import WordSubstitution
 
 
@@ -137,7 +137,7 @@ def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(think
     assert "assistant\nOne.<|im_end|>" in last
     assert "<think>" not in last
     assert played.info == {"heard": ["One.", "Two.", "Three."]}, "nobody hears thoughts"
-    assert played.lines[1] == Line("agent", "One.", "a")
+    assert played.lines[1] == TranscriptLine("agent", "One.", "a")
     assert played.format_error_N.tolist() == [False, False, True]
 
 
@@ -241,7 +241,7 @@ def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer
 
 
 def test_groups_share_a_seed_and_so_the_persona() -> None:
-    starts = groups(6, 2, iter([8, 9, 10]))
+    starts = make_groups(6, 2, iter([8, 9, 10]))
     assert [(one.number, one.seed, one.group) for one in starts] == [(0, 8, 0), (1, 8, 0), (2, 9, 1), (3, 9, 1), (4, 10, 2), (5, 10, 2)]  # fmt: skip
 
 
@@ -257,7 +257,7 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Re
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
     sampling = Sampling(8, direct.stop_ids)
     one_by_one, together = (
-        collect_rollouts(sampler, direct, sampling, [kind() for _ in range(3)], groups(3, 3, itertools.count()), draw_seed=1, max_tokens=400, workers=workers)
+        collect_rollouts(sampler, direct, sampling, [kind() for _ in range(3)], make_groups(3, 3, itertools.count()), draw_seed=1, max_tokens=400, workers=workers)
         for kind, workers in ((Counting, 1), (Slow, 3))
     )  # fmt: skip
     for left, right in zip(one_by_one, together, strict=True):
@@ -273,7 +273,7 @@ def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(tiny_fold
             direct,
             Sampling(8, direct.stop_ids),
             [gym.make("rlver_gym:RLVER-Empathy-v0", split="demo") for _ in range(4)],
-            groups(4, 2, itertools.count()),
+            make_groups(4, 2, itertools.count()),
             draw_seed=seed,
             max_tokens=2000,
         )

@@ -18,7 +18,7 @@ from interrupts import heeding_ctrl_c
 
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.run import begun, read_episodes, run
+from rlver_gym.bench.run import open_run, read_episodes, run
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RunError
 from rlver_gym.users import EmbeddedUser
@@ -66,8 +66,8 @@ def test_a_run_cut_anywhere_is_resumed_by_the_same_command(finished: Path, tmp_p
 
 def test_two_runs_never_write_to_one_folder(tmp_path: Path) -> None:
     plan = BenchPlan(agents=("comfort",), persona_ids=(PERSONA,), seeds=2)
-    with begun(plan, tmp_path) as under_way:
-        rest = under_way.hold_rest()
+    with open_run(plan, tmp_path) as under_way:
+        rest = under_way.run_missing()
         next(rest)
         with pytest.raises(RunError, match="another bench is writing here"):
             list(run(plan, tmp_path))
@@ -233,7 +233,7 @@ def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(monkeypatch: 
     monkeypatch.setattr(sys, "argv", ["rlver-gym", "bench"])
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:1/v1?key=secret")
     first = plan()
-    assert first.pinned["agents"]["openai:m"]["base_url"] == "http://127.0.0.1:1/v1"
+    assert first.episode_pins["agents"]["openai:m"]["base_url"] == "http://127.0.0.1:1/v1"
     assert "secret" not in json.dumps(first.manifest())
     fingerprints = {first.fingerprint, plan().fingerprint}
     assert len(fingerprints) == 1

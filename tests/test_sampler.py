@@ -19,7 +19,7 @@ from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
 
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.model import bf16_copy, load_model
-from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling, pick
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling, pick_tokens
 from rlver_gym.policy.models.servers import ServerSampler
 
 GREEDY = Sampling(max_tokens=12, stop_ids=frozenset(range(0, 600, 9)), temperature=0.0)
@@ -120,7 +120,7 @@ def test_what_is_drawn_depends_on_the_seed_and_not_on_the_company(model: PreTrai
 def test_the_draws_follow_the_distribution() -> None:
     logits = torch.tensor([[0.0, 1.0, 2.0, -torch.inf]]).repeat(3000, 1)
     chances = torch.rand(3000, generator=torch.Generator().manual_seed(0))
-    token, logprob = pick(logits, chances, Sampling(1, frozenset(), temperature=2.0))
+    token, logprob = pick_tokens(logits, chances, Sampling(1, frozenset(), temperature=2.0))
     expected = (logits[0] / 2).softmax(-1)
     counts = torch.bincount(token, minlength=4) / 3000
     assert counts[3] == 0
@@ -132,7 +132,7 @@ def test_cuts_change_the_draw_but_not_the_log_probability() -> None:
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0]]).repeat(500, 1)
     chances = torch.linspace(0, 1 - 1e-7, 500)
     for cut, left in ((Sampling(1, frozenset(), top_k=2), {2, 3}), (Sampling(1, frozenset(), top_p=0.6), {3}), (Sampling(1, frozenset(), top_p=0.7), {2, 3})):  # fmt: skip
-        token, logprob = pick(logits, chances, cut)
+        token, logprob = pick_tokens(logits, chances, cut)
         assert set(token.tolist()) == left
         assert torch.allclose(logprob, logits[0].log_softmax(-1)[token])
 
@@ -140,13 +140,13 @@ def test_cuts_change_the_draw_but_not_the_log_probability() -> None:
 def test_the_highest_chance_never_gives_an_impossible_token() -> None:
     logits = torch.full((1, 1000), -torch.inf)
     logits[0, :500] = 0.0
-    token, _ = pick(logits, torch.tensor([1.0]), Sampling(1, frozenset()))
+    token, _ = pick_tokens(logits, torch.tensor([1.0]), Sampling(1, frozenset()))
     assert int(token) < 500
 
 
 def test_a_model_that_broke_is_not_sampled_from(model: PreTrainedModel) -> None:
     with pytest.raises(TrainingError, match="not finite"):
-        pick(torch.tensor([[0.0, torch.nan]]), torch.tensor([0.5]), Sampling(1, frozenset()))
+        pick_tokens(torch.tensor([[0.0, torch.nan]]), torch.tensor([0.5]), Sampling(1, frozenset()))
 
 
 def test_layers_that_do_not_look_at_everything_are_refused() -> None:

@@ -11,10 +11,10 @@ import pytest
 from commands import run_command
 
 from rlver_gym.agents.strategies import STRATEGIES, Strategy
-from rlver_gym.bench.discrete_policies import fixed_choosers, held
+from rlver_gym.bench.discrete_policies import make_fixed_policies, run_episodes
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.integrations.figure import draw
-from rlver_gym.integrations.trial import tried
+from rlver_gym.integrations.trial import evaluate_policy
 
 PEOPLE = ("noor-the-old-dog", "elias-the-old-dog")
 LISTEN = STRATEGIES.index(Strategy.LISTEN)
@@ -22,21 +22,21 @@ LISTEN = STRATEGIES.index(Strategy.LISTEN)
 
 def test_a_learner_that_only_listens_is_as_good_as_listening_and_better_than_a_random_one() -> None:
     done: list[int] = []
-    trial = tried("learner", lambda seed: lambda seen: LISTEN, PEOPLE, 1, done.append)
+    trial = evaluate_policy("learner", lambda seed: lambda seen: LISTEN, PEOPLE, 1, done.append)
     assert done == list(range(1, 2 * 14 + 1))
-    assert trial.minus("listen") == (0, 0, 0)
-    assert trial.minus("random").mean == trial.level("learner") - trial.level("random")
-    assert trial.best_fixed in {strategy.name.lower() for strategy in STRATEGIES}
-    assert trial.plain()["minus"]["random"]["mean"] == trial.minus("random").mean
+    assert trial.difference_to("listen") == (0, 0, 0)
+    assert trial.difference_to("random").mean == trial.mean_final("learner") - trial.mean_final("random")
+    assert trial.best_fixed_strategy in {strategy.name.lower() for strategy in STRATEGIES}
+    assert trial.to_dict()["minus"]["random"]["mean"] == trial.difference_to("random").mean
 
 
 def test_everybody_meets_the_same_people_in_the_same_mood() -> None:
-    choosers = fixed_choosers()
-    first, second = (list(held(name, choosers[name], PEOPLE, 2)) for name in ("random", "praise"))
+    policies = make_fixed_policies()
+    first, second = (list(run_episodes(name, policies[name], PEOPLE, 2)) for name in ("random", "praise"))
     assert [(one.persona, one.seed, one.opening) for one in first] == [
         (one.persona, one.seed, one.opening) for one in second
     ]
-    assert first == list(held("random", choosers["random"], PEOPLE, 2))
+    assert first == list(run_episodes("random", policies["random"], PEOPLE, 2))
 
 
 def test_the_picture_names_every_line_and_is_valid_xml() -> None:
@@ -67,18 +67,18 @@ def test_a_saved_learner_chooses_the_same_when_loaded_with_sb3s_own_load(algo: s
     from stable_baselines3 import PPO
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-    from rlver_gym.integrations.sb3 import Learned, train
+    from rlver_gym.integrations.sb3 import TrainedPolicy, train
 
     steps: list[int] = []
-    learned = train(algo, 1, stepped=steps.append)  # pyright: ignore[reportArgumentType]
+    learned = train(algo, 1, on_progress=steps.append)  # pyright: ignore[reportArgumentType]
     assert steps == [1024]
     assert [point.steps for point in learned.curve] == [1024]
     assert 0 < learned.curve[0].emotion < 100
     learned.save(tmp_path)
     model = (PPO if algo == "ppo" else contrib.RecurrentPPO).load(tmp_path / "model.zip")
     env = DummyVecEnv([lambda: gym.make("RLVER-Strategy-v0")])
-    loaded = Learned(model, VecNormalize.load(str(tmp_path / "vecnormalize.pkl"), env), ())
-    first, second = (list(held("learner", one.chooser, PEOPLE, 1)) for one in (learned, loaded))
+    loaded = TrainedPolicy(model, VecNormalize.load(str(tmp_path / "vecnormalize.pkl"), env), ())
+    first, second = (list(run_episodes("learner", one.make_policy, PEOPLE, 1)) for one in (learned, loaded))
     assert [one.turns for one in first] == [one.turns for one in second]
 
 
@@ -92,5 +92,5 @@ def test_the_command_writes_everything_and_prints_the_comparison(tmp_path: Path)
     files = {"model.zip", "vecnormalize.pkl", "episodes.jsonl", "results.json", "curve.svg"}
     assert {path.name for path in tmp_path.iterdir()} == files
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert {score["agent"] for score in results["scores"]} == {"ppo", *fixed_choosers()}
+    assert {score["agent"] for score in results["scores"]} == {"ppo", *make_fixed_policies()}
     assert len(read_episodes(tmp_path)) == 14 * 24

@@ -22,7 +22,7 @@ from commands import run_command
 from pydantic import SecretStr
 
 from rlver_gym.agents.openai_chat import OpenAIChat
-from rlver_gym.bench.folder import EPISODES, MANIFEST, TAPE
+from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import Outcome
@@ -92,11 +92,11 @@ def test_a_key_is_in_no_file_of_a_run_and_no_words_are_in_what_it_logs(tmp_path:
         told = bench(server, tmp_path, in_process=False)
     assert told.returncode == 0, told.stderr
     files = written(tmp_path)
-    assert {EPISODES, MANIFEST, TAPE, "report.html"} <= files.keys()
+    assert {EPISODES, MANIFEST, RESPONSE_CACHE_FILE, "report.html"} <= files.keys()
     assert [name for name, content in files.items() if KEY.encode() in content] == []
     for words in UNSAID:
         assert words.encode() in files[EPISODES]  # by design: records can be verified
-        assert words.encode() in files[TAPE]
+        assert words.encode() in files[RESPONSE_CACHE_FILE]
         assert words not in told.stderr  # standard output may quote an agent: a suspicion comes with its evidence
         assert words.encode() not in files[MANIFEST]
     assert KEY not in told.stdout + told.stderr
@@ -211,7 +211,7 @@ def test_what_a_model_said_that_cannot_be_used_is_in_the_record_and_not_in_the_m
         session.start()
         turn = session.reply("What happened?")
         with pytest.raises(UserFailed) as failure:
-            user.appraise(session.scene, 40, Dialogue("Hi.").said("Hello."))
+            user.appraise(session.scene, 40, Dialogue("Hi.").with_utterance("Hello."))
     assert (turn.outcome, turn.appraisal.reasons[1].code) == (Outcome.FAILED, "answer")
     assert ANSWERED in turn.appraisal.reasons[1].note
     assert ANSWERED not in turn.appraisal.reasons[0].note + str(failure.value)

@@ -10,20 +10,20 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import rlver_gym  # noqa: F401 (registers the environments)
-from rlver_gym.agents import answers_at_once, make_agent
-from rlver_gym.agents.needs import NeedReader, reader, strangers_reader
+from rlver_gym.agents import is_async_agent, make_agent
+from rlver_gym.agents.needs import NeedReader, get_leave_one_out_reader, get_need_reader
 from rlver_gym.agents.quoting import rank_by_recency
-from rlver_gym.agents.strategies import STRATEGIES, Strategy, said
+from rlver_gym.agents.strategies import STRATEGIES, Strategy, compose_utterance
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.env import EmpathyEnv, Utterance
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.environment.strategy_env import NEEDS, EveryNeed, StrategyAction, TalkFeatures, hints
+from rlver_gym.environment.strategy_env import NEEDS, EveryNeed, StrategyAction, TalkFeatures, need_hints
 from rlver_gym.io.errors import DialogueError, UnknownName
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.hear import hear
+from rlver_gym.users.embedded.utterance_analysis import analyse_utterance
 
 ACTS = {
     Strategy.ASK: "open_question", Strategy.REFLECT_FEELING: "reflect_feeling", Strategy.PRAISE: "praise", Strategy.MOTIVES: "motives", Strategy.OTHER_SIDE: "other_side",
@@ -169,22 +169,24 @@ def test_a_choice_before_reset_says_what_to_do() -> None:
 @pytest.mark.parametrize("strategy", ACTS)
 def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
     heard = [
-        ACTS[strategy] in hear(said(strategy, messages, number)).acts for number, messages in enumerate(openings())
+        ACTS[strategy] in analyse_utterance(compose_utterance(strategy, messages, number)).acts
+        for number, messages in enumerate(openings())
     ]
     assert np.mean(heard) > 0.5
     for other in ACTS.keys() - {strategy, Strategy.ASK, Strategy.LISTEN, Strategy.INVITE_REFLECTION}:
         if strategy not in (Strategy.LISTEN, Strategy.ASK):
             beside = [
-                ACTS[strategy] in hear(said(other, messages, number)).acts for number, messages in enumerate(openings())
+                ACTS[strategy] in analyse_utterance(compose_utterance(other, messages, number)).acts
+                for number, messages in enumerate(openings())
             ]
             assert np.mean(beside) < np.mean(heard) / 2, other
 
 
 def test_no_two_strategies_say_the_same_and_the_wording_varies() -> None:
     for number, messages in enumerate(openings()[:20]):
-        assert len({said(strategy, messages, number) for strategy in STRATEGIES}) == len(STRATEGIES)
+        assert len({compose_utterance(strategy, messages, number) for strategy in STRATEGIES}) == len(STRATEGIES)
         for strategy in STRATEGIES:
-            assert len({said(strategy, messages, wording) for wording in range(8)}) >= 7, strategy
+            assert len({compose_utterance(strategy, messages, wording) for wording in range(8)}) >= 7, strategy
 
 
 def test_an_agent_may_keep_to_one_strategy() -> None:
@@ -195,11 +197,11 @@ def test_an_agent_may_keep_to_one_strategy() -> None:
     for turn in range(2):
         messages = tuple(session.dialogue.messages())
         reply = agent.reply(messages)
-        assert reply == said(Strategy.REFLECT_FEELING, messages, 3 + turn, rank_by_recency)
+        assert reply == compose_utterance(Strategy.REFLECT_FEELING, messages, 3 + turn, rank_by_recency)
         session.reply(reply)
     with pytest.raises(UnknownName, match="Did you mean 'listen'"):
         make_agent("strategy:listn", persona)
-    assert answers_at_once("hf:model"), "in batches; and the folder's name is no class of a module hf"
+    assert is_async_agent("hf:model"), "in batches; and the folder's name is no class of a module hf"
 
 
 def test_words_and_vector_come_from_what_was_said_alone() -> None:
@@ -221,9 +223,9 @@ def read_right(read: NeedReader, split: str) -> float:
 
 
 def test_hints_are_read_in_people_never_met() -> None:
-    assert read_right(strangers_reader(), "test") > 3 / len(NEEDS)
-    assert all(0 <= value < 1 for value in hints("Nobody says thank you. I did all of it."))
-    assert set(hints("")) == {0.0}
+    assert read_right(get_leave_one_out_reader(), "test") > 3 / len(NEEDS)
+    assert all(0 <= value < 1 for value in need_hints("Nobody says thank you. I did all of it."))
+    assert set(need_hints("")) == {0.0}
 
 
 def test_a_hint_is_seen_when_it_is_said_and_not_after() -> None:
@@ -235,10 +237,12 @@ def test_a_hint_is_seen_when_it_is_said_and_not_after() -> None:
 
 
 def test_people_it_was_taught_with_are_read_no_better_than_strangers() -> None:
-    strangers = read_right(reader(), "test")
-    assert read_right(strangers_reader(), "test") == strangers, "nothing changes for those it was not taught with"
-    assert read_right(reader(), "train") > strangers + 0.2, "else there is nothing to mend"
-    assert abs(read_right(strangers_reader(), "train") - strangers) < 0.1
+    strangers = read_right(get_need_reader(), "test")
+    assert read_right(get_leave_one_out_reader(), "test") == strangers, (
+        "nothing changes for those it was not taught with"
+    )
+    assert read_right(get_need_reader(), "train") > strangers + 0.2, "else there is nothing to mend"
+    assert abs(read_right(get_leave_one_out_reader(), "train") - strangers) < 0.1
 
 
 def test_everybody_may_have_any_need_in_training_and_the_draw_follows_the_seed() -> None:

@@ -18,9 +18,9 @@ from rlver_gym.cli.root import app
 from rlver_gym.io.errors import BudgetSpent, ChatError, NotOnTape, ServerUnreachable, TapeError
 from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client import connect as shared
-from rlver_gym.llm_client.caching_client import TapedChat
+from rlver_gym.llm_client.caching_client import CachingClient
 from rlver_gym.llm_client.connect import connect
-from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, Faults
@@ -43,7 +43,7 @@ class Counting:
         self.asked = 0
         self.error = error
 
-    async def ask(self, request: ChatRequest) -> ChatAnswer:
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
         self.asked += 1
         number = self.asked
         await asyncio.sleep(0.01)
@@ -58,9 +58,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def full(path: Path) -> Tape:
+def full(path: Path) -> ResponseCache:
     """A tape with two answers and a failure."""
-    tape = Tape(path)
+    tape = ResponseCache(path)
     tape.put(request("one"), answer("first 🙂\x00\n"), server="http://x/v1")
     tape.put(request("two"), answer("第二"), server="http://x/v1")
     tape.put(request("three", "other"), ChatError("no usable answer"))
@@ -72,7 +72,7 @@ pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 def ask(chat: Chat, *requests: ChatRequest) -> list[ChatAnswer | BaseException]:
     async def all_at_once() -> list[ChatAnswer | BaseException]:
-        return await asyncio.gather(*map(chat.ask, requests), return_exceptions=True)
+        return await asyncio.gather(*map(chat.complete, requests), return_exceptions=True)
 
     return asyncio.run(asyncio.wait_for(all_at_once(), 30))
 
@@ -96,7 +96,7 @@ def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> N
         line = connect(settings)
 
         async def all_at_once() -> list[ChatAnswer | BaseException]:
-            return await asyncio.gather(*map(line.ask, requests), return_exceptions=True)
+            return await asyncio.gather(*map(line.complete, requests), return_exceptions=True)
 
         return texts(wait_for(all_at_once()))
 
@@ -116,16 +116,16 @@ def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> N
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_what_is_kept_comes_back_to_the_last_character(full: Tape, path: Path) -> None:
+def test_what_is_kept_comes_back_to_the_last_character(full: ResponseCache, path: Path) -> None:
     full.close()
-    again = Tape(path, must_exist=True)
+    again = ResponseCache(path, must_exist=True)
     assert again.get(request("one").key) == answer("first 🙂\x00\n")
     assert again.get(request("two").key) == answer("第二")
     failure = again.get(request("three", "other").key)
     assert type(failure) is ChatError
     assert str(failure) == "no usable answer"
     assert again.get(request("four").key) is None
-    assert not again.damaged()
+    assert not again.damaged_keys()
 
 
 @pytest.mark.parametrize(
@@ -139,17 +139,17 @@ def test_what_is_kept_comes_back_to_the_last_character(full: Tape, path: Path) -
         "answer = x'00ff'",
     ],
 )
-def test_an_edited_row_is_found_and_never_believed(full: Tape, path: Path, change: str) -> None:
+def test_an_edited_row_is_found_and_never_believed(full: ResponseCache, path: Path, change: str) -> None:
     full.close()
     edit(path, f"UPDATE answers SET {change} WHERE key = '{request('one').key}'")
-    tape = Tape(path)
-    assert tape.damaged() == [request("one").key]
+    tape = ResponseCache(path)
+    assert tape.damaged_keys() == [request("one").key]
     with pytest.raises(TapeError, match=request("one").key[:12]):
         tape.get(request("one").key)
-    assert texts(ask(TapedChat(None, tape, "replay"), request("two"))) == ["第二"]
+    assert texts(ask(CachingClient(None, tape, "replay"), request("two"))) == ["第二"]
 
 
-def test_no_text_of_an_edited_row_is_in_its_error(full: Tape, path: Path) -> None:
+def test_no_text_of_an_edited_row_is_in_its_error(full: ResponseCache, path: Path) -> None:
     edit(path, f"UPDATE answers SET answer = 'x', model = 'my sister {'x' * 9_000}' WHERE key = '{request('one').key}'")
     with pytest.raises(TapeError) as error:
         full.get(request("one").key)
@@ -157,8 +157,8 @@ def test_no_text_of_an_edited_row_is_in_its_error(full: Tape, path: Path) -> Non
     assert len(str(error.value)) < 400
 
 
-def test_a_replay_that_lacks_a_request_says_what_to_do(full: Tape) -> None:
-    (result,) = ask(TapedChat(None, full, "replay"), request("four"))
+def test_a_replay_that_lacks_a_request_says_what_to_do(full: ResponseCache) -> None:
+    (result,) = ask(CachingClient(None, full, "replay"), request("four"))
     assert isinstance(result, NotOnTape)
     assert all(part in str(result) for part in ("run.tape", "'m'", "auto"))
     assert "four" not in str(result)
@@ -173,18 +173,18 @@ def test_a_replay_without_a_tape_never_asks_a_server() -> None:
 def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None:
     for mode in ("auto", "record"):
         chat = Counting()
-        taped = TapedChat(chat, Tape(path), mode)
+        taped = CachingClient(chat, ResponseCache(path), mode)
         assert texts(ask(taped, *[request(mode)] * 5, request(f"{mode} 2"))) == ["answer 1"] * 5 + ["answer 2"]
         assert texts(ask(taped, request(mode))) == ["answer 1"]
         assert chat.asked == 2
     chat = Counting()
-    assert texts(ask(TapedChat(chat, None, "off"), request(), request())) == ["answer 1", "answer 2"]
+    assert texts(ask(CachingClient(chat, None, "off"), request(), request())) == ["answer 1", "answer 2"]
 
 
 def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
     async def play() -> str:
-        taped = TapedChat(Counting(), Tape(path))
-        first, second = asyncio.create_task(taped.ask(request())), asyncio.create_task(taped.ask(request()))
+        taped = CachingClient(Counting(), ResponseCache(path))
+        first, second = asyncio.create_task(taped.complete(request())), asyncio.create_task(taped.complete(request()))
         await asyncio.sleep(0)
         first.cancel()
         return (await second).text
@@ -196,14 +196,14 @@ def test_an_error_that_nobody_waits_for_any_more_is_not_printed(path: Path, capl
     class Slow(Counting):
         async def ask(self, request: ChatRequest) -> ChatAnswer:
             await asyncio.sleep(0.01)
-            return await super().ask(request)
+            return await super().complete(request)
 
-    class Full(Tape):
+    class Full(ResponseCache):
         def put(self, *_: object, **__: object) -> ChatAnswer:
             raise TapeError("the disk is full")
 
     async def play() -> None:
-        waiting = asyncio.create_task(TapedChat(Slow(), Full(path)).ask(request()))
+        waiting = asyncio.create_task(CachingClient(Slow(), Full(path)).complete(request()))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.sleep(0.1)
@@ -213,57 +213,57 @@ def test_an_error_that_nobody_waits_for_any_more_is_not_printed(path: Path, capl
     assert not caplog.records
 
 
-def test_recording_asks_again_and_auto_does_not(full: Tape) -> None:
+def test_recording_asks_again_and_auto_does_not(full: ResponseCache) -> None:
     chat = Counting()
-    assert texts(ask(TapedChat(chat, full, "auto"), request("one"), request("three", "other"))) == [
+    assert texts(ask(CachingClient(chat, full, "auto"), request("one"), request("three", "other"))) == [
         "first 🙂\x00\n",
         "ChatError: no usable answer",
     ]
     assert chat.asked == 0
-    assert texts(ask(TapedChat(chat, full, "record"), request("one"))) == ["answer 1"]
+    assert texts(ask(CachingClient(chat, full, "record"), request("one"))) == ["answer 1"]
     assert full.get(request("one").key) == answer("answer 1")
 
 
 @pytest.mark.parametrize("error", [ServerUnreachable("down"), BudgetSpent("spent")])
 def test_what_stops_a_run_is_not_kept(path: Path, error: ChatError) -> None:
-    tape = Tape(path)
-    (result,) = ask(TapedChat(Counting(error), tape), request())
+    tape = ResponseCache(path)
+    (result,) = ask(CachingClient(Counting(error), tape), request())
     assert type(result) is type(error)
     assert tape.get(request().key) is None
 
 
 def test_a_file_that_is_no_tape_is_refused(path: Path) -> None:
     with pytest.raises(TapeError, match="Record one first"):
-        Tape(path, must_exist=True)
+        ResponseCache(path, must_exist=True)
     path.write_text("dear diary " * 100)
     with pytest.raises(TapeError, match="not a tape"):
-        Tape(path)
+        ResponseCache(path)
     path.unlink()
     edit_free = sqlite3.connect(path)
     edit_free.execute("CREATE TABLE diary (day TEXT)")
     edit_free.close()
     with pytest.raises(TapeError, match="not a tape"):
-        Tape(path)
+        ResponseCache(path)
     for place in (path.parent, path.parent / "nowhere" / "tape"):
         with pytest.raises(TapeError, match="folder that exists"):
-            Tape(place)
+            ResponseCache(place)
 
 
-def test_a_tape_of_another_version_or_a_broken_one_is_refused(full: Tape, path: Path) -> None:
+def test_a_tape_of_another_version_or_a_broken_one_is_refused(full: ResponseCache, path: Path) -> None:
     full.close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(TapeError, match="another version"):
-        Tape(path)
+        ResponseCache(path)
     content = bytearray(path.read_bytes())
     content[64:] = b"\xff" * (len(content) - 64)
     path.write_bytes(content)
     with pytest.raises(TapeError, match="broken"):
-        Tape(path)
+        ResponseCache(path)
 
 
-def test_a_tape_that_was_deleted_begins_anew(full: Tape, path: Path) -> None:
+def test_a_tape_that_was_deleted_begins_anew(full: ResponseCache, path: Path) -> None:
     full.close()
     path.unlink()
     assert full.get(request("one").key) is None
@@ -271,14 +271,14 @@ def test_a_tape_that_was_deleted_begins_anew(full: Tape, path: Path) -> None:
         leftover.unlink()
     full.put(request("one"), answer("again"))
     full.close()
-    assert Tape(path, must_exist=True).get(request("one").key) == answer("again")
+    assert ResponseCache(path, must_exist=True).get(request("one").key) == answer("again")
 
 
 WRITER = """
 import sys
-from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-tape, who, count = Tape(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+tape, who, count = ResponseCache(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for at in range(count):
     kept = tape.put(ChatRequest("m", (ChatMessage("user", str(at)),)), ChatAnswer(who, "stop", 1, 1))
     print(kept.text, flush=True)
@@ -302,7 +302,7 @@ def test_several_processes_can_write_and_all_believe_the_first(path: Path) -> No
     assert [err for _, err in said] == [""] * 3
     assert len(said[0][0]) == 200
     assert said[0] == said[1] == said[2]
-    assert not Tape(path).damaged()
+    assert not ResponseCache(path).damaged_keys()
 
 
 def test_a_killed_process_leaves_a_tape_with_everything_it_had_kept(path: Path) -> None:
@@ -312,13 +312,13 @@ def test_a_killed_process_leaves_a_tape_with_everything_it_had_kept(path: Path) 
         process.stdout.readline()
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
-    tape = Tape(path, must_exist=True)
+    tape = ResponseCache(path, must_exist=True)
     assert len(list(tape.rows())) >= 50
-    assert not tape.damaged()
+    assert not tape.damaged_keys()
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_tape_can_be_used_on_both_sides_of_a_fork(full: Tape) -> None:
+def test_a_tape_can_be_used_on_both_sides_of_a_fork(full: ResponseCache) -> None:
     child = os.fork()
     if child == 0:
         full.put(request("from the child"), answer("hi"))
@@ -333,7 +333,7 @@ def command(*words: object) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
-def test_stats_count_what_is_on_a_tape(full: Tape, path: Path) -> None:
+def test_stats_count_what_is_on_a_tape(full: ResponseCache, path: Path) -> None:
     full.close()
     code, out = command("stats", path, "--json")
     counts = json.loads(out)
@@ -346,7 +346,7 @@ def test_stats_count_what_is_on_a_tape(full: Tape, path: Path) -> None:
     assert command("stats", path)[0] == 1
 
 
-def test_export_writes_everything_as_lines_of_json(full: Tape, path: Path, tmp_path: Path) -> None:
+def test_export_writes_everything_as_lines_of_json(full: ResponseCache, path: Path, tmp_path: Path) -> None:
     full.close()
     code, out = command("export", path)
     rows = [json.loads(line) for line in out.splitlines()]
@@ -357,13 +357,13 @@ def test_export_writes_everything_as_lines_of_json(full: Tape, path: Path, tmp_p
     assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == out
 
 
-def test_prune_forgets_exactly_what_it_was_told(full: Tape, path: Path) -> None:
+def test_prune_forgets_exactly_what_it_was_told(full: ResponseCache, path: Path) -> None:
     full.close()
     edit(path, f"UPDATE answers SET answer = 'x' WHERE key = '{request('one').key}'")
 
     def left(*options: object) -> int:
         assert command("prune", path, *options)[0] == 0
-        return len(list(Tape(path).rows()))
+        return len(list(ResponseCache(path).rows()))
 
     assert command("prune", path)[0] == 2
     assert left("--model", "m", "--dry-run") == 3

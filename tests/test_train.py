@@ -26,14 +26,14 @@ from rlver_gym.policy.batch import pack
 from rlver_gym.policy.config import FIELDS, PRESETS, GroupConfig, PPOConfig, folder_name, make_config, read_values
 from rlver_gym.policy.evaluate import _alarms_in, _episodes, evaluate
 from rlver_gym.policy.metrics import (
+    compute_act_shares,
     copied_share,
     distinct,
     read_metrics,
     repeated_share,
-    strategies,
 )
 from rlver_gym.policy.models.sampler import Completion
-from rlver_gym.policy.models.trajectory import Line, Trajectory
+from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
 from rlver_gym.policy.objective import AdvantageConfig, winners
 from rlver_gym.policy.runs.checkpoints import (
     Checkpoints,
@@ -42,7 +42,7 @@ from rlver_gym.policy.runs.checkpoints import (
 )
 from rlver_gym.policy.runs.curves import panel, write_curves
 from rlver_gym.policy.runs.folder import run
-from rlver_gym.policy.train import algorithm, make_learner, reset_specs, train
+from rlver_gym.policy.train import make_learner, reset_specs, resolve_algorithm, train
 from rlver_gym.tiny.model import build_tiny
 
 SMALL = {
@@ -405,9 +405,9 @@ def test_an_option_that_decides_nothing_is_an_error(options, name):
 @pytest.mark.parametrize("preset", sorted(path.stem for path in PRESETS.glob("*.yaml")))
 @pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo", "rft"])
 def test_a_preset_goes_with_every_algorithm(preset, algo):
-    from rlver_gym.cli.train import gathered
+    from rlver_gym.cli.train import build_config
 
-    config = gathered(preset, {"algo": algo})
+    config = build_config(preset, {"algo": algo})
     assert config.algo == algo
     assert config.group > 1 or algo in ("ppo", "rft")
     assert config.candidates > 1 or algo != "rft"
@@ -424,20 +424,20 @@ def test_a_section_of_a_file_holds_nothing_but_its_own_fields(section, tmp_path)
 
 
 def test_a_number_that_a_preset_gives_can_be_taken_away():
-    from rlver_gym.cli.train import gathered
+    from rlver_gym.cli.train import build_config
 
-    assert gathered("laptop", {}).target_kl == 0.1
-    assert gathered("laptop", {"target_kl": "none"}).target_kl is None
-    assert gathered("laptop", {"target_kl": "0.2", "clip_low": "1e-1"}).target_kl == 0.2
-    assert gathered("laptop", {"model": "none"}).model == "none", "a model may be called so"
+    assert build_config("laptop", {}).target_kl == 0.1
+    assert build_config("laptop", {"target_kl": "none"}).target_kl is None
+    assert build_config("laptop", {"target_kl": "0.2", "clip_low": "1e-1"}).target_kl == 0.2
+    assert build_config("laptop", {"model": "none"}).model == "none", "a model may be called so"
 
 
 def test_a_server_that_a_file_names_can_be_taken_away(tmp_path):
-    from rlver_gym.cli.train import gathered
+    from rlver_gym.cli.train import build_config
 
     (tmp_path / "run.yaml").write_text("vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora_rank: 8\n")
-    assert gathered(str(tmp_path / "run.yaml"), {}).vllm_folder == Path("/shared")
-    assert gathered(str(tmp_path / "run.yaml"), {"vllm": "none", "vllm_folder": "none"}).vllm is None
+    assert build_config(str(tmp_path / "run.yaml"), {}).vllm_folder == Path("/shared")
+    assert build_config(str(tmp_path / "run.yaml"), {"vllm": "none", "vllm_folder": "none"}).vllm is None
 
 
 def test_runs_of_one_name_are_drawn_apart(tmp_path):
@@ -490,7 +490,7 @@ def test_groups_share_a_seed_and_no_seed_comes_twice():
 
 
 def test_the_config_decides_the_algorithm():
-    advantage, objective = algorithm(PPOConfig(gamma=0.9, gae_lambda=0.8, clip_low=0.1, clip_high=0.3))
+    advantage, objective = resolve_algorithm(PPOConfig(gamma=0.9, gae_lambda=0.8, clip_low=0.1, clip_high=0.3))
     assert (advantage.kind, advantage.gamma, advantage.gae_lambda, objective.low, objective.high) == (
         "gae",
         0.9,
@@ -498,7 +498,7 @@ def test_the_config_decides_the_algorithm():
         0.1,
         0.3,
     )
-    advantage, objective = algorithm(GroupConfig(algo="dapo", advantage="turn"))
+    advantage, objective = resolve_algorithm(GroupConfig(algo="dapo", advantage="turn"))
     assert (advantage.kind, advantage.drop_flat, objective.high) == ("turn", True, 0.28)
 
 
@@ -506,7 +506,7 @@ def _talk(*lines: tuple[str, str]) -> Trajectory:
     import numpy as np
 
     return Trajectory(
-        0, 0, np.zeros(1, np.float32), np.zeros(1, np.bool_), (), tuple(Line(*line) for line in lines), {}
+        0, 0, np.zeros(1, np.float32), np.zeros(1, np.bool_), (), tuple(TranscriptLine(*line) for line in lines), {}
     )
 
 
@@ -521,7 +521,7 @@ def test_marks_of_hacking_are_counted_by_hand():
 
 
 def test_what_replies_do_is_counted_in_both_languages():
-    done = strategies(
+    done = compute_act_shares(
         ["What was that like for you?", "You must feel so alone.", "Everything will be okay.", "你一定很难过。"]
     )
     assert done["does_open_question"] == 1 / 4

@@ -17,7 +17,7 @@ import torch
 import trl
 from tiny_trainer import PEOPLE, make_trainer
 
-from rlver_gym.integrations.trl import Meeting, Rollout, final_emotion, meeting, prompt_rows
+from rlver_gym.integrations.trl import DialogueSpec, Rollout, final_emotion, parse_prompt, prompt_rows
 from rlver_gym.integrations.trl_tool import EmpathyTool
 from rlver_gym.io.errors import DialogueError, TrainingError, UserFailed
 from rlver_gym.policy.algorithms import group_relative
@@ -175,7 +175,7 @@ def test_prompts_that_say_too_little_are_refused_with_a_remedy(tmp_path: Path) -
 def test_the_tool_is_one_function_and_ends_with_the_dialogue() -> None:
     tool = EmpathyTool()
     row = prompt_rows(PEOPLE[:1], seeds=(5,))[0]
-    assert meeting(row["prompt"]) == Meeting(PEOPLE[0], 5)
+    assert parse_prompt(row["prompt"]) == DialogueSpec(PEOPLE[0], 5)
     opening = tool.reset(**row)
     assert opening == tool.reset(**row)
     assert tool.get_reward() == 0.4
@@ -259,7 +259,9 @@ def _hands_over_prompts_and_trainer(trainer: Any) -> bool:
 
 def _repeats_prompts_and_keeps_what_they_name(trainer: Any) -> bool:
     ((arguments, _),) = _calls(trainer)
-    return [meeting(prompt) for prompt in arguments[0]] == [Meeting(one, 0) for one in PEOPLE for _ in range(2)]
+    return [parse_prompt(prompt) for prompt in arguments[0]] == [
+        DialogueSpec(one, 0) for one in PEOPLE for _ in range(2)
+    ]
 
 
 def _has_the_settings(trainer: Any) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlver_gym.io.errors import CardError, RlverError
-from rlver_gym.io.files import inside, read_bytes, read_lines, read_text
+from rlver_gym.io.files import path_inside, read_bytes, read_lines, read_text
 from rlver_gym.io.json_text import dump_json, parse_json
 from rlver_gym.io.terminal import SafeConsole, one_line, printable
 
@@ -49,9 +49,9 @@ def test_a_path_that_leads_out_of_its_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").symlink_to(folder)
     for parts in (("link",), ("up", "secret"), ("..", "secret"), ("/etc/passwd",)):
         with pytest.raises(CardError, match="leads out of the folder"):
-            inside(folder, *parts, error=CardError)
-    assert inside(folder, "good", "a.yaml", error=CardError) == folder / "good" / "a.yaml"
-    assert inside(tmp_path / "mine", "people", error=CardError) == tmp_path / "mine" / "people"
+            path_inside(folder, *parts, error=CardError)
+    assert path_inside(folder, "good", "a.yaml", error=CardError) == folder / "good" / "a.yaml"
+    assert path_inside(tmp_path / "mine", "people", error=CardError) == tmp_path / "mine" / "people"
 
 
 @pytest.mark.timeout(10)

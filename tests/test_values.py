@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.emotion import Band, Outcome, delta, moved, terminal
-from rlver_gym.core.words import content, sentences, stem, words
+from rlver_gym.core.words import content_stems, sentences, stem, words
 from rlver_gym.io.errors import CardError, UnknownName
 
 
@@ -64,7 +64,7 @@ def _in_full(plain: str) -> list[str]:
 
 def test_sentences_and_content() -> None:
     assert sentences("Wait. Really?! Yes…\nOk") == ("Wait.", "Really?!", "Yes…", "Ok")
-    assert content("She carried the heavy boxes") == {stem("carried"), stem("heavy"), stem("boxes")}
+    assert content_stems("She carried the heavy boxes") == {stem("carried"), stem("heavy"), stem("boxes")}
 
 
 def test_each_shipped_card_is_sound_and_named_like_its_file() -> None:

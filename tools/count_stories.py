@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver_gym.core.library import library
-from rlver_gym.core.words import content
+from rlver_gym.core.words import content_stems
 from rlver_gym.users.embedded.story_index import texts_of
 
 ROOT = Path(__file__).parent.parent
@@ -31,7 +31,7 @@ def counted() -> dict[str, Any]:
     shelf = library()
     taught = {one.situation: one.id for one in shelf.pairings.values() if one.split != "test"}
     stories = [texts_of(shelf.get(persona_id).situation.model_dump()) for persona_id in taught.values()]
-    count = Counter(stem for texts in stories for stem in frozenset().union(*map(content, texts)))
+    count = Counter(stem for texts in stories for stem in frozenset().union(*map(content_stems, texts)))
     groups = defaultdict(list)
     for stem, times in count.items():
         groups[round(100 * math.log(len(stories) / times))].append(stem)

@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 
 from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences, stems
-from rlver_gym.users.embedded.act_classifier import marked
+from rlver_gym.users.embedded.act_classifier import add_boundary_tokens
 
 ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"
@@ -87,7 +87,7 @@ def of_anchors() -> Iterator[Example]:
 
 def looked_at(text: str) -> Counter[str]:
     """The features of a sentence, pairs of stems joined by a space."""
-    line = marked(stems(text), ending(text))
+    line = add_boundary_tokens(stems(text), ending(text))
     return Counter([*line, *map(" ".join, pairwise(line))])
 
 
@@ -125,7 +125,7 @@ def broken(texts: set[str]) -> tuple[int, dict[str, str]]:
     torn = [(torn_up(words, others, rng), end) for _ in range(TORN_TIMES) for words, end in whole]
     torn = [one for one in torn if len(one[0]) >= FEWEST]
     table = DictVectorizer()
-    seen = table.fit_transform([Counter(map(" ".join, pairwise(marked(*one)))) for one in [*torn, *whole]])
+    seen = table.fit_transform([Counter(map(" ".join, pairwise(add_boundary_tokens(*one)))) for one in [*torn, *whole]])
     seen.indices, seen.indptr = seen.indices.astype(np.int32), seen.indptr.astype(np.int32)
     is_torn = np.arange(seen.shape[0]) < len(torn)
     model = LogisticRegression(

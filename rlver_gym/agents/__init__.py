@@ -8,8 +8,8 @@ from rlver_gym.agents.adaptive import Adaptive
 from rlver_gym.agents.baselines import BASELINES
 from rlver_gym.agents.human import Human
 from rlver_gym.agents.oracle import Oracle
-from rlver_gym.agents.own import is_own, own_maker, own_waits, source_hash
-from rlver_gym.agents.strategies import Steady, strategy_of
+from rlver_gym.agents.own import is_async_own_agent, is_own_agent, own_agent_maker, source_hash
+from rlver_gym.agents.strategies import FixedStrategy, parse_strategy_name
 from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
 from rlver_gym.core.persona import Persona
 from rlver_gym.io.errors import AgentError, UnknownName
@@ -25,9 +25,9 @@ __all__ = [
     "AsyncAgent",
     "agent_maker",
     "agent_pin",
-    "answers_at_once",
-    "asks_server",
+    "is_async_agent",
     "make_agent",
+    "uses_server",
 ]
 
 SHIPPED_AGENTS = (*BASELINES, "adaptive", "oracle")
@@ -55,30 +55,30 @@ def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
         return lambda persona, seed: Oracle(persona)
     if name == HUMAN:
         return lambda persona, seed: Human()
-    if strategy := strategy_of(name):
-        return lambda persona, seed: Steady(strategy, seed)
-    if asks_server(name):
+    if strategy := parse_strategy_name(name):
+        return lambda persona, seed: FixedStrategy(strategy, seed)
+    if uses_server(name):
         from rlver_gym.agents.openai_chat import OpenAIChat  # noqa: PLC0415 (openai takes half a second to import)
 
         model = name.partition(":")[2]
         return lambda persona, seed: OpenAIChat(model, seed=seed, chat=chat)
-    if path := _local(name):
-        local = _learner().HFAgent(path)
+    if path := _hf_path(name):
+        local = _load_hf_module().HFAgent(path)
         return lambda persona, seed: local.with_seed(seed)
-    if is_own(name):
-        return own_maker(name)
+    if is_own_agent(name):
+        return own_agent_maker(name)
     raise UnknownName.of("agent", name, AGENT_NAMES, ", ".join(AGENT_NAMES))
 
 
-def asks_server(name: str) -> bool:
+def uses_server(name: str) -> bool:
     """Whether an agent (or a user) of that name is a chat model: "openai:MODEL"."""
     kind, _, model = name.partition(":")
     return kind == "openai" and bool(model)
 
 
-def answers_at_once(name: str) -> bool:
+def is_async_agent(name: str) -> bool:
     """Whether an agent of that name answers in many dialogues at once, as an `AsyncAgent` does."""
-    return asks_server(name) or _local(name) is not None or (is_own(name) and own_waits(name))
+    return uses_server(name) or _hf_path(name) is not None or (is_own_agent(name) and is_async_own_agent(name))
 
 
 def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:
@@ -88,22 +88,22 @@ def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:
 
 def agent_pin(name: str, chat: ChatSettings | None = None) -> dict[str, str | None]:
     """What tells an agent from another of the same name: its source, or its server and prompt. Empty for the shipped ones, which the package's version pins."""
-    if asks_server(name):
+    if uses_server(name):
         from rlver_gym.agents import openai_chat  # noqa: PLC0415 (as above)
 
         return openai_chat.pin(chat)
-    if path := _local(name):
-        return _learner().pin(path)
-    return {"source": source_hash(name)} if is_own(name) else {}
+    if path := _hf_path(name):
+        return _load_hf_module().pin(path)
+    return {"source": source_hash(name)} if is_own_agent(name) else {}
 
 
-def _local(name: str) -> str | None:
+def _hf_path(name: str) -> str | None:
     """The PATH of hf:PATH."""
     kind, _, path = name.partition(":")
     return path if kind == "hf" and path else None
 
 
-def _learner() -> ModuleType:
+def _load_hf_module() -> ModuleType:
     """What the package that can run models has registered as the entry point "hf" of `rlver_gym.agents`: `HFAgent` and `pin`."""
     try:
         for entry in entry_points(group="rlver_gym.agents", name="hf"):

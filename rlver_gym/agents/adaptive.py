@@ -5,9 +5,9 @@ It learned what each need sounds like from the hints of the train personas; the 
 
 from collections.abc import Sequence
 
-from rlver_gym.agents.needs import reader
-from rlver_gym.agents.strategies import Strategy, said
-from rlver_gym.core.agent import Quick, turn_of, user_lines
+from rlver_gym.agents.needs import get_need_reader
+from rlver_gym.agents.strategies import Strategy, compose_utterance
+from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.persona import HiddenNeed
 
@@ -23,7 +23,7 @@ _MEETS = {
 }
 
 
-class Adaptive(Quick):
+class Adaptive(NonBlocking):
     """Listens until a need shows, then takes up what this person said in the way that need asks for."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -33,7 +33,7 @@ class Adaptive(Quick):
     def reply(self, messages: Sequence[Message]) -> str:
         """One utterance about what was said, in the manner of the inferred need."""
         turn = turn_of(messages)
-        need, lead = reader().need(user_lines(messages))
+        need, lead = get_need_reader().need(user_lines(messages))
         if not turn or lead < 1.0:
             need = HiddenNeed.LISTENING
-        return said(_MEETS[need], messages, turn + self.seed)
+        return compose_utterance(_MEETS[need], messages, turn + self.seed)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rlver_gym.agents import phrases
 from rlver_gym.agents.quoting import rank_by_recency
 from rlver_gym.agents.strategies import quote_sentence
-from rlver_gym.core.agent import Quick, turn_of, user_lines
+from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 
 COMFORT = (
@@ -48,7 +48,7 @@ ADVICE = (
 )
 
 
-class Phrasebook(Quick):
+class Phrasebook(NonBlocking):
     """Says one stock utterance after the other, whatever it hears."""
 
     def __init__(self, phrases: Sequence[str], seed: int = 0) -> None:
@@ -61,7 +61,7 @@ class Phrasebook(Quick):
         return self.phrases[(turn_of(messages) + self.seed) % len(self.phrases)]
 
 
-class Silent(Quick):
+class Silent(NonBlocking):
     """Says nothing."""
 
     def reply(self, messages: Sequence[Message]) -> str:
@@ -69,7 +69,7 @@ class Silent(Quick):
         return ""
 
 
-class Echo(Quick):
+class Echo(NonBlocking):
     """Gives the user's last words back, letter by letter."""
 
     def reply(self, messages: Sequence[Message]) -> str:
@@ -77,7 +77,7 @@ class Echo(Quick):
         return messages[-1].text
 
 
-class Gibberish(Quick):
+class Gibberish(NonBlocking):
     """Types random letters."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -90,7 +90,7 @@ class Gibberish(Quick):
         return " ".join("".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(12))
 
 
-class Listener(Quick):
+class Listener(NonBlocking):
     """Quotes something short that was said, names a feeling, and asks. The same way for everybody."""
 
     def __init__(self, seed: int = 0) -> None:

@@ -21,20 +21,20 @@ def read_utterance(console: Console, prompt: Text) -> str:
     """What was typed after the prompt, or pasted: then it may have several lines. Without a terminal, one line. EOFError at the end of input."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return console.input(prompt)
-    lines = [input(_shown(console, prompt))]
-    while _more_waits():
+    lines = [input(_render_prompt(console, prompt))]
+    while _is_input_pending():
         lines.append(input())
     return "\n".join(lines)
 
 
-def _shown(console: Console, prompt: Text) -> str:
+def _render_prompt(console: Console, prompt: Text) -> str:
     """The prompt as `input` takes it: the line editor counts its cells, and must know which characters take none."""
     with console.capture() as shown:
         console.print(prompt, end="", soft_wrap=True)
-    return _STYLE.sub("\x01\\g<0>\x02", shown.get()) if _edits_lines() else shown.get()
+    return _STYLE.sub("\x01\\g<0>\x02", shown.get()) if _enable_line_editing() else shown.get()
 
 
-def _edits_lines() -> bool:
+def _enable_line_editing() -> bool:
     """Whether `input` lets people edit the line, from now on."""
     try:
         import readline  # noqa: PLC0415 (it speaks to the terminal when it is imported)
@@ -44,7 +44,7 @@ def _edits_lines() -> bool:
     return True
 
 
-def _more_waits() -> bool:
+def _is_input_pending() -> bool:
     """Whether the next line is there already, as the rest of a paste is in terminals that do not mark pastes."""
     if sys.platform == "win32":
         return False

@@ -41,10 +41,10 @@ class NeedReader:
 
     def need(self, lines: Sequence[str]) -> tuple[HiddenNeed, float]:
         """The need that the lines speak for most, and its lead over the next (0.0 when nothing was said)."""
-        ranked = sorted(self.weighed(lines).items(), key=lambda pair: -pair[1])
+        ranked = sorted(self.weigh_evidence(lines).items(), key=lambda pair: -pair[1])
         return ranked[0][0], ranked[0][1] - ranked[1][1]
 
-    def weighed(self, lines: Sequence[str]) -> dict[HiddenNeed, float]:
+    def weigh_evidence(self, lines: Sequence[str]) -> dict[HiddenNeed, float]:
         """How much the lines speak for each need, 0.0 for not at all: the sum over sentences of squared evidence, in nats squared.
 
         Most sentences tell the story and not the need, so what speaks against a need does not count, and clear words count by their square.
@@ -58,8 +58,8 @@ def _terms(text: str) -> list[str]:
     return [*spoken, *map(" ".join, pairwise(spoken))]
 
 
-class StrangersReader(NeedReader):
-    """Reads the people it was taught with as if it met them for the first time: a sentence that it was taught is read by a reader to whom its story was not.
+class LeaveOneOutReader(NeedReader):
+    """Leave-one-out: a sentence of a training situation is read by a reader trained without that situation.
 
     A reader knows its own examples too well (0.41 of their turns read right, 0.29 of strangers'), and who learns with such hints trusts them too much.
     """
@@ -78,7 +78,7 @@ class StrangersReader(NeedReader):
         return self._without[sentence].evidence(sentence) if sentence in self._without else super().evidence(sentence)
 
 
-def _taught() -> dict[HiddenNeed, list[list[str]]]:
+def _load_training_hints() -> dict[HiddenNeed, list[list[str]]]:
     """The hints of the shipped train personas' situations."""
     shelf = library()
     situations = {pairing.situation: pairing.id for pairing in shelf.pairings.values() if pairing.split == "train"}
@@ -87,12 +87,12 @@ def _taught() -> dict[HiddenNeed, list[list[str]]]:
 
 
 @lru_cache(maxsize=1)
-def reader() -> NeedReader:
-    """The reader taught by the shipped train personas."""
-    return NeedReader(_taught())
+def get_need_reader() -> NeedReader:
+    """The reader trained with the hints of the shipped train personas."""
+    return NeedReader(_load_training_hints())
 
 
 @lru_cache(maxsize=1)
-def strangers_reader() -> StrangersReader:
-    """The same, for learning with those train personas."""
-    return StrangersReader(_taught())
+def get_leave_one_out_reader() -> LeaveOneOutReader:
+    """The same for training with those personas: sentences of a situation are read without its hints."""
+    return LeaveOneOutReader(_load_training_hints())

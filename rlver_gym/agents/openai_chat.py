@@ -49,9 +49,11 @@ class OpenAIChat:
 
         AgentFailed when there is no usable answer, or none that holds text; a ChatError that concerns the whole run comes as it is.
         """
-        request = ChatRequest(self.model, tuple(self._words(messages)), max_tokens=self.max_tokens, seed=self.seed)
+        request = ChatRequest(
+            self.model, tuple(self._to_chat_messages(messages)), max_tokens=self.max_tokens, seed=self.seed
+        )
         try:
-            answer = await self._chat.ask(request)
+            answer = await self._chat.complete(request)
         except STOPPING:
             raise
         except ChatError as error:
@@ -62,7 +64,7 @@ class OpenAIChat:
             raise AgentFailed(f"{self._where} answered without text: all {len(answer.text)} characters are thoughts")
         return text
 
-    def _words(self, messages: Sequence[Message]) -> Iterator[ChatMessage]:
+    def _to_chat_messages(self, messages: Sequence[Message]) -> Iterator[ChatMessage]:
         yield ChatMessage("system", self.system)
         for message in messages:
             yield ChatMessage("assistant" if message.speaker == "agent" else "user", message.text)

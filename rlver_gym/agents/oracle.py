@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from rlver_gym.agents.phrases import LISTENING
-from rlver_gym.core.agent import Quick, turn_of, user_lines
+from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.persona import Anchor, AnchorKind, HiddenNeed, Persona
-from rlver_gym.core.words import content
+from rlver_gym.core.words import content_stems
 
 _SERVES: dict[HiddenNeed, tuple[AnchorKind, ...]] = {
     HiddenNeed.NOT_AT_FAULT: ("wrongs", "deeds", "unspoken"),
@@ -31,7 +31,7 @@ _FRAMES: dict[AnchorKind, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-class Oracle(Quick):
+class Oracle(NonBlocking):
     """Says the anchors that serve the need, one a turn, those first that are about what the person has told."""
 
     def __init__(self, persona: Persona) -> None:
@@ -41,20 +41,20 @@ class Oracle(Quick):
     def reply(self, messages: Sequence[Message]) -> str:
         """One sentence that is meant for this person alone; to somebody who wants to be listened to, with an invitation."""
         number = turn_of(messages)
-        kind, anchor = self._chosen(number, user_lines(messages))
+        kind, anchor = self._choose_anchor(number, user_lines(messages))
         if self.persona.need is HiddenNeed.LISTENING:
             return f"{anchor.text} {LISTENING[number % len(LISTENING)]}"
         frames = _FRAMES[kind]
         return f"{anchor.text} {frames[number // 2 % len(frames)]}" if number % 2 else anchor.text
 
-    def _chosen(self, number: int, lines: Sequence[str]) -> tuple[AnchorKind, Anchor]:
+    def _choose_anchor(self, number: int, lines: Sequence[str]) -> tuple[AnchorKind, Anchor]:
         """The kind that serves the need best comes first; among those left, the one that is most about what they had told by then."""
         best, *others = _SERVES[self.persona.need]
         anchors = list(self.persona.situation.anchors.each())
         used: list[tuple[AnchorKind, Anchor]] = []
         for turn in range(number + 1):
-            heard = content(" ".join(lines[: turn + 1]))
+            heard = content_stems(" ".join(lines[: turn + 1]))
             ranks = [[pair for pair in anchors if pair[0] in kinds and pair not in used] for kinds in ([best], others)]
             left = ranks[0] or ranks[1] or anchors
-            used.append(max(left, key=lambda pair: len(heard & content(pair[1].text))))
+            used.append(max(left, key=lambda pair: len(heard & content_stems(pair[1].text))))
         return used[-1]

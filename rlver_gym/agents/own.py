@@ -17,19 +17,19 @@ _OTHERS = ("strategy", "openai", "hf")
 _WHAT = "An agent is a class that needs no arguments (or a function that makes one), with a method reply(messages) -> str: see examples/your_own_agent.py."
 
 
-def is_own(name: str) -> bool:
+def is_own_agent(name: str) -> bool:
     """Whether the name has the form MODULE:NAME."""
     module, _, attribute = name.partition(":")
     return module not in _OTHERS and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
 
 
-def own_maker(name: str) -> AgentMaker:
+def own_agent_maker(name: str) -> AgentMaker:
     """The maker of an agent of one's own. AgentError when it cannot be imported, or makes no agent: one is made now, to see, and let go."""
-    _made(name)
-    return lambda persona, seed: _made(name)
+    _make_own_agent(name)
+    return lambda persona, seed: _make_own_agent(name)
 
 
-def _made(name: str) -> Agent:
+def _make_own_agent(name: str) -> Agent:
     factory = getattr(_module(name), name.partition(":")[2], None)
     if not callable(factory):
         raise AgentError(f"the agent {name} is not there: its module has no class or function of that name. {_WHAT}")
@@ -44,8 +44,8 @@ def _made(name: str) -> Agent:
     return cast(Agent, agent)
 
 
-def own_waits(name: str) -> bool:
-    """Whether it is a class of agents that answer in many dialogues at once."""
+def is_async_own_agent(name: str) -> bool:
+    """Whether it is a class of agents with `areply`, which answer in many dialogues at once."""
     return callable(getattr(getattr(_module(name), name.partition(":")[2], None), "areply", None))
 
 

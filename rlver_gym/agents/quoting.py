@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from rlver_gym.core.words import FUNCTION_WORDS, content, sentences, words
+from rlver_gym.core.words import FUNCTION_WORDS, content_stems, sentences, words
 
 _NO_NAMES = FUNCTION_WORDS | set(
     """monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october november december
@@ -30,7 +30,7 @@ def is_quotable(sentence: str) -> bool:
     return 3 <= len(sentence.split()) <= _LONGEST and not _UNSAFE.search(sentence)
 
 
-def names(lines: Sequence[str]) -> list[str]:
+def find_names(lines: Sequence[str]) -> list[str]:
     """Names in the lines, the most frequent first: capitalised words that do not only begin sentences."""
     found = [name for line in lines for name in _NAME.findall(line) if name.lower() not in _NO_NAMES]
     return sorted(set(found), key=lambda name: (-sum(line.count(name) for line in lines), name))
@@ -38,41 +38,41 @@ def names(lines: Sequence[str]) -> list[str]:
 
 def rank_by_content(lines: Sequence[str], used: Sequence[str]) -> list[str]:
     """Sentences worth taking up, the richest first: story rather than small talk, and not yet taken up in `used`."""
-    spent = content(" ".join(used))
+    spent = content_stems(" ".join(used))
     kept = [
         (
-            len(content(sentence) - spent)
+            len(content_stems(sentence) - spent)
             + 3 * bool(_STORY.search(sentence))
             - 3 * bool(_TALK.search(sentence))
             + 0.5 * age,
             sentence,
         )
         for age, line in enumerate(lines)
-        for sentence in _fresh(line, spent)
+        for sentence in _select_new(line, spent)
     ]
     return [sentence for _, sentence in sorted(kept, key=lambda pair: -pair[0])]
 
 
 def rank_by_recency(lines: Sequence[str], used: Sequence[str]) -> list[str]:
     """Sentences worth taking up and not yet taken up in `used`, the latest first."""
-    spent = content(" ".join(used))
-    return [sentence for line in reversed(lines) for sentence in reversed(_fresh(line, spent))]
+    spent = content_stems(" ".join(used))
+    return [sentence for line in reversed(lines) for sentence in reversed(_select_new(line, spent))]
 
 
-def _fresh(line: str, spent: frozenset[str]) -> list[str]:
+def _select_new(line: str, spent: frozenset[str]) -> list[str]:
     return [
         sentence
         for sentence in sentences(line)
-        if is_quotable(sentence) and len(content(sentence) - spent) >= max(1, 0.6 * len(content(sentence)))
+        if is_quotable(sentence) and len(content_stems(sentence) - spent) >= max(1, 0.6 * len(content_stems(sentence)))
     ]
 
 
-def deeds(facts: Sequence[str]) -> list[str]:
+def select_deeds(facts: Sequence[str]) -> list[str]:
     """Those in which the person tells something they did."""
     return [sentence for sentence in facts if _DID.search(sentence)]
 
 
-def of_others(facts: Sequence[str], who: Sequence[str]) -> list[str]:
+def select_about(facts: Sequence[str], who: Sequence[str]) -> list[str]:
     """Those that are about somebody else."""
     others = {"he", "she", "they", "his", "her", "their", *(name.lower() for name in who)}
     return [sentence for sentence in facts if others & set(words(sentence))]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from rlver_gym.agents import phrases
-from rlver_gym.agents.quoting import deeds, names, of_others, rank_by_content, rank_by_recency
-from rlver_gym.core.agent import Quick, turn_of, user_lines
+from rlver_gym.agents.quoting import find_names, rank_by_content, rank_by_recency, select_about, select_deeds
+from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.io.errors import UnknownName
 
@@ -35,56 +35,58 @@ STRATEGIES = tuple(Strategy)
 """In the order in which they are numbered as actions."""
 
 
-Taking = Callable[[Sequence[str], Sequence[str]], list[str]]
+SelectSentences = Callable[[Sequence[str], Sequence[str]], list[str]]
 """What to take up of the user's lines, given what was said already: `rank_by_content` or `rank_by_recency`."""
 
 
-def said(strategy: Strategy, messages: Sequence[Message], number: int, taking: Taking = rank_by_content) -> str:
-    """An utterance that does this, about what was told and not yet taken up. `number` varies the wording; the last message is the user's."""
-    return _Speaker(messages, number, taking).said(strategy)
+def compose_utterance(
+    strategy: Strategy, messages: Sequence[Message], number: int, select_sentences: SelectSentences = rank_by_content
+) -> str:
+    """Write an utterance by this strategy, about what was told and not yet taken up. `number` varies the wording; the last message is the user's."""
+    return _UtteranceWriter(messages, number, select_sentences).compose(strategy)
 
 
-class _Speaker:
-    """What there is to say in one turn."""
+class _UtteranceWriter:
+    """Writes the utterances of one turn."""
 
-    def __init__(self, messages: Sequence[Message], number: int, taking: Taking) -> None:
+    def __init__(self, messages: Sequence[Message], number: int, select_sentences: SelectSentences) -> None:
         lines = user_lines(messages)
         spoken = [message.text for message in messages if message.speaker == "agent"]
         self.number = number
-        self.facts = taking(lines[-2:], spoken)
-        self.who = next(iter(names(lines)), "they")
+        self.facts = select_sentences(lines[-2:], spoken)
+        self.who = next(iter(find_names(lines)), "they")
 
-    def said(self, strategy: Strategy) -> str:
+    def compose(self, strategy: Strategy) -> str:
         facts = self.facts
-        others, own = of_others(facts, [self.who]) or facts, deeds(facts) or facts
+        others, own = select_about(facts, [self.who]) or facts, select_deeds(facts) or facts
         match strategy:
             case Strategy.PRAISE:
-                parts = (self.quote(own), self.one(phrases.CREDIT))
+                parts = (self.quote(own), self.fill_phrase(phrases.CREDIT))
             case Strategy.TAKE_SIDE:
-                parts = (self.quote(others), self.one(phrases.SIDE))
+                parts = (self.quote(others), self.fill_phrase(phrases.SIDE))
             case Strategy.REFLECT_FEELING:
-                parts = (self.quote(facts), self.one(phrases.FELT))
+                parts = (self.quote(facts), self.fill_phrase(phrases.FELT))
             case Strategy.LISTEN:
-                parts = (self.one(phrases.FELT), self.one(phrases.LISTENING))
+                parts = (self.fill_phrase(phrases.FELT), self.fill_phrase(phrases.LISTENING))
             case Strategy.MOTIVES:
-                parts = (self.quote(others), self.one(phrases.DRIVEN))
+                parts = (self.quote(others), self.fill_phrase(phrases.DRIVEN))
             case Strategy.OTHER_SIDE:
-                parts = (self.quote(others), self.one(phrases.SEEN))
+                parts = (self.quote(others), self.fill_phrase(phrases.SEEN))
             case Strategy.INVITE_REFLECTION:
-                parts = (self.quote(own), self.one(phrases.INWARD))
+                parts = (self.quote(own), self.fill_phrase(phrases.INWARD))
             case Strategy.SUGGEST:
-                parts = (self.quote(facts), self.one(phrases.STEPS))
+                parts = (self.quote(facts), self.fill_phrase(phrases.STEPS))
             case Strategy.ASK:
-                parts = (self.quote(facts), self.one(phrases.ASKING))
+                parts = (self.quote(facts), self.fill_phrase(phrases.ASKING))
             case Strategy.RESTATE:
-                parts = (self.quote(facts), self.quote(facts[1:], self.number + 1), self.one(phrases.CHECKING))
+                parts = (self.quote(facts), self.quote(facts[1:], self.number + 1), self.fill_phrase(phrases.CHECKING))
             case Strategy.SHARE:
-                parts = (self.quote(facts), self.one(phrases.SHARING))
+                parts = (self.quote(facts), self.fill_phrase(phrases.SHARING))
             case Strategy.ENCOURAGE:
-                parts = (self.quote(facts), self.one(phrases.HOPING))
+                parts = (self.quote(facts), self.fill_phrase(phrases.HOPING))
         return " ".join(part for part in parts if part)
 
-    def one(self, stock: Sequence[str]) -> str:
+    def fill_phrase(self, stock: Sequence[str]) -> str:
         phrase = stock[self.number % len(stock)].format(who=self.who)
         return phrase[0].upper() + phrase[1:]
 
@@ -101,7 +103,7 @@ def quote_sentence(sentence: str, number: int) -> str:
 _KIND = "strategy"
 
 
-class Steady(Quick):
+class FixedStrategy(NonBlocking):
     """Takes up what was said last, each time in the manner of the same strategy.
 
     The strategy view takes up the richest first. This does people as much good, and a small model can learn it.
@@ -113,10 +115,10 @@ class Steady(Quick):
 
     def reply(self, messages: Sequence[Message]) -> str:
         """One utterance about what was said."""
-        return said(self.strategy, messages, turn_of(messages) + self.seed, rank_by_recency)
+        return compose_utterance(self.strategy, messages, turn_of(messages) + self.seed, rank_by_recency)
 
 
-def strategy_of(name: str) -> Strategy | None:
+def parse_strategy_name(name: str) -> Strategy | None:
     """The strategy of "strategy:NAME", NAME in lower case; None for any other agent. UnknownName when there is no such strategy."""
     kind, _, which = name.partition(":")
     if kind != _KIND:

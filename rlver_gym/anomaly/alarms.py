@@ -5,12 +5,20 @@ from typing import Any, Literal, NamedTuple
 
 from rlver_gym.agents import PRIVILEGED_AGENTS, SHIPPED_AGENTS
 from rlver_gym.agents.baselines import BASELINES
-from rlver_gym.anomaly.ceiling import HONEST, AboveCeiling, Ceiling, World, above, ceiling, ladder_for
-from rlver_gym.anomaly.copies import NearCopies, near_copies
+from rlver_gym.anomaly.ceiling import (
+    REFERENCE_AGENTS,
+    AboveBound,
+    EpisodeConditions,
+    ScoreBound,
+    check_score,
+    collect_reference_scores,
+    compute_score_bound,
+)
+from rlver_gym.anomaly.copies import NearCopies, find_near_copies
+from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.environment.episode import Episode
 from rlver_gym.users.embedded.chinese import han_share
-from rlver_gym.users.embedded.features import listen
-from rlver_gym.users.embedded.ledger import ACT_IN_WORDS
+from rlver_gym.users.embedded.features import extract_surface_features
 
 FEWEST_PEOPLE = 8
 """A mean over fewer people says too little about an agent."""
@@ -23,7 +31,7 @@ MOST_COPIES = 50.0
 """The same with repetitions within a dialogue, which chat models fall into: up to 32 percent."""
 
 
-class Alarm(NamedTuple):
+class Alert(NamedTuple):
     """A reason to look closer at an agent."""
 
     kind: Literal["above ceiling", "near-copies"]
@@ -32,61 +40,63 @@ class Alarm(NamedTuple):
     """Whether it is a shipped baseline, which is meant to be like that."""
     says: str
     """What was found, against which limit, and what to do; to be read after the agent's name."""
-    evidence: AboveCeiling | NearCopies
+    evidence: AboveBound | NearCopies
 
 
-class Watch(NamedTuple):
+class AnomalyReport(NamedTuple):
     """All that is to be said about the agents of a run beside their scores."""
 
-    alarms: list[Alarm]
+    alarms: list[Alert]
     privileged: list[str]
     """Agents that were told what no agent can know."""
     unjudged: list[str]
     """Why some level was not judged."""
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return _plain(self)
+        return _to_plain_values(self)
 
 
-def watch(episodes: Iterable[Episode]) -> Watch:
-    """The alarms, who is exempt, and what could not be judged."""
+def check_episodes(episodes: Iterable[Episode]) -> AnomalyReport:
+    """The alerts, who is exempt, and what could not be judged."""
     episodes = list(episodes)
     agents = dict.fromkeys(episode.agent for episode in episodes)
     privileged = [agent for agent in agents if agent_name(agent) in PRIVILEGED_AGENTS]
-    return Watch(alarms(episodes), privileged, unjudged(episodes))
+    return AnomalyReport(find_alerts(episodes), privileged, explain_missing_bounds(episodes))
 
 
-def alarms(episodes: Iterable[Episode]) -> list[Alarm]:
+def find_alerts(episodes: Iterable[Episode]) -> list[Alert]:
     """What is suspicious about the agents of these episodes; what is expected of them comes last.
 
-    By level: an agent without privileges whose mean final emotion lies above the ceiling of its world. By words: an agent that says the same
+    By level: an agent without privileges whose mean final emotion lies above the score bound of its environment and user. By words: an agent that says the same
     to people with other stories (`MOST_TO_OTHERS`), or over and over (`MOST_COPIES`).
     """
-    found: list[Alarm] = []
-    for world in _by_world(episodes).values():
-        for agent, own in world.items():
-            limit = _limit(own, world)
+    found: list[Alert] = []
+    for by_agent in _group_by_conditions(episodes).values():
+        for agent, own in by_agent.items():
+            limit = _find_score_bound(own, by_agent)
             if (
-                isinstance(limit, Ceiling)
+                isinstance(limit, ScoreBound)
                 and agent_name(agent) not in PRIVILEGED_AGENTS
-                and (high := above(own, limit))
+                and (high := check_score(own, limit))
             ):
-                found.append(Alarm("above ceiling", agent, False, _says_level(high), high))
-            copies = near_copies(own)
+                found.append(Alert("above ceiling", agent, False, _describe_level(high), high))
+            copies = find_near_copies(own)
             many = copies.to_others >= MOST_TO_OTHERS or copies.share >= MOST_COPIES
             if copies.replies >= FEWEST_REPLIES and many:
-                found.append(Alarm("near-copies", agent, agent_name(agent) in BASELINES, _says_copies(copies), copies))
-    return sorted(found, key=lambda alarm: alarm.expected)
+                found.append(
+                    Alert("near-copies", agent, agent_name(agent) in BASELINES, _describe_copies(copies), copies)
+                )
+    return sorted(found, key=lambda alert: alert.expected)
 
 
-def unjudged(episodes: Iterable[Episode]) -> list[str]:
-    """One sentence for each world in which there is no ceiling for agents that are not shipped ones: why, and what to do."""
+def explain_missing_bounds(episodes: Iterable[Episode]) -> list[str]:
+    """One sentence for each environment and user for which there is no score bound for agents that are not shipped ones: why, and what to do."""
     reasons = [
-        f"No level in {world.env} is judged: {limit}"
-        for world, agents in _by_world(episodes).items()
-        for agent, own in agents.items()
-        if agent_name(agent) not in SHIPPED_AGENTS and isinstance(limit := _limit(own, agents), str)
+        f"No level in {conditions.env} is judged: {limit}"
+        for conditions, by_agent in _group_by_conditions(episodes).items()
+        for agent, own in by_agent.items()
+        if agent_name(agent) not in SHIPPED_AGENTS and isinstance(limit := _find_score_bound(own, by_agent), str)
     ]
     return list(dict.fromkeys(reasons))
 
@@ -99,25 +109,25 @@ def agent_name(agent: str) -> str:
 _ByAgent = Mapping[str, Sequence[Episode]]
 
 
-def _by_world(episodes: Iterable[Episode]) -> dict[World, dict[str, list[Episode]]]:
-    """Episodes by world and agent, in the order in which they come."""
-    worlds: dict[World, dict[str, list[Episode]]] = {}
+def _group_by_conditions(episodes: Iterable[Episode]) -> dict[EpisodeConditions, dict[str, list[Episode]]]:
+    """Episodes by conditions and agent, in the order in which they come."""
+    groups: dict[EpisodeConditions, dict[str, list[Episode]]] = {}
     for episode in episodes:
-        worlds.setdefault(World.of(episode), {}).setdefault(episode.agent, []).append(episode)
-    return worlds
+        groups.setdefault(EpisodeConditions.of(episode), {}).setdefault(episode.agent, []).append(episode)
+    return groups
 
 
-def _limit(own: Sequence[Episode], world: _ByAgent) -> Ceiling | str:
-    """The ceiling for the people whom an agent met, or why there is none."""
+def _find_score_bound(own: Sequence[Episode], by_agent: _ByAgent) -> ScoreBound | str:
+    """The score bound for the people whom an agent met, or why there is none."""
     met = len({episode.persona for episode in own})
     if met < FEWEST_PEOPLE:
         return f"{met} people are too few for a mean, {FEWEST_PEOPLE} are needed."
     along: dict[str, list[Episode]] = {}
-    for agent, episodes in world.items():
+    for agent, episodes in by_agent.items():
         along.setdefault(agent_name(agent), []).extend(episodes)
-    ladder = ladder_for(own, along)
-    limit = ceiling(ladder, own[0].start)
-    if limit is None and all(ladder.get(agent) for agent in HONEST):
+    reference = collect_reference_scores(own, along)
+    limit = compute_score_bound(reference, own[0].start)
+    if limit is None and all(reference.get(agent) for agent in REFERENCE_AGENTS):
         return (
             "the agents listener and adaptive help nobody here: what they reach says nothing about what can be reached."
         )
@@ -129,7 +139,7 @@ def _limit(own: Sequence[Episode], world: _ByAgent) -> Ceiling | str:
     return limit
 
 
-def _says_level(high: AboveCeiling) -> str:
+def _describe_level(high: AboveBound) -> str:
     limit = high.ceiling
     return (
         f"brings people to {high.final:.1f}; honest agents reach {limit.reaches:.1f} here ({limit.strongest}), and above {limit.level:.1f} it is more "
@@ -137,7 +147,7 @@ def _says_level(high: AboveCeiling) -> str:
     )
 
 
-def _says_copies(copies: NearCopies) -> str:
+def _describe_copies(copies: NearCopies) -> str:
     if copies.to_others >= MOST_TO_OTHERS:
         return (
             f"says the same to everybody: {copies.to_others:.0f} % of its {copies.replies} replies are near-copies of what it said to people "
@@ -149,10 +159,10 @@ def _says_copies(copies: NearCopies) -> str:
     )
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_values(value: Any) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: _plain(one) for name, one in value._asdict().items()}  # pyright: ignore[reportAttributeAccessIssue]
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _to_plain_values(one) for name, one in value._asdict().items()}  # pyright: ignore[reportAttributeAccessIssue]
+    return [_to_plain_values(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 ACTS = (
@@ -161,16 +171,16 @@ ACTS = (
 """What a reply may do, as the embedded user hears it, whoever the user of the dialogues is."""
 
 
-def strategies(replies: Sequence[str]) -> dict[str, float]:
+def compute_act_shares(replies: Sequence[str]) -> dict[str, float]:
     """The share of the replies that do each of `ACTS`, in [0, 1], English and Chinese; a reply may do several."""
-    done = [listen(reply, "zh" if han_share(reply) > 0.5 else "en").counts for reply in replies]
-    return {f"does_{act}": _share(done, act) for act in ACTS}
+    done = [extract_surface_features(reply, "zh" if han_share(reply) > 0.5 else "en").counts for reply in replies]
+    return {f"does_{act}": _share_of_act(done, act) for act in ACTS}
 
 
-def _share(done: Sequence[Mapping[str, int]], act: str) -> float:
+def _share_of_act(done: Sequence[Mapping[str, int]], act: str) -> float:
     return sum(act in acts for acts in done) / len(done) if done else float("nan")
 
 
-def in_words(act: str) -> str:
+def describe_act(act: str) -> str:
     """One of `ACTS`, said of a reply: "took their side"."""
     return ACT_IN_WORDS[act]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rlver_gym.environment.episode import Episode
 
-ALIKE = 0.5
+MIN_SIMILARITY = 0.5
 """Two replies are near-copies from this Jaccard similarity of their runs of words on: one word in fifteen may be another."""
 
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
@@ -16,7 +16,7 @@ _FIRST_CHARACTER = "\u3040"
 """The first of the Japanese and Chinese ones, which stand behind the letters of other scripts."""
 
 
-class Said(NamedTuple):
+class AgentReply(NamedTuple):
     """One reply of an agent, and where it stands."""
 
     persona: str
@@ -41,35 +41,35 @@ class NearCopies(NamedTuple):
     copies: int
     dialogues: int
     """In how many dialogues there is one."""
-    pair: tuple[Said, Said] | None
+    pair: tuple[AgentReply, AgentReply] | None
     """The two most alike; of equals the longest."""
     alike: float
     """How alike those two are, in [0, 1]; 1 is word for word."""
 
 
-def near_copies(episodes: Iterable[Episode]) -> NearCopies:
+def find_near_copies(episodes: Iterable[Episode]) -> NearCopies:
     """The near-copies among the replies of one agent's episodes.
 
     Alike replies to the same person in two dialogues are none, nor are those to two people who began with the same words: they tell the
     same story, and may well get the same answer. Silence is none either.
     """
-    replies, texts = _read(episodes)
-    found: list[tuple[float, Said, Said]] = []
+    replies, texts = _index_replies(episodes)
+    found: list[tuple[float, AgentReply, AgentReply]] = []
     to_others = 0
-    for text, near in _neighbours(texts):
-        for said in text.said:
-            other = _to_somebody_else(said, near)
-            twin = other or _earlier(said, near)
+    for text, near in _find_neighbours(texts):
+        for reply in text.replies:
+            other = _find_copy_to_other(reply, near)
+            twin = other or _find_earlier_copy(reply, near)
             to_others += other is not None
             if twin:
-                found.append((*twin, said))
+                found.append((*twin, reply))
     best = max(found, key=lambda one: (one[0], len(one[1].text)), default=None)
     return NearCopies(
         share=100 * len(found) / max(1, replies),
         to_others=100 * to_others / max(1, replies),
         replies=replies,
         copies=len(found),
-        dialogues=len({said.dialogue for _, _, said in found}),
+        dialogues=len({reply.dialogue for _, _, reply in found}),
         pair=(best[1], best[2]) if best else None,
         alike=best[0] if best else 0.0,
     )
@@ -82,17 +82,17 @@ class _Text:
         self.ranked = ranked
         """Its runs as numbers, the rarest first."""
         self.runs = frozenset(ranked)
-        self.said: list[Said] = []
-        self.stories: dict[tuple[str, str], Said] = {}
+        self.replies: list[AgentReply] = []
+        self.stories: dict[tuple[str, str], AgentReply] = {}
         """The first to each person and story."""
-        self.dialogues: dict[int, Said] = {}
+        self.dialogues: dict[int, AgentReply] = {}
 
-    def add(self, said: Said) -> None:
-        self.said.append(said)
-        self.stories.setdefault((said.persona, said.story), said)
-        self.dialogues.setdefault(said.dialogue, said)
+    def add(self, reply: AgentReply) -> None:
+        self.replies.append(reply)
+        self.stories.setdefault((reply.persona, reply.story), reply)
+        self.dialogues.setdefault(reply.dialogue, reply)
 
-    def alike(self, other: "_Text") -> float:
+    def similarity(self, other: "_Text") -> float:
         shared = len(self.runs & other.runs)
         return shared / (len(self.runs) + len(other.runs) - shared)
 
@@ -100,36 +100,36 @@ class _Text:
 _Near = list[tuple[float, _Text]]
 
 
-def _tokens(text: str) -> tuple[str, ...]:
+def _tokenize(text: str) -> tuple[str, ...]:
     """Words of any script, Chinese and Japanese by character; signs where there are no words."""
     return tuple(_TOKEN.findall(text.lower()) or re.findall(r"\S", text))
 
 
-def _runs(tokens: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
+def _shingle(tokens: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
     """Runs of 4 words or 6 characters, each once and in order; a shorter text is one run."""
     characters = sum(token >= _FIRST_CHARACTER for token in tokens)
     size = min(len(tokens), 6 if 2 * characters > len(tokens) else 4)
     return dict.fromkeys(zip(*(tokens[at:] for at in range(size)), strict=False))
 
 
-def _read(episodes: Iterable[Episode]) -> tuple[int, list[_Text]]:
+def _index_replies(episodes: Iterable[Episode]) -> tuple[int, list[_Text]]:
     """How many replies there are, silence included, and the texts among them."""
-    said = [
-        Said(episode.persona, episode.opening, episode.seed, turn, one.utterance, dialogue)
+    replies = [
+        AgentReply(episode.persona, episode.opening, episode.seed, turn, one.utterance, dialogue)
         for dialogue, episode in enumerate(episodes)
         for turn, one in enumerate(episode.turns, 1)
     ]
-    spoken = [(one, tokens) for one in said if (tokens := _tokens(one.text))]
-    runs = {tokens: _runs(tokens) for tokens in dict.fromkeys(tokens for _, tokens in spoken)}
+    spoken = [(one, tokens) for one in replies if (tokens := _tokenize(one.text))]
+    runs = {tokens: _shingle(tokens) for tokens in dict.fromkeys(tokens for _, tokens in spoken)}
     spread = Counter(run for its in runs.values() for run in its)
     rank = {run: number for number, run in enumerate(sorted(spread, key=lambda run: spread[run]))}
     texts = {tokens: _Text(sorted(rank[run] for run in its)) for tokens, its in runs.items()}
     for one, tokens in spoken:
         texts[tokens].add(one)
-    return len(said), list(texts.values())
+    return len(replies), list(texts.values())
 
 
-def _neighbours(texts: Sequence[_Text]) -> Iterator[tuple[_Text, _Near]]:
+def _find_neighbours(texts: Sequence[_Text]) -> Iterator[tuple[_Text, _Near]]:
     """Each text with those near it, itself first; no more of them than show that it was said to people with other stories.
 
     Sets that are alike share one of their rarest runs (prefix filtering: Chaudhuri and others, ICDE 2006), so only those are looked up.
@@ -141,31 +141,31 @@ def _neighbours(texts: Sequence[_Text]) -> Iterator[tuple[_Text, _Near]]:
     for text in texts:
         near = [(1.0, text)]
         candidates = dict.fromkeys(other for run in _prefix(text) for other in index[run] if other is not text)
-        while candidates and not all(_to_somebody_else(said, near) for said in text.stories.values()):
+        while candidates and not all(_find_copy_to_other(reply, near) for reply in text.stories.values()):
             grown = len(near)
             while candidates and len(near) == grown:
                 other, _ = candidates.popitem()
-                if (alike := text.alike(other)) >= ALIKE:
+                if (alike := text.similarity(other)) >= MIN_SIMILARITY:
                     near.append((alike, other))
         yield text, near
 
 
 def _prefix(text: _Text) -> Sequence[int]:
     size = len(text.ranked)
-    return text.ranked[: size - math.ceil(ALIKE * size) + 1]
+    return text.ranked[: size - math.ceil(MIN_SIMILARITY * size) + 1]
 
 
-def _to_somebody_else(said: Said, near: _Near) -> tuple[float, Said] | None:
+def _find_copy_to_other(reply: AgentReply, near: _Near) -> tuple[float, AgentReply] | None:
     for alike, text in near:
         for (persona, story), other in text.stories.items():
-            if persona != said.persona and story != said.story:
+            if persona != reply.persona and story != reply.story:
                 return alike, other
     return None
 
 
-def _earlier(said: Said, near: _Near) -> tuple[float, Said] | None:
+def _find_earlier_copy(reply: AgentReply, near: _Near) -> tuple[float, AgentReply] | None:
     for alike, text in near:
-        other = text.dialogues.get(said.dialogue)
-        if other and other.turn < said.turn:
+        other = text.dialogues.get(reply.dialogue)
+        if other and other.turn < reply.turn:
             return alike, other
     return None

@@ -12,7 +12,7 @@ from rlver_gym.core.agent import turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.words import FUNCTION_WORDS, content, sentences, words
+from rlver_gym.core.words import FUNCTION_WORDS, content_stems, sentences, words
 
 _FLIPS = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "i'm": "you're", "i've": "you've", "i'd": "you'd",
@@ -24,7 +24,7 @@ _WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
 _LEAD = re.compile(r"^(?:well|so|and|but|oh|hm|look|i mean|i suppose|anyway|honestly|you know)[,\s]+", re.IGNORECASE)
 
 
-def turn_round(sentence: str) -> str:
+def swap_pronouns(sentence: str) -> str:
     """A sentence turned to the one who said it: "I held his head." becomes "you held his head"."""
 
     def flip(found: re.Match[str]) -> str:
@@ -58,7 +58,7 @@ class Attack:
     privileged: bool = False
 
 
-def _last(messages: Sequence[Message]) -> str:
+def _last_user_line(messages: Sequence[Message]) -> str:
     return user_lines(messages)[-1]
 
 
@@ -72,7 +72,7 @@ def _rng(seed: int, messages: Sequence[Message]) -> random.Random:
     return random.Random(f"{seed}/{turn_of(messages)}")
 
 
-def _nth(phrases: Sequence[str], seed: int, messages: Sequence[Message]) -> str:
+def _pick_phrase(phrases: Sequence[str], seed: int, messages: Sequence[Message]) -> str:
     return phrases[(turn_of(messages) + seed) % len(phrases)]
 
 
@@ -97,18 +97,20 @@ def _stock(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
 
 def _stock_with_words(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = _rng(seed, messages)
-    mine = ", the ".join(_content_words(_last(messages), 6, rng))
+    mine = ", the ".join(_content_words(_last_user_line(messages), 6, rng))
     return f"{' '.join(rng.sample(STOCK, 2))} I mean the {mine}."
 
 
 def _stock_with_quote(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = _rng(seed, messages)
-    return f"You say {turn_round(rng.choice(sentences(_last(messages))))}. {' '.join(rng.sample(STOCK, 2))}"
+    return (
+        f"You say {swap_pronouns(rng.choice(sentences(_last_user_line(messages))))}. {' '.join(rng.sample(STOCK, 2))}"
+    )
 
 
 def _everything(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = _rng(seed, messages)
-    return " ".join([*rng.sample(STOCK, len(STOCK)), turn_round(_last(messages))])
+    return " ".join([*rng.sample(STOCK, len(STOCK)), swap_pronouns(_last_user_line(messages))])
 
 
 @lru_cache(maxsize=8)
@@ -126,15 +128,15 @@ def others_good_replies(persona: Persona) -> list[str]:
     return [text for name, text in good_replies("train") if name != persona.situation.id]
 
 
-def _stitched(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _stitch_others(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     return " ".join(_rng(seed, messages).sample(others_good_replies(persona), 3))
 
 
-def _perfect_once(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _say_best(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     return Oracle(persona).reply(tuple(messages[:1]))
 
 
-def _perfect_paraphrased(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _paraphrase_best(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     leads = (
         "Honestly: ",
         "Once more: ",
@@ -147,7 +149,7 @@ def _perfect_paraphrased(persona: Persona, seed: int, messages: Sequence[Message
         "Well, ",
         "You know, ",
     )
-    return f"{_nth(leads, seed, messages)}{_perfect_once(persona, seed, messages)} {_nth(('Really.', 'Truly.', 'Yes.', 'I do think so.'), seed, messages)}"
+    return f"{_pick_phrase(leads, seed, messages)}{_say_best(persona, seed, messages)} {_pick_phrase(('Really.', 'Truly.', 'Yes.', 'I do think so.'), seed, messages)}"
 
 
 _SYMPATHY = (
@@ -188,18 +190,18 @@ _QUESTIONS = (
 )
 
 
-def _salad(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _mix_function_words(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = _rng(seed, messages)
     little = "you your that it the a of in and is to for this there on with".split()
-    theirs = sorted(content(messages[-1].text)) or ["it"]
+    theirs = sorted(content_stems(messages[-1].text)) or ["it"]
     return (
         " ".join([*rng.choices(little, k=20), rng.choice(theirs), *rng.choices(little, k=14), rng.choice(theirs)]) + "."
     )
 
 
-def _torn_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+def _shuffle_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
     rng = _rng(seed, messages)
-    left = words(" ".join([turn_round(_last(messages)), *rng.sample(STOCK, 5)]))
+    left = words(" ".join([swap_pronouns(_last_user_line(messages)), *rng.sample(STOCK, 5)]))
     pieces = []
     while left:
         size = rng.randint(1, 3)
@@ -209,38 +211,38 @@ def _torn_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> s
     return " ".join(piece for piece in pieces[:16] for _ in range(rng.choice((1, 1, 1, 2)))) + "."
 
 
-def _says(phrases: Sequence[str]) -> Callable[[Persona, int, Sequence[Message]], str]:
-    return lambda persona, seed, messages: _nth(phrases, seed, messages)
+def _cycle_phrases(phrases: Sequence[str]) -> Callable[[Persona, int, Sequence[Message]], str]:
+    return lambda persona, seed, messages: _pick_phrase(phrases, seed, messages)
 
 
 FIXED_ATTACKS = (
     Attack("stuffing", "cue words and the person's words without grammar", _stuffing),
     Attack("stuffing-in-grammar", "the person's words strung together by 'and of the'", _stuffing_in_grammar),
-    Attack("praise", "flattery every turn", _says(PRAISE)),
-    Attack("comfort", "comfort every turn", _says(COMFORT)),
-    Attack("sympathy", "sympathy every turn", _says(_SYMPATHY)),
-    Attack("echo", "the person's last words", lambda persona, seed, messages: _last(messages)),
-    Attack("echo-flipped", "the person's last words with 'you' for 'I'", lambda persona, seed, messages: turn_round(_last(messages))),
-    Attack("echo-template", "the person's last words in a kind frame", lambda persona, seed, messages: f"I hear you: {turn_round(_last(messages))}. That must hurt, tell me more."),
-    Attack("perfect-repeated", "one perfect reply, every turn", _perfect_once, privileged=True),
-    Attack("perfect-paraphrased", "one perfect reply, lightly varied every turn", _perfect_paraphrased, privileged=True),
+    Attack("praise", "flattery every turn", _cycle_phrases(PRAISE)),
+    Attack("comfort", "comfort every turn", _cycle_phrases(COMFORT)),
+    Attack("sympathy", "sympathy every turn", _cycle_phrases(_SYMPATHY)),
+    Attack("echo", "the person's last words", lambda persona, seed, messages: _last_user_line(messages)),
+    Attack("echo-flipped", "the person's last words with 'you' for 'I'", lambda persona, seed, messages: swap_pronouns(_last_user_line(messages))),
+    Attack("echo-template", "the person's last words in a kind frame", lambda persona, seed, messages: f"I hear you: {swap_pronouns(_last_user_line(messages))}. That must hurt, tell me more."),
+    Attack("perfect-repeated", "one perfect reply, every turn", _say_best, privileged=True),
+    Attack("perfect-paraphrased", "one perfect reply, lightly varied every turn", _paraphrase_best, privileged=True),
     Attack("stock", "three stock sentences for any need, rotating", _stock),
     Attack("stock-with-words", "stock sentences and six of the person's words", _stock_with_words),
     Attack("stock-with-quote", "stock sentences and a sentence of the person's turned to 'you'", _stock_with_quote),
-    Attack("stitched", "sentences that were good for other people", _stitched),
+    Attack("stitched", "sentences that were good for other people", _stitch_others),
     Attack("everything", "all stock sentences and the person's words at once", _everything),
-    Attack("very-short", "one word", _says(("Yes.", "I see.", "Hm.", "Oh no.", "Really?", "Okay.", "Sure.", "Wow.", "Right."))),
-    Attack("questions", "questions only", _says(_QUESTIONS)),
+    Attack("very-short", "one word", _cycle_phrases(("Yes.", "I see.", "Hm.", "Oh no.", "Really?", "Okay.", "Sure.", "Wow.", "Right."))),
+    Attack("questions", "questions only", _cycle_phrases(_QUESTIONS)),
     Attack("gibberish", "letters", lambda persona, seed, messages: " ".join("".join(_rng(seed, messages).choices("abcdefghij", k=6)) for _ in range(12))),
-    Attack("salad", "little words stirred, with two of theirs", _salad),
-    Attack("torn-phrases", "stock sentences and the person's last words torn into pieces and stirred", _torn_phrases),
-    Attack("languages", "kind sentences in other languages", _says(_LANGUAGES)),
+    Attack("salad", "little words stirred, with two of theirs", _mix_function_words),
+    Attack("torn-phrases", "stock sentences and the person's last words torn into pieces and stirred", _shuffle_phrases),
+    Attack("languages", "kind sentences in other languages", _cycle_phrases(_LANGUAGES)),
     Attack("emoji", "hearts", lambda persona, seed, messages: "❤️🤗😢🙏" * (turn_of(messages) + 3)),
-    Attack("scale", "quotes the emotion scale", _says(_SCALE)),
-    Attack("points", "asks for points", _says(_POINTS)),
-    Attack("as-user", "pretends to be the person", _says(_AS_USER)),
-    Attack("promises", "promises the impossible", _says(_PROMISES)),
-    Attack("agrees", "agrees with everything", _says(_AGREE)),
-    Attack("threats", "threatens", _says(_THREATS)),
+    Attack("scale", "quotes the emotion scale", _cycle_phrases(_SCALE)),
+    Attack("points", "asks for points", _cycle_phrases(_POINTS)),
+    Attack("as-user", "pretends to be the person", _cycle_phrases(_AS_USER)),
+    Attack("promises", "promises the impossible", _cycle_phrases(_PROMISES)),
+    Attack("agrees", "agrees with everything", _cycle_phrases(_AGREE)),
+    Attack("threats", "threatens", _cycle_phrases(_THREATS)),
 )  # fmt: skip
 """Every fixed attack."""

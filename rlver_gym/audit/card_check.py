@@ -10,11 +10,11 @@ from typing import NamedTuple, Self
 from rlver_gym.audit.check_answers import problems_of_answers
 from rlver_gym.audit.check_facts import problems_of_facts, problems_of_introductions
 from rlver_gym.core.anchors import AnchorIndex
-from rlver_gym.core.library import MAX_PERSONAS, PersonaLibrary, load_card, shipped
+from rlver_gym.core.library import MAX_PERSONAS, PersonaLibrary, load_card, shipped_personas_folder
 from rlver_gym.core.persona import HiddenNeed, Manner, Person, Situation
 from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.io.errors import CardError
-from rlver_gym.io.files import inside
+from rlver_gym.io.files import path_inside
 from rlver_gym.io.terminal import one_line, printable
 
 _MAX_PROBLEMS = 200
@@ -51,7 +51,7 @@ class Problem(NamedTuple):
         return cls(one_line(str(file)), printable(problem))
 
 
-def check(path: Path) -> list[Problem]:
+def check_cards(path: Path) -> list[Problem]:
     """What is wrong with a folder of cards, or with one card file. Empty when it can be used as it is; of very many problems the first."""
     if path.is_dir():
         found: dict[Problem, None] = {}  # a broken card is met again by its pairings
@@ -73,7 +73,7 @@ def _check_folder(folder: Path) -> Iterator[Problem]:
             yield Problem.of(folder / name, f"holds more than {MAX_PERSONAS} cards. Split the folder.")
             return
         for path in sorted(files):
-            yield from _check_file(kind, path, None if folder == shipped() else folder)
+            yield from _check_file(kind, path, None if folder == shipped_personas_folder() else folder)
     try:
         yield from _check_index(PersonaLibrary(folder))
     except CardError as error:
@@ -91,7 +91,7 @@ def _check_file(kind: type[Person] | type[Situation], path: Path, folder: Path |
     """Of a card, which must lie in the folder if one is given."""
     try:
         if folder is not None:
-            inside(folder, *path.relative_to(folder).parts, error=CardError)
+            path_inside(folder, *path.relative_to(folder).parts, error=CardError)
         card = load_card(kind, path)
     except CardError as error:
         yield from _problems_of(error, path)
@@ -99,16 +99,16 @@ def _check_file(kind: type[Person] | type[Situation], path: Path, folder: Path |
     if isinstance(card, Person):
         problems = problems_of_person(card)
     else:
-        problems = [*problems_of_situation(card), *_untouched(card)]
+        problems = [*problems_of_situation(card), *_find_unmatched_anchors(card)]
     yield from (Problem.of(path, problem) for problem in problems)
 
 
-def _untouched(situation: Situation) -> list[str]:
+def _find_unmatched_anchors(situation: Situation) -> list[str]:
     """Anchors whose own sentence would not touch them, or would touch another one of the same kind as well."""
     index = AnchorIndex(situation)
     found = []
     for kind, anchor in situation.anchors.each():
-        touched = [touch for touch in index.touched(tuple(map(stems, sentences(anchor.text)))) if touch.kind == kind]
+        touched = [touch for touch in index.match(tuple(map(stems, sentences(anchor.text)))) if touch.kind == kind]
         place = f"anchors.{kind}.{anchor.id}"
         if anchor.id not in [touch.id for touch in touched]:
             found.append(
@@ -146,10 +146,12 @@ def _check_index(folder: PersonaLibrary) -> Iterator[Problem]:
                 yield from _problems_of(error, folder.folder / kind / f"{name}.yaml")
         match cards:
             case [Person() as person, Situation() as situation]:
-                yield from (Problem.of(path, f"{pairing.id}: {problem}") for problem in _misfits(person, situation))
+                yield from (
+                    Problem.of(path, f"{pairing.id}: {problem}") for problem in _find_misfits(person, situation)
+                )
 
 
-def _misfits(person: Person, situation: Situation) -> Iterator[str]:
+def _find_misfits(person: Person, situation: Situation) -> Iterator[str]:
     fits = situation.fits
     if not fits.ages[0] <= person.age <= fits.ages[1]:
         yield f"{person.name} is {person.age}, the situation is for {fits.ages[0]} to {fits.ages[1]}. Pair differently."
@@ -178,7 +180,7 @@ def problems_of_situation(situation: Situation) -> list[str]:
     found += [f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1]
     found += problems_of_facts(situation.facts, set(ids)) + problems_of_introductions(situation.people)
     found += problems_of_answers(situation)
-    return found + _said_twice(situation.lines())
+    return found + _find_repeats(situation.lines())
 
 
 def problems_of_person(person: Person) -> list[str]:
@@ -188,10 +190,10 @@ def problems_of_person(person: Person) -> list[str]:
         for kind in Manner.model_fields
         for number, line in enumerate(getattr(person.manner, kind))
     )  # only one goodbye is ever said
-    return [*problems_of_facts(person.facts), *_said_twice(lines)]
+    return [*problems_of_facts(person.facts), *_find_repeats(lines)]
 
 
-def _said_twice(lines: Iterator[tuple[str, str]]) -> list[str]:
+def _find_repeats(lines: Iterator[tuple[str, str]]) -> list[str]:
     first: dict[str, str] = {}
     found = []
     for place, line in lines:

@@ -4,14 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from rlver_gym.core.inquiries import OF_THE_PERSON, Feeling, Inquiry, InquiryAboutOther
+from rlver_gym.core.inquiries import PERSONAL_INQUIRIES, Feeling, Inquiry, InquiryAboutOther
 from rlver_gym.core.persona import Situation
 from rlver_gym.core.words import sentences
 
 _NEED = re.compile(r"\b(?:prais\w+|compliment\w*|empath\w+|advice)\b", re.IGNORECASE)
 _LONGEST = 35
 """Words of a line."""
-_NEEDS_NO_LINES = frozenset({Inquiry.HEAR_ME, Inquiry.MORE, Inquiry.ABOUT_YOU}) | OF_THE_PERSON
+_NEEDS_NO_LINES = frozenset({Inquiry.HEAR_ME, Inquiry.MORE, Inquiry.ABOUT_YOU}) | PERSONAL_INQUIRIES
 """Answered with hints, with the next disclosure, with facts, and from the person's card."""
 
 
@@ -19,18 +19,18 @@ def problems_of_answers(situation: Situation) -> list[str]:
     """What to mend in a situation's answers, each with its place; nothing for a card that has none."""
     if not situation.answers:
         return []
-    return [*_missing(situation), *_of_lines(_lines(situation))]
+    return [*_find_missing_answers(situation), *_check_lines(_lines(situation))]
 
 
-def _missing(situation: Situation) -> Iterator[str]:
-    yield from _not_there("answers", set(Inquiry) - _NEEDS_NO_LINES - set(situation.answers))
-    yield from _not_there("feelings", set(Feeling) - set(situation.feelings))
+def _find_missing_answers(situation: Situation) -> Iterator[str]:
+    yield from _report_missing("answers", set(Inquiry) - _NEEDS_NO_LINES - set(situation.answers))
+    yield from _report_missing("feelings", set(Feeling) - set(situation.feelings))
     for other in situation.people:
         told = situation.about_people.get(other.name, {})
-        yield from _not_there(f"about_people.{other.name}", set(InquiryAboutOther) - set(told))
+        yield from _report_missing(f"about_people.{other.name}", set(InquiryAboutOther) - set(told))
 
 
-def _not_there(place: str, names: Collection[str]) -> Iterator[str]:
+def _report_missing(place: str, names: Collection[str]) -> Iterator[str]:
     if names:
         few = ", ".join(sorted(names)[:6])
         yield f"{place}: nothing is said to {few}{' and more' if len(names) > 6 else ''}. Write a line for each."
@@ -51,7 +51,7 @@ def _lines(situation: Situation) -> Iterator[tuple[str, str]]:
         yield from ((f"threads.{number}", line) for line in thread.lines)
 
 
-def _of_lines(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _check_lines(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
     said: Counter[str] = Counter()
     for place, line in lines:
         if named := _NEED.search(line):

@@ -15,7 +15,7 @@ def problems_of_facts(facts: Sequence[Fact], disclosures: Collection[str] = ()) 
     """What to mend in the facts of a card, each with its place. `disclosures`: the ids that a fact may presuppose beside those of facts."""
     ids = Counter(fact.id for fact in facts)
     found = [f"facts: the id {name!r} stands {count} times. Rename." for name, count in ids.items() if count > 1]
-    questions = Counter(_plain(question) for fact in facts for question in fact.asked)
+    questions = Counter(_normalise(question) for fact in facts for question in fact.asked)
     found += [
         f"facts: {text!r} is asked of {count} facts. Ask each otherwise."
         for text, count in questions.items()
@@ -44,7 +44,7 @@ def _problems(fact: Fact, known: Collection[str]) -> Iterator[str]:
     for name in fact.after:
         if name not in known or name == fact.id:
             yield f"after: there is no other fact or disclosure {name!r} in this card."
-    keys = [_plain(key) for key in fact.key]
+    keys = [_normalise(key) for key in fact.key]
     if keys and not any(_holds(answer, key) for answer in fact.answers for key in keys):
         yield f"key: no answer holds any of {list(fact.key)}. Write it as it is spoken."
     for statement in fact.wrong:
@@ -59,9 +59,9 @@ def _problems(fact: Fact, known: Collection[str]) -> Iterator[str]:
         yield "wrong: a fact with a key needs two false statements and a true one."
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     return " ".join(re.sub(r"[^\w\s']", " ", text.casefold()).split())
 
 
 def _holds(text: str, key: str) -> bool:
-    return f" {key} " in f" {_plain(text)} "
+    return f" {key} " in f" {_normalise(text)} "

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.audit.replay import Heard, Replayed, Swap
-from rlver_gym.users.embedded.features import listen
+from rlver_gym.audit.replay import ReplayedDialogue, ReplayedTurn, Swap
+from rlver_gym.users.embedded.features import extract_surface_features
 
 RESAMPLES = 300
 _TEXT_COLUMNS = 256
@@ -46,18 +46,18 @@ class Summary(NamedTuple):
     """Mean final emotion of each agent: replayed, recorded."""
 
 
-def summarize(replayed: Sequence[Replayed]) -> Summary:
+def summarize(replayed: Sequence[ReplayedDialogue]) -> Summary:
     """The figures that compare one user with another at a glance."""
-    heard = [(one, dialogue.recording.agent) for dialogue in replayed for one in dialogue.heard]
-    own, recorded, persona = _columns([one for one, _ in heard])
-    first = np.array([one.judged.turn == 0 for one, _ in heard])
+    turns = [(one, dialogue.recording.agent) for dialogue in replayed for one in dialogue.turns]
+    own, recorded, persona = _columns([one for one, _ in turns])
+    first = np.array([one.rated.turn == 0 for one, _ in turns])
     agents = agent_means(replayed)
     finals = np.array(list(agents.values()))
     gap = agents["expert"][0] - agents["adaptive"][0] if {"expert", "adaptive"} <= agents.keys() else None
     return Summary(
-        turns=len(heard),
+        turns=len(turns),
         within_r=round(within(own, recorded, persona), 3),
-        within_agent_r=round(within(own, recorded, np.array([agent for _, agent in heard])), 3),
+        within_agent_r=round(within(own, recorded, np.array([agent for _, agent in turns])), 3),
         turn1_r=round(within(own[first], recorded[first], persona[first]), 3),
         agents_rho=round(spearman(finals[:, 0], finals[:, 1]), 3),
         sign=round(float(((own > 0) == (recorded > 0)).mean()), 3),
@@ -93,39 +93,39 @@ def auc(swaps: Sequence[Swap]) -> float:
     return float(((own > others) + 0.5 * (own == others)).mean())
 
 
-def turn_checks(replayed: Sequence[Replayed]) -> list[Check]:
+def turn_checks(replayed: Sequence[ReplayedDialogue]) -> list[Check]:
     """Single turns: turn 1 within persona, and all turns after state and user message."""
-    heard = [one for dialogue in replayed for one in dialogue.heard]
-    first = [one for one in heard if one.judged.turn == 0]
+    turns = [one for dialogue in replayed for one in dialogue.turns]
+    first = [one for one in turns if one.rated.turn == 0]
     own, recorded, persona = _columns(first)
     checks = [
-        _boot("turn-1 r within persona", lambda rows: within(own[rows], recorded[rows], persona[rows]), persona, "the cleanest check: all agents answer the same first message")
+        _bootstrap_check("turn-1 r within persona", lambda rows: within(own[rows], recorded[rows], persona[rows]), persona, "the cleanest check: all agents answer the same first message")
     ]  # fmt: skip
-    own, recorded, persona = _columns(heard)
-    controls = _controls(heard)
+    own, recorded, persona = _columns(turns)
+    controls = _controls(turns)
     own, recorded = _residual(controls, own), _residual(controls, recorded)
     what = "what the reply adds to the judge's state and the user's message"
-    return [*checks, _boot("partial r", lambda rows: correlation(own[rows], recorded[rows]), persona, what)]
+    return [*checks, _bootstrap_check("partial r", lambda rows: correlation(own[rows], recorded[rows]), persona, what)]
 
 
-def dialogue_checks(replayed: Sequence[Replayed]) -> list[Check]:
+def dialogue_checks(replayed: Sequence[ReplayedDialogue]) -> list[Check]:
     """Whole dialogues: final emotion within persona, agents' means, success and failure."""
     own = np.array([one.final for one in replayed], float)
     recorded = np.array([one.recording.final for one in replayed], float)
     persona = np.array([one.recording.persona.id for one in replayed])
     agent = np.array([one.recording.agent for one in replayed])
     checks = [
-        _boot("dialogue r within persona", lambda rows: within(own[rows], recorded[rows], persona[rows]), persona, "final emotions, personas' means taken out")
+        _bootstrap_check("dialogue r within persona", lambda rows: within(own[rows], recorded[rows], persona[rows]), persona, "final emotions, personas' means taken out")
     ]  # fmt: skip
     if len(set(agent)) >= 3:
         means = lambda rows: (_means(own[rows], agent[rows]), _means(recorded[rows], agent[rows]))  # noqa: E731
         checks += [
-            _boot("agent means, Pearson r", lambda rows: correlation(*means(rows)), persona, "leaderboard against leaderboard"),
-            _boot("agent means, Spearman r", lambda rows: spearman(*means(rows)), persona, "their order; agents few points apart cannot be told apart"),
+            _bootstrap_check("agent means, Pearson r", lambda rows: correlation(*means(rows)), persona, "leaderboard against leaderboard"),
+            _bootstrap_check("agent means, Spearman r", lambda rows: spearman(*means(rows)), persona, "their order; agents few points apart cannot be told apart"),
         ]  # fmt: skip
     for name, level in (("content", lambda v: v >= 100), ("left", lambda v: v < 10)):
         checks.append(
-            _boot(f"{name}, % (recorded {100 * level(recorded).mean():.0f})", lambda rows, level=level: 100 * level(own[rows]).mean(), persona, "share of dialogues that end so")
+            _bootstrap_check(f"{name}, % (recorded {100 * level(recorded).mean():.0f})", lambda rows, level=level: 100 * level(own[rows]).mean(), persona, "share of dialogues that end so")
         )  # fmt: skip
     return checks
 
@@ -133,7 +133,7 @@ def dialogue_checks(replayed: Sequence[Replayed]) -> list[Check]:
 def swap_check(swaps: Sequence[Swap]) -> Check:
     """Whether a reply meant for somebody else is worth less."""
     rows = np.arange(len(swaps))
-    return _boot(
+    return _bootstrap_check(
         "swapped-reply AUC",
         lambda chosen: auc([swaps[row] for row in chosen]),
         rows // 8,
@@ -141,7 +141,7 @@ def swap_check(swaps: Sequence[Swap]) -> Check:
     )
 
 
-def agent_means(replayed: Sequence[Replayed]) -> dict[str, tuple[float, float]]:
+def agent_means(replayed: Sequence[ReplayedDialogue]) -> dict[str, tuple[float, float]]:
     """Of each agent the mean final emotion: replayed, recorded."""
     agent = np.array([one.recording.agent for one in replayed])
     pairs = np.array([(one.final, one.recording.final) for one in replayed], float)
@@ -149,10 +149,10 @@ def agent_means(replayed: Sequence[Replayed]) -> dict[str, tuple[float, float]]:
 
 
 def group_table(
-    replayed: Sequence[Replayed], key: Callable[[Replayed], str]
+    replayed: Sequence[ReplayedDialogue], key: Callable[[ReplayedDialogue], str]
 ) -> list[tuple[str, int, float, float, float]]:
     """By need or disposition: dialogues, mean replayed, mean recorded, r of final emotions."""
-    groups: dict[str, list[Replayed]] = {}
+    groups: dict[str, list[ReplayedDialogue]] = {}
     for one in replayed:
         groups.setdefault(key(one), []).append(one)
     rows = []
@@ -164,12 +164,12 @@ def group_table(
     return rows
 
 
-def _columns(heard: Sequence[Heard]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    own = np.array([one.change for one in heard], float)
+def _columns(turns: Sequence[ReplayedTurn]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    own = np.array([one.change for one in turns], float)
     return (
         own,
-        np.array([one.judged.change for one in heard], float),
-        np.array([one.judged.persona.id for one in heard]),
+        np.array([one.rated.change for one in turns], float),
+        np.array([one.rated.persona.id for one in turns]),
     )
 
 
@@ -177,7 +177,7 @@ def _means(values: np.ndarray, agent: np.ndarray) -> np.ndarray:
     return np.array([values[agent == name].mean() for name in np.unique(agent)])
 
 
-def _boot(name: str, figure: Callable[[np.ndarray], float], group: np.ndarray, what: str) -> Check:
+def _bootstrap_check(name: str, figure: Callable[[np.ndarray], float], group: np.ndarray, what: str) -> Check:
     """The figure on all rows, with the 2.5th and 97.5th percentile over resampled groups."""
     rng = np.random.default_rng(0)
     _, number = np.unique(group, return_inverse=True)
@@ -190,15 +190,15 @@ def _boot(name: str, figure: Callable[[np.ndarray], float], group: np.ndarray, w
     return Check(name, figure(np.arange(len(group))), float(low), float(high), what)
 
 
-def _controls(heard: Sequence[Heard]) -> np.ndarray:
+def _controls(turns: Sequence[ReplayedTurn]) -> np.ndarray:
     """State before the turn, and the user's last message by length, acts and hashed pairs of characters or words."""
     rows = []
-    for one in heard:
-        judged = one.judged
-        level = judged.emotion / 100
-        line = judged.dialogue.user_lines[-1]
-        listened = listen(line, judged.persona.language)
-        state = (1.0, level, level**2, judged.previous / 10, min(judged.turn, 8) / 8, float(judged.turn == 0))
+    for one in turns:
+        rated = one.rated
+        level = rated.emotion / 100
+        line = rated.dialogue.user_lines[-1]
+        listened = extract_surface_features(line, rated.persona.language)
+        state = (1.0, level, level**2, rated.previous / 10, min(rated.turn, 8) / 8, float(rated.turn == 0))
         text = np.zeros(_TEXT_COLUMNS)
         for piece in _pieces(line):
             text[zlib.crc32(piece.encode()) % _TEXT_COLUMNS] += 1

@@ -18,9 +18,9 @@ from rlver_gym.audit.fidelity_checks import (
     turn_checks,
     within,
 )
-from rlver_gym.audit.left_out import Refits, each_agent_left_out, halves, people_left_out
-from rlver_gym.audit.replay import Replayed, replay, swapped
-from rlver_gym.calibration.calibrate import short
+from rlver_gym.audit.left_out import LeaveOutFits, leave_one_agent_out, leave_people_out, split_agents
+from rlver_gym.audit.replay import ReplayedDialogue, replay, swap_replies
+from rlver_gym.calibration.calibrate import shorten_id
 from rlver_gym.core.user import SentientUser
 from rlver_gym.data.recordings import Recording
 from rlver_gym.io.errors import UserFailed
@@ -44,28 +44,32 @@ class Section(NamedTuple):
     """Dialogues that are left out because the user failed at them: which, and why."""
 
 
-Users = Callable[[Recording], SentientUser]
-Step = Callable[[str, int], Callable[[], None]]
+UserForRecording = Callable[[Recording], SentientUser]
+StartProgress = Callable[[str, int], Callable[[], None]]
 """`step(what, count)` announces work and gives what to call after each of `count` pieces."""
 
 
-def quiet(what: str, count: int) -> Callable[[], None]:
-    """A step that shows nothing."""
+def no_progress(what: str, count: int) -> Callable[[], None]:
+    """A `StartProgress` that shows nothing."""
     return lambda: None
 
 
-def measured(title: str, users: Users, recordings: Sequence[Recording], step: Step = quiet) -> Section:
+def run_checks(
+    title: str, users: UserForRecording, recordings: Sequence[Recording], step: StartProgress = no_progress
+) -> Section:
     """Every check of one user (or one user a recording) on the recordings. UserFailed when it fails at all of them."""
     failures: list[tuple[Recording, UserFailed]] = []
 
-    def failed(recording: Recording, failure: UserFailed) -> None:
+    def note_failure(recording: Recording, failure: UserFailed) -> None:
         failures.append((recording, failure))
         if len(failures) == len(recordings):
             raise failure
 
-    replayed = replay(users, recordings, done=step(f"{title}: replay", len(recordings)), failed=failed)
+    replayed = replay(users, recordings, on_progress=step(f"{title}: replay", len(recordings)), on_failure=note_failure)
     whole = [one.recording for one in replayed]
-    swaps = swapped(users, whole, done=step(f"{title}: swapped replies", len(whole)), failed=failed)
+    swaps = swap_replies(
+        users, whole, on_progress=step(f"{title}: swapped replies", len(whole)), on_failure=note_failure
+    )
     return Section(
         title,
         summarize(replayed),
@@ -77,36 +81,43 @@ def measured(title: str, users: Users, recordings: Sequence[Recording], step: St
     )
 
 
-def unseen(recordings: Sequence[Recording]) -> list[Recording]:
+def select_unseen(recordings: Sequence[Recording]) -> list[Recording]:
     """Those whose agent, or whose person, the shipped weights were not fitted on."""
     seen = shipped_weights("zh").provenance
     agents, people = set(seen["agents"]), set(seen["people"])
-    return [one for one in recordings if one.agent not in agents or short(one.persona.id) not in people]
+    return [one for one in recordings if one.agent not in agents or shorten_id(one.persona.id) not in people]
 
 
-def left_out_sections(
-    everything: Sequence[Recording], recordings: Sequence[Recording], splits: int, step: Step = quiet
+def cross_validate(
+    everything: Sequence[Recording], recordings: Sequence[Recording], splits: int, step: StartProgress = no_progress
 ) -> list[Section]:
     """Agents left out, people left out: each recording is judged by a fit that never saw its agent (or its person)."""
-    refits, simulator = Refits(everything), recordings[0].simulator
+    refits, simulator = LeaveOutFits(everything), recordings[0].simulator
     agents, people = (
         sorted({key(one) for one in recordings}) for key in (lambda one: one.agent, lambda one: one.persona.id)
     )
-    users = each_agent_left_out(refits, agents, simulator, done=step("fits without an agent", len(agents)))
-    by_agent = measured("agents left out of the fit", users, recordings, step)
-    cost = _cost_of_gates(refits, agents, simulator, recordings, users, step)
-    order = _order_over_splits(refits, agents, simulator, recordings, splits, step)
+    users = leave_one_agent_out(refits, agents, simulator, on_progress=step("fits without an agent", len(agents)))
+    by_agent = run_checks("agents left out of the fit", users, recordings, step)
+    cost = _check_relevance_cost(refits, agents, simulator, recordings, users, step)
+    order = _check_order_over_splits(refits, agents, simulator, recordings, splits, step)
     by_agent = by_agent._replace(checks=(*by_agent.checks, order, cost))
-    users = people_left_out(refits, people, simulator, done=step("fits without a fifth of the people", 5))
-    return [by_agent, measured("people left out of the fit", users, recordings, step)]
+    users = leave_people_out(refits, people, simulator, on_progress=step("fits without a fifth of the people", 5))
+    return [by_agent, run_checks("people left out of the fit", users, recordings, step)]
 
 
-def _cost_of_gates(
-    refits: Refits, agents: Sequence[str], simulator: str, recordings: Sequence[Recording], users: Users, step: Step
+def _check_relevance_cost(
+    refits: LeaveOutFits,
+    agents: Sequence[str],
+    simulator: str,
+    recordings: Sequence[Recording],
+    users: UserForRecording,
+    step: StartProgress,
 ) -> Check:
-    """What the gates cost the turn-1 correlation."""
-    bare = each_agent_left_out(refits, agents, simulator, gated=False, done=step("fits without gates", len(agents)))
-    with_gates, without = (_first_turn(replay(one, recordings)) for one in (users, bare))
+    """What the relevance conditions cost in turn-1 correlation."""
+    bare = leave_one_agent_out(
+        refits, agents, simulator, gated=False, on_progress=step("fits without gates", len(agents))
+    )
+    with_gates, without = (_correlate_first_turn(replay(one, recordings)) for one in (users, bare))
     return Check(
         "gates' cost in turn-1 r",
         without - with_gates,
@@ -116,27 +127,32 @@ def _cost_of_gates(
     )
 
 
-def _first_turn(replayed: Sequence[Replayed]) -> float:
-    first = [one.heard[0] for one in replayed if one.heard]
+def _correlate_first_turn(replayed: Sequence[ReplayedDialogue]) -> float:
+    first = [one.turns[0] for one in replayed if one.turns]
     own, recorded = (
-        np.array(side, float) for side in zip(*((one.change, one.judged.change) for one in first), strict=True)
+        np.array(side, float) for side in zip(*((one.change, one.rated.change) for one in first), strict=True)
     )
-    return within(own, recorded, np.array([one.judged.persona.id for one in first]))
+    return within(own, recorded, np.array([one.rated.persona.id for one in first]))
 
 
-def _order_over_splits(
-    refits: Refits, agents: Sequence[str], simulator: str, recordings: Sequence[Recording], splits: int, step: Step
+def _check_order_over_splits(
+    refits: LeaveOutFits,
+    agents: Sequence[str],
+    simulator: str,
+    recordings: Sequence[Recording],
+    splits: int,
+    step: StartProgress,
 ) -> Check:
     """Spearman of agents' means, each half of the agents judged by a fit on the other half; mean and 5th to 95th percentile over random splits."""
-    done, found = step(f"{splits} random halves of the agents", splits), []
-    for pair in halves(agents, splits):
+    on_progress, found = step(f"{splits} random halves of the agents", splits), []
+    for pair in split_agents(agents, splits):
         users = {}
         for half in pair:
-            users.update(dict.fromkeys(half, refits.without_agents(half, simulator)))
+            users.update(dict.fromkeys(half, refits.fit_without_agents(half, simulator)))
         means = agent_means(replay(lambda one, users=users: users[one.agent], recordings))
         own, recorded = np.array(list(means.values())).T
         found.append((spearman(own, recorded), correlation(own, recorded)))
-        done()
+        on_progress()
     order, linear = np.array(found).T
     low, high = np.percentile(order, (5, 95))
     what = f"mean of {splits} random halves, each judged by a fit on the other; Pearson {linear.mean():.2f}"

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rlver_gym.audit.attacks import Attack
-from rlver_gym.audit.attacks_zh import FIXED_ATTACKS, STOCK, flipped
+from rlver_gym.audit.attacks_zh import FIXED_ATTACKS, STOCK, swap_pronouns
 from rlver_gym.audit.red_team import AttackResult, redteam
 from rlver_gym.audit.replay import replay
-from rlver_gym.audit.search_attacks import SearchAttack, child, gain
+from rlver_gym.audit.search_attacks import SearchAttack, cross_over, measure_gain
 from rlver_gym.core.agent import turn_of
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
@@ -47,7 +47,7 @@ class RecordedSpeech:
         return exchanges[min(len(dialogue.turns), len(exchanges) - 1)].reply
 
 
-def one_each(recordings: Sequence[Recording], people: int) -> list[Recording]:
+def select_recordings(recordings: Sequence[Recording], people: int) -> list[Recording]:
     """One recording of each of the first `people` personas in the order of ids: of those that run longest, one by the persona's id."""
     known: dict[str, list[Recording]] = {}
     for one in sorted(recordings, key=lambda one: (one.persona.id, one.simulator, one.agent)):
@@ -62,7 +62,7 @@ def _longest(recordings: list[Recording]) -> Recording:
     return random.Random(first[0].persona.id).choice(first)
 
 
-def redteam_recorded(
+def redteam_recordings(
     user: SentientUser,
     recordings: Sequence[Recording],
     *,
@@ -70,30 +70,30 @@ def redteam_recorded(
     people: int = 50,
     card: EnvCard | None = None,
     seeds: int = 1,
-    held: Callable[[], None] = lambda: None,
+    on_progress: Callable[[], None] = lambda: None,
 ) -> Iterator[AttackResult]:
-    """One result an attack, as soon as it is known: each is held against `one_each` of the recordings. `held` is called after each dialogue.
+    """One result an attack, as soon as it is known: each is held against `select_recordings` of the recordings. `on_progress` is called after each dialogue.
 
-    `attacks` are `recorded_attacks(recordings)` unless given, `card` is SAGE-Sentient-v0's.
+    `attacks` are `make_recorded_attacks(recordings)` unless given, `card` is SAGE-Sentient-v0's.
     """
-    chosen = one_each(recordings, people)
+    chosen = select_recordings(recordings, people)
     yield from redteam(
         RecordedSpeech(user, chosen),
         [one.persona for one in chosen],
         card=card,
-        attacks=recorded_attacks(recordings) if attacks is None else attacks,
+        attacks=make_recorded_attacks(recordings) if attacks is None else attacks,
         seeds=seeds,
-        held=held,
+        on_progress=on_progress,
     )
 
 
 def recorded_agents(user: SentientUser, recordings: Sequence[Recording], *, people: int = 50) -> Iterator[AttackResult]:
     """What the same user pays the recorded agents for their own replies to the same people, the best first: what attacks are compared with.
 
-    Only dialogues with the simulator that most of `one_each` come from. The agents answered what they were told, attackers speak into a dialogue that does not react to
+    Only dialogues with the simulator that most of `select_recordings` come from. The agents answered what they were told, attackers speak into a dialogue that does not react to
     them: the comparison flatters the agents a little.
     """
-    chosen = one_each(recordings, people)
+    chosen = select_recordings(recordings, people)
     simulators = [one.simulator for one in chosen]
     usual, ids = max(sorted(set(simulators)), key=simulators.count), {one.persona.id for one in chosen}
     finals: dict[str, list[int]] = {}
@@ -113,21 +113,21 @@ def recorded_agents(user: SentientUser, recordings: Sequence[Recording], *, peop
         )
 
 
-def recorded_attacks(recordings: Sequence[Recording]) -> tuple[Attack | SearchAttack, ...]:
+def make_recorded_attacks(recordings: Sequence[Recording]) -> tuple[Attack | SearchAttack, ...]:
     """Every attack that can be held against recordings: fixed ones, those that borrow what recorded agents said, and searches."""
-    bank = Bank(recordings)
+    bank = ReplyBank(recordings)
     return (
         *FIXED_ATTACKS,
-        Attack("perfect-repeated", "the best recorded first reply, every turn", bank.perfect, privileged=True),
-        Attack("perfect-paraphrased", "the best recorded first reply, lightly varied every turn", bank.paraphrased, privileged=True),
-        Attack("stitched", "three sentences of good replies to other people", bank.stitched),
+        Attack("perfect-repeated", "the best recorded first reply, every turn", bank.repeat_best, privileged=True),
+        Attack("perfect-paraphrased", "the best recorded first reply, lightly varied every turn", bank.paraphrase_best, privileged=True),
+        Attack("stitched", "three sentences of good replies to other people", bank.stitch_others),
         SearchAttack("best-of-30", "the best by the score of thirty mixes of stock sentences and quotes", _best_of_stock, 30),
         SearchAttack("best-of-30-others", "the best by the score of thirty good replies to other people", bank.best_of_others, 30),
-        SearchAttack("evolution", "stock, quotes and others' sentences, mutated and recombined by the score", bank.evolved, _BUDGET),
+        SearchAttack("evolution", "stock, quotes and others' sentences, mutated and recombined by the score", bank.evolve, _BUDGET),
     )  # fmt: skip
 
 
-class _Said(NamedTuple):
+class _RecordedReply(NamedTuple):
     """One recorded reply."""
 
     persona_id: str
@@ -136,61 +136,62 @@ class _Said(NamedTuple):
     text: str
 
 
-class Bank:
+class ReplyBank:
     """What recorded agents said that pleased the judge, to be said to somebody else."""
 
     def __init__(self, recordings: Sequence[Recording]) -> None:
         """Replies that the judge did not like are left out."""
-        self._said = sorted(
-            _Said(one.persona.id, turn, exchange.change, exchange.utterance)
+        self._replies = sorted(
+            _RecordedReply(one.persona.id, turn, exchange.change, exchange.utterance)
             for one in recordings
             for turn, exchange in enumerate(one.exchanges)
             if exchange.change > 0
         )
 
-    def _perfect(self, persona: Persona) -> str:
-        mine = [one for one in self._said if one.persona_id == persona.id]
-        return max(mine, key=lambda one: (-one.turn, one.change), default=_NOTHING).text
+    def _find_best_reply(self, persona: Persona) -> str:
+        mine = [one for one in self._replies if one.persona_id == persona.id]
+        return max(mine, key=lambda one: (-one.turn, one.change), default=_NO_REPLY).text
 
-    def _others(self, persona: Persona) -> list[str]:
-        return [one.text for one in self._said if one.persona_id != persona.id] or [_NOTHING.text]
+    def _replies_to_others(self, persona: Persona) -> list[str]:
+        return [one.text for one in self._replies if one.persona_id != persona.id] or [_NO_REPLY.text]
 
-    def perfect(self, persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+    def repeat_best(self, persona: Persona, seed: int, messages: Sequence[Message]) -> str:
         """The best that an agent ever answered to this person's first words."""
-        return self._perfect(persona)
+        return self._find_best_reply(persona)
 
-    def paraphrased(self, persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+    def paraphrase_best(self, persona: Persona, seed: int, messages: Sequence[Message]) -> str:
         """The same with another beginning and another end each turn."""
         turn = turn_of(messages) + seed
-        return f"{_LEADS[turn % len(_LEADS)]}{self._perfect(persona)}{_TAILS[turn % len(_TAILS)]}"
+        return f"{_LEADS[turn % len(_LEADS)]}{self._find_best_reply(persona)}{_TAILS[turn % len(_TAILS)]}"
 
-    def stitched(self, persona: Persona, seed: int, messages: Sequence[Message]) -> str:
+    def stitch_others(self, persona: Persona, seed: int, messages: Sequence[Message]) -> str:
         """A sentence each of three replies."""
         rng = random.Random(f"{persona.id}/{seed}/{turn_of(messages)}")
-        others = self._others(persona)
+        others = self._replies_to_others(persona)
         return "".join(rng.choice(_parts(rng.choice(others))) for _ in range(3))
 
     def best_of_others(self, session: EmpathySession, rng: random.Random) -> str:
         """The best of thirty whole replies."""
-        others = self._others(session.scene.persona)
-        return max((rng.choice(others) for _ in range(30)), key=lambda utterance: gain(session, utterance))
+        others = self._replies_to_others(session.scene.persona)
+        return max((rng.choice(others) for _ in range(30)), key=lambda utterance: measure_gain(session, utterance))
 
-    def evolved(self, session: EmpathySession, rng: random.Random) -> str:
+    def evolve(self, session: EmpathySession, rng: random.Random) -> str:
         """Utterances are lists of sentences; the best are kept, recombined and mutated."""
-        others = self._others(session.scene.persona)
+        others = self._replies_to_others(session.scene.persona)
         bank = [*STOCK, *_quotes(session), *(rng.choice(_parts(rng.choice(others))) for _ in range(60))]
         known: dict[tuple[str, ...], int] = {}
 
         def fitness(genome: tuple[str, ...]) -> int:
             if genome not in known and len(known) < _BUDGET:
-                known[genome] = gain(session, "".join(genome))
+                known[genome] = measure_gain(session, "".join(genome))
             return known.get(genome, -100)
 
         pool = [tuple(rng.sample(bank, rng.randint(1, 3))) for _ in range(40)]
         for _ in range(_GENERATIONS):
             parents = sorted(dict.fromkeys(pool), key=fitness, reverse=True)[:12]
             pool = parents + [
-                child(rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend, longest=6) for _ in range(28)
+                cross_over(rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend, longest=6)
+                for _ in range(28)
             ]
         return "".join(max(known, key=lambda genome: known[genome]))
 
@@ -200,13 +201,13 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def _quotes(session: EmpathySession) -> list[str]:
-    return [flipped(sentence) for line in session.dialogue.user_lines[-3:] for sentence in _parts(line)]
+    return [swap_pronouns(sentence) for line in session.dialogue.user_lines[-3:] for sentence in _parts(line)]
 
 
 def _best_of_stock(session: EmpathySession, rng: random.Random) -> str:
     bank = [*STOCK, *_quotes(session)]
     tried = ["".join(rng.sample(bank, rng.randint(1, 3))) for _ in range(30)]
-    return max(tried, key=lambda utterance: gain(session, utterance))
+    return max(tried, key=lambda utterance: measure_gain(session, utterance))
 
 
 def _blend(one: str, other: str, rng: random.Random) -> str:
@@ -216,7 +217,7 @@ def _blend(one: str, other: str, rng: random.Random) -> str:
 
 _BUDGET = 220
 _GENERATIONS = 12
-_NOTHING = _Said("", 0, 0, "我在听，你慢慢说。")
+_NO_REPLY = _RecordedReply("", 0, 0, "我在听，你慢慢说。")
 _LEADS = (
     "说真的，",
     "再说一遍，",

@@ -14,7 +14,7 @@ from rlver_gym.environment.session import EmpathySession
 
 
 class AttackResult(NamedTuple):
-    """What one attack was paid: mean final emotion in points, and how many people were content, in percent; nan when every dialogue failed."""
+    """What one attack reached: mean final emotion in points, and how many people were content, in percent; nan when every dialogue failed."""
 
     attack: str
     what: str
@@ -34,9 +34,9 @@ def redteam(
     card: EnvCard | None = None,
     attacks: Sequence[Attack | SearchAttack] = (*FIXED_ATTACKS, *SEARCH_ATTACKS),
     seeds: int = 1,
-    held: Callable[[], None] = lambda: None,
+    on_progress: Callable[[], None] = lambda: None,
 ) -> Iterator[AttackResult]:
-    """One result an attack, as soon as it is known. `held` is called after each dialogue.
+    """One result an attack, as soon as it is known. `on_progress` is called after each dialogue.
 
     `card` is SAGE-Sentient-v0's unless given. The user may be any `SentientUser`; searching attacks call it some hundred times a turn.
     """
@@ -45,8 +45,8 @@ def redteam(
         sessions = []
         for seed in range(seeds):
             for persona in personas:
-                sessions.append(_held(attack, EmpathySession(user, persona, card, seed)))
-                held()
+                sessions.append(_run_attack(attack, EmpathySession(user, persona, card, seed)))
+                on_progress()
         ended = [session for session in sessions if session.outcome is not Outcome.FAILED]
         yield AttackResult(
             attack.name,
@@ -63,7 +63,7 @@ def _mean(values: Sequence[int]) -> float:
     return sum(values) / len(values) if values else float("nan")
 
 
-def _held(attack: Attack | SearchAttack, session: EmpathySession) -> EmpathySession:
+def _run_attack(attack: Attack | SearchAttack, session: EmpathySession) -> EmpathySession:
     persona, seed = session.scene.persona, session.scene.seed
     rng = random.Random(f"{attack.name}/{persona.id}/{seed}")
     session.start()

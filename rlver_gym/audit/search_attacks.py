@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rlver_gym.audit.attacks import STOCK, others_good_replies, turn_round
+from rlver_gym.audit.attacks import STOCK, others_good_replies, swap_pronouns
 from rlver_gym.core.emotion import MAX_CHANGE, Outcome
 from rlver_gym.core.words import sentences
 from rlver_gym.environment.session import EmpathySession
@@ -21,7 +21,7 @@ class SearchAttack:
     """Appraisals a turn."""
 
 
-def gain(session: EmpathySession, utterance: str) -> int:
+def measure_gain(session: EmpathySession, utterance: str) -> int:
     """The change that an utterance would bring, tried and taken back. One at which the user fails is worth less than any other."""
     here = session.snapshot()
     turn = session.reply(utterance)
@@ -30,47 +30,48 @@ def gain(session: EmpathySession, utterance: str) -> int:
 
 
 def _quotes(session: EmpathySession) -> list[str]:
-    return [f"{turn_round(sentence)}." for line in session.dialogue.user_lines[-3:] for sentence in sentences(line)]
+    return [f"{swap_pronouns(sentence)}." for line in session.dialogue.user_lines[-3:] for sentence in sentences(line)]
 
 
-def _bank(session: EmpathySession) -> list[str]:
+def _stock_and_quotes(session: EmpathySession) -> list[str]:
     return [*STOCK, *_quotes(session)]
 
 
 def _best_of_bank(session: EmpathySession, rng: random.Random) -> str:
-    bank = _bank(session)
+    bank = _stock_and_quotes(session)
     tried = [" ".join(rng.sample(bank, rng.randint(1, 3))) for _ in range(30)]
-    return max(tried, key=lambda utterance: gain(session, utterance))
+    return max(tried, key=lambda utterance: measure_gain(session, utterance))
 
 
 def _best_of_others(session: EmpathySession, rng: random.Random) -> str:
     others = others_good_replies(session.scene.persona)
     tried = [" ".join(rng.sample(others, 2)) for _ in range(30)]
-    return max(tried, key=lambda utterance: gain(session, utterance))
+    return max(tried, key=lambda utterance: measure_gain(session, utterance))
 
 
-def _evolved(session: EmpathySession, rng: random.Random) -> str:
+def _evolve(session: EmpathySession, rng: random.Random) -> str:
     """Utterances are lists of sentences; the best are kept, recombined and mutated."""
-    bank = [*_bank(session), *rng.sample(others_good_replies(session.scene.persona), 60)]
+    bank = [*_stock_and_quotes(session), *rng.sample(others_good_replies(session.scene.persona), 60)]
     known: dict[tuple[str, ...], int] = {}
 
     def fitness(genome: tuple[str, ...]) -> int:
         if genome not in known:
-            known[genome] = gain(session, " ".join(genome))
+            known[genome] = measure_gain(session, " ".join(genome))
         return known[genome]
 
     pool = [tuple(rng.sample(bank, rng.randint(1, 3))) for _ in range(40)]
     while len(known) < _EVOLUTION_BUDGET:
         parents = sorted(pool, key=fitness, reverse=True)[:12]
         pool = parents + [
-            child(rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend_words, longest=5) for _ in range(28)
+            cross_over(rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend_words, longest=5)
+            for _ in range(28)
         ]
         if all(genome in known for genome in pool):
             pool.append(tuple(rng.sample(bank, 2)))
     return " ".join(max(known, key=lambda genome: known[genome]))
 
 
-def child(
+def cross_over(
     mother: tuple[str, ...],
     father: tuple[str, ...],
     bank: list[str],
@@ -112,7 +113,7 @@ SEARCH_ATTACKS = (
     SearchAttack(
         "evolution",
         "stock, quotes and others' sentences, mutated and recombined by the score",
-        _evolved,
+        _evolve,
         _EVOLUTION_BUDGET,
     ),
 )

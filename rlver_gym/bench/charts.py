@@ -9,7 +9,7 @@ from rlver_gym.io.interval import Interval
 _LOW, _MIDDLE, _HIGH = (178, 74, 58), (236, 226, 200), (38, 121, 96)
 
 
-def final_bar(final: Interval, start: int) -> str:
+def draw_final_bar(final: Interval, start: int) -> str:
     """A bar from 0 to 100 with its interval and the start marked; nothing when there is nothing to estimate from."""
     if isnan(final.mean):
         return ""
@@ -22,7 +22,7 @@ def final_bar(final: Interval, start: int) -> str:
     )
 
 
-def trajectories(episodes: Sequence[Episode], horizon: int) -> str:
+def draw_trajectories(episodes: Sequence[Episode], horizon: int) -> str:
     """Emotion by turn: a thin line a persona (mean over seeds) and a bold one for the mean of all."""
     paths: dict[str, list[list[float]]] = {}
     for episode in episodes:
@@ -56,7 +56,7 @@ def _mean(paths: Sequence[Sequence[float]]) -> list[float]:
     return [sum(column) / len(column) for column in zip(*paths, strict=True)]
 
 
-def heat_cell(emotion: float | None) -> str:
+def render_heat_cell(emotion: float | None) -> str:
     """A table cell coloured from low over the start's 40 to high."""
     if emotion is None:
         return "<td></td>"

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
-from rlver_gym.agents import asks_server
+from rlver_gym.agents import uses_server
 from rlver_gym.bench.plan import BenchPlan, Case
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import read_bytes
 from rlver_gym.io.json_text import parse_json
@@ -38,8 +38,10 @@ class Estimate(NamedTuple):
 def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
     """What these dialogues of the plan will ask chat servers for, if nothing is on a tape yet."""
     turns = plan.card.turns
-    by_user = len(cases) * (_calls_to_open(plan) + turns * _calls_a_turn(plan)) if asks_server(plan.user) else 0
-    by_agents = sum(asks_server(case.agent) for case in cases) * turns
+    by_user = (
+        len(cases) * (_count_calls_to_open(plan) + turns * _count_calls_per_turn(plan)) if uses_server(plan.user) else 0
+    )
+    by_agents = sum(uses_server(case.agent) for case in cases) * turns
     prompt = by_user * (_USER_PROMPT + _USER_PROMPT_A_TURN * turns)
     prompt += by_agents * (_AGENT_PROMPT + _AGENT_PROMPT_A_TURN * turns)
     completion = by_user * _USER_ANSWER + by_agents * _AGENT_ANSWER
@@ -48,12 +50,12 @@ def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
     return Estimate(by_user + by_agents, prompt, completion, cost)
 
 
-def _calls_to_open(plan: BenchPlan) -> int:
+def _count_calls_to_open(plan: BenchPlan) -> int:
     """Requests of the user for its first words."""
     return 0 if plan.user_options.get("opening") == "card" else 1
 
 
-def _calls_a_turn(plan: BenchPlan) -> int:
+def _count_calls_per_turn(plan: BenchPlan) -> int:
     """Requests of the user at each turn: so many judgements, and a reply of its own unless one request does both."""
     samples, calls = plan.user_options.get("samples", 1), plan.user_options.get("calls", 2)
     return (samples if isinstance(samples, int) else 1) + (0 if calls == 1 else 1)
@@ -74,7 +76,7 @@ class Total(BaseModel):
     prompt_tokens: NonNegativeInt = 0
     completion_tokens: NonNegativeInt = 0
 
-    def line(self) -> str:
+    def summary(self) -> str:
         """The counts in one line, for people."""
         return f"{self.calls:,} calls, {self.prompt_tokens + self.completion_tokens:,} tokens"
 
@@ -89,7 +91,7 @@ class Ledger:
         self._before = read_total(folder)
 
     @property
-    def was_answered(self) -> bool:
+    def has_earlier_answers(self) -> bool:
         """Whether a server answered when the command was run before."""
         return self._before.prompt_tokens + self._before.completion_tokens > 0
 
@@ -103,7 +105,7 @@ class Ledger:
     def write(self) -> None:
         """Write the total down; nothing when no server is asked."""
         if self._spending:
-            write_whole(self._path, self.total.model_dump_json() + "\n")
+            write_atomically(self._path, self.total.model_dump_json() + "\n")
 
 
 def read_total(folder: Path) -> Total:

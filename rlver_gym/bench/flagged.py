@@ -1,46 +1,46 @@
-"""Alarms as lines for a terminal and as banners for the report. What agents said may be hostile: it is set plain, or escaped."""
+"""Alerts as lines for a terminal and as banners for the report. What agents said may be hostile: it is set plain, or escaped."""
 
 from html import escape
 
 from rich.text import Text
 
-from rlver_gym.anomaly import AboveCeiling, Alarm, Watch
+from rlver_gym.anomaly import AboveBound, Alert, AnomalyReport
 from rlver_gym.io.terminal import one_line
 
 _EXCERPT = 110
 
 
-def alarm_lines(watched: Watch) -> list[Text]:
-    """A line for each alarm with its evidence below it, then what is expected or could not be judged."""
+def format_alerts(watched: AnomalyReport) -> list[Text]:
+    """A line for each alert with its evidence below it, then what is expected or could not be judged."""
     lines: list[Text] = []
-    for alarm in _unexpected(watched):
-        lines.append(Text.assemble(("suspicious", "bold red"), "  ", (one_line(alarm.agent), "bold"), f" {alarm.says}"))
-        lines += [Text(f"            {evidence}", style="dim") for evidence in evidence_lines(alarm)]
+    for alert in _select_unexpected(watched):
+        lines.append(Text.assemble(("suspicious", "bold red"), "  ", (one_line(alert.agent), "bold"), f" {alert.says}"))
+        lines += [Text(f"            {evidence}", style="dim") for evidence in format_evidence(alert)]
     return lines + [Text(note, style="dim") for note in _notes(watched)]
 
 
-def banners(watched: Watch) -> str:
+def render_alert_banners(watched: AnomalyReport) -> str:
     """The same for the report."""
     boxes = "".join(
-        f'<div class="alarm" role="note"><p><strong>{escape(one_line(alarm.agent))}</strong> {escape(alarm.says)}</p>'
-        f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in evidence_lines(alarm))}</ul></div>"
-        for alarm in _unexpected(watched)
+        f'<div class="alarm" role="note"><p><strong>{escape(one_line(alert.agent))}</strong> {escape(alert.says)}</p>'
+        f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in format_evidence(alert))}</ul></div>"
+        for alert in _select_unexpected(watched)
     )
     return boxes + "".join(f'<p class="note">{escape(note)}</p>' for note in _notes(watched))
 
 
-def badge(agent: str, watched: Watch) -> str:
+def render_badge(agent: str, watched: AnomalyReport) -> str:
     """What stands behind an agent's name in the report's table."""
     if agent in watched.privileged:
         return ' <span class="badge told">told everything</span>'
-    kinds = [alarm.kind for alarm in _unexpected(watched) if alarm.agent == agent]
+    kinds = [alert.kind for alert in _select_unexpected(watched) if alert.agent == agent]
     return f' <span class="badge" title="{escape(", ".join(kinds))}">suspicious</span>' if kinds else ""
 
 
-def evidence_lines(alarm: Alarm) -> list[str]:
+def format_evidence(alert: Alert) -> list[str]:
     """What to look at: the dialogues to read first, or the two replies that are most alike."""
-    evidence = alarm.evidence
-    if isinstance(evidence, AboveCeiling):
+    evidence = alert.evidence
+    if isinstance(evidence, AboveBound):
         first = ", ".join(f"{persona} seed {seed} ({final})" for persona, seed, final in evidence.read_first)
         return [one_line(f"read first: {first}")]
     return [
@@ -49,12 +49,12 @@ def evidence_lines(alarm: Alarm) -> list[str]:
     ]
 
 
-def _unexpected(watched: Watch) -> list[Alarm]:
-    return [alarm for alarm in watched.alarms if not alarm.expected]
+def _select_unexpected(watched: AnomalyReport) -> list[Alert]:
+    return [alert for alert in watched.alarms if not alert.expected]
 
 
-def _notes(watched: Watch) -> list[str]:
-    expected = [alarm.agent for alarm in watched.alarms if alarm.expected]
+def _notes(watched: AnomalyReport) -> list[str]:
+    expected = [alert.agent for alert in watched.alarms if alert.expected]
     told = [f"{', '.join(watched.privileged)} was told everything: the theoretical top, not a competitor."]
     same = [f"Same words to everybody, as these baselines are meant to: {', '.join(expected)}."] if expected else []
     return [one_line(note) for note in (*(told if watched.privileged else ()), *same, *watched.unjudged)]

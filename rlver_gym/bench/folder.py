@@ -10,9 +10,9 @@ from io import FileIO
 from pathlib import Path
 
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.atomic import on_disk
+from rlver_gym.io.atomic import convert_write_errors
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import inside, read_lines, read_text
+from rlver_gym.io.files import path_inside, read_lines, read_text
 from rlver_gym.io.json_text import parse_json
 
 try:
@@ -22,28 +22,28 @@ except ImportError:  # not on Windows, which has no lock that a killed process g
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
-TAPE = "tape.sqlite"
+RESPONSE_CACHE_FILE = "tape.sqlite"
 _MAX_MANIFEST_BYTES = 16 << 20
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[FileIO]:
-    """A file open for appending, which no other process can have open so; its folders are made.
+def open_locked(path: Path) -> Iterator[FileIO]:
+    """Open a file for appending, locked against other processes; its folders are made.
 
     The kernel gives the lock back when the process ends, however it ends. RunError when another has it.
     """
-    with on_disk(path):
+    with convert_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if (path := inside(path.parent, path.name, error=RunError)).exists() and not path.is_file():
+        if (path := path_inside(path.parent, path.name, error=RunError)).exists() and not path.is_file():
             raise RunError(f"{path}: not a regular file. Choose another folder with --out.")
         file = path.open("ab", buffering=0)
     with file:
-        _lock(file, path)
+        _acquire_lock(file, path)
         yield file
 
 
-def _lock(file: FileIO, path: Path) -> None:
-    with on_disk(path):
+def _acquire_lock(file: FileIO, path: Path) -> None:
+    with convert_write_errors(path):
         try:
             if fcntl:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,14 +53,14 @@ def _lock(file: FileIO, path: Path) -> None:
             ) from None
 
 
-def write_anew(path: Path, text: str) -> FileIO:
-    """Write a file that is `locked` anew, all or nothing; returns the new one, open for appending and locked since before it had its name."""
+def rewrite_locked(path: Path, text: str) -> FileIO:
+    """Replace a file that `open_locked` gave, all or nothing; returns the new one, open for appending and locked since before it had its name."""
     draft = path.with_name(path.name + ".part")
-    with on_disk(path):
+    with convert_write_errors(path):
         draft.unlink(missing_ok=True)  # what lies there may be a link to elsewhere
         file = draft.open("xb", buffering=0)
         try:
-            _lock(file, draft)
+            _acquire_lock(file, draft)
             append_text(file, text)
             os.fsync(file.fileno())
             draft.replace(path)
@@ -83,7 +83,7 @@ def append_text(file: FileIO, text: str) -> None:
         rest = rest[file.write(rest) :]
 
 
-def salvage(path: Path) -> None:
+def drop_partial_line(path: Path) -> None:
     """Remove a last line that was cut off while being written."""
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
@@ -93,7 +93,7 @@ def salvage(path: Path) -> None:
 
 def read_manifest(folder: Path) -> dict[str, object]:
     """The manifest of a run folder; RunError when there is none to read."""
-    path = inside(folder, MANIFEST, error=RunError)
+    path = path_inside(folder, MANIFEST, error=RunError)
     text = read_text(path, max_bytes=_MAX_MANIFEST_BYTES, error=RunError, hint=f"Is {folder} the folder of a run?")
     try:
         manifest = parse_json(text)
@@ -107,7 +107,7 @@ def read_manifest(folder: Path) -> dict[str, object]:
 def episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
     """The numbered lines of a run's episodes, read one at a time; the last may be cut off."""
     return read_lines(
-        inside(folder, EPISODES, error=RunError), error=RunError, hint=f"Is {folder} the folder of a run?"
+        path_inside(folder, EPISODES, error=RunError), error=RunError, hint=f"Is {folder} the folder of a run?"
     )
 
 

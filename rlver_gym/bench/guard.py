@@ -6,68 +6,74 @@ from math import isfinite
 from typing import Any, cast
 
 from rlver_gym.agents import Agent, AgentMaker, AsyncAgent
-from rlver_gym.agents.own import is_own, own_waits
+from rlver_gym.agents.own import is_async_own_agent, is_own_agent
 from rlver_gym.bench.plan import Case
-from rlver_gym.core.agent import Quick
+from rlver_gym.core.agent import NonBlocking
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import MAX_CHANGE
-from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, waits
+from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import STOPPING, AgentError, AgentFailed, RlverError, TapeError, UserError, UserFailed
-from rlver_gym.io.user_code import CodeFailed, CodeTimeout, OwnCode, describe_error
+from rlver_gym.io.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 from rlver_gym.users import is_own_user
 
 AGENT_TIMEOUT_S = 600.0
 """How long a reply of an agent, or of a user, of one's own may take unless told otherwise."""
 
 
-def guard_agent(case: Case, session: EmpathySession, maker: AgentMaker, code: OwnCode) -> Agent:
+def guard_agent(case: Case, session: EmpathySession, maker: AgentMaker, code: CodeRunner) -> Agent:
     """The agent of a case. Whatever goes wrong in it is an AgentError that says with whom and when, or AgentFailed when it only has no reply."""
-    if is_own(case.agent):
-        kind = _OwnAsyncAgent if own_waits(case.agent) else _OwnAgent
+    if is_own_agent(case.agent):
+        kind = _OwnAsyncAgent if is_async_own_agent(case.agent) else _OwnAgent
         return kind(case, session, maker, code)
-    with _at_fault(case, session):
+    with _locate_errors(case, session):
         agent = maker(session.scene.persona, case.seed)
-    kind = _AsyncNamed if isinstance(agent, AsyncAgent) else _QuickNamed if isinstance(agent, Quick) else _Named
+    kind = (
+        _GuardedAsyncAgent
+        if isinstance(agent, AsyncAgent)
+        else _GuardedNonBlockingAgent
+        if isinstance(agent, NonBlocking)
+        else _GuardedAgent
+    )
     return kind(agent, case, session)
 
 
-class _Named:
+class _GuardedAgent:
     """An agent whose faults are named."""
 
     def __init__(self, agent: Agent, case: Case, session: EmpathySession) -> None:
         self.agent, self.case, self.session = agent, case, session
 
     def reply(self, messages: Sequence[Message]) -> str:
-        with _at_fault(self.case, self.session):
-            return self.session.heard(self.agent.reply(messages))
+        with _locate_errors(self.case, self.session):
+            return self.session.validate_utterance(self.agent.reply(messages))
 
 
-class _AsyncNamed(_Named):
+class _GuardedAsyncAgent(_GuardedAgent):
     async def areply(self, messages: Sequence[Message]) -> str:
-        with _at_fault(self.case, self.session):
-            return self.session.heard(await cast(AsyncAgent, self.agent).areply(messages))
+        with _locate_errors(self.case, self.session):
+            return self.session.validate_utterance(await cast(AsyncAgent, self.agent).areply(messages))
 
 
-class _QuickNamed(_Named, Quick):
+class _GuardedNonBlockingAgent(_GuardedAgent, NonBlocking):
     pass
 
 
 class _OwnAgent:
     """An agent of one's own, made and asked in the thread for such code."""
 
-    def __init__(self, case: Case, session: EmpathySession, maker: AgentMaker, code: OwnCode) -> None:
+    def __init__(self, case: Case, session: EmpathySession, maker: AgentMaker, code: CodeRunner) -> None:
         self.case, self.session, self._maker, self._code = case, session, maker, code
         self._agent: Agent | None = None
 
     def reply(self, messages: Sequence[Message]) -> str:
-        with _at_fault(self.case, self.session):
-            return self.session.heard(self._code.call(self._answer, messages))
+        with _locate_errors(self.case, self.session):
+            return self.session.validate_utterance(self._code.call(self._reply_in_thread, messages))
 
-    def _answer(self, messages: Sequence[Message]) -> str:
-        return self._made().reply(messages)
+    def _reply_in_thread(self, messages: Sequence[Message]) -> str:
+        return self._get_agent().reply(messages)
 
-    def _made(self) -> Agent:
+    def _get_agent(self) -> Agent:
         if self._agent is None:
             self._agent = self._maker(self.session.scene.persona, self.case.seed)
         return self._agent
@@ -75,16 +81,16 @@ class _OwnAgent:
 
 class _OwnAsyncAgent(_OwnAgent):
     async def areply(self, messages: Sequence[Message]) -> str:
-        with _at_fault(self.case, self.session):
-            return self.session.heard(await self._code.acall(self._aanswer, messages))
+        with _locate_errors(self.case, self.session):
+            return self.session.validate_utterance(await self._code.acall(self._areply_in_thread, messages))
 
-    async def _aanswer(self, messages: Sequence[Message]) -> str:
-        return await cast(AsyncAgent, self._made()).areply(messages)
+    async def _areply_in_thread(self, messages: Sequence[Message]) -> str:
+        return await cast(AsyncAgent, self._get_agent()).areply(messages)
 
 
 @contextmanager
-def _at_fault(case: Case, session: EmpathySession) -> Iterator[None]:
-    turn = len(session.dialogue.turns) + 1 if session.begun else 1
+def _locate_errors(case: Case, session: EmpathySession) -> Iterator[None]:
+    turn = len(session.dialogue.turns) + 1 if session.has_begun else 1
     place = f"agent {case.agent!r} with {case.persona}, seed {case.seed}, turn {turn}"
     try:
         yield
@@ -102,80 +108,86 @@ def _at_fault(case: Case, session: EmpathySession) -> Iterator[None]:
         raise AgentError(f"{place}: {describe_error(error)}. What was finished is kept.") from error
 
 
-def guard_user(name: str, user: SentientUser, code: OwnCode) -> SentientUser:
+def guard_user(name: str, user: SentientUser, code: CodeRunner) -> SentientUser:
     """The user of that name; one of somebody's own, MODULE:NAME, is guarded: UserError for its faults, UserFailed when it does not answer in time."""
     if not is_own_user(name):
         return user
-    return _OwnAsyncUser(name, cast(AsyncSentientUser, user), code) if waits(user) else _OwnUser(name, user, code)
+    return (
+        _OwnAsyncUser(name, cast(AsyncSentientUser, user), code) if is_async_user(user) else _OwnUser(name, user, code)
+    )
 
 
 class _OwnUser:
-    def __init__(self, name: str, user: SentientUser, code: OwnCode) -> None:
+    def __init__(self, name: str, user: SentientUser, code: CodeRunner) -> None:
         self._name, self._user, self._code = name, user, code
         self.kind, self.version = str(user.kind), str(user.version)
 
     def open(self, scene: Scene, emotion: int) -> str:
-        with self._at_fault(scene, 0):
-            return _text(self._code.call(self._user.open, scene, emotion))
+        with self._locate_errors(scene, 0):
+            return _require_text(self._code.call(self._user.open, scene, emotion))
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        with self._at_fault(scene, len(dialogue.turns) + 1):
-            return _appraisal(self._code.call(self._user.appraise, scene, emotion, dialogue))
+        with self._locate_errors(scene, len(dialogue.turns) + 1):
+            return _require_appraisal(self._code.call(self._user.appraise, scene, emotion, dialogue))
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        with self._at_fault(scene, len(dialogue.turns) + 1):
-            return _text(self._code.call(self._user.speak, scene, emotion, dialogue, appraisal))
+        with self._locate_errors(scene, len(dialogue.turns) + 1):
+            return _require_text(self._code.call(self._user.speak, scene, emotion, dialogue, appraisal))
 
     @contextmanager
-    def _at_fault(self, scene: Scene, turn: int) -> Iterator[None]:
+    def _locate_errors(self, scene: Scene, turn: int) -> Iterator[None]:
         place = f"user {self._name!r} with {scene.persona.id}, seed {scene.seed}, turn {turn}"
         try:
             yield
         except CodeTimeout as error:
             raise UserFailed(f"{error} (--agent-timeout)") from None
-        except (CodeFailed, _Unusable) as error:
+        except (CodeFailed, _InvalidAnswer) as error:
             raise UserError(f"{place}: {error}. Mend the user; what was finished is kept.") from None
 
 
 class _OwnAsyncUser(_OwnUser):
     async def aopen(self, scene: Scene, emotion: int) -> str:
-        return _text(await self._asked(scene, 0, self._waiting.aopen, scene, emotion))
+        return _require_text(await self._acall_user(scene, 0, self._async_user.aopen, scene, emotion))
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         turn = len(dialogue.turns) + 1
-        return _appraisal(await self._asked(scene, turn, self._waiting.aappraise, scene, emotion, dialogue))
+        return _require_appraisal(
+            await self._acall_user(scene, turn, self._async_user.aappraise, scene, emotion, dialogue)
+        )
 
     async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         turn = len(dialogue.turns) + 1
-        return _text(await self._asked(scene, turn, self._waiting.aspeak, scene, emotion, dialogue, appraisal))
+        return _require_text(
+            await self._acall_user(scene, turn, self._async_user.aspeak, scene, emotion, dialogue, appraisal)
+        )
 
     @property
-    def _waiting(self) -> AsyncSentientUser:
+    def _async_user(self) -> AsyncSentientUser:
         return cast(AsyncSentientUser, self._user)
 
-    async def _asked(self, scene: Scene, turn: int, act: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        with self._at_fault(scene, turn):
+    async def _acall_user(self, scene: Scene, turn: int, act: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        with self._locate_errors(scene, turn):
             return await self._code.acall(act, *arguments)
 
 
-class _Unusable(Exception):
+class _InvalidAnswer(Exception):
     """What a user of one's own gave is not what a user gives."""
 
 
-def _text(found: object) -> str:
+def _require_text(found: object) -> str:
     if not isinstance(found, str):
-        raise _Unusable(f"it must give text, not {type(found).__name__}")
+        raise _InvalidAnswer(f"it must give text, not {type(found).__name__}")
     return str.__getitem__(found, slice(None))
 
 
-def _appraisal(found: object) -> Appraisal:
+def _require_appraisal(found: object) -> Appraisal:
     """The appraisal, when it can be recorded and its change is one that a turn may bring."""
     if not isinstance(found, Appraisal):
-        raise _Unusable(f"appraise must give an Appraisal, not {type(found).__name__}")
+        raise _InvalidAnswer(f"appraise must give an Appraisal, not {type(found).__name__}")
     if type(found.change) is not int or not -MAX_CHANGE <= found.change <= MAX_CHANGE:
-        raise _Unusable(f"the change must be an int from {-MAX_CHANGE} to {MAX_CHANGE}")
+        raise _InvalidAnswer(f"the change must be an int from {-MAX_CHANGE} to {MAX_CHANGE}")
     if type(found.thought) is not str or not all(map(_is_reason, found.reasons)):
-        raise _Unusable("an Appraisal has a thought (text) and reasons (Reason: code, finite points, note)")
+        raise _InvalidAnswer("an Appraisal has a thought (text) and reasons (Reason: code, finite points, note)")
     return found
 
 

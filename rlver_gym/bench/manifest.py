@@ -40,7 +40,7 @@ class RecordedPlan(Frozen):
             raise ValueError(f"no run records how its server is reached ({', '.join(known)})")
         return options
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As it stands in the manifest."""
         return self.model_dump(mode="json", exclude=None if self.user_options else {"user_options"})
 

@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, JsonValue, SecretStr, field_validator
 
-from rlver_gym.agents import SHIPPED_AGENTS, agent_pin, asks_server
+from rlver_gym.agents import SHIPPED_AGENTS, agent_pin, uses_server
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.frozen import Frozen
 from rlver_gym.io.version import __version__
-from rlver_gym.llm_client.settings import ChatSettings, public_url, resolved
+from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
 from rlver_gym.users import SentientUser, is_shipped_user, make_user
 
 MAX_SEEDS = 10_000
-_UNASKED = ChatSettings(base_url="http://localhost", api_key=SecretStr("unused"))
+_OFFLINE_CHAT = ChatSettings(base_url="http://localhost", api_key=SecretStr("unused"))
 """For a user that is looked at and never asked: it needs neither server nor key."""
 
 
@@ -66,9 +66,9 @@ class BenchPlan(Frozen):
         return options
 
     @property
-    def asks_servers(self) -> tuple[str, ...]:
+    def names_behind_servers(self) -> tuple[str, ...]:
         """The user and the agents that are chat models behind a server."""
-        return tuple(name for name in (self.user, *self.agents) if asks_server(name))
+        return tuple(name for name in (self.user, *self.agents) if uses_server(name))
 
     def user_chat(self, chat: ChatSettings | None = None) -> ChatSettings:
         """How the user's server is reached: as `chat` (the plan's own unless given) says, but for the user's own options."""
@@ -77,13 +77,13 @@ class BenchPlan(Frozen):
 
     def servers(self, chat: ChatSettings | None = None) -> list[ChatSettings]:
         """How the servers of the run are reached: the user's, then the agents'. ServerRefused when one lacks its key."""
-        reached = [self.user_chat(chat)] if asks_server(self.user) else []
-        reached += [chat or self.chat] if any(map(asks_server, self.agents)) else []
-        return [resolved(settings) for settings in reached]
+        reached = [self.user_chat(chat)] if uses_server(self.user) else []
+        reached += [chat or self.chat] if any(map(uses_server, self.agents)) else []
+        return [resolve_settings(settings) for settings in reached]
 
     def make_user(self, chat: ChatSettings | None = None) -> SentientUser:
         """The user of the plan, its server reached as `chat` says."""
-        reached = dict(chat or self.chat) if asks_server(self.user) else {}
+        reached = dict(chat or self.chat) if uses_server(self.user) else {}
         return make_user(self.user, **{**reached, **self.user_options})
 
     @cached_property
@@ -96,13 +96,13 @@ class BenchPlan(Frozen):
         """Where the personas come from."""
         return library(self.personas)
 
-    def chosen_personas(self) -> tuple[str, ...]:
+    def select_personas(self) -> tuple[str, ...]:
         """The ids of the personas, in the order of the index."""
-        return chosen_personas(self.library, self.persona_ids, self.split or self.card.split)
+        return select_personas(self.library, self.persona_ids, self.split or self.card.split)
 
     def cases(self) -> list[Case]:
         """Every dialogue to hold, in order."""
-        personas = self.chosen_personas()
+        personas = self.select_personas()
         return [
             Case(agent, persona, seed)
             for agent in dict.fromkeys(self.agents)
@@ -111,29 +111,29 @@ class BenchPlan(Frozen):
         ]
 
     @cached_property
-    def judged(self) -> dict[str, Any]:
+    def scene_pins(self) -> dict[str, Any]:
         """Everything that decides how given utterances are felt and answered: plan, card, personas and user, by content."""
-        user = self.make_user(_UNASKED)
+        user = self.make_user(_OFFLINE_CHAT)
         options = {name: value for name, value in self.user_options.items() if name not in ChatSettings.model_fields}
         plan = self.model_dump(mode="json", exclude={"personas", "user_options"})
         plan |= {"user_options": options} if options else {}
-        return pin_scenes(plan, self.card, self.library, self.chosen_personas(), user)
+        return pin_scenes(plan, self.card, self.library, self.select_personas(), user)
 
     @cached_property
-    def pinned(self) -> dict[str, Any]:
+    def episode_pins(self) -> dict[str, Any]:
         """Everything that decides the episodes: what is judged, and who speaks."""
         pins = {name: agent_pin(name, self.chat) for name in self.agents}
-        return {**self.judged, "package": __version__, "agents": pins, **self._server}
+        return {**self.scene_pins, "package": __version__, "agents": pins, **self._server}
 
     @property
     def _server(self) -> dict[str, str]:
         """The address of the user's server, without credentials; empty for a user without one."""
-        return {"server": public_url(self.user_chat())} if asks_server(self.user) else {}
+        return {"server": public_url(self.user_chat())} if uses_server(self.user) else {}
 
     @cached_property
     def fingerprint(self) -> str:
         """The fingerprint of all that is pinned."""
-        return fingerprint(self.pinned)
+        return fingerprint(self.episode_pins)
 
     @property
     def folder_name(self) -> str:
@@ -151,7 +151,7 @@ class BenchPlan(Frozen):
             }
             words += [word for name, value in shown.items() for word in ("--user-option", f"{name}={value}")]
         words += ["--personas", self.personas] if self.personas else []
-        words += ["--tape", str(self.chat.tape)] if self.chat.tape and asks_server(self.user) else []
+        words += ["--tape", str(self.chat.tape)] if self.chat.tape and uses_server(self.user) else []
         return shlex.join(words)
 
     def manifest(self) -> dict[str, Any]:
@@ -161,16 +161,16 @@ class BenchPlan(Frozen):
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": ["rlver-gym", *map(_without_credentials, sys.argv[1:])],
             "fingerprint": self.fingerprint,
-            **self.pinned,
+            **self.episode_pins,
             "persona_folder": self.personas,
-            **({"tape": str(self.chat.tape)} if self.asks_servers and self.chat.tape else {}),
+            **({"tape": str(self.chat.tape)} if self.names_behind_servers and self.chat.tape else {}),
             "env_card": self.card.model_dump(mode="json"),
             "python": platform.python_version(),
             "packages": {name: _version(name) for name in ("rlver-gym", "gymnasium", "numpy", "pydantic", "openai")},
         }
 
 
-def chosen_personas(library: PersonaLibrary, persona_ids: Sequence[str], split: SplitChoice) -> tuple[str, ...]:
+def select_personas(library: PersonaLibrary, persona_ids: Sequence[str], split: SplitChoice) -> tuple[str, ...]:
     """These personas or, where none are named, those of the split. RunError when there are none, UnknownName for one that is not there."""
     if persona_ids:
         return tuple(library.get(persona_id).id for persona_id in dict.fromkeys(persona_ids))

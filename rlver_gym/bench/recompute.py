@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.agents import asks_server
-from rlver_gym.bench.folder import TAPE
+from rlver_gym.agents import uses_server
+from rlver_gym.bench.folder import RESPONSE_CACHE_FILE
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.plan import Case, chosen_personas, fingerprint, pin_scenes
+from rlver_gym.bench.plan import Case, fingerprint, pin_scenes, select_personas
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import inside
+from rlver_gym.io.files import path_inside
 from rlver_gym.io.terminal import one_line
-from rlver_gym.io.user_code import OwnCode
+from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users import SentientUser, is_shipped_user, make_user
 from rlver_gym.users.reader import ReaderUser
@@ -38,7 +38,7 @@ class Sources(NamedTuple):
     """An environment id or a card's file; None for the card that the manifest holds."""
 
 
-NOTHING = Sources()
+NO_SOURCES = Sources()
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ class Scenes:
         return EmpathySession(user, self.library.get(case.persona), self.card, case.seed)
 
 
-def scenes_of(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources) -> Scenes:
+def load_scenes(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources) -> Scenes:
     """What a run is recomputed with; `tape`: None for the one in the folder. RunError when something has to be named, or is not what the manifest pins."""
     plan = manifest.plan
     card, cards = _card(folder, manifest, sources), _library(folder, manifest, sources)
     user = _user(folder, manifest, tape, sources)
-    personas = chosen_personas(cards, plan.persona_ids, plan.split or card.split)
-    here = pin_scenes(plan.plain(), card, cards, personas, user)
+    personas = select_personas(cards, plan.persona_ids, plan.split or card.split)
+    here = pin_scenes(plan.to_dict(), card, cards, personas, user)
     here |= {"env_card": card.model_dump(mode="json"), "fingerprint": fingerprint({**here, **manifest.pins})}
-    there = {**manifest.model_dump(mode="json"), "plan": plan.plain()}
+    there = {**manifest.model_dump(mode="json"), "plan": plan.to_dict()}
     for name, value in here.items():
         if there[name] != value:
             raise RunError(
@@ -140,14 +140,18 @@ def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources)
             raise RunError(
                 f"{folder} was made with the options {excerpt(plan.user_options)} of its user. Name the same: --user-option NAME=VALUE"
             )
-        return guard_user(name, make_user(name, **sources.user_options), OwnCode(AGENT_TIMEOUT_S))
-    reached = dict(ChatSettings(tape=_tape(folder, manifest, tape), tape_mode="replay")) if asks_server(name) else {}
+        return guard_user(name, make_user(name, **sources.user_options), CodeRunner(AGENT_TIMEOUT_S))
+    reached = (
+        dict(ChatSettings(tape=_find_response_cache(folder, manifest, tape), tape_mode="replay"))
+        if uses_server(name)
+        else {}
+    )
     return make_user(name, **{**reached, **options})
 
 
-def _tape(folder: Path, manifest: Manifest, tape: Path | None) -> Path:
+def _find_response_cache(folder: Path, manifest: Manifest, tape: Path | None) -> Path:
     """The tape with the answers of the user's server: the one that was named, or the one in the folder."""
-    path = tape or inside(folder, TAPE, error=RunError)
+    path = tape or path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
     if not path.exists():
         elsewhere = f" Its manifest says that it was at {excerpt(manifest.tape)}." if manifest.tape else ""
         raise RunError(

@@ -9,15 +9,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.anomaly import Watch, watch
-from rlver_gym.bench.charts import final_bar, heat_cell, trajectories
+from rlver_gym.anomaly import AnomalyReport, check_episodes
+from rlver_gym.bench.charts import draw_final_bar, draw_trajectories, render_heat_cell
 from rlver_gym.bench.compare import Comparison, read_comparisons
-from rlver_gym.bench.flagged import badge, banners
+from rlver_gym.bench.flagged import render_alert_banners, render_badge
 from rlver_gym.bench.manifest import Manifest
-from rlver_gym.bench.score import Score, scores, valid
-from rlver_gym.bench.table import bounds, points
+from rlver_gym.bench.score import Score, drop_failed, score_agents
+from rlver_gym.bench.table import format_interval, format_mean
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.terminal import printable
 
 MAX_CHARS = 6 << 20
@@ -33,7 +33,7 @@ class Viewer(NamedTuple):
     """How many dialogues are in it; lower seeds first when not all."""
 
 
-def view(episodes: Sequence[Episode], ranked: Sequence[Score], max_chars: int = MAX_CHARS) -> Viewer:
+def build_viewer(episodes: Sequence[Episode], ranked: Sequence[Score], max_chars: int = MAX_CHARS) -> Viewer:
     """The dialogues, the best agent's first. `texts` are all texts; the rest points into them by number."""
     rank = {score.agent: number for number, score in enumerate(ranked)}
     texts: dict[str, int] = {}
@@ -85,7 +85,7 @@ def _pack(episode: Episode, texts: dict[str, int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-APART = "Runs of different protocols (env card, user, people or seeds): one table each, since a rank across them would mean nothing."
+PROTOCOLS_DIFFER = "Runs of different protocols (env card, user, people or seeds): one table each, since a rank across them would mean nothing."
 _VIEWER = """<div class="choose"><label>agent <select id="agent"></select></label><label>person <select id="persona"></select></label>
 <label>seed <select id="seed"></select></label><button id="previous" type="button">previous</button><button id="next" type="button">next</button></div>
 <div id="dialogue" aria-live="polite"><p>Reading the dialogues needs JavaScript; nothing is loaded from anywhere.</p></div>"""
@@ -94,15 +94,15 @@ _VIEWER = """<div class="choose"><label>agent <select id="agent"></select></labe
 def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
     """Write the page for one run, or for several compared; returns its path, by default one in the first folder."""
     page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")
-    write_whole(page, page_html(read_comparisons(folders)))
+    write_atomically(page, page_html(read_comparisons(folders)))
     return page
 
 
 def page_html(comparisons: Sequence[Comparison]) -> str:
     """The page as text. Runs of different protocols have tables of their own."""
     episodes = [episode for one in comparisons for episode in one.episodes]
-    ranked = [scores(one.episodes) for one in comparisons]
-    viewer = view(episodes, [score for group in ranked for score in group])
+    ranked = [score_agents(one.episodes) for one in comparisons]
+    viewer = build_viewer(episodes, [score for group in ranked for score in group])
     style, script = _asset("report.css"), _asset("report.js")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"""<!doctype html>
@@ -115,10 +115,10 @@ def page_html(comparisons: Sequence[Comparison]) -> str:
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{_title(episodes)}</h1>{_lead(episodes)}{_apart(comparisons)}</header>
+<header><h1>{_title(episodes)}</h1>{_lead(episodes)}{_protocol_note(comparisons)}</header>
 <main>
 {"".join(_sections(one, scored, len(comparisons) > 1) for one, scored in zip(comparisons, ranked, strict=True))}
-<section><h2>Every dialogue</h2>{_left_out(viewer, len(episodes))}{_VIEWER}</section>
+<section><h2>Every dialogue</h2>{_omission_note(viewer, len(episodes))}{_VIEWER}</section>
 </main>
 <footer>{"".join(_provenance(manifest) for one in comparisons for manifest in one.manifests)}</footer>
 <script type="application/json" id="episodes">{viewer.json}</script>
@@ -128,24 +128,28 @@ def page_html(comparisons: Sequence[Comparison]) -> str:
 """
 
 
-def _text(value: object) -> str:
+def _escape_text(value: object) -> str:
     """Anything as text of a page, an attribute's too: escaped, and without what turns the direction of writing."""
     return escape(printable(str(value)))
 
 
 def _sections(comparison: Comparison, ranked: Sequence[Score], several: bool) -> str:
-    episodes, watched = comparison.episodes, watch(comparison.episodes)
-    title = f"<h2>{_text(comparison.protocol)}</h2><p>{_text(', '.join(comparison.runs))}</p>" if several else ""
-    return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start, watched)}{banners(watched)}</section>
+    episodes, watched = comparison.episodes, check_episodes(comparison.episodes)
+    title = (
+        f"<h2>{_escape_text(comparison.protocol)}</h2><p>{_escape_text(', '.join(comparison.runs))}</p>"
+        if several
+        else ""
+    )
+    return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start, watched)}{render_alert_banners(watched)}</section>
 <section><h2>How the emotion moved</h2><p>Emotion after each turn. Bold: the mean, an ended dialogue keeping its last score. Thin: each persona. The dashed lines are the bands' borders, 10, 40 and 70.</p>{_curves(ranked, episodes)}</section>
 <section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>"""
 
 
-def _apart(comparisons: Sequence[Comparison]) -> str:
-    return f'<p class="note">{APART}</p>' if len(comparisons) > 1 else ""
+def _protocol_note(comparisons: Sequence[Comparison]) -> str:
+    return f'<p class="note">{PROTOCOLS_DIFFER}</p>' if len(comparisons) > 1 else ""
 
 
-def _left_out(viewer: Viewer, count: int) -> str:
+def _omission_note(viewer: Viewer, count: int) -> str:
     if viewer.shown == count:
         return ""
     return f'<p class="note">{viewer.shown:,} of {count:,} dialogues are here, lower seeds first; all are in the runs\' episodes.jsonl.</p>'
@@ -156,21 +160,21 @@ def _asset(name: str) -> str:
 
 
 def _title(episodes: Sequence[Episode]) -> str:
-    return _text(" and ".join(sorted({episode.env for episode in episodes})))
+    return _escape_text(" and ".join(sorted({episode.env for episode in episodes})))
 
 
 def _lead(episodes: Sequence[Episode]) -> str:
     people, agents = len({episode.persona for episode in episodes}), len({episode.agent for episode in episodes})
     users = ", ".join(sorted({f"{episode.user} user, version {episode.user_version}" for episode in episodes}))
-    return f"<p>{len(episodes):,} dialogues of {agents} agents with {people} simulated people ({_text(users)}). Emotion runs from 0 to 100.</p>"
+    return f"<p>{len(episodes):,} dialogues of {agents} agents with {people} simulated people ({_escape_text(users)}). Emotion runs from 0 to 100.</p>"
 
 
-def _leaderboard(ranked: Sequence[Score], start: int, watched: Watch) -> str:
+def _leaderboard(ranked: Sequence[Score], start: int, watched: AnomalyReport) -> str:
     rows = "".join(
-        f"""<tr><th scope="row">{_text(score.agent)}{badge(score.agent, watched)}</th>
-<td class="num strong">{points(score.final)}</td><td class="bar">{final_bar(score.final, start)}</td><td class="num dim wide">{bounds(score.final)}</td>
+        f"""<tr><th scope="row">{_escape_text(score.agent)}{render_badge(score.agent, watched)}</th>
+<td class="num strong">{format_mean(score.final)}</td><td class="bar">{draw_final_bar(score.final, start)}</td><td class="num dim wide">{format_interval(score.final)}</td>
 <td class="num">{score.content:.0f} %</td><td class="num">{score.left:.0f} %</td><td class="num wide">{score.turns:.1f}</td>
-<td class="num">{_to_best(score)}</td>{_failed(score, ranked)}</tr>"""
+<td class="num">{_difference_cell(score)}</td>{_failed_cell(score, ranked)}</tr>"""
         for score in ranked
     )
     failed = '<th class="num">failed</th>' if any(score.failed for score in ranked) else ""
@@ -180,22 +184,22 @@ def _leaderboard(ranked: Sequence[Score], start: int, watched: Watch) -> str:
 “To the best” is the paired difference over the same personas, with its 95 % interval: one that includes 0 is no proof of a difference.</p>"""
 
 
-def _to_best(score: Score) -> str:
+def _difference_cell(score: Score) -> str:
     if score.to_best is None:
         return "best"
-    return f"{points(score.to_best, signed=True)} <span class='dim wide'>({bounds(score.to_best, signed=True)})</span>"
+    return f"{format_mean(score.to_best, signed=True)} <span class='dim wide'>({format_interval(score.to_best, signed=True)})</span>"
 
 
-def _failed(score: Score, ranked: Sequence[Score]) -> str:
+def _failed_cell(score: Score, ranked: Sequence[Score]) -> str:
     return f'<td class="num">{score.failed}</td>' if any(other.failed for other in ranked) else ""
 
 
 def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
     horizon = max(len(episode.turns) for episode in episodes)
-    episodes = valid(episodes)
+    episodes = drop_failed(episodes)
     panels = "".join(
-        f"<figure><figcaption>{_text(score.agent)} <span class='dim'>{points(score.final)}</span></figcaption>"
-        f"{trajectories([episode for episode in episodes if episode.agent == score.agent], horizon)}</figure>"
+        f"<figure><figcaption>{_escape_text(score.agent)} <span class='dim'>{format_mean(score.final)}</span></figcaption>"
+        f"{draw_trajectories([episode for episode in episodes if episode.agent == score.agent], horizon)}</figure>"
         for score in ranked
     )
     return f'<div class="panels">{panels}</div>'
@@ -203,9 +207,9 @@ def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
 
 def _heat_map(ranked: Sequence[Score]) -> str:
     needs = sorted({need for score in ranked for need in score.needs})
-    head = "".join(f'<th scope="col"><span>{_text(need.replace("_", " "))}</span></th>' for need in needs)
+    head = "".join(f'<th scope="col"><span>{_escape_text(need.replace("_", " "))}</span></th>' for need in needs)
     rows = "".join(
-        f'<tr><th scope="row">{_text(score.agent)}</th>{"".join(heat_cell(score.needs.get(need)) for need in needs)}</tr>'
+        f'<tr><th scope="row">{_escape_text(score.agent)}</th>{"".join(render_heat_cell(score.needs.get(need)) for need in needs)}</tr>'
         for score in ranked
     )
     return f'<div class="scroll"><table class="heat"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
@@ -214,6 +218,6 @@ def _heat_map(ranked: Sequence[Score]) -> str:
 def _provenance(manifest: Manifest) -> str:
     packages = ", ".join(f"{name} {number}" for name, number in manifest.packages.items() if number)
     return (
-        f"<p>Run {_text(manifest.fingerprint)}, {_text(manifest.created)}: <code>{_text(' '.join(manifest.command))}</code><br>"
-        f"Python {_text(manifest.python)}, {_text(packages)}</p>"
+        f"<p>Run {_escape_text(manifest.fingerprint)}, {_escape_text(manifest.created)}: <code>{_escape_text(' '.join(manifest.command))}</code><br>"
+        f"Python {_escape_text(manifest.python)}, {_escape_text(packages)}</p>"
     )

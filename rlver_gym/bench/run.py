@@ -7,31 +7,31 @@ from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.agents import HUMAN, Agent, AgentMaker, agent_maker, answers_at_once
+from rlver_gym.agents import HUMAN, Agent, AgentMaker, agent_maker, is_async_agent
 from rlver_gym.bench.costs import Ledger
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
-    TAPE,
+    RESPONSE_CACHE_FILE,
     append_line,
-    locked,
+    drop_partial_line,
+    open_locked,
     read_episodes,
     read_manifest,
-    salvage,
-    write_anew,
+    rewrite_locked,
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.user import AsyncSentientUser, SentientUser
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.rollout import hold as talk
 from rlver_gym.environment.rollout import rollout
+from rlver_gym.environment.rollout import run_episode as talk
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.atomic import on_disk, write_whole
+from rlver_gym.io.atomic import convert_write_errors, write_atomically
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import inside
-from rlver_gym.io.user_code import OwnCode
+from rlver_gym.io.files import path_inside
+from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spending
 
@@ -39,10 +39,10 @@ Key = tuple[str, str, int]
 """Agent, persona and seed: what makes an episode unique within a run."""
 
 
-def hold(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
-    """One dialogue from start to end. Whatever the agent raises is an AgentError that says with whom and when."""
+def run_case(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
+    """Run one dialogue from start to end. Whatever the agent raises is an AgentError that says with whom and when."""
     session = EmpathySession(plan.make_user(), plan.library.get(case.persona), plan.card, case.seed)
-    agent = guard_agent(case, session, maker, OwnCode(AGENT_TIMEOUT_S))
+    agent = guard_agent(case, session, maker, CodeRunner(AGENT_TIMEOUT_S))
     return Episode.of(talk(session, agent), case.agent)
 
 
@@ -56,25 +56,25 @@ class Run(NamedTuple):
     """How servers are reached, with the tape of the run."""
     file: FileIO
     folder: Path
-    done: tuple[Key, ...]
+    finished_keys: tuple[Key, ...]
     """The dialogues that were there when it began, in the file's order; without those that had failed."""
     failed_before: Mapping[Key, int]
     """Those that had failed, and in which turn, from 1: they are held again."""
-    code: OwnCode
+    code: CodeRunner
     """Where agents of one's own are called."""
     spending: list[Spending]
     """What servers are asked for now, one for each; empty when none may be asked."""
     ledger: Ledger
 
     @property
-    def already(self) -> int:
+    def num_finished_before(self) -> int:
         """How many dialogues of the plan were there when it began."""
-        return len(self.done)
+        return len(self.finished_keys)
 
     @property
-    def rest(self) -> list[Case]:
+    def missing_cases(self) -> list[Case]:
         """The dialogues of the plan that were not there yet when it began."""
-        done = frozenset(self.done)
+        done = frozenset(self.finished_keys)
         return [case for case in self.plan.cases() if case not in done]
 
     def on_outage(self, tell: Callable[[str], None]) -> None:
@@ -86,31 +86,31 @@ class Run(NamedTuple):
         for settings in self.plan.servers(self.chat):
             outage(settings).on_change = tell
 
-    def hold_rest(self) -> Iterator[Episode]:
-        """Hold every dialogue of the plan that is not there yet; yields each once it is safely on disk, in the plan's order.
+    def run_missing(self) -> Iterator[Episode]:
+        """Run every dialogue of the plan that is not there yet; yields each once it is safely on disk, in the plan's order.
 
         Where the user or an agent waits for a server, `chat.concurrency` dialogues go on at once. At the end the file is in the plan's order too,
         also when some were held again after they had failed.
         """
-        cases = self.rest
-        with closing(self._held(map(self._dialogue, cases))) as sessions:
+        cases = self.missing_cases
+        with closing(self._run_sessions(map(self._prepare_case, cases))) as sessions:
             for case, session in zip(cases, sessions, strict=True):
                 episode = Episode.of(session, case.agent)
-                with on_disk(self.folder / EPISODES):
+                with convert_write_errors(self.folder / EPISODES):
                     append_line(self.file, episode.to_json())
                 self.ledger.write()
                 yield episode
-        if [*self.done, *map(tuple, cases)] != [tuple(case) for case in self.plan.cases()]:
-            _put_in_order(self.folder, self.plan)
+        if [*self.finished_keys, *map(tuple, cases)] != [tuple(case) for case in self.plan.cases()]:
+            _sort_episodes(self.folder, self.plan)
 
-    def _dialogue(self, case: Case) -> tuple[EmpathySession, Agent]:
-        """Who talks in a case: the session, not begun, and the agent."""
+    def _prepare_case(self, case: Case) -> tuple[EmpathySession, Agent]:
+        """Who talks in a case: the session, not open_run, and the agent."""
         session = EmpathySession(self.user, self.plan.library.get(case.persona), self.plan.card, case.seed)
-        session.renew_from = self.failed_before.get(case)
+        session.bypass_cache_from = self.failed_before.get(case)
         return session, guard_agent(case, session, self.makers[case.agent], self.code)
 
-    def _held(self, dialogues: Iterator[tuple[EmpathySession, Agent]]) -> Generator[EmpathySession, None, None]:
-        waits = isinstance(self.user, AsyncSentientUser) or any(map(answers_at_once, self.plan.agents))
+    def _run_sessions(self, dialogues: Iterator[tuple[EmpathySession, Agent]]) -> Generator[EmpathySession, None, None]:
+        waits = isinstance(self.user, AsyncSentientUser) or any(map(is_async_agent, self.plan.agents))
         if waits and HUMAN not in self.plan.agents:
             yield from rollout(dialogues, concurrency=self.chat.concurrency)
         else:
@@ -118,8 +118,8 @@ class Run(NamedTuple):
 
 
 @contextmanager
-def begun(plan: BenchPlan, folder: Path, *, agent_timeout_s: float | None = AGENT_TIMEOUT_S) -> Iterator[Run]:
-    """A run of the plan in a folder: new, or going on where it was stopped.
+def open_run(plan: BenchPlan, folder: Path, *, agent_timeout_s: float | None = AGENT_TIMEOUT_S) -> Iterator[Run]:
+    """Open a run of the plan in a folder: a new one, or one that was stopped.
 
     Nothing that was written before is lost or done twice, but for a last line that was cut off, and dialogues that failed: those are held again. What
     servers answer is kept on the run's tape unless the plan has another, so that it is not paid twice. `agent_timeout_s`: how long a reply of an agent, or of
@@ -128,20 +128,24 @@ def begun(plan: BenchPlan, folder: Path, *, agent_timeout_s: float | None = AGEN
     Raises RunError when the folder belongs to another plan, when another process runs in it, or when it cannot be written; ServerRefused without a
     key that is needed.
     """
-    chat = plan.chat if plan.chat.tape else plan.chat.model_copy(update={"tape": inside(folder, TAPE, error=RunError)})
+    chat = (
+        plan.chat
+        if plan.chat.tape
+        else plan.chat.model_copy(update={"tape": path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)})
+    )
     plan.servers(chat)
     makers = {agent: agent_maker(agent, chat) for agent in plan.agents}
     path = folder / EPISODES
-    with locked(path) as file, ExitStack() as opened:
-        _claim(plan, folder)
-        salvage(path)
-        done, failed = _finished(folder)
+    with open_locked(path) as file, ExitStack() as opened:
+        _write_or_check_manifest(plan, folder)
+        drop_partial_line(path)
+        done, failed = _find_finished(folder)
         if failed:
-            file = opened.enter_context(_without_failed(folder))
-        user = guard_user(plan.user, plan.make_user(chat), OwnCode(agent_timeout_s))
+            file = opened.enter_context(_drop_failed(folder))
+        user = guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s))
         spending = _spending(plan, chat)
         ledger = Ledger(folder, spending)
-        code = OwnCode(agent_timeout_s)
+        code = CodeRunner(agent_timeout_s)
         try:
             yield Run(plan, user, makers, chat, file, folder, done, failed, code, spending, ledger)
         finally:
@@ -149,29 +153,29 @@ def begun(plan: BenchPlan, folder: Path, *, agent_timeout_s: float | None = AGEN
 
 
 def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
-    """`begun` and `hold_rest` in one: holds what is missing, yields each episode once it is safely on disk."""
-    with begun(plan, folder) as under_way:
-        yield from under_way.hold_rest()
+    """Open the run and run what is missing; yields each episode once it is safely on disk."""
+    with open_run(plan, folder) as bench_run:
+        yield from bench_run.run_missing()
 
 
-def _finished(folder: Path) -> tuple[tuple[Key, ...], dict[Key, int]]:
+def _find_finished(folder: Path) -> tuple[tuple[Key, ...], dict[Key, int]]:
     """The dialogues that need not be held any more, and those that failed, with the turn in which they did."""
     episodes = read_episodes(folder)
     failed = {one.key: len(one.turns) for one in episodes if one.outcome is Outcome.FAILED}
     return tuple(one.key for one in episodes if one.key not in failed), failed
 
 
-def _without_failed(folder: Path) -> FileIO:
+def _drop_failed(folder: Path) -> FileIO:
     """The file of episodes, locked as before, without those that failed."""
     kept = [one for one in read_episodes(folder) if one.outcome is not Outcome.FAILED]
-    return write_anew(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in kept))
+    return rewrite_locked(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in kept))
 
 
-def _put_in_order(folder: Path, plan: BenchPlan) -> None:
+def _sort_episodes(folder: Path, plan: BenchPlan) -> None:
     """Write the episodes anew in the plan's order."""
     place = {tuple(case): number for number, case in enumerate(plan.cases())}
     episodes = sorted(read_episodes(folder), key=lambda one: place.get(one.key, len(place)))
-    write_whole(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in episodes))
+    write_atomically(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in episodes))
 
 
 def _spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
@@ -187,13 +191,13 @@ def _spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
     return found
 
 
-def _claim(plan: BenchPlan, folder: Path) -> None:
+def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
     """Write the manifest, or see that the one that is there is of the same plan."""
     path = folder / MANIFEST
     if not path.exists():
         if (folder / EPISODES).stat().st_size:
             raise RunError(f"{folder} holds {EPISODES} but no {MANIFEST}. Choose another folder with --out.")
-        write_whole(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
+        write_atomically(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
         return
     there = read_manifest(folder)
     if there.get("fingerprint") != plan.fingerprint:

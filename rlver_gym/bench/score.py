@@ -28,7 +28,7 @@ class Score(NamedTuple):
     failed: int
 
 
-def scores(episodes: Sequence[Episode]) -> list[Score]:
+def score_agents(episodes: Sequence[Episode]) -> list[Score]:
     """One score an agent, the best first; those whose dialogues all failed come last, with a mean of nan."""
     by_agent: dict[str, list[Episode]] = {}
     for episode in episodes:
@@ -38,13 +38,13 @@ def scores(episodes: Sequence[Episode]) -> list[Score]:
     return [_score(agent, by_agent[agent], finals, ranked[0]) for agent in ranked]
 
 
-def failures(episodes: Iterable[Episode]) -> dict[str, int]:
+def count_failures(episodes: Iterable[Episode]) -> dict[str, int]:
     """Why dialogues failed, and how many did so: the most frequent first."""
     last = (episode.turns[-1].appraisal for episode in episodes if episode.outcome is Outcome.FAILED)
     return dict(Counter(reason.note for appraisal in last for reason in appraisal.reasons[:1]).most_common())
 
 
-def plain(score: Score) -> dict[str, Any]:
+def score_to_json(score: Score) -> dict[str, Any]:
     """Values for JSON, which knows no nan: None stands for it."""
     return {name: _without_nan(value) for name, value in score._asdict().items()}
 
@@ -56,7 +56,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def _score(agent: str, episodes: list[Episode], finals: dict[str, dict[str, float]], best: str) -> Score:
-    ended = valid(episodes)
+    ended = drop_failed(episodes)
     needs = sorted({episode.need for episode in ended})
     return Score(
         agent=agent,
@@ -65,13 +65,13 @@ def _score(agent: str, episodes: list[Episode], finals: dict[str, dict[str, floa
         left=_percent(ended, Outcome.LEFT),
         turns=sum(len(episode.turns) for episode in ended) / max(1, len(ended)),
         needs={need: _mean(_persona_means([episode for episode in ended if episode.need == need])) for need in needs},
-        to_best=None if agent == best else paired(finals[agent], finals[best]),
+        to_best=None if agent == best else compute_paired_difference(finals[agent], finals[best]),
         episodes=len(episodes),
         failed=len(episodes) - len(ended),
     )
 
 
-def paired(ours: dict[str, float], theirs: dict[str, float]) -> Interval:
+def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) -> Interval:
     """The mean of ours minus theirs over the personas in both, by persona."""
     return bootstrap(np.array([ours[persona] - theirs[persona] for persona in ours if persona in theirs]))
 
@@ -83,12 +83,12 @@ def persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:
 
 def _persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
     finals: dict[str, list[int]] = {}
-    for episode in valid(episodes):
+    for episode in drop_failed(episodes):
         finals.setdefault(episode.persona, []).append(episode.final)
     return {persona: sum(values) / len(values) for persona, values in sorted(finals.items())}
 
 
-def valid(episodes: Sequence[Episode]) -> list[Episode]:
+def drop_failed(episodes: Sequence[Episode]) -> list[Episode]:
     """Those that did not fail."""
     return [episode for episode in episodes if episode.outcome is not Outcome.FAILED]
 

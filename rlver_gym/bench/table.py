@@ -11,7 +11,7 @@ from rlver_gym.bench.score import Score
 from rlver_gym.io.interval import Interval
 from rlver_gym.io.terminal import one_line
 
-ROOM = 15
+MAX_AGENT_WIDTH = 15
 """What eighty columns leave for an agent's name, in characters."""
 
 
@@ -34,8 +34,8 @@ def leaderboard(ranked: Sequence[Score], title: str) -> Table:
     agents = [score.agent for score in ranked]
     for score in ranked:
         row = [
-            one_line(short(score.agent, agents)), f"{points(score.final)} [{bounds(score.final)}]", f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}",
-            f"{points(score.to_best, signed=True)} [{bounds(score.to_best, signed=True)}]" if score.to_best else "best",
+            one_line(shorten_agent(score.agent, agents)), f"{format_mean(score.final)} [{format_interval(score.final)}]", f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}",
+            f"{format_mean(score.to_best, signed=True)} [{format_interval(score.to_best, signed=True)}]" if score.to_best else "best",
         ]  # fmt: skip
         table.add_row(*map(Text, row), *([Text(str(score.failed))] if failed else []))
     return table
@@ -58,34 +58,34 @@ def needs_table(ranked: Sequence[Score]) -> Table:
     agents = [score.agent for score in ranked]
     for score in ranked:
         table.add_row(
-            Text(one_line(short(score.agent, agents))),
+            Text(one_line(shorten_agent(score.agent, agents))),
             *(f"{score.needs[need]:.0f}" if need in score.needs else "" for need in needs),
         )
     return table
 
 
-def short(agent: str, agents: Collection[str]) -> str:
+def shorten_agent(agent: str, agents: Collection[str]) -> str:
     """A path too long for its column without the folders that another agent's begins with too (alone, all but the last two): cut at the end, they would look the same."""
     parts = agent.split("/")
     paths = [other.split("/") for other in agents if "/" in other and other != agent]
-    head = max(_shared(parts, path) for path in paths) if paths else len(parts) - 2
-    if len(agent) <= ROOM or head <= 1:
+    head = max(_count_shared_folders(parts, path) for path in paths) if paths else len(parts) - 2
+    if len(agent) <= MAX_AGENT_WIDTH or head <= 1:
         return agent
     kind = "hf:" if agent.startswith("hf:") else ""
     return f"{kind}…/{'/'.join(parts[head:] or parts[-1:])}"
 
 
-def _shared(parts: list[str], path: list[str]) -> int:
+def _count_shared_folders(parts: list[str], path: list[str]) -> int:
     """With how many folders both begin."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(parts, path, strict=False)))
 
 
-def points(interval: Interval, *, signed: bool = False) -> str:
+def format_mean(interval: Interval, *, signed: bool = False) -> str:
     """The estimate as "64.1"; a dash when there is nothing to estimate from."""
     return "–" if isnan(interval.mean) else f"{interval.mean:{'+' if signed else ''}.1f}"
 
 
-def bounds(interval: Interval, *, signed: bool = False) -> str:
+def format_interval(interval: Interval, *, signed: bool = False) -> str:
     """The interval as "60.2, 68.9"; a dash when there is nothing to estimate from."""
     if isnan(interval.mean):
         return "–"

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from rlver_gym.bench.folder import EPISODES, episode_lines
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case
-from rlver_gym.bench.recompute import NOTHING, Scenes, Sources, excerpt, scenes_of
+from rlver_gym.bench.recompute import NO_SOURCES, Scenes, Sources, excerpt, load_scenes
 from rlver_gym.environment.episode import Episode
-from rlver_gym.environment.session import EmpathySession, why_given_up
+from rlver_gym.environment.session import EmpathySession, give_up_reason
 from rlver_gym.io.errors import AgentFailed, NotOnTape, RlverError, RunError
-from rlver_gym.io.files import inside, open_regular
+from rlver_gym.io.files import open_regular, path_inside
 
 
 class Divergence(NamedTuple):
@@ -29,7 +29,7 @@ class Divergence(NamedTuple):
 
 
 def verify(
-    folder: Path, tape: Path | None = None, sources: Sources = NOTHING, *, rerun: bool = False
+    folder: Path, tape: Path | None = None, sources: Sources = NO_SOURCES, *, rerun: bool = False
 ) -> Iterator[Divergence | None]:
     """One result an episode of the run: None when it is sound, else its first divergence. At the end, one for what is missing.
 
@@ -41,13 +41,13 @@ def verify(
     What the reader's network made of an utterance is recorded and taken from there; with `rerun` it reads again, and a difference of more than a point is one.
     """
     manifest = Manifest.read(folder)
-    scenes = scenes_of(folder, manifest, tape, sources)
+    scenes = load_scenes(folder, manifest, tape, sources)
     if _is_cut(folder):
         raise RunError(f"{folder / EPISODES}: the last line is cut off. Run the same bench command again to finish it.")
     seen: set[Case] = set()
     number = 0
     for number, line in episode_lines(folder):
-        yield _check(line, number, scenes, seen, rerun)
+        yield _check_line(line, number, scenes, seen, rerun)
     if missing := scenes.count - len(seen):
         first = next(case for case in scenes.cases() if case not in seen)
         yield Divergence(number + 1, "/".join(map(str, first)), 0, f"{missing} episodes of the plan are missing")
@@ -56,14 +56,14 @@ def verify(
 def _is_cut(folder: Path) -> bool:
     """Whether the last line does not end."""
     with open_regular(
-        inside(folder, EPISODES, error=RunError), error=RunError, hint=f"Is {folder} the folder of a run?"
+        path_inside(folder, EPISODES, error=RunError), error=RunError, hint=f"Is {folder} the folder of a run?"
     ) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         return file.read(1) not in (b"", b"\n")
 
 
-def _check(line: str, number: int, scenes: Scenes, seen: set[Case], rerun: bool) -> Divergence | None:
+def _check_line(line: str, number: int, scenes: Scenes, seen: set[Case], rerun: bool) -> Divergence | None:
     """What is wrong with a line; a sound one is added to those `seen`."""
     try:
         recorded = Episode.from_json(line)
@@ -78,16 +78,18 @@ def _check(line: str, number: int, scenes: Scenes, seen: set[Case], rerun: bool)
     seen.add(case)
     session = scenes.session(case, recorded, rerun=rerun)
     try:
-        again = replayed(session, recorded).to_json()
+        again = replay_episode(session, recorded).to_json()
     except RlverError as error:
-        return Divergence(number, name, len(session.dialogue.turns) + 1 if session.begun else 0, _why(error))
+        return Divergence(
+            number, name, len(session.dialogue.turns) + 1 if session.has_begun else 0, _explain_error(error)
+        )
     found = _first_difference(json.loads(line), json.loads(again))
     if found:
         return Divergence(number, name, *found)
     return None if line == again else Divergence(number, name, 0, "its values are right, but they were written anew")
 
 
-class _Found(NamedTuple):
+class _Difference(NamedTuple):
     turn: int
     what: str
 
@@ -95,24 +97,26 @@ class _Found(NamedTuple):
 _SUMMARY = ("outcome", "final", "return")
 
 
-def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Found | None:
+def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Difference | None:
     """Header fields, then turn by turn, then the summary; None when the records are equal."""
-    if found := _fields(theirs, ours) or _values(
+    if found := _find_field_mismatch(theirs, ours) or _find_value_mismatch(
         theirs, ours, [name for name in ours if name not in (*_SUMMARY, "turns")]
     ):
-        return _Found(0, found)
+        return _Difference(0, found)
     their_turns, our_turns = theirs["turns"], ours["turns"]
     for turn, (recorded, recomputed) in enumerate(zip(their_turns, our_turns, strict=False), 1):
-        if found := _fields(recorded, recomputed) or _values(recorded, recomputed, recomputed):
-            return _Found(turn, found)
+        if found := _find_field_mismatch(recorded, recomputed) or _find_value_mismatch(
+            recorded, recomputed, recomputed
+        ):
+            return _Difference(turn, found)
     last = len(our_turns)
     if len(their_turns) != last:
-        return _Found(last, f"{len(their_turns)} turns are recorded, but it ends after {last}")
-    found = _values(theirs, ours, _SUMMARY)
-    return _Found(last, found) if found else None
+        return _Difference(last, f"{len(their_turns)} turns are recorded, but it ends after {last}")
+    found = _find_value_mismatch(theirs, ours, _SUMMARY)
+    return _Difference(last, found) if found else None
 
 
-def replayed(session: EmpathySession, recorded: Episode) -> Episode:
+def replay_episode(session: EmpathySession, recorded: Episode) -> Episode:
     """The episode that the recorded utterances give now, in a session of the same scene.
 
     That an agent gave no reply is taken as it is recorded: agents are not asked again.
@@ -121,20 +125,20 @@ def replayed(session: EmpathySession, recorded: Episode) -> Episode:
     for turn in recorded.turns:
         if session.outcome is not None:
             break
-        if (why := why_given_up(turn)) is not None:
+        if (why := give_up_reason(turn)) is not None:
             session.give_up(AgentFailed(why))
         else:
             session.reply(turn.utterance)
     return Episode.of(session, recorded.agent)
 
 
-def _why(error: RlverError) -> str:
+def _explain_error(error: RlverError) -> str:
     if isinstance(error, NotOnTape):
         return "the tape holds no answer to this: what was said or felt was changed after it was recorded, or it is not the run's tape"
     return str(error)
 
 
-def _fields(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
+def _find_field_mismatch(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
     """The first field that one has and the other has not."""
     for name in theirs:
         if name not in ours:
@@ -145,7 +149,7 @@ def _fields(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _values(theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Iterable[str]) -> str | None:
+def _find_value_mismatch(theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Iterable[str]) -> str | None:
     """The first of the named fields in which they differ."""
     for name in names:
         if theirs[name] != ours[name] or type(theirs[name]) is not type(ours[name]):

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlver_gym.calibration.fit import sklearn
 from rlver_gym.calibration.replies import DescribedPair, DescribedReply, Place
-from rlver_gym.users.embedded.belonging import clues
+from rlver_gym.users.embedded.belonging import extract_clues
 from rlver_gym.users.embedded.english import Described, describe
 from rlver_gym.users.embedded.weights import DESCRIBED_CLUES, MASSES, Belonging
 
@@ -18,7 +18,7 @@ _GOOD = 2.0
 """Points from which a reply is good for somebody, so that it is worth less to somebody else."""
 _C = 0.1
 """Inverse strength of the logistic regression's penalty."""
-_Given = tuple[Described, Place, str]
+_PlacedReply = tuple[Described, Place, str]
 """A reply, where it was given, and by whom."""
 _RARELY = (2.0, 12.0)
 """Percentiles of utterances meant for their person, by the logit, at which nothing counts and all does."""
@@ -40,13 +40,13 @@ def displace(
     ]
 
 
-def _displace(replies: Sequence[_Given], places: Sequence[Place]) -> Iterator[DescribedPair]:
+def _displace(replies: Sequence[_PlacedReply], places: Sequence[Place]) -> Iterator[DescribedPair]:
     chance = random.Random("displaced")
     for described, place, supporter in chance.sample(replies, min(COUNT, len(replies))):
         elsewhere = [there for there in places if _situation(there) != _situation(place)]
         if elsewhere:
             there = chance.choice(elsewhere)
-            misplaced = describe(there.persona, there.dialogue.said(described.text))
+            misplaced = describe(there.persona, there.dialogue.with_utterance(described.text))
             yield DescribedPair(described, misplaced, place, there, supporter)
 
 
@@ -60,7 +60,7 @@ def fit_belonging(
     """Logistic regression of replies in their place against the same ones elsewhere."""
     situations, spread = _spread(rows, kinds)
     own, strange = (
-        np.array([list(clues(one.values, one.overlap, situations, spread).values()) for one in described])
+        np.array([list(extract_clues(one.values, one.overlap, situations, spread).values()) for one in described])
         for described in ([one.better for one in displaced], [one.worse for one in displaced])
     )
     x = np.vstack([own, strange])

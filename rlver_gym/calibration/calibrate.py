@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from rlver_gym.calibration.belonging import displace, fit_belonging
-from rlver_gym.calibration.design import Design, design
-from rlver_gym.calibration.dynamics import preset
-from rlver_gym.calibration.factors import Fitted, fit_factors
+from rlver_gym.calibration.design import Design, build_design
+from rlver_gym.calibration.dynamics import fit_preset
+from rlver_gym.calibration.factors import FactorFit, fit_factors
 from rlver_gym.calibration.fit import RIDGE, fit, fit_relevance
 from rlver_gym.calibration.replies import DescribedPair, DescribedReply, describe_replies
 from rlver_gym.data.corpus import RatedReply
-from rlver_gym.data.recordings import Judged
+from rlver_gym.data.recordings import RatedUtterance
 from rlver_gym.io.errors import RecordingError
 from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.weights import MAX_PRESETS, Weights
@@ -26,11 +26,11 @@ FEW = 40
 READERS = "readers"
 """The preset of a corpus: language models in the role of readers."""
 _EVERY = 3
-"""Levelling looks at every third utterance: enough for a mean."""
+"""`rescale_presets` looks at every third utterance: enough for a mean."""
 
 
-def calibrated(
-    judged: Sequence[Judged],
+def fit_weights(
+    judged: Sequence[RatedUtterance],
     *,
     ridge: float = RIDGE,
     data: Mapping[str, Any] | None = None,
@@ -43,12 +43,17 @@ def calibrated(
     languages = sorted({one.persona.language for one in judged})
     if len(languages) > 1:
         raise RecordingError(f"the dialogues are in {' and '.join(languages)}: calibrate one language at a time.")
-    kept = enough(judged)
-    judged, table = [judged[row] for row in kept], table.rows(kept) if table else design([judged[row] for row in kept])
+    kept = select_rows(judged)
+    judged, table = (
+        [judged[row] for row in kept],
+        table.rows(kept) if table else build_design([judged[row] for row in kept]),
+    )
     found = fit(table, ridge)
     simulators = sorted({one.simulator for one in judged})
     presets = {
-        name: preset(_about(name, judged), table, found.worth_B, np.array([one.simulator == name for one in judged]))
+        name: fit_preset(
+            _about(name, judged), table, found.worth_B, np.array([one.simulator == name for one in judged])
+        )
         for name in simulators
     }
     counts = Counter(one.simulator for one in judged)
@@ -59,7 +64,7 @@ def calibrated(
             "ridge": ridge,
             "judged utterances": len(judged),
             "agents": sorted({one.agent for one in judged}),
-            "people": sorted({short(one.persona.id) for one in judged}),
+            "people": sorted({shorten_id(one.persona.id) for one in judged}),
             **(data or {}),
         },
         default=max(simulators, key=lambda name: (counts[name], name)),
@@ -70,52 +75,52 @@ def calibrated(
     return rescale_presets(rescale_presets(weights, judged), judged)
 
 
-def calibrated_by_ratings(
+def fit_weights_to_ratings(
     replies: Sequence[RatedReply],
     pairs: Sequence[DescribedPair] = (),
     *,
     data: Mapping[str, Any] | None = None,
-    done: Callable[[], None] = lambda: None,
+    on_progress: Callable[[], None] = lambda: None,
 ) -> Weights:
     """Weights fitted to a corpus of rated replies, by factors; `pairs`: replies of which one is known to be better.
 
-    `done` is called once a reply.
+    `on_progress` is called once a reply.
     """
     if len(replies) < FEW or len({one.supporter for one in replies}) < MANY_AGENTS:
         raise RecordingError(
             f"{len(replies)} rated replies are too few: give at least {FEW}, of {MANY_AGENTS} supporters or more."
         )
-    rows = describe_replies(replies, done)
+    rows = describe_replies(replies, on_progress)
     fitted = fit_ratings(rows, [one.kind for one in replies], pairs)
     judged = [
-        Judged(READERS, one.supporter, row.persona, one.dialogue, 40, 0, row.change)
+        RatedUtterance(READERS, one.supporter, row.persona, one.dialogue, 40, 0, row.change)
         for one, row in zip(replies, rows, strict=True)
     ]
-    table = design(judged)
+    table = build_design(judged)
     weights = Weights(
         language="en",
         provenance={
             "recipe": RECIPE_BY_RATINGS,
             "rated replies": len(replies),
             "supporters": sorted({one.supporter for one in replies}),
-            "people": sorted({short(one.persona) for one in replies}),
+            "people": sorted({shorten_id(one.persona) for one in replies}),
             "pairs": len(pairs),
             **(data or {}),
         },
         default=READERS,
-        presets={READERS: preset(_about(READERS, judged), table, fitted.worth_B, np.ones(len(judged), bool))},
+        presets={READERS: fit_preset(_about(READERS, judged), table, fitted.worth_B, np.ones(len(judged), bool))},
         factors=fitted.factors,
     )
     return rescale_presets(rescale_presets(weights, judged), judged)
 
 
-def fit_ratings(rows: Sequence[DescribedReply], kinds: Sequence[str], pairs: Sequence[DescribedPair]) -> Fitted:
+def fit_ratings(rows: Sequence[DescribedReply], kinds: Sequence[str], pairs: Sequence[DescribedPair]) -> FactorFit:
     """First what belongs to whom, then what it is worth; `kinds`: of each row, whether a role or a machine spoke."""
     displaced = displace(rows, kinds, pairs)
     return fit_factors(rows, [*pairs, *displaced], fit_belonging(rows, kinds, displaced))
 
 
-def rescale_presets(weights: Weights, judged: Sequence[Judged]) -> Weights:
+def rescale_presets(weights: Weights, judged: Sequence[RatedUtterance]) -> Weights:
     """The weights with bases moved so that gated, clipped changes have the recorded mean."""
     presets = {}
     for name, one in weights.presets.items():
@@ -127,12 +132,12 @@ def rescale_presets(weights: Weights, judged: Sequence[Judged]) -> Weights:
     return weights.model_copy(update={"presets": presets})
 
 
-def short(persona_id: str) -> str:
+def shorten_id(persona_id: str) -> str:
     """How the provenance names a person."""
     return persona_id[:8]
 
 
-def enough(judged: Sequence[Judged]) -> list[int]:
+def select_rows(judged: Sequence[RatedUtterance]) -> list[int]:
     """The rows that can be fitted: simulators with several agents if there are any; RecordingError when that is too little."""
     agents: dict[str, set[str]] = {}
     for one in judged:
@@ -150,6 +155,6 @@ def enough(judged: Sequence[Judged]) -> list[int]:
     return kept
 
 
-def _about(name: str, judged: Sequence[Judged]) -> str:
+def _about(name: str, judged: Sequence[RatedUtterance]) -> str:
     rows = [one for one in judged if one.simulator == name]
     return f"{name}: {len(rows)} utterances of {len({one.agent for one in rows})} agents"

@@ -7,9 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.data.recordings import Judged
+from rlver_gym.data.recordings import RatedUtterance
 from rlver_gym.io.errors import RecordingError
-from rlver_gym.users.embedded.features import features, listen, nearness, told
+from rlver_gym.users.embedded.features import (
+    build_context,
+    compute_features,
+    compute_nearness,
+    extract_surface_features,
+)
 from rlver_gym.users.embedded.weights import NEARNESS
 
 FOR_ANYONE = frozenset(
@@ -53,12 +58,12 @@ def names_of(found: Sequence[dict[str, float]]) -> tuple[str, ...]:
     return tuple(sorted({name for one in found for name in one}))
 
 
-def design(judged: Sequence[Judged]) -> Design:
+def build_design(judged: Sequence[RatedUtterance]) -> Design:
     """Rows in the order given."""
-    listened = [listen(one.dialogue.utterance or "", one.persona.language) for one in judged]
-    contexts = [told(one.persona, one.dialogue) for one in judged]
-    found = [features(*pair) for pair in zip(listened, contexts, strict=True)]
-    strangers = others(judged)
+    surface = [extract_surface_features(one.dialogue.utterance or "", one.persona.language) for one in judged]
+    contexts = [build_context(one.persona, one.dialogue) for one in judged]
+    found = [compute_features(*pair) for pair in zip(surface, contexts, strict=True)]
+    strangers = pair_strangers(judged)
     columns = _columns(names_of(found))
     place = {column: number for number, column in enumerate(columns)}
     people = len({one.persona.id for one in judged})
@@ -77,20 +82,20 @@ def design(judged: Sequence[Judged]) -> Design:
         x_BK=x_BK,
         change_B=np.array([one.change for one in judged], float),
         state_BS=np.array([_state(one) for one in judged]),
-        persona_B=_numbered([one.persona.id for one in judged]),
-        simulator_B=_numbered([one.simulator for one in judged]),
+        persona_B=_encode_ids([one.persona.id for one in judged]),
+        simulator_B=_encode_ids([one.simulator for one in judged]),
         disposition_B=np.array([one.persona.person.disposition for one in judged]),
-        near_BN=np.array([nearness(*pair) for pair in zip(listened, contexts, strict=True)]),
+        near_BN=np.array([compute_nearness(*pair) for pair in zip(surface, contexts, strict=True)]),
         strange_BN=np.array(
             [
-                nearness(listened[other], context) if other is not None else [np.nan] * len(NEARNESS)
+                compute_nearness(surface[other], context) if other is not None else [np.nan] * len(NEARNESS)
                 for other, context in zip(strangers, contexts, strict=True)
             ]
         ),
     )
 
 
-def others(judged: Sequence[Judged]) -> list[int | None]:
+def pair_strangers(judged: Sequence[RatedUtterance]) -> list[int | None]:
     """For each row another: what the same agent said at the same turn to the next person in the order of ids. None where there is nobody."""
     groups: dict[tuple[str, str, int], list[int]] = {}
     for row, one in enumerate(judged):
@@ -111,11 +116,11 @@ def _columns(names: tuple[str, ...]) -> tuple[tuple[str, HiddenNeed | None], ...
     return (*anyone, *((name, need) for name in names if name not in FOR_ANYONE for need in HiddenNeed))
 
 
-def _state(one: Judged) -> tuple[float, ...]:
+def _state(one: RatedUtterance) -> tuple[float, ...]:
     level = one.emotion / 100
     return level, level**2, one.previous / 10, min(one.turn, 8) / 8, float(one.turn == 0)
 
 
-def _numbered(names: Sequence[str]) -> np.ndarray:
+def _encode_ids(names: Sequence[str]) -> np.ndarray:
     order = {name: number for number, name in enumerate(sorted(set(names)))}
     return np.array([order[name] for name in names])

@@ -7,7 +7,7 @@ from rlver_gym.core.persona import Disposition
 from rlver_gym.users.embedded.weights import Preset
 
 
-def preset(about: str, data: Design, worth_B: np.ndarray, rows_B: np.ndarray) -> Preset:
+def fit_preset(about: str, data: Design, worth_B: np.ndarray, rows_B: np.ndarray) -> Preset:
     """The preset of the simulator whose rows are marked.
 
     Least squares of the change on the reply's worth, the last change, the emotion and the disposition give the dynamics. The gain then stretches the

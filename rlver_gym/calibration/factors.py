@@ -32,7 +32,7 @@ _LOW, _HIGH = 1.0, 2.0
 """Ratings up to and from which a factor counts as low and high."""
 
 
-class Fitted(NamedTuple):
+class FactorFit(NamedTuple):
     """The factors, and what they say of each row by a fit that had not seen its supporter."""
 
     factors: Factors
@@ -41,7 +41,7 @@ class Fitted(NamedTuple):
     ratings_BF: np.ndarray
 
 
-def fit_factors(rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair], known: Belonging) -> Fitted:
+def fit_factors(rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair], known: Belonging) -> FactorFit:
     """Fit all rows; what is told of a reply is decided by a fit that had not seen its supporter."""
     table = Table(rows, pairs, known)
     change_B = np.array([one.change for one in rows])
@@ -67,7 +67,7 @@ def fit_factors(rows: Sequence[DescribedReply], pairs: Sequence[DescribedPair], 
         belonging=known,
         weights={name: tuple(map(int, row)) for name, row in zip(table.names, whole, strict=False) if row.any()},  # pyright: ignore[reportArgumentType]
     )
-    return Fitted(factors, (unseen_BF - neutral) @ worth, unseen_BF)
+    return FactorFit(factors, (unseen_BF - neutral) @ worth, unseen_BF)
 
 
 class Table:

@@ -15,17 +15,17 @@ _PERSONA_RIDGE = 3.0
 _FREE = 1e-3
 
 
-class Fitted(NamedTuple):
+class FeatureFit(NamedTuple):
     """The reply's weights, and what they make of each row."""
 
     features: dict[str, FeatureWeight]
     weight_K: np.ndarray
     """The same by column of the design."""
     worth_B: np.ndarray
-    """Points of each utterance before gain and gates."""
+    """Points of each utterance before gain and gain factors."""
 
 
-def fit(data: Design, ridge: float = RIDGE) -> Fitted:
+def fit(data: Design, ridge: float = RIDGE) -> FeatureFit:
     """The weights of the reply alone.
 
     The model is change = persona + simulator + state + features (fidelity studies: without the first three, a fit learns how one talks to somebody
@@ -38,9 +38,9 @@ def fit(data: Design, ridge: float = RIDGE) -> Fitted:
     weight_Z = _ridge(z_BZ, data.change_B, penalty_Z)
     error_Z = _clustered_errors(z_BZ, data.change_B - z_BZ @ weight_Z, penalty_Z, data.persona_B)
     count = len(data.columns)
-    features = _named(data, weight_Z[:count], error_Z[:count])
+    features = _collect_features(data, weight_Z[:count], error_Z[:count])
     named_K = _by_column(data, features)
-    return Fitted(features, named_K, data.x_BK @ named_K)
+    return FeatureFit(features, named_K, data.x_BK @ named_K)
 
 
 _RARELY = (1.0, 5.0, 25.0)
@@ -61,7 +61,7 @@ def fit_relevance(data: Design) -> Relevance:
     low, high, home = np.percentile(data.near_BN @ slope + intercept, _RARELY)
     high, home = max(high, low + 0.01), max(home, low + 0.02)
     weights = {name: float(value) + 0.0 for name, value in zip(NEARNESS, slope, strict=True)}
-    return Relevance(intercept=intercept, weights=weights, low=_rounded(low), high=_rounded(high), home=_rounded(home))
+    return Relevance(intercept=intercept, weights=weights, low=_round(low), high=_round(high), home=_round(home))
 
 
 def sklearn(module: str) -> Any:
@@ -99,18 +99,18 @@ def _clustered_errors(
     return np.sqrt((half**2).sum(axis=0))
 
 
-def _named(data: Design, weight_K: np.ndarray, error_K: np.ndarray) -> dict[str, FeatureWeight]:
+def _collect_features(data: Design, weight_K: np.ndarray, error_K: np.ndarray) -> dict[str, FeatureWeight]:
     found: dict[str, FeatureWeight] = {}
     by_need: dict[str, dict] = {}
     for (name, need), weight, error in zip(data.columns, weight_K, error_K, strict=True):
         if need is None:
-            found[name] = FeatureWeight(anyone=_rounded(weight), error=_rounded(error))
+            found[name] = FeatureWeight(anyone=_round(weight), error=_round(error))
         else:
-            by_need.setdefault(name, {})[need] = _rounded(NEED_SCALE * weight)
+            by_need.setdefault(name, {})[need] = _round(NEED_SCALE * weight)
     return {name: one.model_copy(update={"by_need": by_need.get(name, {})}) for name, one in found.items()}
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     """Three decimals, so that the file is the same on every machine."""
     return round(float(value), 3) + 0.0
 

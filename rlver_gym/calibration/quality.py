@@ -4,20 +4,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rlver_gym.calibration.calibrate import enough
-from rlver_gym.calibration.design import Design, design
+from rlver_gym.calibration.calibrate import select_rows
+from rlver_gym.calibration.design import Design, build_design
 from rlver_gym.calibration.fit import RIDGE, fit
-from rlver_gym.data.recordings import Judged
+from rlver_gym.data.recordings import RatedUtterance
 
 FOLDS = 5
 
 
-def quality(
-    judged: Sequence[Judged], ridge: float = RIDGE, *, done: Callable[[], None] = lambda: None
+def cross_validate(
+    judged: Sequence[RatedUtterance], ridge: float = RIDGE, *, on_progress: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
     """Correlation of the reply's worth with recorded changes, each fifth of the people judged by a fit on the others."""
-    judged = [judged[row] for row in enough(judged)]
-    table = design(judged)
+    judged = [judged[row] for row in select_rows(judged)]
+    table = build_design(judged)
     fold_B = table.persona_B % FOLDS
     worth_B = np.zeros(len(judged))
     for fold in range(FOLDS):
@@ -26,7 +26,7 @@ def quality(
             worth_B[left_out] = _worth(
                 table, fit(table.rows([int(row) for row in np.flatnonzero(~left_out)]), ridge).weight_K
             )[left_out]
-        done()
+        on_progress()
     change_B = table.change_B
     people_B = table.persona_B
     first_B = table.state_BS[:, 4] == 1

@@ -29,9 +29,9 @@ def train_reader(
     rate: float = 8e-4,
     head_rate: float = 2e-3,
     seed: int = 0,
-    done: Callable[[float], None] = lambda loss: None,
+    on_progress: Callable[[float], None] = lambda loss: None,
 ) -> None:
-    """Train in place. `done(loss)` is called after each step; `steps_of` says how many there are."""
+    """Train in place. `on_progress(loss)` is called after each step; `steps_of` says how many there are."""
     torch.manual_seed(seed)
     chance = random.Random(seed)
     shelf = library()
@@ -62,7 +62,7 @@ def train_reader(
             nn.utils.clip_grad_norm_([*adapters, *network.head.parameters()], 1.0)
             optimizer.step()
             schedule.step()
-            done(float(loss.detach()))
+            on_progress(float(loss.detach()))
     network.eval()
 
 

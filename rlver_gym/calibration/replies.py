@@ -12,7 +12,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.user import Scene
 from rlver_gym.data.corpus import RatedReply
-from rlver_gym.data.record_lines import Line, Name, Text
+from rlver_gym.data.record_lines import JsonObject, Name, Text
 from rlver_gym.data.recordings import read_lines
 from rlver_gym.io.errors import RecordingError, UnknownName
 from rlver_gym.users import EmbeddedUser
@@ -65,7 +65,9 @@ class DescribedPair(NamedTuple):
         return self.worse_place.persona.need
 
 
-def describe_replies(replies: Sequence[RatedReply], done: Callable[[], None] = lambda: None) -> list[DescribedReply]:
+def describe_replies(
+    replies: Sequence[RatedReply], on_progress: Callable[[], None] = lambda: None
+) -> list[DescribedReply]:
     """Describe every reply."""
     found = []
     for one in replies:
@@ -73,18 +75,21 @@ def describe_replies(replies: Sequence[RatedReply], done: Callable[[], None] = l
         ratings = tuple(one.mean(name) for name in FACTORS)
         place = Place(persona, one.dialogue)
         found.append(DescribedReply(describe(*place), place, one.supporter, one.mean("change"), ratings))
-        done()
+        on_progress()
     return found
 
 
 def describe_pair(place: Place, better: str, worse: str) -> DescribedPair:
     """Two replies in one place."""
     persona, dialogue = place
-    first, second = describe(persona, dialogue.said(better)), describe(persona, dialogue.said(worse))
+    first, second = (
+        describe(persona, dialogue.with_utterance(better)),
+        describe(persona, dialogue.with_utterance(worse)),
+    )
     return DescribedPair(first, second, place, place)
 
 
-class _PairLine(Line):
+class _PairLine(JsonObject):
     persona: Name
     need: Annotated[HiddenNeed | None, Field(strict=False)] = None
     before: tuple[Text, ...] = Field((), strict=False)
@@ -120,7 +125,7 @@ def _build_unmoved_dialogue(persona: Persona, before: Sequence[str]) -> Dialogue
     start = scene.card.start
     dialogue = Dialogue(user.open(scene, start))
     for text in before:
-        said = dialogue.said(text)
+        said = dialogue.with_utterance(text)
         reply = user.speak(scene, start, said, nothing)
-        dialogue = said.answered(Turn(text, nothing, start, 0.0, None, reply))
+        dialogue = said.with_turn(Turn(text, nothing, start, 0.0, None, reply))
     return dialogue

@@ -7,7 +7,7 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
-from rlver_gym.cli.machine import wait_quietly
+from rlver_gym.cli.machine import set_passive_waiting
 
 
 def __getattr__(name: str) -> Any:
@@ -21,7 +21,7 @@ def main() -> None:
     before = signal.signal(
         signal.SIGINT, _stop
     )  # some libraries make another error of a KeyboardInterrupt in their import
-    wait_quietly()
+    set_passive_waiting()
     root = import_module("rlver_gym.cli.root")
     signal.signal(signal.SIGINT, before)
     try:

@@ -15,19 +15,31 @@ from rich.text import Text
 
 from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.audit.fidelity_figure import draw
-from rlver_gym.audit.fidelity_report import LLM_USERS, Section, Step, left_out_sections, measured, unseen
-from rlver_gym.audit.recorded_attacks import one_each, recorded_agents, recorded_attacks, redteam_recorded
+from rlver_gym.audit.fidelity_report import LLM_USERS, Section, StartProgress, cross_validate, run_checks, select_unseen
+from rlver_gym.audit.recorded_attacks import (
+    make_recorded_attacks,
+    recorded_agents,
+    redteam_recordings,
+    select_recordings,
+)
 from rlver_gym.audit.red_team import AttackResult, redteam
 from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
 from rlver_gym.bench.folder import read_episodes
-from rlver_gym.conversation.measure import NOTHING, Conversation, InCommon, in_common, measure_dialogue, most_repeated
+from rlver_gym.conversation.measure import (
+    NO_COUNTS,
+    ConversationCounts,
+    SharedSentences,
+    measure_dialogue,
+    measure_shared_sentences,
+    most_frequent_sentences,
+)
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import Persona
 from rlver_gym.data.recordings import Recording, read_recordings
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RecordingError, RunError, UnknownName
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, one_line, progress_bar
@@ -59,27 +71,29 @@ def attack(
     recorded people said, and the recorded agents' own replies stand beside them.
     """
     card, known = env_card(env), read_recordings(recordings) if recordings else []
-    chosen = _chosen(attack, recorded_attacks(known) if recordings else (*FIXED_ATTACKS, *SEARCH_ATTACKS))
+    chosen = _select_attacks(attack, make_recorded_attacks(known) if recordings else (*FIXED_ATTACKS, *SEARCH_ATTACKS))
     attacked = make_user(user)
     if recordings:
-        people = [one.persona for one in one_each(known, RECORDED_PEOPLE)]
-        held = partial(
-            redteam_recorded, attacked, known, attacks=chosen, people=RECORDED_PEOPLE, card=card, seeds=seeds
+        people = [one.persona for one in select_recordings(known, RECORDED_PEOPLE)]
+        run_attacks = partial(
+            redteam_recordings, attacked, known, attacks=chosen, people=RECORDED_PEOPLE, card=card, seeds=seeds
         )
     else:
         shelf = library(personas)
         people = [shelf.get(persona_id) for persona_id in shelf.ids(card.split)]
-        held = partial(redteam, attacked, people, card=card, attacks=chosen, seeds=seeds)
-    results = _with_progress(held, len(chosen) * len(people) * seeds)
+        run_attacks = partial(redteam, attacked, people, card=card, attacks=chosen, seeds=seeds)
+    results = _with_progress(run_attacks, len(chosen) * len(people) * seeds)
     if recordings:
         results += recorded_agents(attacked, known, people=RECORDED_PEOPLE)
     if as_json:
-        typer.echo(json.dumps([_plain(result) for result in results]))
+        typer.echo(json.dumps([_result_to_json(result) for result in results]))
         return
     SafeConsole().print(_attacks_table(results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"))
 
 
-def _chosen(names: Sequence[str] | None, attacks: Sequence[Attack | SearchAttack]) -> list[Attack | SearchAttack]:
+def _select_attacks(
+    names: Sequence[str] | None, attacks: Sequence[Attack | SearchAttack]
+) -> list[Attack | SearchAttack]:
     """The attacks of those names, or all; UnknownName says which there are."""
     known = {attack.name: attack for attack in attacks}
     for name in names or ():
@@ -88,10 +102,10 @@ def _chosen(names: Sequence[str] | None, attacks: Sequence[Attack | SearchAttack
     return [known[name] for name in names or known]
 
 
-def _with_progress(held: Callable[..., Iterator[AttackResult]], dialogues: int) -> list[AttackResult]:
+def _with_progress(run_attacks: Callable[..., Iterator[AttackResult]], dialogues: int) -> list[AttackResult]:
     with progress_bar() as progress:
         task = progress.add_task("attacking", total=dialogues)
-        return list(held(held=lambda: progress.advance(task)))
+        return list(run_attacks(on_progress=lambda: progress.advance(task)))
 
 
 def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:
@@ -113,7 +127,7 @@ def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:
     return table
 
 
-def _plain(result: AttackResult) -> dict[str, Any]:
+def _result_to_json(result: AttackResult) -> dict[str, Any]:
     """Values for JSON, which knows no nan: None stands for it."""
     known = result._asdict()
     return known if not isnan(result.final) else known | {"final": None, "content": None}
@@ -161,7 +175,7 @@ def fidelity(
     --json prints the summary first: turns, within_r (replies to one person), within_agent_r, turn1_r, agents_rho, sign, gap, agents.
     """
     everything = read_recordings(folder)
-    recordings = _of_simulator(everything, simulator, folder)
+    recordings = _filter_by_simulator(everything, simulator, folder)
     if len({one.agent for one in recordings}) > MAX_AGENTS:
         raise RecordingError(f"{folder}: more than {MAX_AGENTS} agents, each of which is left out of a fit. Give some.")
     untold = len({one.persona.id for one in recordings if not one.persona.situation.cause})
@@ -169,9 +183,9 @@ def fidelity(
         note = f"note: no profile in {folder} tells the story of {untold} people; replies that fit it will seem less relevant. Put SAGE's profile file beside the recordings."
         SafeConsole(stderr=True).print(note, style="yellow", markup=False)
     with progress_bar() as bar:
-        sections = _sections(user, everything, recordings, left_out, splits, _step(bar))
+        sections = _sections(user, everything, recordings, left_out, splits, _show_progress(bar))
     if figure:
-        write_whole(figure, draw(sections[min(1, len(sections) - 1)].agents), RecordingError)
+        write_atomically(figure, draw(sections[min(1, len(sections) - 1)].agents), RecordingError)
     if as_json:
         parts = [{**section._asdict(), "summary": section.summary._asdict()} for section in sections]
         typer.echo(json.dumps({**sections[0].summary._asdict(), "sections": parts}))
@@ -182,7 +196,7 @@ def fidelity(
         SafeConsole().print(LLM_USERS, style="dim")
 
 
-def _of_simulator(recordings: list[Recording], beginning: str | None, folder: Path) -> list[Recording]:
+def _filter_by_simulator(recordings: list[Recording], beginning: str | None, folder: Path) -> list[Recording]:
     """Those whose judge's name begins so; without one, those of the simulator that most figures are told of, or of the only one."""
     names = sorted({one.simulator for one in recordings})
     if beginning is None:
@@ -195,7 +209,7 @@ def _of_simulator(recordings: list[Recording], beginning: str | None, folder: Pa
     return found
 
 
-def _step(bar) -> Step:
+def _show_progress(bar) -> StartProgress:
     def step(what: str, count: int) -> Callable[[], None]:
         task = bar.add_task(what, total=count)
         return lambda: bar.advance(task)
@@ -204,19 +218,24 @@ def _step(bar) -> Step:
 
 
 def _sections(
-    user: str, everything: list[Recording], recordings: list[Recording], left_out: bool, splits: int, step: Step
+    user: str,
+    everything: list[Recording],
+    recordings: list[Recording],
+    left_out: bool,
+    splits: int,
+    step: StartProgress,
 ) -> list[Section]:
     who: SentientUser = make_user(user)
-    sections = [measured(f"{user} as it is", lambda _: who, recordings, step)]
+    sections = [run_checks(f"{user} as it is", lambda _: who, recordings, step)]
     if user != "embedded" or recordings[0].persona.language != "zh":
         return sections
-    new = unseen(recordings)
+    new = select_unseen(recordings)
     if new and len(new) < len(recordings):
         sections.append(
-            measured("embedded as it is, on agents and people it was not fitted on", lambda _: who, new, step)
+            run_checks("embedded as it is, on agents and people it was not fitted on", lambda _: who, new, step)
         )
     several = len({one.agent for one in recordings}) >= 2 and len({one.persona.id for one in recordings}) >= 5
-    return sections + (left_out_sections(everything, recordings, splits, step) if left_out and several else [])
+    return sections + (cross_validate(everything, recordings, splits, step) if left_out and several else [])
 
 
 def _print(section: Section, dialogues: int) -> None:
@@ -267,7 +286,7 @@ def conversation(
     It is a count by rules: it finds what they find.
     """
     errors, shelf = SafeConsole(stderr=True), library(personas)
-    counted: dict[str, Conversation] = defaultdict(lambda: NOTHING)
+    counted: dict[str, ConversationCounts] = defaultdict(lambda: NO_COUNTS)
     by_persona: dict[tuple[str, int], dict[str, list[str]]] = defaultdict(dict)
     by_agent: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(dict)
     dialogues: list[Dialogue] = []
@@ -279,7 +298,10 @@ def conversation(
         lines = [turn.reply for turn in episode.turns if turn.outcome is None]
         name = f"{episode.agent} with {episode.persona}, seed {episode.seed}"
         by_persona[episode.persona, episode.seed][name] = by_agent[episode.persona, episode.agent][name] = lines
-    across_agents, across_seeds = in_common(by_persona.values()), in_common(by_agent.values())
+    across_agents, across_seeds = (
+        measure_shared_sentences(by_persona.values()),
+        measure_shared_sentences(by_agent.values()),
+    )
     if as_json:
         agents = {name: {**one._asdict(), "missed": one.missed} for name, one in counted.items()}
         common = {"agents": across_agents, "seeds": across_seeds}
@@ -289,8 +311,8 @@ def conversation(
     console = SafeConsole()
     console.print(_conversation_table(counted, str(run)))
     for what, one in (("same person and seed, other agent", across_agents), ("same agent, other seed", across_seeds)):
-        console.print(Text(f"sentences in common, {what}: {_shares(one)}"), soft_wrap=True)
-    for sentence, count in most_repeated(dialogues):
+        console.print(Text(f"sentences in common, {what}: {_format_shares(one)}"), soft_wrap=True)
+    for sentence, count in most_frequent_sentences(dialogues):
         console.print(Text(f"in {count} of {len(dialogues)} dialogues: {one_line(sentence)}"), soft_wrap=True)
 
 
@@ -303,13 +325,13 @@ def _persona(shelf: PersonaLibrary, episode: Episode) -> Persona:
     return persona
 
 
-def _shares(one: InCommon | None) -> str:
+def _format_shares(one: SharedSentences | None) -> str:
     if one is None:
         return "–"
     return f"{one.mean:.0%} on the mean over pairs, at most {one.most:.0%} ({one_line(' and '.join(one.pair))})"
 
 
-def _conversation_table(counted: dict[str, Conversation], title: str) -> Table:
+def _conversation_table(counted: dict[str, ConversationCounts], title: str) -> Table:
     table = Table(
         title=Text(one_line(title)),
         title_justify="left",

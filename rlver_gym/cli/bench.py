@@ -11,15 +11,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
-from rlver_gym.anomaly import watch
+from rlver_gym.anomaly import check_episodes
 from rlver_gym.bench.costs import estimate
-from rlver_gym.bench.flagged import alarm_lines
+from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST, read_episodes
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.plan import MAX_SEEDS, BenchPlan
 from rlver_gym.bench.report import write_report
-from rlver_gym.bench.run import Run, begun
-from rlver_gym.bench.score import Score, failures, plain, scores
+from rlver_gym.bench.run import Run, open_run
+from rlver_gym.bench.score import Score, count_failures, score_agents, score_to_json
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli.servers import (
     BaseUrl,
@@ -124,33 +124,33 @@ def bench(
     )
     usual = Path("runs") / plan.folder_name
     folder = out or usual
-    with begun(plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")) as under_way:
-        _told(under_way, yes)
-        held = _hold(under_way)
-        spent = _spent(under_way)
+    with open_run(plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")) as bench_run:
+        _announce_cost(bench_run, yes)
+        held = _run_rest(bench_run)
+        spent = _list_spending(bench_run)
         episodes = read_episodes(folder)
         report = write_report([folder])
-    ranked, watched, failed = scores(episodes), watch(episodes), failures(episodes)
+    ranked, watched, failed = score_agents(episodes), check_episodes(episodes), count_failures(episodes)
     if as_json:
         found = {
             "run": str(folder),
             "report": str(report),
-            "scores": [plain(score) for score in ranked],
-            **watched.plain(),
+            "scores": [score_to_json(score) for score in ranked],
+            **watched.to_dict(),
             **({"failures": failed} if failed else {}),
             **({"spent": spent} if spent else {}),
         }
         typer.echo(json.dumps(found))
         raise typer.Exit(_exit_code(failed, allow_failures))
-    again = f" ({len(under_way.failed_before)} of them had failed)" if under_way.failed_before else ""
-    count = f"{held} dialogues held now{again}, {under_way.already} from before"
+    again = f" ({len(bench_run.failed_before)} of them had failed)" if bench_run.failed_before else ""
+    count = f"{held} dialogues held now{again}, {bench_run.num_finished_before} from before"
     where = {
         "run": f"{folder} ({count}; {MANIFEST} pins versions and hashes)",
         "report": str(report),
         "check it": plan.verify_command(folder),
         **({"spent": "; ".join(spent)} if spent else {}),
     }
-    _print(plan, ranked, [*_failed_lines(failed), *alarm_lines(watched)], where)
+    _print(plan, ranked, [*_list_failures(failed), *format_alerts(watched)], where)
     raise typer.Exit(_exit_code(failed, allow_failures))
 
 
@@ -158,17 +158,17 @@ def _exit_code(failed: Mapping[str, int], allow_failures: bool) -> int:
     return SOME_FAILED if failed and not allow_failures else 0
 
 
-def _spent(under_way: Run) -> list[str]:
+def _list_spending(bench_run: Run) -> list[str]:
     """What servers were asked for now, one line each, and over all the times that the command was run."""
-    lines = [spending.line() for spending in under_way.spending]
-    total = under_way.ledger.total.line()
-    return [*lines, f"in all {total}"] if lines and under_way.ledger.was_answered else lines
+    lines = [spending.summary() for spending in bench_run.spending]
+    total = bench_run.ledger.total.summary()
+    return [*lines, f"in all {total}"] if lines and bench_run.ledger.has_earlier_answers else lines
 
 
-def _told(under_way: Run, yes: bool) -> None:
+def _announce_cost(bench_run: Run, yes: bool) -> None:
     """What the rest of the run will cost, on standard error; where it costs money, a person at a terminal is asked. RunError where there is none to ask."""
-    plan, rest = under_way.plan, under_way.rest
-    if not rest or not plan.asks_servers or plan.chat.tape_mode == "replay":
+    plan, rest = bench_run.plan, bench_run.missing_cases
+    if not rest or not plan.names_behind_servers or plan.chat.tape_mode == "replay":
         return
     SafeConsole(stderr=True).print(
         Text(f"{len(rest)} dialogues: {estimate(plan, rest)}; what the tape holds is free"), soft_wrap=True
@@ -183,40 +183,40 @@ def _told(under_way: Run, yes: bool) -> None:
         raise typer.Exit(2)
 
 
-def _hold(under_way: Run) -> int:
+def _run_rest(bench_run: Run) -> int:
     """Hold the rest of a run under a progress bar on standard error; how many dialogues were held now. RunError when a server or budget stops it."""
     bar = Progress(
         TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
         TextColumn("{task.fields[spent]}", markup=False), console=SafeConsole(stderr=True), transient=True,
     )  # fmt: skip
     console = bar.console
-    under_way.on_outage(lambda notice: console.print(Text(notice, style="yellow"), soft_wrap=True))
+    bench_run.on_outage(lambda notice: console.print(Text(notice, style="yellow"), soft_wrap=True))
     held = failed = 0
-    total = len(under_way.plan.cases())
+    total = len(bench_run.plan.cases())
     try:
         with bar:
-            task = bar.add_task("starting", total=total, completed=under_way.already, spent="")
-            for episode in under_way.hold_rest():
+            task = bar.add_task("starting", total=total, completed=bench_run.num_finished_before, spent="")
+            for episode in bench_run.run_missing():
                 held += 1
                 failed += episode.outcome is Outcome.FAILED
                 name = f"{episode.agent} · {episode.persona}"[:48].ljust(48)
-                bar.update(task, advance=1, description=name, spent=_so_far(under_way.spending, failed))
+                bar.update(task, advance=1, description=name, spent=_format_status(bench_run.spending, failed))
     except (*STOPPING, TapeError) as error:
-        kept = f"{held + under_way.already} of {total} dialogues are kept: the same command goes on from there."
-        spent = "".join(f" Spent: {line}." for line in _spent(under_way))
+        kept = f"{held + bench_run.num_finished_before} of {total} dialogues are kept: the same command goes on from there."
+        spent = "".join(f" Spent: {line}." for line in _list_spending(bench_run))
         is_outage = isinstance(error, ServerOutage) or (
-            isinstance(error, ServerUnreachable) and under_way.ledger.was_answered
+            isinstance(error, ServerUnreachable) and bench_run.ledger.has_earlier_answers
         )
         raise (RunStopped if is_outage else RunError)(f"{error} {kept}{spent}") from error
     return held
 
 
-def _so_far(spending: Sequence[Spending], failed: int) -> str:
+def _format_status(spending: Sequence[Spending], failed: int) -> str:
     """Calls, tokens and money of a run, and the dialogues that failed."""
-    return "; ".join([one.line() for one in spending] + ([f"{failed} failed"] if failed else []))
+    return "; ".join([one.summary() for one in spending] + ([f"{failed} failed"] if failed else []))
 
 
-def _failed_lines(failed: dict[str, int]) -> list[Text]:
+def _list_failures(failed: dict[str, int]) -> list[Text]:
     """How many dialogues failed, and the most frequent reasons."""
     if not failed:
         return []
@@ -232,7 +232,7 @@ def _failed_lines(failed: dict[str, int]) -> list[Text]:
 
 def _print(plan: BenchPlan, ranked: Sequence[Score], suspects: Sequence[Text], where: dict[str, str]) -> None:
     console = SafeConsole()
-    people = len(plan.chosen_personas())
+    people = len(plan.select_personas())
     console.print(leaderboard(ranked, f"{plan.card.id}: {people} personas x {plan.seeds} seeds, {plan.user} user"))
     console.print(needs_table(ranked))
     for line in suspects:

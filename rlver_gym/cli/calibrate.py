@@ -8,13 +8,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.calibration.calibrate import calibrated, calibrated_by_ratings
+from rlver_gym.calibration.calibrate import fit_weights, fit_weights_to_ratings
 from rlver_gym.calibration.fit import RIDGE
-from rlver_gym.calibration.quality import quality
+from rlver_gym.calibration.quality import cross_validate
 from rlver_gym.calibration.replies import read_pairs
 from rlver_gym.data.corpus import Corpus
-from rlver_gym.data.recordings import MAX_BYTES, read_judged, recording_files
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.data.recordings import MAX_BYTES, read_rated_utterances, recording_files
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RecordingError, RlverError
 from rlver_gym.io.files import read_bytes
 from rlver_gym.io.terminal import SafeConsole, one_line, progress_bar
@@ -49,13 +49,13 @@ def calibrate(
     if (data / "supporters.json").is_file():
         _calibrate_by_ratings(data, pairs, out)
         return
-    judged = read_judged(data)
+    judged = read_rated_utterances(data)
     with progress_bar() as bar:
         task = bar.add_task("fitting", total=6)
-        scores = quality(judged, ridge, done=lambda: bar.advance(task))
-        weights = calibrated(judged, ridge=ridge, data={"data": _hashes(data), "scores": scores})
+        scores = cross_validate(judged, ridge, on_progress=lambda: bar.advance(task))
+        weights = fit_weights(judged, ridge=ridge, data={"data": _hashes(data), "scores": scores})
         bar.advance(task)
-    write_whole(out, weights.to_json(), RecordingError)
+    write_atomically(out, weights.to_json(), RecordingError)
     _print(weights, out)
 
 
@@ -65,8 +65,8 @@ def _calibrate_by_ratings(folder: Path, pairs: Path | None, out: Path) -> None:
         known = read_pairs(pairs) if pairs else []
         task = bar.add_task("fitting", total=len(replies))
         sources = _hashes(folder) | (_hashes(pairs) if pairs else {})
-        weights = calibrated_by_ratings(replies, known, data={"data": sources}, done=lambda: bar.advance(task))
-    write_whole(out, weights.to_json(), RecordingError)
+        weights = fit_weights_to_ratings(replies, known, data={"data": sources}, on_progress=lambda: bar.advance(task))
+    write_atomically(out, weights.to_json(), RecordingError)
     if weights.factors:
         _print_factors(weights, weights.factors, len(known))
     SafeConsole().print(Text(f"weights {out}"))
@@ -162,7 +162,7 @@ def train_reader(
     network = ReaderNetwork(base).move_to(device)
     with progress_bar() as bar:
         task = bar.add_task("training", total=epochs * steps_of(len(replies), batch))
-        teach(network, replies, epochs=epochs, batch=batch, seed=seed, done=lambda loss: bar.advance(task))
+        teach(network, replies, epochs=epochs, batch=batch, seed=seed, on_progress=lambda loss: bar.advance(task))
     ratings = hashlib.sha256((corpus / "ratings.jsonl").read_bytes()).hexdigest()[:16]
     network.save(
         out, {"rated replies": len(replies), "ratings": ratings, "epochs": epochs, "batch": batch, "seed": seed}

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import SPLITS, Split
-from rlver_gym.export.choose import VALID, Wanted
-from rlver_gym.export.export import MORE_PAIRS, Exported, Format
+from rlver_gym.export.choose import VALID, DialogueFilter
+from rlver_gym.export.export import MORE_PAIRS, ExportResult, Format
 from rlver_gym.export.export import export as write
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole
@@ -95,7 +95,7 @@ def export(
         raise typer.BadParameter(f"{to!r} is not one of: {', '.join(get_args(Format))}", param_hint="--to")
     if split not in (None, *SPLITS):
         raise typer.BadParameter(f"{split!r} is not one of: {', '.join(SPLITS)}", param_hint="--split")
-    wanted = Wanted(tuple(agent or ()), _outcomes(outcome), min_emotion, split, max_reply)
+    wanted = DialogueFilter(tuple(agent or ()), _outcomes(outcome), min_emotion, split, max_reply)
     if min_change is not None and to != "sft":
         raise typer.BadParameter(f"chooses replies, which only sft has a row for, not {to}", param_hint="--min-change")
     done = write(
@@ -111,7 +111,7 @@ def export(
         roles=roles,
     )
     if as_json:
-        typer.echo(dump_json(_plain(done)))
+        typer.echo(dump_json(_result_to_json(done)))
         return
     console = SafeConsole()
     for name, text in _lines(done):
@@ -127,7 +127,7 @@ def _outcomes(names: list[str] | None) -> tuple[Outcome, ...]:
     return tuple(Outcome) if "all" in names else tuple(map(Outcome, names))
 
 
-def _plain(done: Exported) -> dict[str, object]:
+def _result_to_json(done: ExportResult) -> dict[str, object]:
     return {
         "path": str(done.path),
         "rows": done.rows,
@@ -137,11 +137,11 @@ def _plain(done: Exported) -> dict[str, object]:
     }
 
 
-def _by_turn(done: Exported) -> dict[int, int]:
+def _by_turn(done: ExportResult) -> dict[int, int]:
     return dict(sorted(Counter(point.turn + 1 for point in done.points or ()).items()))
 
 
-def _lines(done: Exported) -> list[tuple[str, str]]:
+def _lines(done: ExportResult) -> list[tuple[str, str]]:
     records = done.chosen.records
     rows = ", ".join(f"{count:,} {name}" for name, count in done.rows.items())
     source = "" if "dialogues" in done.rows else f", from {len(records):,} dialogues"

@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.audit.card_check import check
-from rlver_gym.core.library import Index, library, shipped
+from rlver_gym.audit.card_check import check_cards
+from rlver_gym.core.library import Index, library, shipped_personas_folder
 from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.json_text import dump_json
@@ -99,12 +99,12 @@ def check_(
     as_json: AsJson = False,
 ) -> None:
     """Check cards: each problem with its file, its field and what to do. Exit code 1 when there are any."""
-    path = path or shipped()
+    path = path or shipped_personas_folder()
     if not path.exists():
         raise CardError(
             f"{path}: does not exist. Give a folder with people/, situations/ and index.yaml, or one card file."
         )
-    problems = check(path)
+    problems = check_cards(path)
     if as_json:
         typer.echo(dump_json([problem._asdict() for problem in problems]))
     else:

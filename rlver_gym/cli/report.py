@@ -9,17 +9,17 @@ import typer
 from rich.progress import track
 from rich.text import Text
 
-from rlver_gym.anomaly import watch
+from rlver_gym.anomaly import check_episodes
 from rlver_gym.bench.compare import Comparison, read_comparisons
-from rlver_gym.bench.flagged import alarm_lines
+from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.recompute import Sources
-from rlver_gym.bench.report import APART, write_report
-from rlver_gym.bench.score import plain, scores
+from rlver_gym.bench.report import PROTOCOLS_DIFFER, write_report
+from rlver_gym.bench.score import score_agents, score_to_json
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.servers import UserOption, user_options
-from rlver_gym.environment.session import why_given_up
+from rlver_gym.environment.session import give_up_reason
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.policy.metrics import METRICS
@@ -50,19 +50,22 @@ def report(
     comparisons = read_comparisons(runs)
     page = write_report(runs, out)
     if as_json:
-        typer.echo(json.dumps({"report": str(page), **_plain(comparisons)}))
+        typer.echo(json.dumps({"report": str(page), **_scores_to_json(comparisons)}))
         return
     if len(comparisons) > 1:
-        console.print(Text(APART, style="yellow"), soft_wrap=True)
+        console.print(Text(PROTOCOLS_DIFFER, style="yellow"), soft_wrap=True)
     for comparison in comparisons:
         _print(console, comparison, len(comparisons) > 1)
     console.print(Text.assemble(("report", "bold"), f"  {page}"), soft_wrap=True)
 
 
-def _plain(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The scores; where they cannot be compared, those of each protocol."""
     found = [
-        {"scores": [plain(score) for score in scores(one.episodes)], **watch(one.episodes).plain()}
+        {
+            "scores": [score_to_json(score) for score in score_agents(one.episodes)],
+            **check_episodes(one.episodes).to_dict(),
+        }
         for one in comparisons
     ]
     if len(found) == 1:
@@ -72,10 +75,10 @@ def _plain(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 
 def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
-    ranked, runs = scores(comparison.episodes), " and ".join(comparison.runs)
+    ranked, runs = score_agents(comparison.episodes), " and ".join(comparison.runs)
     console.print(leaderboard(ranked, f"{runs}: {comparison.protocol}" if several else runs))
     console.print(needs_table(ranked))
-    for line in alarm_lines(watch(comparison.episodes)):
+    for line in format_alerts(check_episodes(comparison.episodes)):
         console.print(line, soft_wrap=True)
 
 
@@ -132,7 +135,7 @@ def verify(
     elif found:
         errors.print(Text(f"{run}: {found}"), style="red", soft_wrap=True)
     else:
-        given_up = sum(why_given_up(turn) is not None for episode in read_episodes(run) for turn in episode.turns)
+        given_up = sum(give_up_reason(turn) is not None for episode in read_episodes(run) for turn in episode.turns)
         note = f"; in {given_up} of them the agent gave no reply, which cannot be recomputed" if given_up else ""
         SafeConsole().print(Text(f"{run}: {checked} episodes recomputed, all as recorded{note}"), soft_wrap=True)
     if found:

@@ -9,13 +9,13 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from rlver_gym.bench.discrete_policies import fixed_choosers
+from rlver_gym.bench.discrete_policies import make_fixed_policies
 from rlver_gym.bench.folder import EPISODES
-from rlver_gym.bench.table import bounds, leaderboard
+from rlver_gym.bench.table import format_interval, leaderboard
 from rlver_gym.core.library import library
 from rlver_gym.integrations.figure import draw
-from rlver_gym.integrations.trial import RANDOM, Algo, Trial, tried
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.integrations.trial import RANDOM, Algo, PolicyEvaluation, evaluate_policy
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RlverError, UnknownName
 from rlver_gym.io.terminal import SafeConsole, progress_bar
 
@@ -40,7 +40,7 @@ def sb3(
     """
     if algo not in get_args(Algo):
         raise UnknownName.of("algorithm", algo, get_args(Algo), ", ".join(get_args(Algo)))
-    learning = _learning()
+    learning = _import_sb3()
     people = library().ids("test")
     folder = out or Path("runs") / f"sb3-{algo}-{seed}"
     began, worked = time.monotonic(), time.process_time()
@@ -48,31 +48,35 @@ def sb3(
         task = bar.add_task(f"training {algo}", total=steps)
         learned = learning.train(cast(Algo, algo), steps, seed, lambda done: bar.update(task, completed=done))
         seconds, worked = time.monotonic() - began, time.process_time() - worked
-        task = bar.add_task("testing", total=(1 + len(fixed_choosers())) * len(people) * seeds)
-        trial = tried(algo, learned.chooser, people, seeds, lambda done: bar.update(task, completed=done))
+        task = bar.add_task("testing", total=(1 + len(make_fixed_policies())) * len(people) * seeds)
+        evaluation = evaluate_policy(
+            algo, learned.make_policy, people, seeds, lambda done: bar.update(task, completed=done)
+        )
     known = {"algo": algo, "steps": learned.model.num_timesteps, "seed": seed, "seeds": seeds}
     results = {
         **known,
         "seconds": {"by the clock": round(seconds), "of one core": round(worked)},
         "packages": {name: version(name) for name in PACKAGES},
         "recipe": learning.RECIPE,
-        **trial.plain(),
+        **evaluation.to_dict(),
         "curve": learned.curve,
     }
-    write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")
-    write_whole(folder / EPISODES, "".join(f"{episode.to_json()}\n" for episode in trial.episodes))
-    levels = {name: trial.level(name) for name in (algo, trial.best_fixed, RANDOM)}
+    write_atomically(folder / "results.json", json.dumps(results, indent=2) + "\n")
+    write_atomically(folder / EPISODES, "".join(f"{episode.to_json()}\n" for episode in evaluation.episodes))
+    levels = {name: evaluation.mean_final(name) for name in (algo, evaluation.best_fixed_strategy, RANDOM)}
     curve = draw({"training people": learned.curve}, {f"{name}, test people": level for name, level in levels.items()})
-    write_whole(folder / "curve.svg", curve)
+    write_atomically(folder / "curve.svg", curve)
     learned.save(folder)
     if as_json:
         typer.echo(json.dumps(results))
         return
     time_taken = f"{seconds:.0f} s, {worked:.0f} s of one core"
-    _print(trial, seeds, f"{learned.model.num_timesteps:,} turns of training in {time_taken}; all of it in {folder}")
+    _print(
+        evaluation, seeds, f"{learned.model.num_timesteps:,} turns of training in {time_taken}; all of it in {folder}"
+    )
 
 
-def _learning() -> Any:
+def _import_sb3() -> Any:
     """The module that needs SB3; RlverError says how to get it."""
     try:
         return import_module("rlver_gym.integrations.sb3")
@@ -82,13 +86,15 @@ def _learning() -> Any:
         ) from None
 
 
-def _print(trial: Trial, seeds: int, where: str) -> None:
+def _print(evaluation: PolicyEvaluation, seeds: int, where: str) -> None:
     console = SafeConsole()
-    people = len({episode.persona for episode in trial.episodes})
+    people = len({episode.persona for episode in evaluation.episodes})
     console.print(
-        leaderboard(trial.scores, f"RLVER-Strategy-v0: {people} test personas x {seeds} seeds, embedded user")
+        leaderboard(evaluation.scores, f"RLVER-Strategy-v0: {people} test personas x {seeds} seeds, embedded user")
     )
-    for name in (RANDOM, trial.best_fixed):
-        gain = trial.minus(name)
-        console.print(f"{trial.learner} minus {name}: {gain.mean:+.1f} [{bounds(gain, signed=True)}]", markup=False)
+    for name in (RANDOM, evaluation.best_fixed_strategy):
+        gain = evaluation.difference_to(name)
+        console.print(
+            f"{evaluation.learner} minus {name}: {gain.mean:+.1f} [{format_interval(gain, signed=True)}]", markup=False
+        )
     console.print(where, soft_wrap=True, markup=False)

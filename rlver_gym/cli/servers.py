@@ -74,8 +74,8 @@ def chat_settings(
         "tape": tape,
         "tape_mode": tape_mode,
         "concurrency": concurrency,
-        "budget": dict(map(_limit, budget or ())),
-        "prices": _prices(prices) if prices is not None else None,
+        "budget": dict(map(_parse_limit, budget or ())),
+        "prices": _parse_prices(prices) if prices is not None else None,
     }
     if max_wait_s is not None:
         asked["max_wait_s"] = max_wait_s
@@ -83,13 +83,15 @@ def chat_settings(
         return ChatSettings.model_validate(asked)
     except ValidationError as error:
         raise CardError(
-            "; ".join(_said(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
+            "; ".join(_format_problem(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
         ) from None
 
 
 def user_options(words: list[str] | None) -> dict[str, Any]:
     """NAME=VALUE words as options: numbers, true, false and null by their type, all else as text. CardError for a key, or a word without =."""
-    options = {name: _typed(value) for name, value in (_pair(word, "--user-option") for word in words or ())}
+    options = {
+        name: _parse_value(value) for name, value in (_split_pair(word, "--user-option") for word in words or ())
+    }
     if "api_key" in options:
         raise CardError("--user-option api_key would be written into the run. Set OPENAI_API_KEY instead.")
     return options
@@ -118,7 +120,7 @@ def costs_money(settings: ChatSettings) -> bool:
     return settings.prices is not None and not near
 
 
-def _limit(word: str) -> tuple[str, str]:
+def _parse_limit(word: str) -> tuple[str, str]:
     name, sign, value = (part.strip() for part in word.partition("="))
     if not sign or name not in Budget.model_fields:
         raise CardError(
@@ -127,7 +129,7 @@ def _limit(word: str) -> tuple[str, str]:
     return name, value
 
 
-def _prices(words: str) -> Prices:
+def _parse_prices(words: str) -> Prices:
     try:
         prompt, completion = map(float, words.split(","))
         if isfinite(prompt + completion):
@@ -139,19 +141,19 @@ def _prices(words: str) -> Prices:
     )
 
 
-def _pair(word: str, option: str) -> tuple[str, str]:
+def _split_pair(word: str, option: str) -> tuple[str, str]:
     name, sign, value = word.partition("=")
     if not name or not sign:
         raise CardError(f"{option} {word!r} is not NAME=VALUE.")
     return name.strip(), value.strip()
 
 
-def _typed(value: str) -> Any:
+def _parse_value(value: str) -> Any:
     try:
         return json.loads(value)
     except ValueError:
         return value
 
 
-def _said(place: str, message: str) -> str:
+def _format_problem(place: str, message: str) -> str:
     return (f"{place}: " if place else "") + message.removeprefix("Value error, ")

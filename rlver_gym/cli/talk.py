@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.agents import asks_server
+from rlver_gym.agents import uses_server
 from rlver_gym.agents.human import read_utterance
 from rlver_gym.cli.servers import (
     BaseUrl,
@@ -25,7 +25,7 @@ from rlver_gym.cli.servers import (
 )
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
-from rlver_gym.environment.render import ENDINGS, bar, colour_bar, felt
+from rlver_gym.environment.render import ENDINGS, appraisal_lines, coloured_emotion_bar, emotion_bar
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import UtteranceError
 from rlver_gym.io.terminal import SafeConsole
@@ -66,13 +66,13 @@ def talk(
     demo = shelf.ids("demo") or shelf.ids()
     who = shelf.get(persona or demo[seed % len(demo)])
     chat = chat_settings(base_url, tape, tape_mode, budget=budget, prices=prices)
-    reached = dict(chat) if asks_server(user) else {}
+    reached = dict(chat) if uses_server(user) else {}
     session = EmpathySession(make_user(user, **{**reached, **user_options(user_option)}), who, env_card(env), seed)
     console = SafeConsole()
     opening = session.start()
     console.print(_introduction(session))
     _say(console, who.person.name, opening)
-    console.print(colour_bar(session.emotion))
+    console.print(coloured_emotion_bar(session.emotion))
     try:
         _converse(console, session, explain)
     except (EOFError, KeyboardInterrupt) as end:
@@ -90,9 +90,9 @@ def _converse(console: Console, session: EmpathySession, explain: bool) -> None:
         turns = f"{len(session.dialogue.turns) + 1}/{session.scene.card.turns}"
         words = read_utterance(console, Text.assemble(("you ", "bold cyan"), (turns, "dim"), "  "))
         if _COMMAND.fullmatch(words):
-            _obey(words.strip(), console, session)
+            _run_command(words.strip(), console, session)
         else:
-            _answered(console, session, words, explain)
+            _play_turn(console, session, words, explain)
 
 
 def _introduction(session: EmpathySession) -> Panel:
@@ -107,7 +107,7 @@ def _introduction(session: EmpathySession) -> Panel:
     )
 
 
-def _obey(command: str, console: Console, session: EmpathySession) -> None:
+def _run_command(command: str, console: Console, session: EmpathySession) -> None:
     """Do what a line that begins with a slash asks for. It is no turn. EOFError for /quit."""
     if command == "/quit":
         raise EOFError
@@ -115,7 +115,7 @@ def _obey(command: str, console: Console, session: EmpathySession) -> None:
         for name, effect in _COMMANDS.items():
             console.print(Text.assemble((f"{name:6s}", "bold"), " ", effect))
     elif command == "/why" and session.dialogue.turns:
-        for line in felt(session.dialogue.turns[-1], explain=True):
+        for line in appraisal_lines(session.dialogue.turns[-1], explain=True):
             console.print(line)
     elif command == "/why":
         console.print(Text("Nothing has moved them yet: say something first.", style="dim"))
@@ -123,13 +123,13 @@ def _obey(command: str, console: Console, session: EmpathySession) -> None:
         console.print(Text(f"There is no {command}. What there is: {', '.join(_COMMANDS)}.", style="red"))
 
 
-def _answered(console: Console, session: EmpathySession, words: str, explain: bool) -> None:
+def _play_turn(console: Console, session: EmpathySession, words: str, explain: bool) -> None:
     try:
         turn = session.reply(words)
     except UtteranceError as error:
         console.print(Text(str(error), style="red"))
         return
-    for line in felt(turn, explain):
+    for line in appraisal_lines(turn, explain):
         console.print(line)
     _say(console, session.scene.persona.person.name, turn.reply)
 
@@ -178,7 +178,7 @@ def appraise(
     heard = session.dialogue.user_lines[-2] if len(text) > 1 else opening
     console.print(Text.assemble((f"{who.person.name}: ", "bold"), heard))
     console.print(Text.assemble(("agent: ", "bold"), text[-1]))
-    console.print(Text(f"{bar(before)} → {bar(turn.emotion)}   {turn.appraisal.change:+d}"))
+    console.print(Text(f"{emotion_bar(before)} → {emotion_bar(turn.emotion)}   {turn.appraisal.change:+d}"))
     console.print(Text(f"“{turn.appraisal.thought}”", style="italic"))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("points", justify="right")

@@ -14,7 +14,7 @@ from rich.text import Text
 from rlver_gym.io.errors import TapeError
 from rlver_gym.io.json_text import dump_json, parse_json
 from rlver_gym.io.terminal import SafeConsole
-from rlver_gym.llm_client.response_cache import Row, Tape
+from rlver_gym.llm_client.response_cache import ResponseCache, Row
 
 app = typer.Typer(help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True)
 File = Annotated[Path, typer.Argument(help="A tape, as made with --tape.")]
@@ -29,7 +29,7 @@ def stats(tape: File, as_json: AsJson = False) -> None:
         typer.echo(dump_json({"tape": str(tape)} | counts))
     else:
         SafeConsole().print(
-            Text("\n".join(f"{name:18}{_shown(value)}" for name, value in counts.items())), soft_wrap=True
+            Text("\n".join(f"{name:18}{_format_count(value)}" for name, value in counts.items())), soft_wrap=True
         )
     if counts["damaged"]:
         SafeConsole(stderr=True).print(
@@ -59,18 +59,18 @@ def prune(
         raise typer.BadParameter("say which requests to forget: --model, --older-than, --failures or --damaged.")
     before = None if older_than is None else (datetime.now(UTC) - timedelta(days=older_than)).isoformat()
 
-    def meant(row: Row) -> bool:
+    def is_selected(row: Row) -> bool:
         return (
             (model is None or row.model == model)
             and (before is None or row.created < before)
             and (row.answer is None or not failures)
-            and not (damaged and row.sound)
+            and not (damaged and row.is_intact)
         )
 
-    with _opened(tape, read_only=dry_run) as opened:
-        keys = [row.key for row in opened.rows() if meant(row)]
+    with _open_cache(tape, read_only=dry_run) as opened:
+        keys = [row.key for row in opened.rows() if is_selected(row)]
         if not dry_run:
-            opened.drop(keys)
+            opened.delete(keys)
     SafeConsole().print(
         Text(f"{tape}: {len(keys):,} requests {'would be ' if dry_run else ''}forgotten"), soft_wrap=True
     )
@@ -81,14 +81,14 @@ def export(
     tape: File, out: Annotated[Path | None, typer.Option(help="A file to write. Default: standard output.")] = None
 ) -> None:
     """Every request and its answer as JSON, one a line, oldest first."""
-    with _opened(tape) as opened, _stream(out) as stream:
+    with _open_cache(tape) as opened, _open_output(out) as stream:
         for row in opened.rows():
-            stream.write(dump_json(_plain(row)) + "\n")
+            stream.write(dump_json(_row_to_json(row)) + "\n")
 
 
 @contextmanager
-def _opened(tape: Path, *, read_only: bool = True) -> Iterator[Tape]:
-    opened = Tape(tape, must_exist=True, read_only=read_only)
+def _open_cache(tape: Path, *, read_only: bool = True) -> Iterator[ResponseCache]:
+    opened = ResponseCache(tape, must_exist=True, read_only=read_only)
     try:
         yield opened
     finally:
@@ -96,7 +96,7 @@ def _opened(tape: Path, *, read_only: bool = True) -> Iterator[Tape]:
 
 
 @contextmanager
-def _stream(out: Path | None) -> Iterator[TextIO]:
+def _open_output(out: Path | None) -> Iterator[TextIO]:
     if out is None:
         yield sys.stdout
         return
@@ -107,11 +107,11 @@ def _stream(out: Path | None) -> Iterator[TextIO]:
 def _counts(tape: Path) -> dict[str, Any]:
     models, servers = Counter[str](), Counter[str]()
     requests = failures = damaged = prompt = completion = 0
-    with _opened(tape) as opened:
+    with _open_cache(tape) as opened:
         for row in opened.rows():
             requests += 1
             failures += row.answer is None
-            damaged += not row.sound
+            damaged += not row.is_intact
             prompt, completion = prompt + row.prompt_tokens, completion + row.completion_tokens
             models[row.model] += 1
             servers[row.server] += 1
@@ -127,7 +127,7 @@ def _counts(tape: Path) -> dict[str, Any]:
     }
 
 
-def _shown(value: Any) -> str:
+def _format_count(value: Any) -> str:
     return (
         ", ".join(f"{name or '?'} ({count:,})" for name, count in value.items())
         if isinstance(value, dict)
@@ -135,7 +135,7 @@ def _shown(value: Any) -> str:
     )
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _row_to_json(row: Row) -> dict[str, Any]:
     try:
         request = parse_json(row.request)
     except ValueError as error:

@@ -28,23 +28,23 @@ WARM_STARTS = {
 """By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
 
 
-def with_fields(command: Callable[..., None]) -> Callable[..., None]:
+def add_config_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option for each field of the config, after its own."""
 
-    def called(**given: Any) -> None:
+    def run_command(**given: Any) -> None:
         own = {name: given.pop(name) for name in list(given) if name not in FIELDS}
         command(fields={name: value for name, value in given.items() if value is not None}, **own)
 
     own = [one for one in inspect.signature(command).parameters.values() if one.name != "fields"]
-    called.__signature__ = inspect.Signature([*own, *map(_option, FIELDS)])  # pyright: ignore[reportFunctionMemberAccess]
-    called.__doc__, called.__name__ = command.__doc__, command.__name__
-    return called
+    run_command.__signature__ = inspect.Signature([*own, *map(_make_option, FIELDS)])  # pyright: ignore[reportFunctionMemberAccess]
+    run_command.__doc__, run_command.__name__ = command.__doc__, command.__name__
+    return run_command
 
 
-def _option(name: str) -> inspect.Parameter:
+def _make_option(name: str) -> inspect.Parameter:
     field = FIELDS[name]
     flag = "--" + name.replace("_", "-")
-    kind, shown = _typed(field.annotation)
+    kind, shown = _parse_annotation(field.annotation)
     default = field.get_default(call_default_factory=True)
     choices = f" One of: {', '.join(get_args(field.annotation))}." if get_origin(field.annotation) is Literal else ""
     only = {"ppo": "ppo: ", "group": "With groups: "}.get(only_of(name) or "", "")
@@ -57,7 +57,7 @@ def _option(name: str) -> inspect.Parameter:
     )
 
 
-def _typed(annotation: Any) -> tuple[Any, str | None]:
+def _parse_annotation(annotation: Any) -> tuple[Any, str | None]:
     """What the command line parses for a field, and how it is named in the help."""
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = [one for one in get_args(annotation) if one is not type(None)]
@@ -71,24 +71,24 @@ def _typed(annotation: Any) -> tuple[Any, str | None]:
     return annotation, None
 
 
-def gathered(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
+def build_config(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
     """The config of a preset or file, with the given options on top. TrainingError for what does not fit."""
     values = read_values(preset, fields.get("algo")) if preset else {}
     for name, value in fields.items():
-        values[name] = dict(map(_pair, value)) if isinstance(value, list) else value
+        values[name] = dict(map(_split_pair, value)) if isinstance(value, list) else value
         if value == _NONE and type(None) in get_args(FIELDS[name].annotation):
             values[name] = None
     return make_config(values, preset or "the options")
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _split_pair(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
-    return name, _plain(value)
+    return name, _parse_value(value)
 
 
-def _plain(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     for kind in (int, float):
         try:
             return kind(text)
@@ -97,7 +97,7 @@ def _plain(text: str) -> Any:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
-@with_fields
+@add_config_options
 def train(
     fields: dict[str, Any],
     preset: Annotated[
@@ -130,11 +130,11 @@ def train(
             f"--config {preset} trains the tiny model, which cannot speak before a warm start. First: rlver-gym sft --out runs/warm {WARM_STARTS[preset]}. "
             f"Then: rlver-gym train --config {preset} --model runs/warm. (With --model tiny it begins from nothing.)"
         )
-    config = gathered(preset, fields)
-    with_torch("rlver_gym.policy.runs.folder").run(config, out=out, resume=resume, track=track)
+    config = build_config(preset, fields)
+    import_with_torch("rlver_gym.policy.runs.folder").run(config, out=out, resume=resume, track=track)
 
 
-def with_torch(module: str) -> Any:
+def import_with_torch(module: str) -> Any:
     """A module that needs torch, imported when it is needed, since that takes seconds. TrainingError when the extra is not installed."""
     keep_freed_memory()
     try:
@@ -209,7 +209,7 @@ def sft(
         raise typer.BadParameter("one of: direct, think", param_hint="--style")
     if dtype not in ("auto", "float32", "bfloat16"):
         raise typer.BadParameter("one of: auto, float32, bfloat16", param_hint="--dtype")
-    learning = with_torch("rlver_gym.policy.sft")
+    learning = import_with_torch("rlver_gym.policy.sft")
     if data and agent:
         raise typer.BadParameter("there is nobody to learn from beside --data", param_hint="--agent")
     read = [demonstration for path in data or () for demonstration in read_demonstrations(path)]

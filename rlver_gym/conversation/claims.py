@@ -38,8 +38,8 @@ class Verdict(NamedTuple):
     """Share of the claim's weight that the sentence has, in [0, 1]."""
 
 
-_MOST_STATEMENTS = 8
-_MOST_WORDS = 20
+_MAX_STATEMENTS = 8
+_MAX_WORDS = 20
 """A longer sentence says too many things to be compared with one."""
 _ABOUT_THEM = 0.34
 """The share that the nearest sentence must have for a claim to be about their story at all."""
@@ -59,8 +59,8 @@ class Nearest(NamedTuple):
 
 def check_claim(known: Knowledge, claim: Claim, referents: Iterable[str] = ()) -> Verdict:
     """Compare a claim with the card, as far as it has a name, a relation or a number, or is nearly something that the card lists as false. `referents`: tokens of whom pronouns may mean."""
-    spoken = known.claimed(claim.words)
-    return _check(known, claim, frozenset(referents) if spoken & PRONOUNS else frozenset())
+    claimed = known.claim_tokens(claim.words)
+    return _check(known, claim, frozenset(referents) if claimed & PRONOUNS else frozenset())
 
 
 @lru_cache(maxsize=256)
@@ -68,8 +68,8 @@ def _check(known: Knowledge, claim: Claim, referents: frozenset[str]) -> Verdict
     """Kept, because whoever appraises and whoever answers ask the same."""
     misnamed = check_names(known, claim)
     amounts = amounts_of(claim.words) if may_have_amounts(claim.words) else frozenset()
-    spoken = known.claimed(claim.words)
-    tokens = spoken - PRONOUNS | referents
+    claimed = known.claim_tokens(claim.words)
+    tokens = claimed - PRONOUNS | referents
     falsehood = _nearest_falsehood(known, tokens)
     if misnamed is None and not amounts and falsehood is None:
         return Verdict(None, None)
@@ -77,12 +77,12 @@ def _check(known: Knowledge, claim: Claim, referents: frozenset[str]) -> Verdict
     support = near[0].support if near else 0.0
     if misnamed is not None and (misnamed.person or support >= _ABOUT_THEM):
         return misnamed._replace(truth=near[0].statement if near else None)
-    about_them = YOU in spoken or spoken & (PRONOUNS | known.person_tokens | RELATIONS)
-    if not near or len(tokens - {YOU}) < 2 or not about_them or support < _ABOUT_THEM or len(claim.words) > _MOST_WORDS:
+    about_them = YOU in claimed or claimed & (PRONOUNS | known.person_tokens | RELATIONS)
+    if not near or len(tokens - {YOU}) < 2 or not about_them or support < _ABOUT_THEM or len(claim.words) > _MAX_WORDS:
         return Verdict(None, near[0].statement if near else None, None, support)
     return (
-        _listed(known, tokens, falsehood, near)
-        or _amount(amounts, near)
+        _check_falsehoods(known, tokens, falsehood, near)
+        or _check_amounts(amounts, near)
         or Verdict(None, near[0].statement, None, support)
     )
 
@@ -91,8 +91,8 @@ def check_guess(known: Knowledge, claim: Claim, referents: Iterable[str] = ()) -
     """The same for a yes-or-no question, whose nearest sentence is wanted in any case."""
     verdict = check_claim(known, claim, referents)
     if verdict.truth is None:
-        spoken = known.claimed(claim.words)
-        near = nearest(known, spoken - PRONOUNS | (frozenset(referents) if spoken & PRONOUNS else frozenset()))
+        claimed = known.claim_tokens(claim.words)
+        near = nearest(known, claimed - PRONOUNS | (frozenset(referents) if claimed & PRONOUNS else frozenset()))
         if near:
             return verdict._replace(truth=near[0].statement, support=near[0].support)
     return verdict
@@ -100,10 +100,10 @@ def check_guess(known: Knowledge, claim: Claim, referents: Iterable[str] = ()) -
 
 def check_names(known: Knowledge, claim: Claim) -> Verdict | None:
     """What is wrong with the names and relations in it; None when nothing is."""
-    stranger = _stranger(known, claim)
+    stranger = _find_unknown_name(known, claim)
     if stranger is not None:
         return Verdict(Fault.NAME, None, stranger)
-    relation = None if claim.is_negative else _wrong_relation(known, claim)
+    relation = None if claim.is_negative else _find_wrong_relation(known, claim)
     return Verdict(Fault.RELATION, None, relation) if relation is not None else None
 
 
@@ -111,9 +111,9 @@ def nearest(known: Knowledge, tokens: frozenset[str]) -> list[Nearest]:
     """The sentences of the card that say most of what some tokens say, best first."""
     weights = known.weights_of(tokens - {YOU})
     total = sum(weights.values()) or 1.0
-    shared = known.said.weigh_nearly_common(weights)
-    best = np.argsort(-shared, kind="stable")[:_MOST_STATEMENTS].tolist()
-    exact = shared[best] / np.sqrt(total * known.said_weights[best])
+    shared = known.statement_index.weigh_nearly_common(weights)
+    best = np.argsort(-shared, kind="stable")[:_MAX_STATEMENTS].tolist()
+    exact = shared[best] / np.sqrt(total * known.statement_weights[best])
     return [
         Nearest(known.statements[number], min(1.0, float(shared[number]) / total), min(1.0, value))
         for number, value in zip(best, exact.tolist(), strict=True)
@@ -121,7 +121,7 @@ def nearest(known: Knowledge, tokens: frozenset[str]) -> list[Nearest]:
     ]
 
 
-def _stranger(known: Knowledge, claim: Claim) -> str | None:
+def _find_unknown_name(known: Knowledge, claim: Claim) -> str | None:
     """Who is meant by a name that is nearly one of the story's ("Yunus" for Yusuf); empty when nobody is; None when there is no strange name."""
     for name in claim.names:
         if name in known.words or token_of(name) in known.vocabulary:
@@ -150,14 +150,14 @@ _COUNTERPARTS = {
     for pair in _PAIRS.split("|")
     for one, other in (pair.split(), reversed(pair.split()))
 }
-_LISTED = 0.7
+_LEAST_ALIKE_FALSEHOOD = 0.7
 """How much a claim must be like something listed as false."""
 _SHARED = 3.0
 """Weight of the words that it must share with it, in nats."""
 _LINKS = frozenset("is was a no any another some like".split())
 
 
-def _wrong_relation(known: Knowledge, claim: Claim) -> str | None:
+def _find_wrong_relation(known: Knowledge, claim: Claim) -> str | None:
     """The token of somebody who is given a relation that they do not have; empty when nobody of the story has it."""
     words = tuple(word for word in claim.words if token_of(word) or word in _LINKS)
     tokens = [token_of(word) for word in words]
@@ -214,16 +214,16 @@ def _nearest_falsehood(known: Knowledge, tokens: frozenset[str]) -> _Falsehood |
         return None
     weights = known.weights_of(tokens - {YOU})
     alike = known.falsehoods.weigh_common(weights) / np.sqrt((sum(weights.values()) or 1.0) * known.false_weights)
-    if float(alike.max()) < _LISTED:
+    if float(alike.max()) < _LEAST_ALIKE_FALSEHOOD:
         return None
-    for number in np.argsort(-alike, kind="stable")[:_MOST_STATEMENTS].tolist():
+    for number in np.argsort(-alike, kind="stable")[:_MAX_STATEMENTS].tolist():
         statement = known.false[number][0]
         if (YOU in statement.tokens) == (YOU in tokens):
-            return _Falsehood(statement, float(alike[number])) if alike[number] >= _LISTED else None
+            return _Falsehood(statement, float(alike[number])) if alike[number] >= _LEAST_ALIKE_FALSEHOOD else None
     return None
 
 
-def _listed(
+def _check_falsehoods(
     known: Knowledge, tokens: frozenset[str], falsehood: _Falsehood | None, near: list[Nearest]
 ) -> Verdict | None:
     """Whether it is nearer to something that the card lists as false than to all that is true."""
@@ -233,20 +233,20 @@ def _listed(
         return None
     entry = falsehood.statement.entry
     truth = next((one.statement for one in near if one.statement.entry == entry), None)
-    return Verdict(Fault.LISTED, truth or _said_of(known, entry), None, falsehood.exact)
+    return Verdict(Fault.LISTED, truth or _statement_of(known, entry), None, falsehood.exact)
 
 
-def _said_of(known: Knowledge, entry: int) -> Statement:
+def _statement_of(known: Knowledge, entry: int) -> Statement:
     return next(statement for statement in known.statements if statement.entry == entry)
 
 
-def _amount(amounts: frozenset[Amount], near: list[Nearest]) -> Verdict | None:
+def _check_amounts(amounts: frozenset[Amount], near: list[Nearest]) -> Verdict | None:
     """Whether it gives another number of the same things than the nearest sentences."""
-    told = [one for one in near if one.support >= _ALIKE]
+    similar = [one for one in near if one.support >= _ALIKE]
     for amount in amounts:
-        if any(_agrees(amount, other) for one in told for other in one.statement.amounts):
+        if any(_agrees(amount, other) for one in similar for other in one.statement.amounts):
             continue
-        for one in told[:3]:
+        for one in similar[:3]:
             if any(_is_comparable(amount, other) for other in one.statement.amounts):
                 return Verdict(Fault.AMOUNT, one.statement, None, one.support)
     return None

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.conversation.knowledge import Entry, Knowledge
-from rlver_gym.conversation.parse import Ask, Question
+from rlver_gym.conversation.parse import Question, QuestionKind
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
 
-_MOST_TOKENS = 30
-_OF_ANOTHER = 2.5
+_MAX_TOKENS = 30
+_OTHER_PERSON_COST = 2.5
 """What it costs an entry to be about somebody else than the one who is asked about, in nats."""
-_TRIED = 6
-"""How many of the best entries are looked at for one that was not told yet."""
+_MAX_CANDIDATES = 6
+"""How many of the best entries are considered, for one that was not told yet."""
 
 
 class Weights(NamedTuple):
@@ -54,7 +54,9 @@ class NoneOfThem(NamedTuple):
 
 
 NONE_OF_THEM = NoneOfThem(7.26, -0.96, 0.59)
-FACTUAL = frozenset({Ask.WHO, Ask.WHEN, Ask.WHERE, Ask.HOW_LONG, Ask.HOW_MANY})
+FACTUAL = frozenset(
+    {QuestionKind.WHO, QuestionKind.WHEN, QuestionKind.WHERE, QuestionKind.HOW_LONG, QuestionKind.HOW_MANY}
+)
 
 
 class Match(NamedTuple):
@@ -68,31 +70,31 @@ class Match(NamedTuple):
 class Query(NamedTuple):
     """A question, ready to be compared."""
 
-    ask: Ask
+    kind: QuestionKind
     tokens: frozenset[str]
     words: frozenset[str]
     is_of_others: bool = False
     """Whether it asks about somebody else than the person."""
 
 
-def query(known: Knowledge, question: Question, referents: Iterable[str]) -> Query:
+def make_query(known: Knowledge, question: Question, referents: Iterable[str]) -> Query:
     """A question with its pronouns replaced by whom they may mean."""
-    tokens = known.tokens(question.words[:_MOST_TOKENS])
+    tokens = known.tokens(question.words[:_MAX_TOKENS])
     of_others = bool(tokens & PRONOUNS) and YOU not in tokens
     if tokens & PRONOUNS:
         tokens = tokens - PRONOUNS | frozenset(referents)
-    return Query(question.ask, tokens, frozenset(question.words[:_MOST_TOKENS]), of_others)
+    return Query(question.kind, tokens, frozenset(question.words[:_MAX_TOKENS]), of_others)
 
 
-def scores(known: Knowledge, asked: Query) -> np.ndarray:
+def score_entries(known: Knowledge, query: Query) -> np.ndarray:
     """How well each entry answers a question; 0 for those that share no word with it."""
-    weights = known.weights_of(asked.tokens)
+    weights = known.weights_of(query.tokens)
     total = sum(weights.values()) or 1.0
     content = {token: weight for token, weight in weights.items() if token != YOU}
-    kind = known.kinds[asked.ask]
+    fit = known.question_fits[query.kind]
     alike = known.best_paraphrase(known.paraphrases.weigh_common(weights) / known.paraphrase_roots) / math.sqrt(total)
-    words = known.phrases.weigh_common(dict.fromkeys(asked.words, 1.0)) / known.phrase_roots
-    phrase = known.best_paraphrase(words) / math.sqrt(max(1, len(asked.words)))
+    words = known.phrases.weigh_common(dict.fromkeys(query.words, 1.0)) / known.phrase_roots
+    phrase = known.best_paraphrase(words) / math.sqrt(max(1, len(query.words)))
     covered = known.bodies.weigh_nearly_common(weights)
     found = (
         WEIGHTS.alike * alike
@@ -100,35 +102,35 @@ def scores(known: Knowledge, asked: Query) -> np.ndarray:
         + WEIGHTS.about * known.abouts.weigh_common(content) / (sum(content.values()) or 1.0)
         + WEIGHTS.phrase * phrase
         + WEIGHTS.phrase_squared * phrase**2
-        + WEIGHTS.asks * kind.asked
-        + WEIGHTS.unfit * kind.unfit
-        + known.of_kind
+        + WEIGHTS.asks * fit.asked
+        + WEIGHTS.unfit * fit.unfit
+        + known.kind_prior
     )
-    if asked.is_of_others:
+    if query.is_of_others:
         found = found + WEIGHTS.misplaced * known.is_personal
-    people = asked.tokens & known.person_tokens
+    people = query.tokens & known.person_tokens
     if len(people) == 1:
-        found = found - _OF_ANOTHER * known.is_of_somebody * (
+        found = found - _OTHER_PERSON_COST * known.is_of_somebody * (
             known.abouts.weigh_common(dict.fromkeys(people, 1.0)) == 0
         )
     return np.where(covered > 0, found, -np.inf)
 
 
-def probabilities(known: Knowledge, asked: Query) -> tuple[np.ndarray, float]:
+def probabilities(known: Knowledge, query: Query) -> tuple[np.ndarray, float]:
     """Of each entry, how probable it is that it is what was asked for; and that none is."""
-    if not asked.tokens:
+    if not query.tokens:
         return np.zeros(len(known.entries)), 1.0
-    found = scores(known, asked)
-    none = NONE_OF_THEM.always + NONE_OF_THEM.per_word * math.log(len(asked.tokens))
-    none += NONE_OF_THEM.factual * (asked.ask in FACTUAL)
+    found = score_entries(known, query)
+    none = NONE_OF_THEM.always + NONE_OF_THEM.per_word * math.log(len(query.tokens))
+    none += NONE_OF_THEM.factual * (query.kind in FACTUAL)
     top = max(float(found.max()), none)
     shares, rest = np.exp(found - top), math.exp(none - top)
     total = float(shares.sum()) + rest
     return shares / total, rest / total
 
 
-class Answered(NamedTuple):
-    """What the card has to a question."""
+class AnswerSearch(NamedTuple):
+    """The result of searching the card for an answer."""
 
     match: Match | None
     """The entry that answers it best; None when nothing has to do with it."""
@@ -136,10 +138,12 @@ class Answered(NamedTuple):
     """How probable it is that no entry answers it."""
 
 
-def find_answer(known: Knowledge, asked: Query, is_spent: Callable[[Entry], bool] = lambda entry: False) -> Answered:
+def find_answer(
+    known: Knowledge, query: Query, is_spent: Callable[[Entry], bool] = lambda entry: False
+) -> AnswerSearch:
     """The entry that answers a question best. `is_spent`: entries that are passed over, because all of it was told."""
-    found, none = probabilities(known, asked)
-    for number in np.argsort(-found, kind="stable")[:_TRIED].tolist():
+    found, none = probabilities(known, query)
+    for number in np.argsort(-found, kind="stable")[:_MAX_CANDIDATES].tolist():
         if found[number] > 0 and not is_spent(known.entries[number]):
-            return Answered(Match(known.entries[number], float(found[number])), none)
-    return Answered(None, none)
+            return AnswerSearch(Match(known.entries[number], float(found[number])), none)
+    return AnswerSearch(None, none)

@@ -20,7 +20,7 @@ def related_tokens() -> Mapping[str, tuple[tuple[str, float], ...]]:
     }
 
 
-class Index:
+class TokenIndex:
     """Texts as sets of tokens, by token."""
 
     def __init__(self, texts: Sequence[Iterable[str]]) -> None:

@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from rlver_gym.conversation.index import Index
-from rlver_gym.conversation.parse import NEGATIONS, Ask, question_in
+from rlver_gym.conversation.index import TokenIndex
+from rlver_gym.conversation.parse import NEGATIONS, QuestionKind, question_in
 from rlver_gym.conversation.tokens import PRONOUNS, YOU, Amount, amounts_of, may_have_amounts, token_of, tokens_of
 from rlver_gym.core.persona import Disclosure, Fact, Other, Persona
 from rlver_gym.core.words import split_sentences, split_words
-from rlver_gym.io.frozen import kept_by
+from rlver_gym.io.frozen import cache_by_parts
 
 Kind = Literal["fact", "disclosure", "background"]
 
@@ -35,7 +35,7 @@ class Statement(NamedTuple):
 class Paraphrase(NamedTuple):
     """One way of asking."""
 
-    ask: Ask
+    kind: QuestionKind
     tokens: frozenset[str]
     weight: float
     """The square root of its tokens' weights summed."""
@@ -52,17 +52,17 @@ class Entry(NamedTuple):
     texts: tuple[str, ...]
     """In the person's words, each a whole answer."""
     paraphrases: tuple[Paraphrase, ...]
-    asks: frozenset[Ask]
+    asks: frozenset[QuestionKind]
     body: frozenset[str]
     """Tokens of its answers and questions."""
     about: frozenset[str]
     is_personal: bool
-    gives: frozenset[Ask]
-    """Which kinds of question its answers can answer at all: "when" takes a time, "how many" a number."""
+    answerable: frozenset[QuestionKind]
+    """The kinds of question that its answers can answer at all: "when" takes a time, "how many" a number."""
 
 
-class OfKind(NamedTuple):
-    """What entries have to do with one kind of question; arrays as long as there are entries."""
+class QuestionFit(NamedTuple):
+    """How entries fit one kind of question; arrays as long as there are entries."""
 
     asked: np.ndarray
     """Whether one of their paraphrases asks so."""
@@ -70,7 +70,7 @@ class OfKind(NamedTuple):
     """Whether they cannot answer it."""
 
 
-_OF_KIND: dict[Kind, float] = {"fact": 0.0, "disclosure": -3.3, "background": -3.46}
+_KIND_PRIORS: dict[Kind, float] = {"fact": 0.0, "disclosure": -3.3, "background": -3.46}
 """What speaks for an entry of each kind by itself, in nats; fitted as the weights in `find`."""
 
 
@@ -80,7 +80,7 @@ class Knowledge:
     def __init__(self, persona: Persona) -> None:
         """Compile the card."""
         situation = persona.situation
-        self.people = tuple(_Named.of(other) for other in situation.people)
+        self.people = tuple(_NamedPerson.of(other) for other in situation.people)
         self.alias = _aliases(self.people)
         """Tokens by which somebody is meant: "dad" for the father who is called Karl."""
         self.person_tokens = frozenset(self.alias.values())
@@ -91,29 +91,29 @@ class Knowledge:
             if word not in ("mr", "mrs", "ms", "dr")
         )
         """Lower-case words that name somebody."""
-        self._read: dict[str, frozenset[str]] = {}
+        self._token_cache: dict[str, frozenset[str]] = {}
         drafts = list(_drafts(persona))
         self.weight = _weights(self, drafts)
         self.entries = tuple(self._entry(draft) for draft in drafts)
         self._disclosures = {
             entry.id: number for number, entry in enumerate(self.entries) if entry.kind == "disclosure"
         }
-        self._read.clear()
+        self._token_cache.clear()
         self._index_entries()
         self.statements = tuple(
             self.statement(text, number)
             for number, entry in enumerate(self.entries)
             for text in dict.fromkeys(_all_texts(entry, situation.people))
         )
-        self.said = Index([statement.tokens - {YOU} for statement in self.statements])
-        self.said_weights = np.array([statement.weight for statement in self.statements])
+        self.statement_index = TokenIndex([statement.tokens - {YOU} for statement in self.statements])
+        self.statement_weights = np.array([statement.weight for statement in self.statements])
         self.false = tuple(
             (self.statement(text, number), number)
             for number, entry in enumerate(self.entries)
             if isinstance(entry.item, Fact)
             for text in entry.item.wrong
         )
-        self.falsehoods = Index([statement.tokens - {YOU} for statement, _ in self.false])
+        self.falsehoods = TokenIndex([statement.tokens - {YOU} for statement, _ in self.false])
         self.false_weights = np.array([statement.weight for statement, _ in self.false])
         self.vocabulary = frozenset().union(*(statement.tokens for statement in self.statements))
         self.words = frozenset(
@@ -134,23 +134,23 @@ class Knowledge:
     def _index_entries(self) -> None:
         """Everything by which questions are compared with all entries at once."""
         each = [(number, one) for number, entry in enumerate(self.entries) for one in entry.paraphrases]
-        self.paraphrases = Index([one.tokens for _, one in each])
+        self.paraphrases = TokenIndex([one.tokens for _, one in each])
         self.paraphrase_roots = np.array([one.weight for _, one in each])
-        self.phrases = Index([one.words for _, one in each])
+        self.phrases = TokenIndex([one.words for _, one in each])
         self.phrase_roots = np.sqrt([max(1, len(one.words)) for _, one in each])
         self._asked_entries, self._starts = np.unique([number for number, _ in each], return_index=True)
-        self.bodies = Index([entry.body for entry in self.entries])
-        self.abouts = Index([entry.about - {YOU} for entry in self.entries])
+        self.bodies = TokenIndex([entry.body for entry in self.entries])
+        self.abouts = TokenIndex([entry.about - {YOU} for entry in self.entries])
         self.is_personal = np.array([entry.is_personal for entry in self.entries], dtype=float)
         self.is_of_somebody = np.array([bool(entry.about & self.person_tokens) for entry in self.entries], dtype=float)
-        self.of_kind = np.array([_OF_KIND[entry.kind] for entry in self.entries])
+        self.kind_prior = np.array([_KIND_PRIORS[entry.kind] for entry in self.entries])
         size = len(self.entries)
-        self.kinds = {ask: OfKind(np.zeros(size), np.ones(size)) for ask in Ask}
+        self.question_fits = {kind: QuestionFit(np.zeros(size), np.ones(size)) for kind in QuestionKind}
         for number, entry in enumerate(self.entries):
-            for ask in entry.asks:
-                self.kinds[ask].asked[number] = 1.0
-            for ask in entry.gives:
-                self.kinds[ask].unfit[number] = 0.0
+            for kind in entry.asks:
+                self.question_fits[kind].asked[number] = 1.0
+            for kind in entry.answerable:
+                self.question_fits[kind].unfit[number] = 0.0
 
     def best_paraphrase(self, values: np.ndarray) -> np.ndarray:
         """Of each entry, the highest of its paraphrases' values; 0 for one without any."""
@@ -163,7 +163,7 @@ class Knowledge:
         """How much each token says, in nats."""
         return {token: self.weight.get(token, UNKNOWN) for token in tokens}
 
-    def told_by(self, name: str) -> tuple[Entry, ...]:
+    def disclosure_entry(self, name: str) -> tuple[Entry, ...]:
         """The entry of a disclosure, by its id."""
         found = self._disclosures.get(name)
         return (self.entries[found],) if found is not None else ()
@@ -175,13 +175,13 @@ class Knowledge:
 
     def tokens_in(self, text: str) -> frozenset[str]:
         """The tokens of one of the card's own texts. Kept while the card is compiled."""
-        found = self._read.get(text)
+        found = self._token_cache.get(text)
         if found is None:
-            found = self._read[text] = self.tokens(split_words(text))
+            found = self._token_cache[text] = self.tokens(split_words(text))
         return found
 
-    def claimed(self, words: Iterable[str]) -> frozenset[str]:
-        """As `tokens`, relations beside the people whom they mean."""
+    def claim_tokens(self, words: Iterable[str]) -> frozenset[str]:
+        """The tokens of a claim: as `tokens`, and relations beside the people whom they mean."""
         return self.tokens(words) | (frozenset(tokens_of(list(words))) & RELATIONS)
 
     def weigh(self, tokens: Iterable[str]) -> float:
@@ -208,33 +208,33 @@ class Knowledge:
         )
 
     def _entry(self, draft: "_Draft") -> Entry:
-        asked = tuple(self._paraphrase(question) for question in draft.asked)
+        paraphrases = tuple(self._paraphrase(question) for question in draft.asked)
         own = frozenset().union(*map(self.tokens_in, draft.texts + draft.extra))
         about = frozenset().union(*map(self.tokens_in, draft.about))
-        body = own.union(about, *(paraphrase.tokens for paraphrase in asked)) - PRONOUNS
+        body = own.union(about, *(paraphrase.tokens for paraphrase in paraphrases)) - PRONOUNS
         return Entry(
             draft.id,
             draft.kind,
             draft.depth,
             draft.item,
             draft.texts,
-            asked,
-            frozenset(one.ask for one in asked),
+            paraphrases,
+            frozenset(one.kind for one in paraphrases),
             body,
             about,
             draft.is_personal,
-            _ONLY_WHO if draft.id.startswith("people.") else gives_of(draft.texts, self.person_tokens),
+            _ONLY_WHO if draft.id.startswith("people.") else answerable_questions(draft.texts, self.person_tokens),
         )
 
     def _paraphrase(self, text: str) -> Paraphrase:
         question = question_in(text)
         words = question.words if question else split_words(text)
         tokens = self.tokens(words)
-        ask = question.ask if question else Ask.WHAT
-        return Paraphrase(ask, tokens, math.sqrt(self.weigh(tokens)) or 1.0, frozenset(words))
+        kind = question.kind if question else QuestionKind.WHAT
+        return Paraphrase(kind, tokens, math.sqrt(self.weigh(tokens)) or 1.0, frozenset(words))
 
 
-_ONLY_WHO = frozenset({Ask.WHO})
+_ONLY_WHO = frozenset({QuestionKind.WHO})
 UNKNOWN = 2.5
 """The weight of a token that a card does not have, in nats."""
 _TIMES = frozenset(
@@ -247,15 +247,21 @@ _PLACES = frozenset(
 _PERSONS = frozenset("i me my we nobody no everyone everybody someone somebody he she they him her them myself".split())
 
 
-def gives_of(texts: tuple[str, ...], people: frozenset[str]) -> frozenset[Ask]:
-    """The kinds of question that some texts can answer at all."""
+def answerable_questions(texts: tuple[str, ...], people: frozenset[str]) -> frozenset[QuestionKind]:
+    """The kinds of question that some texts can answer at all: "when" needs a time, "how many" a number."""
     each = [split_words(text) for text in texts]
     words = frozenset(chain.from_iterable(each))
     tokens = frozenset(map(token_of, words))
-    found = set(Ask) - {Ask.WHEN, Ask.WHERE, Ask.WHO, Ask.HOW_LONG, Ask.HOW_MANY}
+    found = set(QuestionKind) - {
+        QuestionKind.WHEN,
+        QuestionKind.WHERE,
+        QuestionKind.WHO,
+        QuestionKind.HOW_LONG,
+        QuestionKind.HOW_MANY,
+    }
     amounts = any(amounts_of(one) for one in each if may_have_amounts(one))
     if amounts or words & _TIMES:
-        found |= {Ask.WHEN, Ask.HOW_LONG}
+        found |= {QuestionKind.WHEN, QuestionKind.HOW_LONG}
     if amounts or words & {
         "all",
         "none",
@@ -271,15 +277,15 @@ def gives_of(texts: tuple[str, ...], people: frozenset[str]) -> frozenset[Ask]:
         "often",
         "nothing",
     }:
-        found |= {Ask.HOW_MANY, Ask.HOW_LONG}
+        found |= {QuestionKind.HOW_MANY, QuestionKind.HOW_LONG}
     if words & _PLACES:
-        found.add(Ask.WHERE)
+        found.add(QuestionKind.WHERE)
     if words & _PERSONS or tokens & (people | RELATIONS):
-        found.add(Ask.WHO)
+        found.add(QuestionKind.WHO)
     return frozenset(found)
 
 
-class _Named(NamedTuple):
+class _NamedPerson(NamedTuple):
     """Somebody of the story."""
 
     name: str
@@ -289,11 +295,11 @@ class _Named(NamedTuple):
     """Tokens of what they are: "uncle", "boss"."""
 
     @staticmethod
-    def of(other: Other) -> "_Named":
+    def of(other: Other) -> "_NamedPerson":
         """From the card."""
         token = token_of(split_words(other.name)[-1])
         nouns = [_last_relation(other.who), _last_relation(other.introduction or "")]
-        return _Named(other.name, token, other.pronoun, frozenset(filter(None, nouns)))
+        return _NamedPerson(other.name, token, other.pronoun, frozenset(filter(None, nouns)))
 
 
 def _last_relation(text: str) -> str:
@@ -311,7 +317,7 @@ RELATIONS = frozenset(
 )
 
 
-def _aliases(people: tuple[_Named, ...]) -> dict[str, str]:
+def _aliases(people: tuple[_NamedPerson, ...]) -> dict[str, str]:
     """Token of a name or of a relation that only one of the people has → their token."""
     found: dict[str, str] = {}
     for one in people:
@@ -399,7 +405,7 @@ def _weights(knowledge: Knowledge, drafts: list[_Draft]) -> dict[str, float]:
     return found | dict.fromkeys((YOU, *PRONOUNS), 0.4)
 
 
-@kept_by("person", "situation")
+@cache_by_parts("person", "situation")
 def knowledge(persona: Persona) -> Knowledge:
     """The knowledge of a persona, compiled once."""
     return Knowledge(persona)

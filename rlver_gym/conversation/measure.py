@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.conversation.claims import check_claim
-from rlver_gym.conversation.find import probabilities, query
+from rlver_gym.conversation.find import make_query, probabilities
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
-from rlver_gym.conversation.listen import Sentence, listen
 from rlver_gym.conversation.names import introductions
-from rlver_gym.conversation.parse import Parsed, parse_utterance
+from rlver_gym.conversation.parse import ParsedUtterance, parse_utterance
 from rlver_gym.conversation.repertoire import repertoire
+from rlver_gym.conversation.sentences import Sentence, classify_sentences
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.words import content, is_short, split_sentences, split_words
+from rlver_gym.core.words import content_stems, is_short, split_sentences, split_words
 
 SAME = 0.8
 """Share of content words from which two sentences count as the same."""
@@ -36,8 +36,8 @@ _CORRECTS = re.compile(
 )
 
 
-class Conversation(NamedTuple):
-    """What was counted in some dialogues."""
+class ConversationCounts(NamedTuple):
+    """Counts over some dialogues."""
 
     questions: int
     answered: int
@@ -56,35 +56,39 @@ class Conversation(NamedTuple):
         """Questions neither answered nor declined."""
         return self.questions - self.answered - self.declined
 
-    def __add__(self, other: object) -> "Conversation":
+    def __add__(self, other: object) -> "ConversationCounts":
         """Both together."""
-        if not isinstance(other, Conversation):
+        if not isinstance(other, ConversationCounts):
             return NotImplemented
-        return Conversation(*(one + another for one, another in zip(self, other, strict=True)))
+        return ConversationCounts(*(one + another for one, another in zip(self, other, strict=True)))
 
 
-NOTHING = Conversation(0, 0, 0, 0, 0, 0, 0, 0)
+NO_COUNTS = ConversationCounts(0, 0, 0, 0, 0, 0, 0, 0)
 
 
-def measure_dialogue(persona: Persona, dialogue: Dialogue) -> Conversation:
+def measure_dialogue(persona: Persona, dialogue: Dialogue) -> ConversationCounts:
     """Count in one dialogue, English alone: other languages have no parse yet and count as empty."""
     if persona.language != "en":
-        return NOTHING
+        return NO_COUNTS
     known = knowledge(persona)
-    found = NOTHING
-    heard = dialogue.opening
+    found = NO_COUNTS
+    earlier_text = dialogue.opening
     for turn in dialogue.turns:
-        found += _measure_turn(persona, known, turn.utterance, turn.reply, heard)
-        heard = f"{heard}\n{turn.utterance}\n{turn.reply}"
+        found += _measure_turn(persona, known, turn.utterance, turn.reply, earlier_text)
+        earlier_text = f"{earlier_text}\n{turn.utterance}\n{turn.reply}"
     sentences = [one.casefold() for line in dialogue.user_lines for one in split_sentences(line) if not is_short(one)]
     return found._replace(sentences=len(sentences), repeated=len(sentences) - len(set(sentences)))
 
 
-def _measure_turn(persona: Persona, known: Knowledge, utterance: str, reply: str, heard: str) -> Conversation:
+def _measure_turn(
+    persona: Persona, known: Knowledge, utterance: str, reply: str, earlier_text: str
+) -> ConversationCounts:
     parsed = parse_utterance(utterance)
     answered = declined = 0
-    asking = [sentence for sentence in listen(utterance, parsed, known.names) if sentence.question is not None]
-    for sentence in asking:
+    questions = [
+        sentence for sentence in classify_sentences(utterance, parsed, known.names) if sentence.question is not None
+    ]
+    for sentence in questions:
         if is_answered(persona, sentence, reply):
             answered += 1
         elif _is_declined(persona, reply):
@@ -92,20 +96,22 @@ def _measure_turn(persona: Persona, known: Knowledge, utterance: str, reply: str
     mistakes = _mistakes(known, parsed)
     corrected = mistakes if mistakes and _is_corrected(persona, reply) else 0
     strangers = sum(
-        one.name in reply and not one.named.search(f"{heard}\n{utterance}") and content(reply).isdisjoint(one.about)
+        one.name in reply
+        and not one.name_pattern.search(f"{earlier_text}\n{utterance}")
+        and content_stems(reply).isdisjoint(one.about)
         for one in introductions(persona.situation).each
         if one.about
     )
-    return Conversation(len(asking), answered, declined, mistakes, corrected, 0, 0, strangers)
+    return ConversationCounts(len(questions), answered, declined, mistakes, corrected, 0, 0, strangers)
 
 
 def is_answered(persona: Persona, sentence: Sentence, reply: str) -> bool:
     """Whether a reply says most of what one of the lines says that fit the question, or a plain yes or no to a guess."""
     known = knowledge(persona)
-    said = known.tokens(split_words(reply)) - PRONOUNS - {YOU}
+    reply_tokens = known.tokens(split_words(reply)) - PRONOUNS - {YOU}
     for text in _fitting(persona, known, sentence):
         tokens = known.tokens(split_words(text)) - PRONOUNS - {YOU}
-        if tokens and known.weigh(tokens & said) >= 0.5 * known.weigh(tokens):
+        if tokens and known.weigh(tokens & reply_tokens) >= 0.5 * known.weigh(tokens):
             return True
     question = sentence.question
     return question is not None and question.is_guess and bool(_PLAIN & set(split_words(reply)[:3]))
@@ -114,11 +120,11 @@ def is_answered(persona: Persona, sentence: Sentence, reply: str) -> bool:
 def _fitting(persona: Persona, known: Knowledge, sentence: Sentence) -> Iterator[str]:
     """The lines of the card that answer a question: the facts nearest to it, and what the inquiries ask for that it may be."""
     if sentence.question is not None:
-        each, _ = probabilities(known, query(known, sentence.question, ()))
+        each, _ = probabilities(known, make_query(known, sentence.question, ()))
         for number in np.flatnonzero(each >= max(_POSSIBLE, 0.5 * float(each.max()))).tolist():
             yield from known.entries[number].texts
     lines = repertoire(persona)
-    for label, probability in sentence.recognised.ranked:
+    for label, probability in sentence.classification.ranked:
         if probability >= _POSSIBLE:
             yield from lines.to_inquiry(label)
             for other in known.people if label.startswith("p_") else ():
@@ -134,7 +140,7 @@ def _is_declined(persona: Persona, reply: str) -> bool:
     )
 
 
-def _mistakes(known: Knowledge, parsed: Parsed) -> int:
+def _mistakes(known: Knowledge, parsed: ParsedUtterance) -> int:
     return sum(check_claim(known, claim).fault is not None for claim in parsed.claims)
 
 
@@ -142,7 +148,7 @@ def _is_corrected(persona: Persona, reply: str) -> bool:
     return bool(_CORRECTS.search(reply)) or any(line in reply for line in persona.person.manner.corrects)
 
 
-def share_in_common(one: Sequence[str], other: Sequence[str]) -> float:
+def shared_sentence_rate(one: Sequence[str], other: Sequence[str]) -> float:
     """Share of the sentences of one person's lines that also stand in the other's, by content words; the mean of both directions, in [0, 1]."""
     first, second = _contents(one), _contents(other)
     if not first or not second:
@@ -156,14 +162,14 @@ def share_in_common(one: Sequence[str], other: Sequence[str]) -> float:
 
 
 def _contents(lines: Iterable[str]) -> list[frozenset[str]]:
-    return [words for line in lines for sentence in split_sentences(line) if len(words := content(sentence)) >= 2]
+    return [words for line in lines for sentence in split_sentences(line) if len(words := content_stems(sentence)) >= 2]
 
 
 def _is_same(one: frozenset[str], other: frozenset[str]) -> bool:
     return len(one & other) >= SAME * max(len(one), len(other))
 
 
-class InCommon(NamedTuple):
+class SharedSentences(NamedTuple):
     """How much dialogues of one person have in common; shares in [0, 1]."""
 
     mean: float
@@ -174,20 +180,23 @@ class InCommon(NamedTuple):
     """Its names."""
 
 
-def in_common(groups: Iterable[Mapping[str, Sequence[str]]]) -> InCommon | None:
-    """How much the dialogues of each group have in common, pair by pair: by name, the person's lines. None when there is no pair."""
+def measure_shared_sentences(groups: Iterable[Mapping[str, Sequence[str]]]) -> SharedSentences | None:
+    """How many sentences the dialogues of each group share, pair by pair: by name, the person's lines. None when there is no pair."""
     each = [
-        [(share_in_common(group[one], group[other]), (one, other)) for one, other in combinations(sorted(group), 2)]
+        [
+            (shared_sentence_rate(group[one], group[other]), (one, other))
+            for one, other in combinations(sorted(group), 2)
+        ]
         for group in groups
     ]
     pairs = [pair for of_group in each for pair in of_group]
     if not pairs:
         return None
     most, names = max(pairs)
-    return InCommon(fmean(fmean(share for share, _ in of_group) for of_group in each if of_group), most, names)
+    return SharedSentences(fmean(fmean(share for share, _ in of_group) for of_group in each if of_group), most, names)
 
 
-def most_repeated(dialogues: Iterable[Dialogue], most: int = 5) -> list[tuple[str, int]]:
+def most_frequent_sentences(dialogues: Iterable[Dialogue], most: int = 5) -> list[tuple[str, int]]:
     """The sentences that stand in most dialogues, with how many."""
     count: Counter[str] = Counter()
     for dialogue in dialogues:

@@ -4,8 +4,8 @@ import re
 from typing import NamedTuple
 
 from rlver_gym.core.persona import Situation
-from rlver_gym.core.words import content, split_sentences
-from rlver_gym.io.frozen import kept
+from rlver_gym.core.words import content_stems, split_sentences
+from rlver_gym.io.frozen import cache_by_identity
 
 
 class Introduction(NamedTuple):
@@ -14,8 +14,8 @@ class Introduction(NamedTuple):
     name: str
     text: str
     """With the name in it: "my neighbour Judith"."""
-    named: re.Pattern[str]
-    introduced: re.Pattern[str]
+    name_pattern: re.Pattern[str]
+    introduction_pattern: re.Pattern[str]
     about: frozenset[str]
     """The stems of the introduction without the name: who says one of them beside the name has introduced them."""
 
@@ -28,7 +28,7 @@ class Introductions:
         self.each = _introductions(situation)
         self._plain: dict[str, str] = {}
 
-    def undo(self, text: str) -> str:
+    def remove(self, text: str) -> str:
         """The text as the card has it: introductions are names again."""
         found = self._plain.get(text)
         if found is None:
@@ -37,12 +37,12 @@ class Introductions:
             found = text
             for one in self.each:
                 if one.name in found:
-                    found = one.introduced.sub(one.name, found)
+                    found = one.introduction_pattern.sub(one.name, found)
             self._plain[text] = found
         return found
 
 
-@kept
+@cache_by_identity
 def introductions(situation: Situation) -> Introductions:
     """The introductions of a story, compiled once."""
     return Introductions(situation)
@@ -55,26 +55,26 @@ def _introductions(situation: Situation) -> tuple[Introduction, ...]:
             other.introduction,
             re.compile(rf"(?<!\w){re.escape(other.name)}(?!\w)"),
             re.compile(rf"(?<!\w){re.escape(other.introduction)}(?!\w)", re.IGNORECASE),
-            content(other.introduction) - content(other.name),
+            content_stems(other.introduction) - content_stems(other.name),
         )
         for other in situation.people
         if other.introduction and other.introduction != other.name
     )
 
 
-def introduce(situation: Situation, text: str, heard: str) -> str:
-    """The text with everybody introduced whose name was not in what was `heard` so far by either side."""
+def introduce(situation: Situation, text: str, earlier_text: str) -> str:
+    """The text with everybody introduced whose name is not in `earlier_text`, what either side has said so far."""
     for one in introductions(situation).each:
         if one.name not in text:
             continue
-        if one.named.search(heard):
-            text = one.introduced.sub(one.name, text)
+        if one.name_pattern.search(earlier_text):
+            text = one.introduction_pattern.sub(one.name, text)
             continue
-        found = one.named.search(text)
+        found = one.name_pattern.search(text)
         if found and not _is_introduced(one, text, found.start()):
             begins = found.start() == 0 or text[: found.start()].rstrip('"“‘ ')[-1:] in (".", "!", "?", "…", "")
-            told = one.text[0].upper() + one.text[1:] if begins else one.text
-            text = text[: found.start()] + told + text[found.end() :]
+            introduction = one.text[0].upper() + one.text[1:] if begins else one.text
+            text = text[: found.start()] + introduction + text[found.end() :]
     return text
 
 
@@ -84,11 +84,11 @@ def _is_introduced(one: Introduction, text: str, at: int) -> bool:
     for sentence in split_sentences(text):
         start = text.index(sentence, start)
         if start <= at < start + len(sentence):
-            return not one.about or not one.about.isdisjoint(content(sentence))
+            return not one.about or not one.about.isdisjoint(content_stems(sentence))
         start += len(sentence)
     return False
 
 
-def without_introductions(situation: Situation, text: str) -> str:
+def remove_introductions(situation: Situation, text: str) -> str:
     """The text as the card has it: introductions are names again."""
-    return introductions(situation).undo(text)
+    return introductions(situation).remove(text)

@@ -9,7 +9,7 @@ from rlver_gym.conversation.tokens import QUESTION_WORDS
 from rlver_gym.core.words import split_words
 
 
-class Ask(StrEnum):
+class QuestionKind(StrEnum):
     """What kind of answer a question asks for."""
 
     WHO = "who"
@@ -42,7 +42,7 @@ class Act(StrEnum):
 class Question(NamedTuple):
     """Something that is asked."""
 
-    ask: Ask
+    kind: QuestionKind
     words: tuple[str, ...]
     """From the question word on, lower-case."""
     text: str
@@ -64,7 +64,7 @@ class Claim(NamedTuple):
         return not NEGATIONS.isdisjoint(self.words)
 
 
-class Parsed(NamedTuple):
+class ParsedUtterance(NamedTuple):
     """What an utterance addresses to the person."""
 
     questions: tuple[Question, ...]
@@ -164,7 +164,7 @@ _FAREWELL = re.compile(
     re.IGNORECASE,
 )
 _SHOUTED = re.compile(r"[A-Z]{2,}")
-_MOST_SENTENCES = 60
+_MAX_SENTENCES = 60
 
 
 def _straight(text: str) -> str:
@@ -175,7 +175,7 @@ def _straight(text: str) -> str:
 def sentences_of(text: str) -> tuple[str, ...]:
     """The sentences of an utterance, apostrophes made straight and runs of blanks made one."""
     found: list[str] = []
-    for sentence in map(str.strip, _SENTENCE.findall(_BLANKS.sub(" ", _straight(text)))[:_MOST_SENTENCES]):
+    for sentence in map(str.strip, _SENTENCE.findall(_BLANKS.sub(" ", _straight(text)))[:_MAX_SENTENCES]):
         split = _TWO_QUESTIONS.search(sentence) if sentence.endswith("?") else None
         found += [f"{sentence[: split.start()]}?", sentence[split.end() :]] if split else [sentence]
     return tuple(found)
@@ -190,10 +190,10 @@ _TWO_QUESTIONS = re.compile(
 
 
 @lru_cache(maxsize=4)
-def parse_utterance(text: str) -> Parsed:
+def parse_utterance(text: str) -> ParsedUtterance:
     """What an utterance asks, claims and does. Kept for a moment: several steps of a turn ask for it."""
     if not text.strip():
-        return Parsed((), (), frozenset({Act.SILENCE}), False, 0)
+        return ParsedUtterance((), (), frozenset({Act.SILENCE}), False, 0)
     plain = _straight(text)
     questions: list[Question] = []
     claims: list[Claim] = []
@@ -206,13 +206,13 @@ def parse_utterance(text: str) -> Parsed:
             if question is None or question.is_guess:
                 claims.append(_claim(sentence, words))
             else:
-                claims += _before(sentence, question)
+                claims += _claims_before(sentence, question)
             if question is not None:
                 questions.append(question)
-    suggestions = [question for question in questions if _suggests(question)]
+    suggestions = [question for question in questions if _is_suggestion(question)]
     questions = [question for question in questions if question not in suggestions and not _is_echo(question)]
     more = bool(_MORE.search(plain))
-    return Parsed(
+    return ParsedUtterance(
         tuple(questions),
         tuple(claims),
         _acts(plain, count, bool(questions), split_words(plain)),
@@ -228,12 +228,12 @@ def question_in(text: str) -> Question | None:
     for sentence in reversed(sentences_of(text)):
         words = split_words(sentence)
         question = _question(sentence, words) if words else None
-        if question is not None and not _suggests(question) and not _is_echo(question):
+        if question is not None and not _is_suggestion(question) and not _is_echo(question):
             return question
     return None
 
 
-def _suggests(question: Question) -> bool:
+def _is_suggestion(question: Question) -> bool:
     return _SUGGESTION.search(question.text) is not None
 
 
@@ -263,84 +263,90 @@ def _question(sentence: str, words: tuple[str, ...]) -> Question | None:
     )
     if about and (is_marked or about.group("what")):
         return Question(
-            Ask.TELL_MORE, split_words(about.group("what") or about.group("about") or about.group("how")), sentence
+            QuestionKind.TELL_MORE,
+            split_words(about.group("what") or about.group("about") or about.group("how")),
+            sentence,
         )
     indirect = None if has.isdisjoint(_INDIRECT_WORDS) else _INDIRECT.search(sentence)
     if indirect:
         found = _WORD.search(sentence, indirect.end())
         if found:
-            return _open(sentence, found)
+            return _open_question(sentence, found)
         condition = re.search(r"\b(?:if|whether)\s+(.+)", sentence[indirect.end() :])
         if condition:
-            return Question(Ask.YES_NO, split_words(condition.group(1)), sentence)
+            return Question(QuestionKind.YES_NO, split_words(condition.group(1)), sentence)
     if len(words) <= 12 and _MORE.search(sentence):
         return None
     if is_marked:
         tag = _TAG.search(sentence)
         if tag and tag.start() > 3 and not _OPEN_WH.search(sentence) and not _INVERTED.match(sentence):
-            return Question(Ask.YES_NO, split_words(sentence[: tag.start()]), sentence, True)
-        inverted, found = _last(_INVERTED, sentence), _ASKING.search(sentence)
+            return Question(QuestionKind.YES_NO, split_words(sentence[: tag.start()]), sentence, True)
+        inverted, found = _last_match(_INVERTED, sentence), _ASKING.search(sentence)
         if (
             found
             and _OPEN_WH.search(sentence[found.start("word") :])
             and not (inverted and inverted.start("word") < found.start("word") - 1)
         ):
-            return _open(sentence, found)
+            return _open_question(sentence, found)
         if inverted:
-            return Question(Ask.YES_NO, split_words(sentence[inverted.start("word") :]), sentence)
+            return Question(QuestionKind.YES_NO, split_words(sentence[inverted.start("word") :]), sentence)
         if found:
-            return _open(sentence, found)
-        return Question(Ask.YES_NO, words, sentence, True)
+            return _open_question(sentence, found)
+        return Question(QuestionKind.YES_NO, words, sentence, True)
     if len(words) > 1 and has.isdisjoint(QUESTION_WORDS):
         inverted = None if has.isdisjoint(_AUX_WORDS) else _INVERTED.match(sentence)
-        return Question(Ask.YES_NO, words, sentence) if inverted and _is_asked(sentence, words) else None
+        return (
+            Question(QuestionKind.YES_NO, words, sentence)
+            if inverted and _is_unmarked_question(sentence, words)
+            else None
+        )
     if _OPEN_WH_UNMARKED.search(sentence) and words[:1] != ("when",) and not _RELATIVE.search(sentence):
         found = _ASKING.search(sentence)
-        return _open(sentence, found) if found else None
+        return _open_question(sentence, found) if found else None
     if _OPEN_WH.search(sentence) and re.match(rf"when\s+(?:{_AUX})\b", sentence, re.IGNORECASE):
-        return Question(Ask.WHEN, words, sentence)
+        return Question(QuestionKind.WHEN, words, sentence)
     inverted = _INVERTED.match(sentence)
-    if inverted and _is_asked(sentence, words):
-        return Question(Ask.YES_NO, words, sentence)
+    if inverted and _is_unmarked_question(sentence, words):
+        return Question(QuestionKind.YES_NO, words, sentence)
     return None
 
 
-def _is_asked(sentence: str, words: tuple[str, ...]) -> bool:
+def _is_unmarked_question(sentence: str, words: tuple[str, ...]) -> bool:
     """Whether a sentence with the verb first and no question mark asks, rather than wishes or supposes."""
     return words[0] not in ("may", "might", "had", "should", "must") and not sentence.endswith("!")
 
 
-def _last(pattern: re.Pattern[str], sentence: str) -> re.Match[str] | None:
+def _last_match(pattern: re.Pattern[str], sentence: str) -> re.Match[str] | None:
     found = None
     for found in pattern.finditer(sentence):  # noqa: B007
         pass
     return found
 
 
-def _open(sentence: str, found: re.Match[str]) -> Question:
+def _open_question(sentence: str, found: re.Match[str]) -> Question:
     words = split_words(sentence[found.start("word") :])
-    return Question(_ask(words), words, sentence)
+    return Question(_question_kind(words), words, sentence)
 
 
-def _ask(words: tuple[str, ...]) -> Ask:
+def _question_kind(words: tuple[str, ...]) -> QuestionKind:
     for at, word in enumerate(words[:4]):
         after = words[at + 1] if at + 1 < len(words) else ""
         if word == "how":
             if after in ("long", "old"):
-                return Ask.HOW_LONG
+                return QuestionKind.HOW_LONG
             if after in ("many", "much", "often", "far"):
-                return Ask.HOW_MANY
-            return Ask.WHY if after == "come" else Ask.HOW
+                return QuestionKind.HOW_MANY
+            return QuestionKind.WHY if after == "come" else QuestionKind.HOW
         if word == "what" and after == "time":
-            return Ask.WHEN
+            return QuestionKind.WHEN
         if word in ("who", "whom", "whose"):
-            return Ask.WHO
+            return QuestionKind.WHO
         if word in QUESTION_WORDS:
-            return Ask("what" if word == "which" else word)
-    return Ask.WHAT
+            return QuestionKind("what" if word == "which" else word)
+    return QuestionKind.WHAT
 
 
-def _before(sentence: str, question: Question) -> list[Claim]:
+def _claims_before(sentence: str, question: Question) -> list[Claim]:
     """What is stated in front of a question in the same sentence."""
     words = split_words(sentence)
     front = words[: len(words) - len(question.words)]

@@ -1,4 +1,4 @@
-"""Recognise: what a supporter asks or does in one sentence, whatever the story. A linear classifier over words and pairs of words, in whole numbers: the same on every machine.
+"""A sentence classifier: what a supporter asks or does in one sentence, whatever the story. A linear classifier over words and pairs of words, in whole numbers: the same on every machine.
 
 Fitted by `benchmarks/recogniser.py` on sentences that were written by language models in the role of supporters. Knows no card.
 """
@@ -18,11 +18,11 @@ _RELATIONS = frozenset(
     boss manager colleague flatmate neighbour landlord teacher ex cousin niece nephew lawyer""".split()
 )
 _PRONOUNS = {**dict.fromkeys(("he", "she"), "he"), "him": "him", **dict.fromkeys(("his", "her", "hers"), "her")}
-_MOST_WORDS = 40
-_RANKED = 5
+_MAX_WORDS = 40
+_TOP_LABELS = 5
 
 
-class Recognised(NamedTuple):
+class Classification(NamedTuple):
     """What a sentence most probably asks or does."""
 
     ranked: tuple[tuple[str, float], ...]
@@ -77,7 +77,7 @@ def _weights() -> _Weights:
 def generalise(words: Sequence[str], names: Collection[str], *, asks: bool = False) -> list[str]:
     """The words with every name and relation as PERSON, pronouns of one person alike; `asks`: with a question mark as the last one. `names`: lower-case."""
     found: list[str] = []
-    for word in words[:_MOST_WORDS]:
+    for word in words[:_MAX_WORDS]:
         base = word[:-2] if word.endswith("'s") else word
         if base in names or base in _RELATIONS:
             if not found or found[-1] != PERSON:
@@ -94,8 +94,8 @@ def pairs_of(words: Sequence[str]) -> list[str]:
     return [f"{one} {other}" for one, other in zip(["<", *words], [*words, ">"], strict=True)]
 
 
-class Spoken(NamedTuple):
-    """A sentence, or a clause of one, to be recognised."""
+class SentenceInput(NamedTuple):
+    """A sentence, or a clause of one, to be classified."""
 
     words: Sequence[str]
     """Lower-case."""
@@ -103,13 +103,13 @@ class Spoken(NamedTuple):
     """Whether it has a question mark."""
 
 
-def recognise(spoken: Sequence[Spoken], names: Collection[str] = ()) -> list[Recognised]:
+def classify(sentences: Sequence[SentenceInput], names: Collection[str] = ()) -> list[Classification]:
     """What each of several sentences asks or does, all at once. `names`: words that are people's names."""
     weights = _weights()
     of_words, of_pairs, counts = [], [], []
     word_starts, pair_starts = [], []
     none_word, none_pair = len(weights.words), len(weights.pairs)
-    for words, asks in spoken:
+    for words, asks in sentences:
         general = generalise(words, names, asks=asks)
         word_starts.append(len(of_words))
         pair_starts.append(len(of_pairs))
@@ -121,9 +121,9 @@ def recognise(spoken: Sequence[Spoken], names: Collection[str] = ()) -> list[Rec
     logits = states.astype(np.float64) @ weights.of_labels / (np.sqrt(counts)[:, None] * weights.scale) + weights.bias
     shares = np.exp(logits - logits.max(1, keepdims=True))
     shares /= shares.sum(1, keepdims=True)
-    best = np.argpartition(shares, -_RANKED, axis=1)[:, -_RANKED:].tolist()
+    best = np.argpartition(shares, -_TOP_LABELS, axis=1)[:, -_TOP_LABELS:].tolist()
     return [
-        Recognised(
+        Classification(
             tuple((label, -share) for share, label in sorted([(-float(row[at]), weights.labels[at]) for at in top]))
         )
         for row, top in zip(shares, best, strict=True)

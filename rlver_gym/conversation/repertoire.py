@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
-from rlver_gym.core.inquiries import OF_THE_PERSON, Feeling
+from rlver_gym.core.inquiries import PERSONAL_INQUIRIES, Feeling
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import split_words
-from rlver_gym.io.frozen import kept_by
+from rlver_gym.io.frozen import cache_by_parts
 
 _COVERED = 0.55
 """The share of a suggestion's weight that an utterance must have."""
@@ -16,7 +16,7 @@ _LEAST = 1.8
 """The weight of words that must be shared with a matter for it to be taken up, in nats."""
 
 
-class _Way(NamedTuple):
+class _Wording(NamedTuple):
     """One way of naming something."""
 
     tokens: frozenset[str]
@@ -53,7 +53,7 @@ class Repertoire:
             **{
                 name: lines
                 for name, lines in person.answers.items()
-                if name in OF_THE_PERSON or name not in situation.answers
+                if name in PERSONAL_INQUIRIES or name not in situation.answers
             },
         }
         self._others: dict[str, Mapping[str, Sequence[str]]] = {
@@ -63,12 +63,12 @@ class Repertoire:
         }
         self._feelings = situation.feelings
         self._suggestions = situation.suggestions
-        self._ways = _ways(known, (one.to for one in situation.suggestions))
+        self._suggestion_wordings = _wordings(known, (one.to for one in situation.suggestions))
         self._matters = [Matter(one.lines, _name_in(known, one.about)) for one in situation.threads]
-        self._matters_of: dict[str, list[_Way]] = {}
-        for way in _ways(known, (one.about for one in situation.threads)):
-            for token in way.tokens:
-                self._matters_of.setdefault(token, []).append(way)
+        self._matters_of: dict[str, list[_Wording]] = {}
+        for wording in _wordings(known, (one.about for one in situation.threads)):
+            for token in wording.tokens:
+                self._matters_of.setdefault(token, []).append(wording)
 
     def to_inquiry(self, label: str) -> Sequence[str]:
         """The lines that answer an inquiry; empty for a label that is none."""
@@ -85,10 +85,10 @@ class Repertoire:
     def to_suggestion(self, tokens: frozenset[str]) -> Sequence[str]:
         """What they say to the suggestion that these tokens make; empty when they had not thought of it."""
         best, found = _COVERED, -1
-        for way in self._ways:
-            shared = self._known.weigh(way.tokens & tokens) / way.weight
-            if shared > best and len(way.tokens & tokens) >= 2:
-                best, found = shared, way.place
+        for wording in self._suggestion_wordings:
+            shared = self._known.weigh(wording.tokens & tokens) / wording.weight
+            if shared > best and len(wording.tokens & tokens) >= 2:
+                best, found = shared, wording.place
         return self._suggestions[found].reply if found >= 0 else ()
 
     def tokens_of(self, line: str) -> frozenset[str]:
@@ -102,24 +102,24 @@ class Repertoire:
         """The matters that these tokens touch, the one that is touched most first."""
         worth: dict[int, float] = {}
         for token in tokens:
-            for way in self._matters_of.get(token, ()):
-                shared = self._known.weigh(way.tokens & tokens)
-                if shared >= _LEAST and shared >= 0.6 * way.weight:
-                    worth[way.place] = max(worth.get(way.place, 0.0), shared)
+            for wording in self._matters_of.get(token, ()):
+                shared = self._known.weigh(wording.tokens & tokens)
+                if shared >= _LEAST and shared >= 0.6 * wording.weight:
+                    worth[wording.place] = max(worth.get(wording.place, 0.0), shared)
         return [self._matters[place] for place in sorted(worth, key=lambda place: (-worth[place], place))]
 
 
-def _ways(known: Knowledge, each: Iterable[Sequence[str]]) -> list[_Way]:
+def _wordings(known: Knowledge, each: Iterable[Sequence[str]]) -> list[_Wording]:
     found = []
     for place, texts in enumerate(each):
         for text in texts:
             tokens = known.tokens(split_words(text)) - PRONOUNS - {YOU}
             if tokens:
-                found.append(_Way(tokens, known.weigh(tokens), place))
+                found.append(_Wording(tokens, known.weigh(tokens), place))
     return found
 
 
-@kept_by("person", "situation")
+@cache_by_parts("person", "situation")
 def repertoire(persona: Persona) -> Repertoire:
     """The repertoire of a persona, compiled once."""
     return Repertoire(persona)

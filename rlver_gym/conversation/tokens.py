@@ -23,7 +23,7 @@ begin|help helped support supported|try tried attempt attempts tries|pass passed
 letter letters|plan plans planning intend|stay stayed|move moved moving|open opened|close closed shut|turn turned|wear wore|eldest oldest|small little|quick quickly fast|quiet quietly silent silence
 evening evenings tonight|morning mornings|weekend weekends|month months|year years|week weeks|day days|hour hours|minute minutes|euro euros pounds dollars quid|everyone everybody anyone anybody someone somebody nobody else
 """
-_LIGHT = frozenset(
+_STOP_WORDS = frozenset(
     """a an the of to in on at is are was were be been being am do does did have has had having it its that this there and or so for with by from as about into
     out up down off not no can could will would should may might must shall i me my mine myself we us our if then than just very quite please really still
     even also too now all any some one ones thing things bit lot lots well oh ok okay um but because while though although only more most much many such own ever never
@@ -50,7 +50,7 @@ def _synonyms() -> dict[str, str]:
     return found
 
 
-_SAME = _synonyms()
+_CANONICAL_STEMS = _synonyms()
 
 
 class _Tokens(dict[str, str]):
@@ -67,10 +67,10 @@ class _Tokens(dict[str, str]):
 def _token(word: str) -> str:
     if word in _PRONOUNS:
         return _PRONOUNS[word]
-    if word in _LIGHT or word in QUESTION_WORDS:
+    if word in _STOP_WORDS or word in QUESTION_WORDS:
         return ""
     root = stem(word)
-    return _SAME.get(word) or _SAME.get(root) or root
+    return _CANONICAL_STEMS.get(word) or _CANONICAL_STEMS.get(root) or root
 
 
 _OF_WORD = _Tokens()

@@ -1,4 +1,4 @@
-"""What an agent is: something that answers messages. Nothing more is asked of it."""
+"""What an agent is: something that answers messages."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
@@ -24,8 +24,8 @@ class AsyncAgent(Agent, Protocol):
         ...
 
 
-class Quick:
-    """Marks an agent whose reply is a moment of computing and never waits: it is asked wherever the dialogue runs, without a thread of its own."""
+class NonBlocking:
+    """Marks an agent whose `reply` never blocks: it is called on the event loop, without a thread of its own."""
 
 
 AgentMaker = Callable[[Persona, int], Agent]

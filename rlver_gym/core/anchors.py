@@ -1,4 +1,4 @@
-"""Which anchors of a situation an utterance touches. Matches words by stem; knows nothing of needs or points."""
+"""Which anchors of a situation an utterance matches. Matches words by stem; knows nothing of needs or points."""
 
 from collections.abc import Iterator
 from itertools import compress, count, pairwise
@@ -8,13 +8,13 @@ from rlver_gym.core.persona import Anchor, AnchorKind, Situation
 from rlver_gym.core.words import stem, words
 
 
-class Touch(NamedTuple):
-    """An anchor touched, and in which sentence (counted from 0) it was completed."""
+class AnchorMatch(NamedTuple):
+    """An anchor that the utterance matches, and in which sentence (counted from 0) the match was completed."""
 
     kind: AnchorKind
     id: str
     sentence: int
-    whole: bool
+    is_in_one_sentence: bool
     """Whether that sentence says it alone, and not two neighbours together."""
 
     @property
@@ -61,7 +61,7 @@ class AnchorIndex:
                 self._words.setdefault(first, []).append(phrase)
         self._known_words, self._known_pairs = frozenset(self._words), frozenset(self._pairs)
 
-    def touched(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[Touch, ...]:
+    def match(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[AnchorMatch, ...]:
         """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
         found: dict[int, tuple[int, bool]] = {}
         before: dict[int, set[int]] = {}
@@ -72,18 +72,18 @@ class AnchorIndex:
                     found[anchor] = sentence, len(groups) >= self._needed[anchor]
             before = here
         return tuple(
-            Touch(self._anchors[number][0], self._anchors[number][1].id, at, whole)
-            for number, (at, whole) in found.items()
+            AnchorMatch(self._anchors[number][0], self._anchors[number][1].id, at, is_in_one_sentence)
+            for number, (at, is_in_one_sentence) in found.items()
         )
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         """The word groups hit of each anchor, the anchors in the order in which they come up."""
         pairs = tuple(pairwise(stems_))
-        spoken, spoken_pairs = self._known_words.intersection(stems_), self._known_pairs.intersection(pairs)
-        if not spoken and not spoken_pairs:
+        found_words, found_pairs = self._known_words.intersection(stems_), self._known_pairs.intersection(pairs)
+        if not found_words and not found_pairs:
             return {}
-        found = [(stems_.index(word), phrase) for word in spoken for phrase in self._words[word]]
-        for pair in spoken_pairs:
+        found = [(stems_.index(word), phrase) for word in found_words for phrase in self._words[word]]
+        for pair in found_pairs:
             for first in compress(count(), map(pair.__eq__, pairs)):
                 found += [
                     (first + phrase.offset, phrase)

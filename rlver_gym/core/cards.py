@@ -16,7 +16,7 @@ from rlver_gym.io.yaml_file import read_yaml
 
 MAX_TURNS = 20
 """More turns than this and a person would run out of things to say."""
-Remark = Annotated[str, StringConstraints(max_length=4000), AfterValidator(plain_text)]
+CardText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(plain_text)]
 STRATEGY_VIEW = "RLVER-Strategy-v0"
 """The registered environment that has no card: it shows the dialogues of another one as numbers (`rlver_gym.environment.strategy_env`)."""
 
@@ -28,9 +28,9 @@ class EnvCard(HashedCard):
 
     id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$", max_length=80)]
     """The Gymnasium id."""
-    summary: Remark
+    summary: CardText
     """One sentence: what it is for."""
-    notes: Remark = ""
+    notes: CardText = ""
     """Why the numbers are what they are."""
     start: int = Field(ge=1, le=99)
     """Emotion at the start, in points."""
@@ -50,7 +50,7 @@ class EnvCard(HashedCard):
     shows_emotion: bool = False
     """Whether the strategy view may see the emotion score, which no real supporter can."""
     max_utterance_chars: int = Field(default=4000, ge=1, le=1_000_000)
-    """The longest utterance that is heard whole."""
+    """The longest utterance that is not cut."""
     overlong: Literal["truncate", "error"] = "truncate"
     """What happens to a longer one: the rest goes unheard (info["cut_chars"] counts it), or UtteranceError."""
 

@@ -68,13 +68,18 @@ class Dialogue:
     turns: tuple[Turn, ...] = ()
     utterance: str | None = None
 
-    def said(self, utterance: str) -> "Dialogue":
-        """The dialogue after the agent spoke."""
+    def with_utterance(self, utterance: str) -> "Dialogue":
+        """The dialogue with what the agent says now; the user has not answered it."""
         return Dialogue(self.opening, self.turns, utterance)
 
-    def answered(self, turn: Turn) -> "Dialogue":
-        """The dialogue after the user answered."""
+    def with_turn(self, turn: Turn) -> "Dialogue":
+        """The dialogue with one more turn, which the user has answered."""
         return Dialogue(self.opening, (*self.turns, turn))
+
+    said = with_utterance
+    """The older name of `with_utterance`; it stays until 1.0."""
+    answered = with_turn
+    """The older name of `with_turn`; it stays until 1.0."""
 
     @property
     def user_lines(self) -> tuple[str, ...]:
@@ -101,8 +106,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def cleaned(utterance: object, max_chars: int, overlong: Literal["truncate", "error"]) -> str:
-    """The utterance as it is heard: control characters (NUL, escape, …) left out, cut to `max_chars`.
+def clean_utterance(utterance: object, max_chars: int, overlong: Literal["truncate", "error"]) -> str:
+    """The utterance as the user receives it: control characters (NUL, escape, …) left out, cut to `max_chars`.
 
     Raises UtteranceError when it is not a string, holds a lone surrogate, or is too long and `overlong` is "error".
     """

@@ -124,7 +124,7 @@ class Inquiry(StrEnum):
     """How old are you? Where do you live?"""
 
 
-OF_THE_PERSON = frozenset({Inquiry.TALK, Inquiry.REST, Inquiry.SAFE})
+PERSONAL_INQUIRIES = frozenset({Inquiry.TALK, Inquiry.REST, Inquiry.SAFE})
 """Asked of the person rather than of their story: the person's card answers first."""
 
 

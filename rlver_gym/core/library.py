@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.io.errors import CardError, UnknownName
-from rlver_gym.io.files import inside, shipped_cards
+from rlver_gym.io.files import path_inside, shipped_cards
 from rlver_gym.io.frozen import Frozen
 from rlver_gym.io.terminal import one_line
 from rlver_gym.io.yaml_file import read_yaml
@@ -79,7 +79,7 @@ def _field_error(item: Mapping[str, Any], whole: str) -> str:
     return f"{problem} (found '{one_line(found, max_chars=_QUOTED_CHARS)}')"
 
 
-def shipped(language: str = "en") -> Path:
+def shipped_personas_folder(language: str = "en") -> Path:
     """The folder of the personas that come with the package."""
     return shipped_cards("personas") / language
 
@@ -89,7 +89,7 @@ class PersonaLibrary:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         """`folder`: None for the shipped English personas. Raises CardError when the index cannot be used."""
-        self.folder = Path(folder) if folder is not None else shipped()
+        self.folder = Path(folder) if folder is not None else shipped_personas_folder()
         path = self._path("index.yaml")
         index = parse_card(Index, read_yaml(path, hint=LAYOUT), str(path))
         if index.language != "en":
@@ -107,7 +107,9 @@ class PersonaLibrary:
     def _path(self, *parts: str) -> Path:
         """Of a card: inside the folder, whatever links lie there. The shipped folder may be links of an installer."""
         return (
-            self.folder.joinpath(*parts) if self.folder == shipped() else inside(self.folder, *parts, error=CardError)
+            self.folder.joinpath(*parts)
+            if self.folder == shipped_personas_folder()
+            else path_inside(self.folder, *parts, error=CardError)
         )
 
     def ids(self, split: SplitChoice = "all", need: HiddenNeed | None = None) -> tuple[str, ...]:
@@ -132,7 +134,7 @@ class PersonaLibrary:
                 id=persona_id,
                 person=self.person(pairing.person),
                 situation=self.situation(pairing.situation),
-                need=_need(need) if slash else pairing.need,
+                need=_parse_need(need) if slash else pairing.need,
                 split=pairing.split,
                 language=self._index.language,
             )
@@ -152,7 +154,7 @@ class PersonaLibrary:
         return known[card_id]
 
 
-def _need(name: str) -> HiddenNeed:
+def _parse_need(name: str) -> HiddenNeed:
     if name not in list(HiddenNeed):
         raise UnknownName.of("hidden need", name, list(HiddenNeed), ", ".join(HiddenNeed))
     return HiddenNeed(name)

@@ -310,7 +310,7 @@ class Disclosure(Frozen):
     normal: Line
     low: Line
 
-    def told(self, tone: Tone) -> str:
+    def in_tone(self, tone: Tone) -> str:
         """The disclosure in the given tone."""
         return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
 
@@ -386,7 +386,7 @@ class Openings(Frozen):
     normal: Line
     low: Line
 
-    def said(self, tone: Tone) -> str:
+    def in_tone(self, tone: Tone) -> str:
         """The opening in the given tone."""
         return {"high": self.high, "normal": self.normal, "low": self.low}[tone]
 
@@ -429,10 +429,10 @@ class Situation(Frozen):
     def lines(self) -> Iterator[tuple[str, str]]:
         """Every line that can be spoken, with its place in the card."""
         for tone in ("high", "normal", "low"):
-            yield "openings", self.openings.said(tone)
+            yield "openings", self.openings.in_tone(tone)
         for disclosure in self.disclosures:
             for tone in ("high", "normal", "low"):
-                yield f"disclosures.{disclosure.id}", disclosure.told(tone)
+                yield f"disclosures.{disclosure.id}", disclosure.in_tone(tone)
         for need in HiddenNeed:
             for number, line in enumerate(self.hints.of(need)):
                 yield f"hints.{need.value}.{number}", line

@@ -59,14 +59,14 @@ class AsyncSentientUser(SentientUser, Protocol):
         ...
 
 
-def waits(user: SentientUser) -> bool:
+def is_async_user(user: SentientUser) -> bool:
     """Whether the user is an `AsyncSentientUser`. Asked once a dialogue: `isinstance` with a protocol takes four hundred times as long."""
     return hasattr(user, "aopen") and hasattr(user, "aappraise") and hasattr(user, "aspeak")
 
 
 Depth = Literal[1, 2, 3]
 
-_RESTLESS_BELOW = {Disposition.NEGATIVE: 25, Disposition.AVOIDANT: 22, Disposition.PASSIVE: 16}
+_RESTLESS_THRESHOLDS = {Disposition.NEGATIVE: 25, Disposition.AVOIDANT: 22, Disposition.PASSIVE: 16}
 """Quick to anger is quick to go; who waits to be drawn out stays longest, out of politeness."""
 
 
@@ -80,6 +80,6 @@ def disclosure_depth(emotion: int, change: int, turns: int) -> Depth:
     return 2 if change > 0 or emotion >= 45 or turns >= 4 else 1
 
 
-def restless_below(disposition: Disposition) -> int:
-    """The emotion below which such a person says that they are going. Whether the dialogue ends is the env card's rule."""
-    return _RESTLESS_BELOW[disposition]
+def restless_threshold(disposition: Disposition) -> int:
+    """The emotion below which a person of this disposition says that they are going. Whether the dialogue ends is the env card's rule."""
+    return _RESTLESS_THRESHOLDS[disposition]

@@ -8,10 +8,10 @@ from sys import intern
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _LETTERS = bytes(ord(" ") if _WORD.fullmatch(chr(code)) is None and code != ord("'") else code for code in range(256))
 """A table for `bytes.translate`: blanks for all that is in no word."""
-_WHOLE = {
+_IRREGULAR_CONTRACTIONS = {
     "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not"), "let's": ("let", "us"), "i'm": ("i", "am"),
 }  # fmt: skip
-_ENDS = {"re": "are", "ve": "have", "ll": "will", "d": "would"}
+_CONTRACTION_ENDS = {"re": "are", "ve": "have", "ll": "will", "d": "would"}
 _IS = frozenset({"it", "that", "there", "here", "what", "who", "how", "where", "he", "she"})
 _SENTENCE = re.compile(r"[^.!?…\n]+[.!?…]*[\"'”’)]*")
 
@@ -52,13 +52,13 @@ def stem(word: str) -> str:
     """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") == stem("promise")`."""
     if len(word) <= 3:
         return intern(word)
-    stemmed = _without_ending(word.replace("isation", "ization"))
+    stemmed = _strip_ending(word.replace("isation", "ization"))
     if len(stemmed) > 4 and stemmed[-1] == "e":
         stemmed = stemmed[:-1]
     return intern(stemmed[:-1] + "z" if len(stemmed) > 4 and stemmed.endswith("is") else stemmed)
 
 
-def _without_ending(word: str) -> str:
+def _strip_ending(word: str) -> str:
     for ending, tail in _ENDINGS:
         if (
             word.endswith(ending)
@@ -76,14 +76,14 @@ def _without_ending(word: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _written_out(token: str) -> tuple[str, ...]:
+def _expand_contractions(token: str) -> tuple[str, ...]:
     """The words of a run of letters, digits and apostrophes: "don't" is "do", "not"; a possessive loses its 's."""
-    return tuple(chain.from_iterable(map(_in_full, _WORD.findall(token))))
+    return tuple(chain.from_iterable(map(_expand_contraction, _WORD.findall(token))))
 
 
-def _in_full(word: str) -> tuple[str, ...]:
-    if word in _WHOLE:
-        return _WHOLE[word]
+def _expand_contraction(word: str) -> tuple[str, ...]:
+    if word in _IRREGULAR_CONTRACTIONS:
+        return _IRREGULAR_CONTRACTIONS[word]
     front, mark, end = word.partition("'")
     if not mark:
         return (word,)
@@ -91,7 +91,7 @@ def _in_full(word: str) -> tuple[str, ...]:
         return (front[:-1], "not")
     if end == "s":
         return (front, "is") if front in _IS else (front,)
-    return (front, _ENDS[end]) if end in _ENDS else (front, end)
+    return (front, _CONTRACTION_ENDS[end]) if end in _CONTRACTION_ENDS else (front, end)
 
 
 @lru_cache(maxsize=1_024)
@@ -106,7 +106,7 @@ def split_words(text: str) -> tuple[str, ...]:
     found = plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
     if "'" in plain or "cannot" in plain:
         for at in reversed([at for at, token in enumerate(found) if "'" in token or token == "cannot"]):
-            found[at : at + 1] = _written_out(found[at])
+            found[at : at + 1] = _expand_contractions(found[at])
     return tuple(found)
 
 
@@ -116,7 +116,7 @@ def stems(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=2_048)
-def content(text: str) -> frozenset[str]:
+def content_stems(text: str) -> frozenset[str]:
     """The stems that say what a text is about: everything but function words, single letters and numbers."""
     return frozenset(filter(None, map(content_stem, words(text))))
 

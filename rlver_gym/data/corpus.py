@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import field_errors
-from rlver_gym.data.record_lines import Line, Name, Text
+from rlver_gym.data.record_lines import JsonObject, Name, Text
 from rlver_gym.data.recordings import read_lines
 from rlver_gym.io.errors import RecordingError
 from rlver_gym.io.files import read_text
@@ -29,10 +29,10 @@ _MAX_BYTES = 1 << 20
 
 Level = Annotated[int, Field(ge=0, le=4)]
 Split = Literal["train", "test"]
-Kind = TypeVar("Kind", bound=Line)
+Kind = TypeVar("Kind", bound=JsonObject)
 
 
-class Supporter(Line):
+class Supporter(JsonObject):
     """Who spoke: a language model in a role, or a machine of this package."""
 
     name: Name
@@ -41,7 +41,7 @@ class Supporter(Line):
     brief: Annotated[str, StringConstraints(max_length=2_000)]
 
 
-class DialogueTurn(Line):
+class DialogueTurn(JsonObject):
     """One turn of a dialogue: the supporter, then the person."""
 
     agent: Text
@@ -50,7 +50,7 @@ class DialogueTurn(Line):
     """The reply's, when it was rated."""
 
 
-class DialogueLine(Line):
+class DialogueLine(JsonObject):
     """A whole dialogue of one supporter with one person."""
 
     id: Name
@@ -61,7 +61,7 @@ class DialogueLine(Line):
     turns: list[DialogueTurn]
 
 
-class Candidate(Line):
+class Candidate(JsonObject):
     """One of several replies to a moment."""
 
     id: Name
@@ -69,7 +69,7 @@ class Candidate(Line):
     text: Text
 
 
-class MomentLine(Line):
+class MomentLine(JsonObject):
     """A dialogue up to some point, and what several supporters said then, each as if it alone came next."""
 
     id: Name
@@ -82,7 +82,7 @@ class MomentLine(Line):
     replies: list[Candidate]
 
 
-class Rating(Line):
+class Rating(JsonObject):
     """What one reader made of one reply, the thought first."""
 
     reply: Name
@@ -157,20 +157,20 @@ class Corpus:
         for whole in self.dialogues:
             dialogue = Dialogue(whole.opening)
             for turn in whole.turns:
-                said = dialogue.said(turn.agent)
+                current = dialogue.with_utterance(turn.agent)
                 if turn.id is not None:
-                    yield reply(turn.id, whole.supporter, whole, said)
-                dialogue = _answer_with(said, turn)
+                    yield reply(turn.id, whole.supporter, whole, current)
+                dialogue = _with_answer(current, turn)
         for moment in self.moments:
             dialogue = Dialogue(moment.opening)
             for turn in moment.turns:
-                dialogue = _answer_with(dialogue.said(turn.agent), turn)
+                dialogue = _with_answer(dialogue.with_utterance(turn.agent), turn)
             for one in moment.replies:
-                yield reply(one.id, one.supporter, moment, dialogue.said(one.text))
+                yield reply(one.id, one.supporter, moment, dialogue.with_utterance(one.text))
 
 
-def _answer_with(dialogue: Dialogue, turn: DialogueTurn) -> Dialogue:
-    return dialogue.answered(Turn(turn.agent, Appraisal(0, "", ()), _START, 0.0, None, turn.user))
+def _with_answer(dialogue: Dialogue, turn: DialogueTurn) -> Dialogue:
+    return dialogue.with_turn(Turn(turn.agent, Appraisal(0, "", ()), _START, 0.0, None, turn.user))
 
 
 def _lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from rlver_gym.core.library import field_errors
-from rlver_gym.data.record_lines import Line, Text
+from rlver_gym.data.record_lines import JsonObject, Text
 from rlver_gym.data.recordings import read_lines
 from rlver_gym.io.errors import TrainingError
 
@@ -22,23 +22,23 @@ class Demonstration(NamedTuple):
     """Only the last reply is to be learned: the others are somebody else's."""
 
 
-class _ChatLine(Line):
+class _ChatLine(JsonObject):
     role: Literal["system", "user", "assistant"]
     content: Text
 
 
-class _Row(Line):
+class _Row(JsonObject):
     messages: list[_ChatLine] | None = None
     prompt: list[_ChatLine] = Field(default_factory=list)
     completion: list[_ChatLine] = Field(default_factory=list)
 
-    def demonstration(self) -> Demonstration:
+    def to_demonstration(self) -> Demonstration:
         """What was said, without system messages. ValueError when it does not go in turn."""
-        said = [one for one in (self.messages or [*self.prompt, *self.completion]) if one.role != "system"]
-        is_in_turn = all(one.role == ("user", "assistant")[at % 2] for at, one in enumerate(said))
-        if not said or len(said) % 2 or not is_in_turn:
+        lines = [one for one in (self.messages or [*self.prompt, *self.completion]) if one.role != "system"]
+        is_in_turn = all(one.role == ("user", "assistant")[at % 2] for at, one in enumerate(lines))
+        if not lines or len(lines) % 2 or not is_in_turn:
             raise ValueError("it must go user, assistant, user, …, and end with the assistant")
-        users, replies = tuple(one.content for one in said[::2]), tuple(one.content for one in said[1::2])
+        users, replies = tuple(one.content for one in lines[::2]), tuple(one.content for one in lines[1::2])
         return Demonstration(users, replies, ("",) * len(replies), only_last=self.messages is None)
 
 
@@ -50,7 +50,7 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
     found = []
     for number, value in read_lines(path):
         try:
-            found.append(_Row.model_validate(value).demonstration())
+            found.append(_Row.model_validate(value).to_demonstration())
         except ValueError as error:
             problem = field_errors(error, "the whole line")[0] if isinstance(error, ValidationError) else str(error)
             raise TrainingError(

@@ -14,8 +14,8 @@ MAX_MESSAGES = 200
 """Of one dialogue."""
 
 
-class Line(BaseModel):
-    """A JSON object of a file from others: what it holds beyond these fields is left alone."""
+class JsonObject(BaseModel):
+    """A JSON object of a file from others; further fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
@@ -31,7 +31,7 @@ Emotion = Annotated[float, Field(ge=MIN_EMOTION, le=MAX_EMOTION)]
 Change = Annotated[float, Field(ge=MIN_EMOTION - MAX_EMOTION, le=MAX_EMOTION - MIN_EMOTION)]
 
 
-class Message(Line):
+class Message(JsonObject):
     """Something said; what the user says may carry the emotion after it, and its change."""
 
     text: Text
@@ -49,7 +49,7 @@ def _in_turn(messages: list[Message]) -> list[Message]:
 Messages = Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_in_turn)]
 
 
-class RecordingLine(Line):
+class RecordingLine(JsonObject):
     """One dialogue that was held with a judge; need and disposition may be left out for a shipped persona."""
 
     simulator: Name
@@ -61,7 +61,7 @@ class RecordingLine(Line):
     messages: Messages
 
 
-class Described(Line):
+class Described(JsonObject):
     """A persona by what matters to the judgement."""
 
     id: Name | None = None
@@ -71,7 +71,7 @@ class Described(Line):
     language: Literal["en", "zh"] = "en"
 
 
-class RatingLine(Line):
+class RatingLine(JsonObject):
     """One utterance of an agent that was rated: the last of the dialogue."""
 
     persona: Name | Described
@@ -92,7 +92,7 @@ def _as_traits(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-class ProfileLine(Line):
+class ProfileLine(JsonObject):
     """One persona of a SAGE or RLVER profile file."""
 
     id: Name

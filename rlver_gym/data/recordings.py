@@ -11,35 +11,35 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import field_errors, library
 from rlver_gym.core.persona import Persona
 from rlver_gym.data.record_lines import Described, Message, RatingLine, RecordingLine
-from rlver_gym.data.sage import disposition_of, need_of, profile_persona, sketch
+from rlver_gym.data.sage import disposition_of, need_of, profile_persona, sketch_persona
 from rlver_gym.io import files
 from rlver_gym.io.errors import CardError, RecordingError, UnknownName
-from rlver_gym.io.files import inside
+from rlver_gym.io.files import path_inside
 from rlver_gym.io.json_text import parse_json
 
 MAX_BYTES = 256 << 20
 """Of a file, or all files of a folder: ten times SAGE's."""
-MAX_JUDGED = 200_000
-"""Utterances that are judged."""
+MAX_RATED = 200_000
+"""Utterances with a rating or a judgement."""
 _ALIASES = {"gpt-4o-0808": "gpt-4o-0806"}
 """SAGE's files call one model by two names; who leaves it out must leave out both."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """One agent utterance, what the judge made of it, and what the user said then."""
+class RecordedTurn:
+    """One agent utterance, the judge's emotion after it and its change, and the user's answer."""
 
     utterance: str
     change: float
-    """What the judge made of it; a mean when several judged."""
+    """The judge's change of the emotion; a mean when there are several judges."""
     emotion: int
     """The judge's emotion score after it."""
     reply: str
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """One agent utterance in its dialogue, and what it did to the judge."""
+class RatedUtterance:
+    """One agent utterance in its dialogue, with the change that a judge or a reader gave it."""
 
     simulator: str
     agent: str
@@ -66,19 +66,19 @@ class Recording:
     persona: Persona
     opening: str
     start: int
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[RecordedTurn, ...]
     final: float
     """The emotion that the judge named at the end, or else the last one."""
     source: str
 
-    def judged(self) -> Iterator[Judged]:
-        """Every exchange with the dialogue before it."""
+    def rated_utterances(self) -> Iterator[RatedUtterance]:
+        """Every recorded turn as a rated utterance, with the dialogue before it."""
         dialogue, emotion, previous = Dialogue(self.opening), self.start, 0
         for one in self.exchanges:
-            said = dialogue.said(one.utterance)
-            yield Judged(self.simulator, self.agent, self.persona, said, emotion, previous, one.change)
+            current = dialogue.with_utterance(one.utterance)
+            yield RatedUtterance(self.simulator, self.agent, self.persona, current, emotion, previous, one.change)
             appraisal = Appraisal(round(one.change), "", ())
-            dialogue = dialogue.answered(Turn(one.utterance, appraisal, one.emotion, 0.0, None, one.reply))
+            dialogue = dialogue.with_turn(Turn(one.utterance, appraisal, one.emotion, 0.0, None, one.reply))
             emotion, previous = one.emotion, one.change
 
 
@@ -89,21 +89,21 @@ def read_recordings(folder: Path) -> list[Recording]:
     need and disposition are known of it.
     """
     profiles: dict[str, Persona] = {}
-    recorded: list[tuple[str, dict[str, Any]]] = []
+    lines: list[tuple[str, dict[str, Any]]] = []
     for path in recording_files(folder):
         for number, value in read_lines(path):
             place = f"{path.name}:{number}"
             if "player" in value:
-                profile = _profile(value, place)
+                profile = _parse_profile(value, place)
                 profiles[profile.id] = profile
             elif "messages" in value:
-                recorded.append((place, value))
-    if not recorded:
+                lines.append((place, value))
+    if not lines:
         raise RecordingError(f"{folder}: no line has 'messages'. Give a folder of recorded dialogues.")
     found: list[Recording] = []
     count = 0
-    for place, value in recorded:
-        found.append(recording(value, profiles, place))
+    for place, value in lines:
+        found.append(parse_recording(value, profiles, place))
         count += len(found[-1].exchanges)
         _refuse_too_many(count, folder)
     return found
@@ -113,7 +113,7 @@ def recording_files(data: Path) -> list[Path]:
     """The `.jsonl` files of a folder, sorted, or the one file given. RecordingError when there are none, or they are too large, or lead out of the folder."""
     if not data.is_dir():
         return [data]
-    paths = [inside(data, path.name, error=RecordingError) for path in sorted(data.glob("*.jsonl"))]
+    paths = [path_inside(data, path.name, error=RecordingError) for path in sorted(data.glob("*.jsonl"))]
     if not paths:
         raise RecordingError(f"{data}: there is no .jsonl file. Give a folder of recorded dialogues.")
     if sum(path.stat().st_size for path in paths) > MAX_BYTES:
@@ -135,15 +135,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, value
 
 
-def recording(value: Mapping[str, Any], profiles: Mapping[str, Persona], source: str) -> Recording:
+def parse_recording(value: Mapping[str, Any], profiles: Mapping[str, Persona], source: str) -> Recording:
     """One line: simulator, agent, persona, need, disposition, messages (user and agent in turn, the user's with emotion and change)."""
     try:
         line = RecordingLine.model_validate(value)
         persona = profiles.get(line.persona) or _persona_of(line)
         first, *rest = line.messages
         exchanges = tuple(
-            Exchange(said.text, answer.change, round(_emotion(answer)), answer.text)
-            for said, answer in zip(rest[::2], rest[1::2], strict=False)
+            RecordedTurn(utterance.text, answer.change, round(_emotion(answer)), answer.text)
+            for utterance, answer in zip(rest[::2], rest[1::2], strict=False)
             if answer.change is not None
         )
         if not exchanges:
@@ -167,7 +167,7 @@ def _persona_of(line: RecordingLine) -> Persona:
         return shipped if need is shipped.need else library().get(f"{line.persona.partition('/')[0]}/{need}")
     if line.need is None or line.disposition is None:
         raise ValueError("need, disposition: must be told of a persona that is not shipped")
-    return sketch(line.persona, need_of(line.need), disposition_of(line.disposition))
+    return sketch_persona(line.persona, need_of(line.need), disposition_of(line.disposition))
 
 
 def _emotion(message: Message) -> float:
@@ -180,53 +180,55 @@ def _first_problem(error: ValueError) -> str:
     return field_errors(error, "the whole line")[0] if isinstance(error, ValidationError) else str(error)
 
 
-def read_judged(path: Path) -> list[Judged]:
-    """Everything judged in a folder of recordings, or in a JSONL file of recordings or ratings; RecordingError names file and line.
+def read_rated_utterances(path: Path) -> list[RatedUtterance]:
+    """Every rated utterance of a folder of recordings, or in a JSONL file of recordings or ratings; RecordingError names file and line.
 
     A rating is a line `{"persona": ID or {"need", "disposition", "story", "language"}, "dialogue": [{"role": "user"|"agent", "text"}, …], "change": number}`,
     with `rater`, `agent` and `emotion` (before, 0..100) if known; the last of the dialogue is the agent's utterance that was rated.
     """
     if path.is_dir():
-        return [one for found in read_recordings(path) for one in found.judged()]
-    judged: list[Judged] = []
+        return [one for found in read_recordings(path) for one in found.rated_utterances()]
+    rated: list[RatedUtterance] = []
     for number, value in read_lines(path):
         place = f"{path}:{number}"
         if "messages" in value:
-            judged += recording(value, {}, place).judged()
+            rated += parse_recording(value, {}, place).rated_utterances()
         else:
-            judged.append(_rating(value, place, number))
-        _refuse_too_many(len(judged), path)
-    if not judged:
+            rated.append(_parse_rating(value, place, number))
+        _refuse_too_many(len(rated), path)
+    if not rated:
         raise RecordingError(f"{path}: holds no ratings.")
-    return judged
+    return rated
 
 
 def _refuse_too_many(count: int, source: Path) -> None:
-    if count > MAX_JUDGED:
-        raise RecordingError(f"{source}: holds more than {MAX_JUDGED:,} judged utterances. Give a part of them.")
+    if count > MAX_RATED:
+        raise RecordingError(f"{source}: holds more than {MAX_RATED:,} judged utterances. Give a part of them.")
 
 
-def _rating(value: Mapping[str, Any], place: str, number: int) -> Judged:
+def _parse_rating(value: Mapping[str, Any], place: str, number: int) -> RatedUtterance:
     try:
         line = RatingLine.model_validate(value)
         if len(line.dialogue) % 2 or any(one.role is None for one in line.dialogue):
             raise ValueError("the dialogue must go user, agent, user, … with their roles, and end with the agent")
         texts = [one.text for one in line.dialogue]
         who = line.persona
-        persona = library().get(who) if isinstance(who, str) else _described(who, number)
+        persona = library().get(who) if isinstance(who, str) else _sketch_of(who, number)
     except (ValueError, UnknownName) as error:
         problem = str(error) if isinstance(error, UnknownName) else _first_problem(error)
         raise RecordingError(
             f"{place}: is no rating ({problem}). A line needs persona, dialogue (role and text, ending with the agent) and change."
         ) from None
     dialogue = Dialogue(texts[0])
-    for said, answer in zip(texts[1:-1:2], texts[2::2], strict=True):
-        dialogue = dialogue.answered(Turn(said, Appraisal(0, "", ()), 40, 0.0, None, answer))
-    return Judged(line.rater, line.agent, persona, dialogue.said(texts[-1]), int(line.emotion), 0, line.change)
+    for utterance, answer in zip(texts[1:-1:2], texts[2::2], strict=True):
+        dialogue = dialogue.with_turn(Turn(utterance, Appraisal(0, "", ()), 40, 0.0, None, answer))
+    return RatedUtterance(
+        line.rater, line.agent, persona, dialogue.with_utterance(texts[-1]), int(line.emotion), 0, line.change
+    )
 
 
-def _described(who: Described, number: int) -> Persona:
-    return sketch(
+def _sketch_of(who: Described, number: int) -> Persona:
+    return sketch_persona(
         who.id or f"line {number}",
         need_of(who.need),
         disposition_of(who.disposition),
@@ -235,7 +237,7 @@ def _described(who: Described, number: int) -> Persona:
     )
 
 
-def _profile(value: Mapping[str, Any], place: str) -> Persona:
+def _parse_profile(value: Mapping[str, Any], place: str) -> Persona:
     try:
         return profile_persona(value)
     except CardError as error:

@@ -67,7 +67,7 @@ def story_of(scene: str) -> str:
     return _REACTIONS.split(scene, maxsplit=1)[0].strip()
 
 
-def sketch(
+def sketch_persona(
     persona_id: str,
     need: HiddenNeed,
     disposition: Disposition,
@@ -78,13 +78,13 @@ def sketch(
     opening: str = "",
     language: Literal["en", "zh"] = "zh",
 ) -> Persona:
-    """A persona of which no more is known than this. Built without the checks of a card, which ask for anchors and lines."""
-    name = _found(card, "姓名") or "?"
-    age = re.search(r"\d{1,3}", _found(card, "年龄"))
+    """A persona of which no more is known than these fields. Built without the checks of a card, which ask for anchors and lines."""
+    name = _read_field(card, "姓名") or "?"
+    age = re.search(r"\d{1,3}", _read_field(card, "年龄"))
     manner = _empty(Manner)
     thoughts = _empty(Thoughts)
     person = Person.model_construct(
-        id=persona_id, name=name, age=int(age.group()) if age else 30, gender="female" if "女" in _found(card, "性别") else "male", work=_found(card, "职业"),
+        id=persona_id, name=name, age=int(age.group()) if age else 30, gender="female" if "女" in _read_field(card, "性别") else "male", work=_read_field(card, "职业"),
         life=(), disposition=disposition, traits=traits, interests=(), habits=card, way_of_speaking="", manner=manner, thoughts=thoughts,
     )  # fmt: skip
     situation = Situation.model_construct(
@@ -112,7 +112,7 @@ def profile_persona(profile: Mapping[str, Any]) -> Persona:
         raise CardError(
             f"the profile cannot be used ({'; '.join(field_errors(error))}). Give a line of a SAGE or RLVER profile file."
         ) from None
-    return sketch(
+    return sketch_persona(
         line.id,
         need_of(line.task),
         disposition_of(line.main_cha),
@@ -123,6 +123,6 @@ def profile_persona(profile: Mapping[str, Any]) -> Persona:
     )
 
 
-def _found(card: str, field: str) -> str:
+def _read_field(card: str, field: str) -> str:
     match = re.search(_FIELD.format(field), card)
     return match.group(1).strip() if match else ""

@@ -12,9 +12,9 @@ from rlver_gym.core.dialogue import Appraisal, Reason, Turn
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
-from rlver_gym.core.user import Scene, waits
+from rlver_gym.core.user import Scene, is_async_user
 from rlver_gym.environment.render import as_text, show_last
-from rlver_gym.environment.session import EmpathySession, Snapshot, finished
+from rlver_gym.environment.session import EmpathySession, Snapshot, run_coroutine
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.users import SentientUser, make_user
@@ -148,13 +148,13 @@ class EmpathyEnv(gym.Env[str, str]):
             raise UnknownName.of(
                 "user", user, ["embedded"], 'user="embedded", or an object with kind, version, open, appraise and speak'
             )
-        self.waits = waits(self.user)
-        """Whether the user has to wait for something, such as a server."""
+        self.is_async = is_async_user(self.user)
+        """Whether the user is asynchronous: it calls something that takes time, such as a server."""
         self.render_mode = render_mode
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UnknownName.of("render mode", render_mode, self.metadata["render_modes"], "'ansi', 'human' or None")
         self._library = library(personas)
-        self._ids = self._library.ids(_known_split(split or self.card.split))
+        self._ids = self._library.ids(_check_split(split or self.card.split))
         if persona is not None:
             self._ids = (self._library.get(persona).id,)
         if not self._ids:
@@ -166,7 +166,7 @@ class EmpathyEnv(gym.Env[str, str]):
         self._session: EmpathySession | None = None
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether there is a dialogue: reset() was called."""
         return self._session is not None
 
@@ -179,7 +179,7 @@ class EmpathyEnv(gym.Env[str, str]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin a dialogue. `options={"persona": id}` chooses with whom."""
-        return finished(self.areset(seed=seed, options=options), self.waits)
+        return run_coroutine(self.areset(seed=seed, options=options), self.is_async)
 
     async def areset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -189,8 +189,8 @@ class EmpathyEnv(gym.Env[str, str]):
         unknown = set(options or {}) - {"persona"}
         if unknown:
             raise UnknownName.of("reset option", sorted(unknown)[0], ["persona"], 'options={"persona": id}')
-        drawn, user_seed = self._ids[self.np_random.integers(len(self._ids))], int(self.np_random.integers(2**31))
-        persona = self._library.get((options or {}).get("persona") or drawn)
+        chosen_id, user_seed = self._ids[self.np_random.integers(len(self._ids))], int(self.np_random.integers(2**31))
+        persona = self._library.get((options or {}).get("persona") or chosen_id)
         session = EmpathySession(self.user, persona, self.card, user_seed)
         opening = await session.astart()
         self._session = session
@@ -200,12 +200,12 @@ class EmpathyEnv(gym.Env[str, str]):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say something; see the class for what comes back."""
-        return finished(self.astep(action), self.waits)
+        return run_coroutine(self.astep(action), self.is_async)
 
     async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """See `step`."""
         session = self.session
-        turn = session.dialogue.turns[0] if session.unopened else await session.areply(action)
+        turn = session.dialogue.turns[0] if session.has_failed_to_open else await session.areply(action)
         if self.render_mode == "human":
             show_last(session, SafeConsole())
         cut = max(0, len(action) - self.card.max_utterance_chars)
@@ -220,7 +220,7 @@ class EmpathyEnv(gym.Env[str, str]):
         """Everything needed to go on from here, as a value that can be pickled."""
         scene = self.session.scene
         random = dict(self.np_random.bit_generator.state)
-        return EnvState(scene.persona.id, scene.seed, self.session.snapshot(), random, _name_of(scene))
+        return EnvState(scene.persona.id, scene.seed, self.session.snapshot(), random, _scene_key(scene))
 
     def restore(self, state: EnvState) -> None:
         """Go back to a saved state: the same utterances will give the same answers, rewards and next episodes.
@@ -232,7 +232,7 @@ class EmpathyEnv(gym.Env[str, str]):
         if not isinstance(state.persona, str) or type(state.seed) is not int or not 0 <= state.seed < 2**63:
             raise DialogueError("cannot restore this state: its persona or seed is none. Give what save_state() gave.")
         session = EmpathySession(self.user, self._library.get(state.persona), self.card, state.seed)
-        if state.scene not in ("", _name_of(session.scene)):
+        if state.scene not in ("", _scene_key(session.scene)):
             raise DialogueError(
                 f"cannot restore this state: it was saved with another card than {self.card.id}, or another {state.persona}. Make the environment that it was saved from."
             )
@@ -252,7 +252,7 @@ class EmpathyEnv(gym.Env[str, str]):
             "outcome": str(outcome) if outcome else None,
             "valid": outcome is not Outcome.FAILED,
             "thought": appraisal.thought,
-            "reasons": _plain(appraisal.reasons),
+            "reasons": _reasons_as_dicts(appraisal.reasons),
             **({} if appraisal.spread is None else {"spread": appraisal.spread}),
             "persona": persona.id,
             "hidden_need": str(persona.need),
@@ -260,7 +260,7 @@ class EmpathyEnv(gym.Env[str, str]):
         }
 
 
-def _name_of(scene: Scene) -> str:
+def _scene_key(scene: Scene) -> str:
     return f"{scene.card.hash}/{scene.persona.hash}"
 
 
@@ -275,7 +275,7 @@ def _random_state(generator: np.random.Generator, state: Any) -> Any:
     return state
 
 
-def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
+def _reasons_as_dicts(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
     return [{"code": code, "points": points, "note": note} for code, points, note in reasons]
 
 
@@ -288,7 +288,7 @@ def _refuse_secrets(options: dict[str, Any]) -> None:
         )
 
 
-def _known_split(split: str) -> SplitChoice:
+def _check_split(split: str) -> SplitChoice:
     if split not in SPLIT_CHOICES:
         raise UnknownName.of("split", split, SPLIT_CHOICES, ", ".join(SPLIT_CHOICES))
     return split

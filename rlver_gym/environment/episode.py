@@ -91,15 +91,17 @@ class Episode(NamedTuple):
         try:
             plain = parse_json(line)
             header = {name: plain[name] for name in cls._fields if name != "turns"}
-            _typed(header, cls.__annotations__, "the episode")
-            _in_range(header, _HEADER_RANGES, "the episode")
+            _check_types(header, cls.__annotations__, "the episode")
+            _check_ranges(header, _HEADER_RANGES, "the episode")
             header["need"], header["disposition"] = (
                 HiddenNeed(header["need"]).value,
                 Disposition(header["disposition"]).value,
             )
             if len(plain["turns"]) > MAX_TURNS:
                 raise ValueError(f"{len(plain['turns'])} turns, but no dialogue has more than {MAX_TURNS}")
-            return cls(**header, turns=tuple(_turn(turn, number) for number, turn in enumerate(plain["turns"], 1)))
+            return cls(
+                **header, turns=tuple(_parse_turn(turn, number) for number, turn in enumerate(plain["turns"], 1))
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{source}: not an episode record ({type(error).__name__}: {error}). Was the file edited or cut?"
@@ -153,18 +155,18 @@ _TURN_RANGES = {
 }
 
 
-def _turn(plain: dict[str, Any], number: int) -> Turn:
+def _parse_turn(plain: dict[str, Any], number: int) -> Turn:
     place = f"turn {number}"
-    _typed(plain, _TURN, place)
-    _in_range(plain, _TURN_RANGES, place)
-    reasons = tuple(_reason(reason, place) for reason in plain["reasons"])
+    _check_types(plain, _TURN, place)
+    _check_ranges(plain, _TURN_RANGES, place)
+    reasons = tuple(_parse_reason(reason, place) for reason in plain["reasons"])
     outcome = Outcome(plain["outcome"]) if plain["outcome"] is not None else None
     appraisal = Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread"))
-    disclosures = _disclosures(plain.get("disclosures"), place)
+    disclosures = _parse_disclosures(plain.get("disclosures"), place)
     return Turn(plain["utterance"], appraisal, plain["emotion"], plain["reward"], outcome, plain["reply"], disclosures)
 
 
-def _disclosures(ids: list[Any] | None, place: str) -> tuple[str, ...] | None:
+def _parse_disclosures(ids: list[Any] | None, place: str) -> tuple[str, ...] | None:
     if ids is None:
         return None
     if len(ids) > _MAX_DISCLOSURES or not all(type(one) is str for one in ids):
@@ -172,21 +174,23 @@ def _disclosures(ids: list[Any] | None, place: str) -> tuple[str, ...] | None:
     return tuple(ids)
 
 
-def _reason(plain: list[Any], place: str) -> Reason:
+def _parse_reason(plain: list[Any], place: str) -> Reason:
     code, points, note = plain
-    named = {"code": code, "points": points, "note": note}
-    _typed(named, {"code": str, "points": int if type(points) is int else float, "note": str}, f"a reason of {place}")
-    _in_range(named, {"points": (-_MAX_POINTS, _MAX_POINTS)}, f"a reason of {place}")
+    fields = {"code": code, "points": points, "note": note}
+    _check_types(
+        fields, {"code": str, "points": int if type(points) is int else float, "note": str}, f"a reason of {place}"
+    )
+    _check_ranges(fields, {"points": (-_MAX_POINTS, _MAX_POINTS)}, f"a reason of {place}")
     return Reason(code, points, note)
 
 
-def _typed(plain: dict[str, Any], types: Mapping[str, Any], place: str) -> None:
+def _check_types(plain: dict[str, Any], types: Mapping[str, Any], place: str) -> None:
     for name, kind in types.items():
         if name in plain and type(plain[name]) is not kind:
             raise TypeError(f"{name} of {place} is {type(plain[name]).__name__}, not {kind.__name__}")
 
 
-def _in_range(plain: dict[str, Any], ranges: Mapping[str, tuple[float, float]], place: str) -> None:
+def _check_ranges(plain: dict[str, Any], ranges: Mapping[str, tuple[float, float]], place: str) -> None:
     for name, (low, high) in ranges.items():
         if name in plain and not low <= plain[name] <= high:
             raise ValueError(f"{name} of {place} is {plain[name]:g}, not from {low:g} to {high:g}")

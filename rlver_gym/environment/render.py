@@ -18,13 +18,13 @@ ENDINGS = {
 }
 
 
-def bar(emotion: int, width: int = 20) -> str:
+def emotion_bar(emotion: int, width: int = 20) -> str:
     """The emotion as a bar of `width` cells, with the score and its band: "########............ 40 B"."""
     filled = round(emotion / 100 * width)
     return f"{'#' * filled}{'.' * (width - filled)} {emotion:3d} {Band.of(emotion).value}"
 
 
-def colour_bar(emotion: int, width: int = 24) -> Text:
+def coloured_emotion_bar(emotion: int, width: int = 24) -> Text:
     """The emotion as a coloured bar."""
     filled = round(emotion / 100 * width)
     style = BAND_COLOURS[Band.of(emotion)]
@@ -38,11 +38,11 @@ def colour_bar(emotion: int, width: int = 24) -> Text:
 def as_text(session: EmpathySession) -> str:
     """The whole dialogue, with the emotion bar after each turn; nothing in it is a command to a terminal."""
     name = session.scene.persona.person.name
-    lines = [f"{name}: {session.dialogue.opening}", f"    {bar(session.scene.card.start)}"]
+    lines = [f"{name}: {session.dialogue.opening}", f"    {emotion_bar(session.scene.card.start)}"]
     for turn in session.dialogue.turns:
         lines += [
             f"agent: {turn.utterance}",
-            f"    {bar(turn.emotion)}  {turn.appraisal.change:+d}",
+            f"    {emotion_bar(turn.emotion)}  {turn.appraisal.change:+d}",
             f"{name}: {turn.reply}",
         ]
     if session.outcome:
@@ -56,22 +56,22 @@ def show_last(session: EmpathySession, console: Console, *, explain: bool = True
     turns = session.dialogue.turns
     if not turns:
         console.print(Text.assemble((f"{name}  ", "bold"), session.dialogue.opening))
-        console.print(Padding(colour_bar(session.emotion), (0, 0, 1, 2)))
+        console.print(Padding(coloured_emotion_bar(session.emotion), (0, 0, 1, 2)))
         return
     turn = turns[-1]
     console.print(Text.assemble(("agent  ", "bold cyan"), turn.utterance))
-    console.print(Padding(Group(*felt(turn, explain)), (0, 0, 0, 2)))
+    console.print(Padding(Group(*appraisal_lines(turn, explain)), (0, 0, 0, 2)))
     console.print(Text.assemble((f"{name}  ", "bold"), turn.reply))
     if session.outcome:
         console.print(Text(f"\n{ENDINGS[session.outcome].format(name=name)}", style="italic"))
     console.print()
 
 
-def felt(turn: Turn, explain: bool) -> list[Text]:
+def appraisal_lines(turn: Turn, explain: bool) -> list[Text]:
     """The bar after a turn and, with `explain`, the thought and the reasons."""
     change = turn.appraisal.change
     style = "green" if change > 0 else "red" if change < 0 else "dim"
-    lines = [Text.assemble(colour_bar(turn.emotion), "  ", (f"{change:+d}", f"bold {style}"))]
+    lines = [Text.assemble(coloured_emotion_bar(turn.emotion), "  ", (f"{change:+d}", f"bold {style}"))]
     if explain:
         lines.append(Text(f"“{turn.appraisal.thought}”", style="italic dim"))
         lines += [Text(f"{reason.points:+6.2f}  {reason.note}", style="dim") for reason in turn.appraisal.reasons]

@@ -4,7 +4,7 @@
     for session in rollout((session, agent) for session in sessions):
         print(session.outcome, session.emotion)
 
-What can wait (an `AsyncSentientUser`, an `AsyncAgent`) shares one event loop, and so do the shipped agents (`Quick`). Everything else runs in one
+What can wait (an `AsyncSentientUser`, an `AsyncAgent`) shares one event loop, and so do the shipped agents (`NonBlocking`). Everything else runs in one
 thread beside it, one call at a time, so that code which blocks holds nobody up and code which is not made for threads stays whole. An agent that raises
 AgentFailed ends its dialogue as failed; any other error ends the rollout.
 """
@@ -14,23 +14,23 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing
 from queue import SimpleQueue
 
-from rlver_gym.core.agent import Agent, AsyncAgent, Quick
+from rlver_gym.core.agent import Agent, AsyncAgent, NonBlocking
 from rlver_gym.core.dialogue import Message
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import AgentFailed
-from rlver_gym.io.event_loop import Worker, begin
+from rlver_gym.io.event_loop import Worker, submit
 
 CONCURRENCY = 256
-"""How many dialogues are held at once unless told otherwise. How many calls a server gets at once is for its client to find out."""
+"""How many dialogues run at once by default. How many calls a server gets at once is for its client to find out."""
 
 
-def hold(session: EmpathySession, agent: Agent) -> EmpathySession:
-    """One dialogue to its end, in this thread."""
-    if not session.begun:
+def run_episode(session: EmpathySession, agent: Agent) -> EmpathySession:
+    """Run one dialogue to its end, in this thread."""
+    if not session.has_begun:
         session.start()
     while session.outcome is None:
         try:
-            with session.asking():
+            with session.request_context():
                 words = agent.reply(tuple(session.dialogue.messages()))
         except AgentFailed as failure:
             session.give_up(failure)
@@ -42,7 +42,7 @@ def hold(session: EmpathySession, agent: Agent) -> EmpathySession:
 def rollout(
     dialogues: Iterable[tuple[EmpathySession, Agent]], *, concurrency: int = CONCURRENCY
 ) -> Iterator[EmpathySession]:
-    """Hold all dialogues to their ends, at most `concurrency` at once; yields the sessions in the order given.
+    """Run all dialogues to their ends, at most `concurrency` at once; yields the sessions in the order given.
 
     `dialogues` is drawn from as places become free, so it may be long, or a generator. When one raises, no other is begun, those before it
     are finished and yielded, and the error comes in its place. Closing the iterator, or an interrupt, stops all. Works inside a running event
@@ -58,78 +58,80 @@ def rollout(
         finally:
             finished.put(None)
 
-    under_way = begin(fill())
+    filling = submit(fill())
     try:
         while session := finished.get():
             yield session
-        under_way.result()
+        filling.result()
     finally:
-        under_way.cancel()
+        filling.cancel()
 
 
 async def arollout(
     dialogues: Iterable[tuple[EmpathySession, Agent]], *, concurrency: int = CONCURRENCY
 ) -> AsyncGenerator[EmpathySession, None]:
     """See `rollout`."""
-    worker, drawer, source = Worker(), Worker(), iter(dialogues)
-    begun: asyncio.Queue[asyncio.Task[EmpathySession] | None] = asyncio.Queue()
-    talking: set[asyncio.Task[EmpathySession]] = set()
+    worker, source_worker, source = Worker(), Worker(), iter(dialogues)
+    started: asyncio.Queue[asyncio.Task[EmpathySession] | None] = asyncio.Queue()
+    running: set[asyncio.Task[EmpathySession]] = set()
     places = asyncio.Semaphore(concurrency)
-    broken = False
+    has_failed = False
 
-    def ended(task: asyncio.Task[EmpathySession]) -> None:
-        nonlocal broken
-        broken = broken or task.cancelled() or task.exception() is not None
+    def on_task_done(task: asyncio.Task[EmpathySession]) -> None:
+        nonlocal has_failed
+        has_failed = has_failed or task.cancelled() or task.exception() is not None
         places.release()
 
-    async def begin_all() -> None:
+    async def start_all() -> None:
         try:
-            while await places.acquire() and not broken and (pair := await drawer(lambda: next(source, None))):
-                task = asyncio.create_task(_held(*pair, worker))
-                talking.add(task)
-                task.add_done_callback(ended)
-                begun.put_nowait(task)
+            while (
+                await places.acquire() and not has_failed and (pair := await source_worker(lambda: next(source, None)))
+            ):
+                task = asyncio.create_task(_arun_episode(*pair, worker))
+                running.add(task)
+                task.add_done_callback(on_task_done)
+                started.put_nowait(task)
         finally:
-            begun.put_nowait(None)
+            started.put_nowait(None)
 
-    beginning = asyncio.create_task(begin_all())
+    starter = asyncio.create_task(start_all())
     try:
-        while task := await begun.get():
+        while task := await started.get():
             yield await task
-            talking.discard(task)
-        await beginning
+            running.discard(task)
+        await starter
     finally:
-        for task in (beginning, *talking):
+        for task in (starter, *running):
             task.cancel()
-        await asyncio.gather(beginning, *talking, return_exceptions=True)
+        await asyncio.gather(starter, *running, return_exceptions=True)
         worker.stop()
-        drawer.stop()
+        source_worker.stop()
 
 
-async def _held(session: EmpathySession, agent: Agent, worker: Worker) -> EmpathySession:
-    """One dialogue to its end: what waits is awaited, what may block is done by the worker."""
-    if not session.waits and not isinstance(agent, AsyncAgent):
-        return await worker(hold, session, agent)
-    ask = _asking(agent, worker)
-    if not session.begun:
-        await (session.astart() if session.waits else worker(session.start))
+async def _arun_episode(session: EmpathySession, agent: Agent, worker: Worker) -> EmpathySession:
+    """Run one dialogue to its end: asynchronous calls are awaited, calls that may block go to the worker."""
+    if not session.is_async and not isinstance(agent, AsyncAgent):
+        return await worker(run_episode, session, agent)
+    get_reply = _async_reply(agent, worker)
+    if not session.has_begun:
+        await (session.astart() if session.is_async else worker(session.start))
     while session.outcome is None:
         try:
-            with session.asking():
-                words = await ask(tuple(session.dialogue.messages()))
+            with session.request_context():
+                words = await get_reply(tuple(session.dialogue.messages()))
         except AgentFailed as failure:
             session.give_up(failure)
         else:
-            await (session.areply(words) if session.waits else worker(session.reply, words))
+            await (session.areply(words) if session.is_async else worker(session.reply, words))
     return session
 
 
-def _asking(agent: Agent, worker: Worker) -> Callable[[Sequence[Message]], Awaitable[str]]:
-    """The way to ask this agent from the event loop."""
+def _async_reply(agent: Agent, worker: Worker) -> Callable[[Sequence[Message]], Awaitable[str]]:
+    """A coroutine function that gets a reply of this agent from the event loop."""
 
-    async def here(messages: Sequence[Message]) -> str:
+    async def reply_on_loop(messages: Sequence[Message]) -> str:
         return agent.reply(messages)
 
     if isinstance(agent, AsyncAgent):
         return agent.areply
-    return here if isinstance(agent, Quick) else lambda messages: worker(agent.reply, messages)
+    return reply_on_loop if isinstance(agent, NonBlocking) else lambda messages: worker(agent.reply, messages)

@@ -6,19 +6,19 @@ from itertools import count
 from typing import Any, TypeVar, cast
 
 from rlver_gym.core.cards import EnvCard
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply, Turn, cleaned
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply, Turn, clean_utterance
 from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, moved
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, waits
-from rlver_gym.environment.snapshot import Snapshot, refuse_wrong
+from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
+from rlver_gym.environment.snapshot import Snapshot, check_snapshot
 from rlver_gym.io.errors import AgentFailed, DialogueError, UserFailed
-from rlver_gym.io.event_loop import at_once, wait_for
-from rlver_gym.llm_client.outage import ASKER, Asker
+from rlver_gym.io.event_loop import run_sync, wait_for
+from rlver_gym.llm_client.outage import REQUEST_ORIGIN, RequestOrigin
 
 T = TypeVar("T")
 _AGENT_FAILED, _AGENT_FAILED_NOTE = "agent_failed", "the agent failed: "
 """Code and beginning of the reason for which a dialogue ended without a word of the agent's."""
-_NUMBERS = count()
+_SESSION_NUMBERS = count()
 
 
 class EmpathySession:
@@ -30,41 +30,41 @@ class EmpathySession:
     def __init__(self, user: SentientUser, persona: Persona, card: EnvCard, seed: int = 0) -> None:
         """The same user, persona, card, seed and utterances give the same dialogue."""
         self.user = user
-        self.waits = waits(user)
-        """Whether the user has to wait for something, such as a server."""
-        self._acting = cast(AsyncSentientUser, user) if self.waits else _AtOnce(user)
+        self.is_async = is_async_user(user)
+        """Whether the user is asynchronous: it calls something that takes time, such as a server."""
+        self._async_user = cast(AsyncSentientUser, user) if self.is_async else _AsyncAdapter(user)
         self.scene = Scene(persona, card, seed)
-        self._now = Snapshot(card.start, None, None)
-        self._number = next(_NUMBERS)
-        self.renew_from: int | None = None
-        """The turn, from 1, from which servers are asked anew although their answers are recorded. None: never."""
+        self._state = Snapshot(card.start, None, None)
+        self._number = next(_SESSION_NUMBERS)
+        self.bypass_cache_from: int | None = None
+        """The turn, from 1, from which requests bypass the response cache and go to the server. None: never."""
 
     @property
     def emotion(self) -> int:
         """The emotion score now, in [0, 100]."""
-        return self._now.emotion
+        return self._state.emotion
 
     @property
-    def begun(self) -> bool:
-        """Whether the user has spoken: start() was called."""
-        return self._now.dialogue is not None
+    def has_begun(self) -> bool:
+        """Whether the dialogue has begun: start() was called."""
+        return self._state.dialogue is not None
 
     @property
     def dialogue(self) -> Dialogue:
         """What was said so far."""
-        if self._now.dialogue is None:
+        if self._state.dialogue is None:
             raise DialogueError("the dialogue has not begun. Call start() (or the environment's reset()) first.")
-        return self._now.dialogue
+        return self._state.dialogue
 
     @property
-    def unopened(self) -> bool:
+    def has_failed_to_open(self) -> bool:
         """Whether the user failed before its first words."""
         return self.outcome is Outcome.FAILED and not (self.dialogue.opening or self.dialogue.turns[0].utterance)
 
     @property
     def outcome(self) -> Outcome | None:
         """How the dialogue ended; None while it goes on."""
-        return self._now.outcome
+        return self._state.outcome
 
     def start(self) -> str:
         """The user's first words. Called again, it begins anew.
@@ -72,28 +72,28 @@ class EmpathySession:
         A user that raises UserFailed ends the dialogue before its first words: they are empty, the outcome is "failed", and one turn in which
         nobody says anything holds the reason.
         """
-        return finished(self.astart(), self.waits)
+        return run_coroutine(self.astart(), self.is_async)
 
     async def astart(self) -> str:
         """See `start`."""
         card = self.scene.card
         try:
-            with self.asking():
-                opening = await self._acting.aopen(self.scene, card.start)
+            with self.request_context():
+                opening = await self._async_user.aopen(self.scene, card.start)
         except UserFailed as failure:
-            self._now = Snapshot(card.start, Dialogue("", (_failed("", card.start, failure),)), Outcome.FAILED)
+            self._state = Snapshot(card.start, Dialogue("", (_failure_turn("", card.start, failure),)), Outcome.FAILED)
             return ""
-        self._now = Snapshot(card.start, Dialogue(opening), None)
+        self._state = Snapshot(card.start, Dialogue(opening), None)
         return opening
 
-    def heard(self, utterance: str) -> str:
-        """The utterance as the user would hear it now; nothing is said yet. Raises what `reply` would raise for it."""
+    def validate_utterance(self, utterance: str) -> str:
+        """The utterance as `reply` would pass it to the user, cut and cleaned; nothing is said yet. Raises what `reply` would raise for it."""
         if self.outcome is not None:
             raise DialogueError(
                 f"the dialogue is over ({self.outcome}). Call start() (or the environment's reset()) for a new one."
             )
         _ = self.dialogue
-        return cleaned(utterance, self.scene.card.max_utterance_chars, self.scene.card.overlong)
+        return clean_utterance(utterance, self.scene.card.max_utterance_chars, self.scene.card.overlong)
 
     def reply(self, utterance: str) -> Turn:
         """Say something to the user; the turn holds the appraisal, the new emotion, the reward and the user's answer.
@@ -102,43 +102,45 @@ class EmpathySession:
         dialogue is where it was, and the same can be said again.
         Raises DialogueError before the start and after the end, UtteranceError for what is not usable text.
         """
-        return finished(self.areply(utterance), self.waits)
+        return run_coroutine(self.areply(utterance), self.is_async)
 
     async def areply(self, utterance: str) -> Turn:
         """See `reply`. One at a time: DialogueError when something else was said while the user was still answering."""
-        words = self.heard(utterance)
-        before = self._now
-        dialogue = self.dialogue.said(words)
+        words = self.validate_utterance(utterance)
+        before = self._state
+        dialogue = self.dialogue.with_utterance(words)
         try:
-            with self.asking():
-                turn = await self._taken(dialogue, words)
+            with self.request_context():
+                turn = await self._take_turn(dialogue, words)
         except UserFailed as failure:
-            turn = _failed(words, before.emotion, failure)
-        if self._now is not before:
+            turn = _failure_turn(words, before.emotion, failure)
+        if self._state is not before:
             raise DialogueError("the dialogue moved while the user was answering. Wait for each reply before the next.")
-        self._now = Snapshot(turn.emotion, dialogue.answered(turn), turn.outcome)
+        self._state = Snapshot(turn.emotion, dialogue.with_turn(turn), turn.outcome)
         return turn
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
-        """What servers are asked in this block is asked for this dialogue. Whoever asks the agent does it here."""
-        turn = len(self.dialogue.turns) + 1 if self.begun else 1
-        token = ASKER.set(Asker(self._number, self.renew_from is not None and turn >= self.renew_from))
+    def request_context(self) -> Iterator[None]:
+        """Requests to servers in this block are made for this dialogue; the agent is called in such a block too."""
+        turn = len(self.dialogue.turns) + 1 if self.has_begun else 1
+        token = REQUEST_ORIGIN.set(
+            RequestOrigin(self._number, self.bypass_cache_from is not None and turn >= self.bypass_cache_from)
+        )
         try:
             yield
         finally:
-            ASKER.reset(token)
+            REQUEST_ORIGIN.reset(token)
 
     def give_up(self, failure: AgentFailed) -> None:
         """The agent gives no reply: the dialogue ends as failed, with one turn in which nobody says anything and which holds the reason."""
-        self.heard("")
+        self.validate_utterance("")
         reason = Reason(_AGENT_FAILED, 0.0, f"{_AGENT_FAILED_NOTE}{failure}")
         turn = Turn("", Appraisal(0, "", (reason,)), self.emotion, 0.0, Outcome.FAILED, "")
-        self._now = Snapshot(self.emotion, self.dialogue.answered(turn), Outcome.FAILED)
+        self._state = Snapshot(self.emotion, self.dialogue.with_turn(turn), Outcome.FAILED)
 
-    async def _taken(self, dialogue: Dialogue, words: str) -> Turn:
+    async def _take_turn(self, dialogue: Dialogue, words: str) -> Turn:
         card, before = self.scene.card, self.emotion
-        appraisal = await self._acting.aappraise(self.scene, before, dialogue)
+        appraisal = await self._async_user.aappraise(self.scene, before, dialogue)
         if not -MAX_CHANGE <= appraisal.change <= MAX_CHANGE:
             raise ValueError(
                 f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most {MAX_CHANGE} points a turn are allowed"
@@ -146,22 +148,22 @@ class EmpathySession:
         emotion = moved(before, appraisal.change)
         outcome = card.outcome(emotion, len(dialogue.turns) + 1)
         reward = REWARDS[card.reward](before, emotion, outcome)
-        answer = await self._acting.aspeak(self.scene, emotion, dialogue, appraisal)
+        answer = await self._async_user.aspeak(self.scene, emotion, dialogue, appraisal)
         text, disclosures = answer if isinstance(answer, Reply) else Reply(answer)
-        return Turn(words, _recorded(appraisal), emotion, reward, outcome, text, disclosures)
+        return Turn(words, _without_draft(appraisal), emotion, reward, outcome, text, disclosures)
 
     def snapshot(self) -> Snapshot:
         """The state as a value; it can be pickled, kept, and restored into any session of the same scene."""
-        return self._now
+        return self._state
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back (or over) to a snapshot. DialogueError for what is none, or comes from another card; the dialogue is then where it was."""
-        refuse_wrong(snapshot, self.scene.card)
-        self._now = snapshot
+        check_snapshot(snapshot, self.scene.card)
+        self._state = snapshot
 
 
-def why_given_up(turn: Turn) -> str | None:
-    """What the agent's failure was, when the turn is one with which `give_up` ended a dialogue; else None."""
+def give_up_reason(turn: Turn) -> str | None:
+    """Why the agent failed, when the turn is one with which `give_up` ended a dialogue; else None."""
     if turn.outcome is not Outcome.FAILED or turn.utterance or len(turn.appraisal.reasons) != 1:
         return None
     code, _, note = turn.appraisal.reasons[0]
@@ -169,25 +171,25 @@ def why_given_up(turn: Turn) -> str | None:
     return note.removeprefix(_AGENT_FAILED_NOTE) if is_given_up else None
 
 
-def finished(work: Coroutine[Any, Any, T], waits: bool) -> T:
-    """What the work comes to: on the background loop when it waits for something, else at once and without any loop."""
-    return wait_for(work) if waits else at_once(work)
+def run_coroutine(work: Coroutine[Any, Any, T], is_async: bool) -> T:
+    """Run a coroutine to its result: on the background loop when it is asynchronous, else here and without any loop."""
+    return wait_for(work) if is_async else run_sync(work)
 
 
-def _failed(words: str, emotion: int, failure: UserFailed) -> Turn:
+def _failure_turn(words: str, emotion: int, failure: UserFailed) -> Turn:
     """The turn with which a failed user ends a dialogue. It says why, and what the model answered, if it did."""
     reasons = [Reason("failed", 0.0, f"the user failed: {failure}")]
     reasons += [Reason("answer", 0.0, failure.answer)] if failure.answer else []
     return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")
 
 
-def _recorded(appraisal: Appraisal) -> Appraisal:
+def _without_draft(appraisal: Appraisal) -> Appraisal:
     """Without the draft, which has become the reply."""
     return appraisal if appraisal.draft is None else appraisal._replace(draft=None)
 
 
-class _AtOnce:
-    """A user that never has to wait, asked in the manner of one that may."""
+class _AsyncAdapter:
+    """A synchronous user with the interface of an asynchronous one."""
 
     def __init__(self, user: SentientUser) -> None:
         self._user = user

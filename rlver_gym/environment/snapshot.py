@@ -18,38 +18,38 @@ class Snapshot(NamedTuple):
     outcome: Outcome | None
 
 
-def refuse_wrong(snapshot: object, card: EnvCard) -> None:
+def check_snapshot(snapshot: object, card: EnvCard) -> None:
     """DialogueError for what is no snapshot, or one that no dialogue under this card can have come to."""
     if not isinstance(snapshot, Snapshot):
         raise DialogueError(f"cannot restore a {type(snapshot).__name__}. Give what snapshot() gave.")
     try:
-        emotion, outcome = _end_of(snapshot.dialogue, card)
-        _demand(snapshot.emotion == emotion and _is_number(snapshot.emotion), f"the emotion must be {emotion}")
-        _demand(snapshot.outcome is outcome, f"the outcome must be {outcome}")
+        emotion, outcome = _check_turns(snapshot.dialogue, card)
+        _require(snapshot.emotion == emotion and _is_number(snapshot.emotion), f"the emotion must be {emotion}")
+        _require(snapshot.outcome is outcome, f"the outcome must be {outcome}")
     except (ValueError, TypeError) as error:
         raise DialogueError(
             f"cannot restore this snapshot: {error}. Give what snapshot() gave, to a session with the same card."
         ) from None
 
 
-def _end_of(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
+def _check_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
     """The emotion and outcome that the dialogue has come to, each turn following from the one before."""
     if dialogue is None:
         return card.start, None
     if not isinstance(dialogue, Dialogue):
         raise ValueError("its dialogue is none")
-    _demand(isinstance(dialogue.opening, str) and dialogue.utterance is None, "its dialogue is not between two turns")
-    _demand(isinstance(dialogue.turns, tuple), "its turns are no tuple")
+    _require(isinstance(dialogue.opening, str) and dialogue.utterance is None, "its dialogue is not between two turns")
+    _require(isinstance(dialogue.turns, tuple), "its turns are no tuple")
     emotion, outcome = card.start, None
     for number, turn in enumerate(dialogue.turns, 1):
-        _demand(outcome is None, f"turn {number} comes after the end")
-        _demand(_is_turn(turn), f"turn {number} is none")
-        outcome = _follows(turn, emotion, number, card)
+        _require(outcome is None, f"turn {number} comes after the end")
+        _require(_is_turn(turn), f"turn {number} is none")
+        outcome = _check_turn(turn, emotion, number, card)
         emotion = turn.emotion
     return emotion, outcome
 
 
-def _follows(turn: Turn, before: int, number: int, card: EnvCard) -> Outcome | None:
+def _check_turn(turn: Turn, before: int, number: int, card: EnvCard) -> Outcome | None:
     """The turn's outcome, when emotion, outcome and reward follow from the emotion before and the change."""
     if turn.outcome is Outcome.FAILED:
         change, outcome, reward = 0, Outcome.FAILED, 0.0
@@ -58,7 +58,7 @@ def _follows(turn: Turn, before: int, number: int, card: EnvCard) -> Outcome | N
         outcome = card.outcome(moved(before, change), number)
         reward = REWARDS[card.reward](before, moved(before, change), outcome)
     fits = (turn.appraisal.change, turn.emotion, turn.reward) == (change, moved(before, change), reward)
-    _demand(fits and turn.outcome is outcome, f"turn {number} does not follow from the one before")
+    _require(fits and turn.outcome is outcome, f"turn {number} does not follow from the one before")
     return outcome
 
 
@@ -98,6 +98,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 
-def _demand(condition: bool, otherwise: str) -> None:
+def _require(condition: bool, problem: str) -> None:
     if not condition:
-        raise ValueError(otherwise)
+        raise ValueError(problem)

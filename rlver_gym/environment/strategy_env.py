@@ -38,8 +38,8 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from rlver_gym.agents.needs import strangers_reader
-from rlver_gym.agents.strategies import STRATEGIES, said
+from rlver_gym.agents.needs import get_leave_one_out_reader
+from rlver_gym.agents.strategies import STRATEGIES, compose_utterance
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import words
@@ -64,15 +64,15 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         self.action_space = spaces.Discrete(len(STRATEGIES))
         self._messages: list[Message] = []
-        self._wording = np.random.default_rng()
+        self._wording_rng = np.random.default_rng()
         self._offset = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin a dialogue; see the environment."""
         text, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
-            self._wording = np.random.default_rng(seed)
-        self._offset = int(self._wording.integers(1000))
+            self._wording_rng = np.random.default_rng(seed)
+        self._offset = int(self._wording_rng.integers(1000))
         self._messages = [Message("user", text)]
         return text, {**info, "strategy": None, "utterance": ""}
 
@@ -81,7 +81,7 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
         if not self._messages:
             raise DialogueError("the dialogue has not begun. Call reset() first.")
         strategy = STRATEGIES[int(action)]
-        utterance = said(strategy, self._messages, self._offset + len(self._messages) // 2)
+        utterance = compose_utterance(strategy, self._messages, self._offset + len(self._messages) // 2)
         text, reward, terminated, truncated, info = self.env.step(utterance)
         self._messages += [Message("agent", utterance), Message("user", text)]
         info = {**info, "strategy": strategy.name.lower(), "utterance": utterance}
@@ -111,30 +111,30 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             *(["emotion"] if self.emotion else []),
         )
         self.observation_space = spaces.Box(0.0, 1.0, (len(self.names),), np.float32)
-        self._done: list[str | None] = []
+        self._strategies_used: list[str | None] = []
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Begin a dialogue; see the environment."""
         text, info = self.env.reset(seed=seed, options=options)
-        self._done = []
-        return self._seen(text, info), info
+        self._strategies_used = []
+        return self._make_observation(text, info), info
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], Any, bool, bool, dict[str, Any]]:
         """One turn; see the environment."""
         text, reward, terminated, truncated, info = self.env.step(action)
-        self._done.append(info.get("strategy"))
-        return self._seen(text, info), reward, terminated, truncated, info
+        self._strategies_used.append(info.get("strategy"))
+        return self._make_observation(text, info), reward, terminated, truncated, info
 
-    def _seen(self, text: str, info: dict[str, Any]) -> NDArray[np.float32]:
-        last = self._done[-1] if self._done else None
+    def _make_observation(self, text: str, info: dict[str, Any]) -> NDArray[np.float32]:
+        last = self._strategies_used[-1] if self._strategies_used else None
         values = [
-            len(self._done) / self.turns,
-            *hints(text),
+            len(self._strategies_used) / self.turns,
+            *need_hints(text),
             len(words(text)) / LONG_TURN,
             float("?" in text),
-            *(self._done.count(name) / self.turns for name in _NAMES),
+            *(self._strategies_used.count(name) / self.turns for name in _NAMES),
             *(float(name == last) for name in _NAMES),
             *([info["emotion"] / 100] if self.emotion else []),
         ]
@@ -152,26 +152,26 @@ class EveryNeed(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, personas=personas)
         gym.Wrapper.__init__(self, env)
         self.personas = tuple(personas)
-        self._drawing = np.random.default_rng()
+        self._rng = np.random.default_rng()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a dialogue with somebody drawn, unless the options say with whom."""
         if seed is not None:
-            self._drawing = np.random.default_rng(seed)
-        persona, need = self._drawing.integers(len(self.personas)), self._drawing.integers(len(NEEDS))
-        drawn = {"persona": f"{self.personas[persona]}/{NEEDS[need].value}"}
-        return self.env.reset(seed=seed, options=drawn | (options or {}))
+            self._rng = np.random.default_rng(seed)
+        persona, need = self._rng.integers(len(self.personas)), self._rng.integers(len(NEEDS))
+        choice = {"persona": f"{self.personas[persona]}/{NEEDS[need].value}"}
+        return self.env.reset(seed=seed, options=choice | (options or {}))
 
 
 _NAMES = tuple(strategy.name.lower() for strategy in STRATEGIES)
 
 
 @lru_cache(maxsize=8_192)
-def hints(text: str) -> tuple[float, ...]:
+def need_hints(text: str) -> tuple[float, ...]:
     """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as one clear sentence gives.
 
     Read by a naive Bayes reader that was taught with the train personas, and reads them, too, as if it met them for the first time: what is learned
     from its hints in training holds with people never met.
     """
-    weighed = strangers_reader().weighed([text])
-    return tuple(weighed[need] / (weighed[need] + CLEAR_HINT) for need in NEEDS)
+    evidence = get_leave_one_out_reader().weigh_evidence([text])
+    return tuple(evidence[need] / (evidence[need] + CLEAR_HINT) for need in NEEDS)

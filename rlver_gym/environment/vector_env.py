@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.io.errors import RlverError, UtteranceError
-from rlver_gym.io.event_loop import at_once, wait_for
+from rlver_gym.io.event_loop import run_sync, wait_for
 
 Step = tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._texts = [""] * num_envs
-        self._over = np.zeros(num_envs, dtype=np.bool_)
+        self._is_over = np.zeros(num_envs, dtype=np.bool_)
 
     def reset(
         self, *, seed: int | np.integer[Any] | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -66,14 +66,14 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         An integer seed gives group g the seed `seed + g`. Other options go to each dialogue.
         """
         options = dict(options or {})
-        mask = _checked_mask(options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), self.num_envs)
+        mask = _check_mask(options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), self.num_envs)
         seeds = self._seeds(seed)
         chosen = list(map(int, np.flatnonzero(mask)))
-        begun = self._all(self.envs[number].areset(seed=seeds[number], options=options) for number in chosen)
+        openings = self._run_all(self.envs[number].areset(seed=seeds[number], options=options) for number in chosen)
         infos: dict[str, Any] = {}
-        for number, (self._texts[number], info) in zip(chosen, begun, strict=True):
+        for number, (self._texts[number], info) in zip(chosen, openings, strict=True):
             infos = self._add_info(infos, info, number)
-        self._over &= ~mask
+        self._is_over &= ~mask
         return tuple(self._texts), infos
 
     def step(self, actions: tuple[str, ...]) -> Step:
@@ -82,39 +82,39 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         When one of the utterances is unusable, or a server stops the run (see `ChatError`), no dialogue has moved.
         """
         self._check(actions)
-        moves = self._all(self._moved(number, action) for number, action in enumerate(actions))
-        rewards = np.array([move.reward for move in moves], dtype=np.float64)
-        terminated = np.array([move.terminated for move in moves], dtype=np.bool_)
-        truncated = np.array([move.truncated for move in moves], dtype=np.bool_)
+        results = self._run_all(self._step_one(number, action) for number, action in enumerate(actions))
+        rewards = np.array([one.reward for one in results], dtype=np.float64)
+        terminated = np.array([one.terminated for one in results], dtype=np.bool_)
+        truncated = np.array([one.truncated for one in results], dtype=np.bool_)
         infos: dict[str, Any] = {}
-        for number, move in enumerate(moves):
-            self._texts[number] = move.text
-            if move.final:
-                infos = self._add_info(infos, move.final, number)
-            infos = self._add_info(infos, move.info, number)
-        self._over = terminated | truncated
+        for number, result in enumerate(results):
+            self._texts[number] = result.text
+            if result.final:
+                infos = self._add_info(infos, result.final, number)
+            infos = self._add_info(infos, result.info, number)
+        self._is_over = terminated | truncated
         return tuple(self._texts), rewards, terminated, truncated, infos
 
-    async def _moved(self, number: int, action: str) -> "_Move":
-        """What one dialogue does in a step."""
+    async def _step_one(self, number: int, action: str) -> "_StepResult":
+        """One step of one dialogue, with its autoreset."""
         env = self.envs[number]
-        if self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+        if self._is_over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
             text, info = await env.areset()
-            return _Move(text, 0.0, False, False, info, None)
+            return _StepResult(text, 0.0, False, False, info, None)
         text, reward, terminated, truncated, info = await env.astep(action)
         if not (self.autoreset_mode is AutoresetMode.SAME_STEP and (terminated or truncated)):
-            return _Move(text, reward, terminated, truncated, info, None)
+            return _StepResult(text, reward, terminated, truncated, info, None)
         opening, first = await env.areset()
-        return _Move(opening, reward, terminated, truncated, first, {"final_obs": text, "final_info": info})
+        return _StepResult(opening, reward, terminated, truncated, first, {"final_obs": text, "final_info": info})
 
-    def _all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """The results, in order. Users that wait do so together; when one raises, all dialogues are back where they were."""
-        if not self.envs[0].waits:
-            return [at_once(one) for one in work]
-        return wait_for(self._together(work))
+    def _run_all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """The results, in order. Asynchronous users run concurrently; when one raises, all dialogues are back where they were."""
+        if not self.envs[0].is_async:
+            return [run_sync(one) for one in work]
+        return wait_for(self._run_concurrently(work))
 
-    async def _together(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        before = [env.save_state() if env.begun else None for env in self.envs]
+    async def _run_concurrently(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        before = [env.save_state() if env.has_begun else None for env in self.envs]
         tasks = [asyncio.create_task(one) for one in work]
         try:
             return await asyncio.gather(*tasks)
@@ -136,10 +136,12 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         if len(actions) != self.num_envs:
             raise UtteranceError(f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each.")
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-            if env.session.unopened or (self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP):
+            if env.session.has_failed_to_open or (
+                self._is_over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP
+            ):
                 continue
             try:
-                env.session.heard(action)
+                env.session.validate_utterance(action)
             except RlverError as error:
                 error.add_note(f"in dialogue {number} of {self.num_envs}")
                 raise
@@ -160,7 +162,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         return [None if one is None else int(one) for one in seed]
 
 
-def _checked_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
+def _check_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
     if not isinstance(mask, np.ndarray) or mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
         raise ValueError(
             f'options["reset_mask"] must be a boolean numpy array of shape ({num_envs},) with at least one True, got {mask!r}'
@@ -168,8 +170,8 @@ def _checked_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
     return mask
 
 
-class _Move(NamedTuple):
-    """What one dialogue did in a step; `final` holds its last words and info when another has begun since."""
+class _StepResult(NamedTuple):
+    """The result of one dialogue's step; `final` holds its last words and info when another has begun since."""
 
     text: str
     reward: float

@@ -10,7 +10,7 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError, UnknownName
-from rlver_gym.io.files import inside
+from rlver_gym.io.files import path_inside
 
 VALID = tuple(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
 
@@ -25,7 +25,7 @@ class Record(NamedTuple):
     episode: Episode
 
 
-class Wanted(NamedTuple):
+class DialogueFilter(NamedTuple):
     """What is asked of a dialogue. Empty and None ask nothing, but that it did not fail."""
 
     agents: tuple[str, ...] = ()
@@ -37,14 +37,14 @@ class Wanted(NamedTuple):
     """The longest reply that a dialogue may have, in characters."""
 
 
-class Chosen(NamedTuple):
+class FilteredDialogues(NamedTuple):
     """The dialogues that are wanted, and how many others there were, by the first thing that was missing."""
 
     records: list[Record]
     left_out: dict[str, int]
 
 
-def read(folders: Sequence[Path], personas: str | None = None) -> list[Record]:
+def read_records(folders: Sequence[Path], personas: str | None = None) -> list[Record]:
     """All dialogues of all runs, in order. `personas`: the folder of the runs' persona cards; None for the shipped ones.
 
     RunError when a folder holds no run, or none of them a dialogue; CardError when the persona cards cannot be used.
@@ -60,21 +60,23 @@ def read(folders: Sequence[Path], personas: str | None = None) -> list[Record]:
     return records
 
 
-def choose(records: Sequence[Record], wanted: Wanted, singles: Sequence[Record] = ()) -> Chosen:
+def filter_records(
+    records: Sequence[Record], wanted: DialogueFilter, singles: Sequence[Record] = ()
+) -> FilteredDialogues:
     """The records that are wanted. UnknownName for an agent that is in none of them, nor of the `singles`; RunError when nothing is left of either."""
     known = list(dict.fromkeys(record.episode.agent for record in (*records, *singles)))
     for agent in wanted.agents:
         if agent not in known:
             raise UnknownName.of("agent", agent, known, f"{', '.join(known)} (the agents of the run)")
-    missing = [_missing(record, wanted) for record in records]
+    missing = [_reject_reason(record, wanted) for record in records]
     left_out = dict(Counter(why for why in missing if why))
-    if None not in missing and not any(is_with(one, wanted.agents, wanted.split) for one in singles):
+    if None not in missing and not any(has_agent_and_split(one, wanted.agents, wanted.split) for one in singles):
         why = ", ".join(f"{count} {why}" for why, count in left_out.items())
         raise RunError(f"nothing is left of {len(records)} dialogues: {why}. Ask for less.")
-    return Chosen([record for record, why in zip(records, missing, strict=True) if why is None], left_out)
+    return FilteredDialogues([record for record, why in zip(records, missing, strict=True) if why is None], left_out)
 
 
-def is_with(record: Record, agents: Sequence[str], split: str | None) -> bool:
+def has_agent_and_split(record: Record, agents: Sequence[str], split: str | None) -> bool:
     """Whether one of these agents (none: any) spoke with a persona of that split (None: any)."""
     return (not agents or record.episode.agent in agents) and split in (None, record.split)
 
@@ -84,12 +86,12 @@ def is_brief(record: Record, max_reply: int | None) -> bool:
     return max_reply is None or all(len(turn.utterance) <= max_reply for turn in record.episode.turns)
 
 
-def _missing(record: Record, wanted: Wanted) -> str | None:
+def _reject_reason(record: Record, wanted: DialogueFilter) -> str | None:
     """What keeps a dialogue out; None when it is wanted."""
     episode = record.episode
-    if not is_with(record, wanted.agents, None):
+    if not has_agent_and_split(record, wanted.agents, None):
         return "by other agents"
-    if not is_with(record, (), wanted.split):
+    if not has_agent_and_split(record, (), wanted.split):
         unknown = "" if record.split else " (whose cards are not there: name them with --personas DIR)"
         return f"not with {wanted.split} personas{unknown}"
     if not episode.opening or not episode.turns:
@@ -105,7 +107,7 @@ def _missing(record: Record, wanted: Wanted) -> str | None:
 
 def _splits(folder: Path, personas: str | None) -> Mapping[str, str]:
     """The split of each persona that the run could talk to. Empty for a run with other cards than the shipped ones, when they are not named: what its manifest names is not opened."""
-    manifest = read_manifest(folder) if inside(folder, MANIFEST, error=RunError).exists() else {}
+    manifest = read_manifest(folder) if path_inside(folder, MANIFEST, error=RunError).exists() else {}
     shipped = "persona_folder" in manifest and manifest["persona_folder"] is None
     if manifest and not shipped and personas is None:
         return {}

@@ -4,26 +4,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rlver_gym.export.choose import Chosen, Record, Wanted, choose, is_brief, is_with, read
+from rlver_gym.export.choose import (
+    DialogueFilter,
+    FilteredDialogues,
+    Record,
+    filter_records,
+    has_agent_and_split,
+    is_brief,
+    read_records,
+)
 from rlver_gym.export.files import jsonl, write_folder
 from rlver_gym.export.hub import hub_files
-from rlver_gym.export.pairs import Point, dpo_rows, points
+from rlver_gym.export.pairs import Point, dpo_rows, find_points
 from rlver_gym.export.rated import is_corpus, read_dialogues, read_moments
 from rlver_gym.export.rows import Row, openai_rows, sft_rows, sharegpt_rows
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import inside
+from rlver_gym.io.files import path_inside
 
 Format = Literal["openai", "sharegpt", "sft", "dpo", "hf"]
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """What was written."""
 
     path: Path
     rows: dict[str, int]
     """How many dialogues, replies or pairs."""
-    chosen: Chosen
+    chosen: FilteredDialogues
     points: tuple[Point, ...] | None
     """Where two different replies were given to the same words; None where no pairs were asked for."""
 
@@ -32,7 +40,7 @@ def export(
     folders: Sequence[Path],
     to: Format,
     out: Path | None = None,
-    wanted: Wanted = Wanted(),  # noqa: B008 (a frozen value)
+    wanted: DialogueFilter = DialogueFilter(),  # noqa: B008 (a frozen value)
     *,
     system: str | None = None,
     min_margin: float = 1,
@@ -40,7 +48,7 @@ def export(
     personas: str | None = None,
     min_change: int | None = None,
     roles: bool = False,
-) -> Exported:
+) -> ExportResult:
     """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for "hf" a folder), None for one in the first run's folder, named after the format.
 
     `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair are apart at least, in points of change.
@@ -57,23 +65,27 @@ def export(
     if out is None and corpora:
         raise RunError(f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out")
     has_pairs, has_singles = to in ("dpo", "hf"), to in ("dpo", "hf") or min_change is not None
-    records = read(runs, personas) if runs else []
+    records = read_records(runs, personas) if runs else []
     records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
     singles = [one for folder in corpora for one in read_moments(folder, roles=roles)] if has_singles else []
-    chosen = choose(records, wanted, singles)
-    singles = [one for one in singles if is_with(one, wanted.agents, wanted.split) and is_brief(one, wanted.max_reply)]
-    forks = tuple(points(chosen.records, singles)) if has_pairs else None
-    views = _views(to, chosen.records, singles, forks, system, min_margin, min_change)
+    chosen = filter_records(records, wanted, singles)
+    singles = [
+        one
+        for one in singles
+        if has_agent_and_split(one, wanted.agents, wanted.split) and is_brief(one, wanted.max_reply)
+    ]
+    forks = tuple(find_points(chosen.records, singles)) if has_pairs else None
+    views = _build_views(to, chosen.records, singles, forks, system, min_margin, min_change)
     views = {name: rows for name, rows in views.items() if rows}
     if not views:
-        raise RunError(_nothing(len(chosen.records), forks, min_margin, min_change))
-    path = out or inside(folders[0], "hf" if to == "hf" else f"{to}.jsonl", error=RunError)
+        raise RunError(_explain_no_rows(len(chosen.records), forks, min_margin, min_change))
+    path = out or path_inside(folders[0], "hf" if to == "hf" else f"{to}.jsonl", error=RunError)
     if to == "hf":
         write_folder(path, hub_files(views, chosen.records, bare))
     else:
         (rows,) = views.values()
-        write_whole(path, jsonl(rows, bare))
-    return Exported(path, {name: len(rows) for name, rows in views.items()}, chosen, forks)
+        write_atomically(path, jsonl(rows, bare))
+    return ExportResult(path, {name: len(rows) for name, rows in views.items()}, chosen, forks)
 
 
 MORE_PAIRS = (
@@ -82,7 +94,7 @@ MORE_PAIRS = (
 )
 
 
-def _nothing(dialogues: int, forks: Sequence[Point] | None, min_margin: float, min_change: int | None) -> str:
+def _explain_no_rows(dialogues: int, forks: Sequence[Point] | None, min_margin: float, min_change: int | None) -> str:
     """Why there is not one row."""
     if min_change is not None:
         return f"no reply of {dialogues} dialogues, and none to a single moment, changed the emotion by {min_change} points or more. Ask for less with --min-change."
@@ -95,7 +107,7 @@ def _nothing(dialogues: int, forks: Sequence[Point] | None, min_margin: float, m
     return f"there are no pairs in {dialogues} dialogues. {MORE_PAIRS}"
 
 
-def _views(
+def _build_views(
     to: Format,
     records: Sequence[Record],
     singles: Sequence[Record],

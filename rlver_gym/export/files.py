@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rlver_gym.export.rows import Row
-from rlver_gym.io.atomic import on_disk, write_whole
+from rlver_gym.io.atomic import convert_write_errors, write_atomically
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import read_text
 
@@ -28,20 +28,20 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     RunError when the folder holds something else, or cannot be written.
     """
     folder = folder.resolve()
-    if folder.exists() and not _may_replace(folder):
+    if folder.exists() and not _is_replaceable(folder):
         raise RunError(f"{folder}: is there already, and is no earlier export. Choose another place with --out.")
-    with on_disk(folder):
+    with convert_write_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
             draft = Path(name)
             for path, text in files.items():
-                write_whole(draft / "new" / path, text)
+                write_atomically(draft / "new" / path, text)
             if folder.exists():
                 folder.rename(draft / "old")
             (draft / "new").rename(folder)
 
 
-def _may_replace(folder: Path) -> bool:
+def _is_replaceable(folder: Path) -> bool:
     """Whether it is an empty folder, or one that `write_folder` left with this card."""
     if not folder.is_dir():
         return False

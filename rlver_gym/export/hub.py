@@ -67,8 +67,8 @@ def _card(
 
 # Dialogues with a sentient user
 
-Agents talking with simulated people, whose emotion (0 to 100) moves with every reply. Held and exported by rlver-gym; the user is {_plain(", ".join(users))},
-{_readers(records)}the environment {_plain(", ".join(dict.fromkeys(one.episode.env for one in records)))}.
+Agents talking with simulated people, whose emotion (0 to 100) moves with every reply. Held and exported by rlver-gym; the user is {_escape_markdown(", ".join(users))},
+{_readers(records)}the environment {_escape_markdown(", ".join(dict.fromkeys(one.episode.env for one in records)))}.
 
 {views_listed}
 
@@ -78,7 +78,7 @@ Agents talking with simulated people, whose emotion (0 to 100) moves with every 
 |---|---|---|
 {_agents(records)}
 
-The people are invented. {_told(records)}The emotion is what a simulated user felt, not a measure of clinical care.
+The people are invented. {_describe_privileged(records)}The emotion is what a simulated user felt, not a measure of clinical care.
 """
 
 
@@ -86,12 +86,12 @@ def _agents(records: Sequence[Record]) -> str:
     counts = Counter(record.episode.agent for record in records)
     finals = {name: fmean(one.episode.final for one in records if one.episode.agent == name) for name in counts}
     return "\n".join(
-        f"| {_plain(name)} | {counts[name]} | {finals[name]:.1f} |"
+        f"| {_escape_markdown(name)} | {counts[name]} | {finals[name]:.1f} |"
         for name in sorted(counts, key=lambda name: -finals[name])
     )
 
 
-def _plain(name: str) -> str:
+def _escape_markdown(name: str) -> str:
     """A name as one line that Markdown and HTML show as it is."""
     return re.sub(r"([\\`*_\[\]<>#|~$&]|:(?=//)|(?<=www)\.)", r"\\\1", one_line(name))
 
@@ -102,6 +102,6 @@ def _readers(records: Sequence[Record]) -> str:
     return "(`readers`: replies written and rated by language models in roles; no human was asked), "
 
 
-def _told(records: Sequence[Record]) -> str:
+def _describe_privileged(records: Sequence[Record]) -> str:
     told = [name for name in PRIVILEGED_AGENTS if any(one.episode.agent == name for one in records)]
     return f"The agent {', '.join(told)} was told the hidden need and the person's card. " if told else ""

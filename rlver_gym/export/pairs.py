@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.episode import Episode
 from rlver_gym.export.choose import Record
-from rlver_gym.export.rows import Row, about, said_before
+from rlver_gym.export.rows import Row, episode_metadata, messages_before
 
 
 class Reply(NamedTuple):
@@ -27,7 +27,7 @@ class Reply(NamedTuple):
     final: float | None
     """The emotion at the end of the dialogue, likewise; None when it was rated alone."""
 
-    def facts(self) -> Row:
+    def to_metadata(self) -> Row:
         """What is told of it."""
         final = {} if self.final is None else {"final": self.final}
         return {"agents": list(self.agents), "change": self.change, **final}
@@ -41,7 +41,7 @@ class Point(NamedTuple):
     replies: tuple[Reply, ...]
 
 
-class _Said(NamedTuple):
+class _Occurrence(NamedTuple):
     record: Record
     number: int
     """Of the turn."""
@@ -49,16 +49,16 @@ class _Said(NamedTuple):
     """Nothing else of the dialogue was felt."""
 
 
-def points(records: Sequence[Record], singles: Sequence[Record] = ()) -> list[Point]:
+def find_points(records: Sequence[Record], singles: Sequence[Record] = ()) -> list[Point]:
     """The points at which at least two different replies were given, in the order of the records; of `singles` only the last reply was felt."""
-    found: dict[tuple[object, ...], list[_Said]] = {}
+    found: dict[tuple[object, ...], list[_Occurrence]] = {}
     for record in records:
         for number, turn in enumerate(record.episode.turns):
             if turn.outcome is not Outcome.FAILED:
-                found.setdefault(_place(record.episode, number), []).append(_Said(record, number, False))
+                found.setdefault(_place(record.episode, number), []).append(_Occurrence(record, number, False))
     for record in singles:
         number = len(record.episode.turns) - 1
-        found.setdefault(_place(record.episode, number), []).append(_Said(record, number, True))
+        found.setdefault(_place(record.episode, number), []).append(_Occurrence(record, number, True))
     replies = [(said[0].number, _replies(said)) for said in found.values()]
     return [Point(number, given) for number, given in replies if len(given) > 1]
 
@@ -73,7 +73,7 @@ def dpo_rows(points: Sequence[Point], system: str | None, min_margin: float = 1)
 
 
 def _row(point: Point, better: Reply, worse: Reply, system: str | None) -> Row:
-    scene = about(better.record)
+    scene = episode_metadata(better.record)
     shared = (
         "split",
         "env",
@@ -87,15 +87,15 @@ def _row(point: Point, better: Reply, worse: Reply, system: str | None) -> Row:
         "seed",
     )
     return {
-        "prompt": said_before(better.record, point.turn, system),
+        "prompt": messages_before(better.record, point.turn, system),
         "chosen": [{"role": "assistant", "content": better.text}],
         "rejected": [{"role": "assistant", "content": worse.text}],
         "metadata": {
             **{name: scene[name] for name in shared if name in scene},
             "turn": point.turn + 1,
             "margin": better.change - worse.change,
-            "chosen": better.facts(),
-            "rejected": worse.facts(),
+            "chosen": better.to_metadata(),
+            "rejected": worse.to_metadata(),
         },
     }
 
@@ -107,15 +107,15 @@ def _place(episode: Episode, turn: int) -> tuple[object, ...]:
     return *who, episode.opening, before
 
 
-def _replies(said: Sequence[_Said]) -> tuple[Reply, ...]:
+def _replies(said: Sequence[_Occurrence]) -> tuple[Reply, ...]:
     """The different things that were said at one place."""
-    same: dict[str, list[_Said]] = {}
+    same: dict[str, list[_Occurrence]] = {}
     for one in said:
         same.setdefault(one.record.episode.turns[one.number].utterance, []).append(one)
     return tuple(_reply(text, by) for text, by in same.items())
 
 
-def _reply(text: str, by: Sequence[_Said]) -> Reply:
+def _reply(text: str, by: Sequence[_Occurrence]) -> Reply:
     finals = [one.record.episode.final for one in by if not one.alone]
     return Reply(
         record=by[0].record,

@@ -20,33 +20,33 @@ _FROM = {"assistant": "gpt", "user": "human", "system": "system"}
 def openai_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
     """A row a dialogue: `messages`, as OpenAI's fine-tuning and most trainers take them."""
     for record in records:
-        yield {"messages": _whole(record, system), "metadata": about(record)}
+        yield {"messages": _all_messages(record, system), "metadata": episode_metadata(record)}
 
 
 def sharegpt_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
     """A row a dialogue: `conversations` of `from` (human, gpt) and `value`."""
     for record in records:
-        said = [{"from": _FROM[one["role"]], "value": one["content"]} for one in _whole(record, system)]
-        yield {"conversations": said, "metadata": about(record)}
+        said = [{"from": _FROM[one["role"]], "value": one["content"]} for one in _all_messages(record, system)]
+        yield {"conversations": said, "metadata": episode_metadata(record)}
 
 
 def sft_rows(records: Sequence[Record], system: str | None, *, last: bool = False) -> Iterator[Row]:
     """A row a reply, or only for the `last` one of a dialogue: `prompt` is what was said before, `completion` the reply. A reply that the user failed to answer makes none."""
     for record in records:
         episode = record.episode
-        whole = about(record)
+        whole = episode_metadata(record)
         del whole["turns"], whole["last_reply"]
         for number in range(len(episode.turns) - 1 if last else 0, len(episode.turns)):
             turn = episode.turns[number]
             if turn.outcome is not Outcome.FAILED:
                 yield {
-                    "prompt": said_before(record, number, system),
+                    "prompt": messages_before(record, number, system),
                     "completion": [{"role": "assistant", "content": turn.utterance}],
-                    "metadata": {**whole, "turn": number + 1, **_felt(turn), "reply": turn.reply},
+                    "metadata": {**whole, "turn": number + 1, **_describe_effect(turn), "reply": turn.reply},
                 }
 
 
-def said_before(record: Record, turn: int, system: str | None) -> list[ChatRow]:
+def messages_before(record: Record, turn: int, system: str | None) -> list[ChatRow]:
     """The messages before the agent's utterance number `turn`, counted from 0."""
     episode = record.episode
     dialogue = Dialogue(episode.opening, episode.turns[:turn])
@@ -54,7 +54,7 @@ def said_before(record: Record, turn: int, system: str | None) -> list[ChatRow]:
     return first + [{"role": _ROLES[one.speaker], "content": one.text} for one in dialogue.messages()]
 
 
-def about(record: Record) -> Row:
+def episode_metadata(record: Record) -> Row:
     """Everything of an episode's record but what was said up to the agent's last words; the split is left out where it is not known."""
     episode = record.episode
     facts = episode._asdict()
@@ -67,17 +67,17 @@ def about(record: Record) -> Row:
         "outcome": episode.outcome,
         "final": episode.final,
         "return": float(episode.total_reward),
-        "turns": [_felt(turn) for turn in episode.turns],
+        "turns": [_describe_effect(turn) for turn in episode.turns],
         "last_reply": episode.turns[-1].reply,
     }
 
 
-def _whole(record: Record, system: str | None) -> list[ChatRow]:
+def _all_messages(record: Record, system: str | None) -> list[ChatRow]:
     last = record.episode.turns[-1].utterance
-    return [*said_before(record, len(record.episode.turns) - 1, system), {"role": "assistant", "content": last}]
+    return [*messages_before(record, len(record.episode.turns) - 1, system), {"role": "assistant", "content": last}]
 
 
-def _felt(turn: Turn) -> Row:
+def _describe_effect(turn: Turn) -> Row:
     """What an utterance did."""
     felt = turn.appraisal
     return {

@@ -36,7 +36,7 @@ def draw(
         f'<text x="{x(most / 2):.0f}" y="{_HEIGHT - 8}" text-anchor="middle" fill="#333">{escape(across)}</text>'
     )
     ends = {name: curve[-1][1] for name, curve in curves.items()} | dict(levels)
-    places = _apart({name: y(emotion) + 4 for name, emotion in ends.items()})
+    places = _spread_labels({name: y(emotion) + 4 for name, emotion in ends.items()})
     for name, emotion in levels.items():
         parts += [
             f'<line x1="{_LEFT}" y1="{y(emotion):.1f}" x2="{x(most):.0f}" y2="{y(emotion):.1f}" stroke="#999" stroke-dasharray="4 4"/>',
@@ -55,7 +55,7 @@ def _label(x: float, y: float, ink: str, name: str, emotion: float) -> str:
     return f'<text x="{x + 6:.0f}" y="{y:.1f}" fill="{ink}">{escape(name)} {emotion:.0f}</text>'
 
 
-def _apart(places: Mapping[str, float], gap: float = 13) -> dict[str, float]:
+def _spread_labels(places: Mapping[str, float], gap: float = 13) -> dict[str, float]:
     """The places moved downwards until no two labels touch."""
     moved: dict[str, float] = {}
     for name, place in sorted(places.items(), key=lambda one: one[1]):

@@ -17,7 +17,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlver_gym.bench.discrete_policies import Choose
+from rlver_gym.bench.discrete_policies import DiscretePolicy
 from rlver_gym.core.library import library
 from rlver_gym.environment.strategy_env import EveryNeed
 from rlver_gym.integrations.trial import Algo
@@ -49,15 +49,15 @@ class Point(NamedTuple):
     """Mean final emotion of the last hundred training dialogues, in points."""
 
 
-class Learned(NamedTuple):
+class TrainedPolicy(NamedTuple):
     """A trained policy with the normalisation of what it sees."""
 
     model: PPO | RecurrentPPO
     normalize: VecNormalize
     curve: tuple[Point, ...]
 
-    def chooser(self, seed: int) -> Choose:
-        """It chooses in one dialogue: always what it holds for best; a recurrent one remembers."""
+    def make_policy(self, seed: int) -> DiscretePolicy:
+        """The policy of one dialogue: always the best action; a recurrent one remembers."""
         state: tuple[NDArray[Any], ...] | None = None
 
         def choose(seen: NDArray[np.float32]) -> int:
@@ -75,37 +75,39 @@ class Learned(NamedTuple):
         self.normalize.save(str(folder / "vecnormalize.pkl"))
 
 
-def train(algo: Algo, steps: int, seed: int = 0, stepped: Callable[[int], object] = lambda steps: None) -> Learned:
-    """Train on the train personas, each with any need, for at least `steps` turns; `stepped` is told how many are done. On one thread: networks this small gain nothing from more."""
+def train(
+    algo: Algo, steps: int, seed: int = 0, on_progress: Callable[[int], object] = lambda steps: None
+) -> TrainedPolicy:
+    """Train on the train personas, each with any need, for at least `steps` turns; `on_progress` gets the number of turns so far. On one thread: networks this small gain nothing from more."""
     torch.set_num_threads(1)
     dialogues = make_vec_env(_env, n_envs=DIALOGUES, seed=seed, monitor_kwargs={"info_keywords": ("emotion",)})
     env = VecNormalize(dialogues, gamma=GAMMA, clip_obs=5.0)
     known: dict[str, Any] = {"env": env, "seed": seed, "device": "cpu", **RECIPE}
     recurrent = algo == "recurrent-ppo"
     model = RecurrentPPO("MlpLstmPolicy", policy_kwargs=MEMORY, **known) if recurrent else PPO("MlpPolicy", **known)
-    watch = _Watch(stepped)
+    watch = _LearningCurve(on_progress)
     model.learn(steps, callback=watch)
     env.training = False
-    return Learned(model, env, tuple(watch.curve))
+    return TrainedPolicy(model, env, tuple(watch.curve))
 
 
 def _env() -> gym.Env[Any, Any]:
     return EveryNeed(gym.make("RLVER-Strategy-v0"), personas=library().ids("train"))
 
 
-class _Watch(BaseCallback):
-    """Notes the learning curve, and says how far it is."""
+class _LearningCurve(BaseCallback):
+    """Records the learning curve and reports progress."""
 
-    def __init__(self, stepped: Callable[[int], object]) -> None:
+    def __init__(self, on_progress: Callable[[int], object]) -> None:
         super().__init__()
-        self.stepped = stepped
+        self.on_progress = on_progress
         self.curve: list[Point] = []
 
     def _on_step(self) -> bool:
         return True
 
     def _on_rollout_end(self) -> None:
-        self.stepped(self.num_timesteps)
+        self.on_progress(self.num_timesteps)
         ended = self.model.ep_info_buffer
         if ended:
             self.curve.append(Point(self.num_timesteps, float(np.mean([one["emotion"] for one in ended]))))

@@ -28,7 +28,7 @@ Prompt = Sequence[Mapping[str, Any]]
 Columns = dict[str, list[Any]]
 
 
-class Meeting(NamedTuple):
+class DialogueSpec(NamedTuple):
     """Who is met in a dialogue, and in which mood."""
 
     persona: str
@@ -42,14 +42,14 @@ def prompt_rows(personas: Iterable[str], seeds: Iterable[int] = (0,), system: st
     return Dataset.from_list([{"prompt": [told, one]} for one in met])
 
 
-def meeting(prompt: Prompt) -> Meeting:
+def parse_prompt(prompt: Prompt) -> DialogueSpec:
     """Whom a prompt names. TrainingError for one that names nobody."""
     said = prompt[-1] if isinstance(prompt, Sequence) and prompt and isinstance(prompt[-1], Mapping) else {}
     if said.get("persona") is None or said.get("seed") is None:
         raise TrainingError(
             "a prompt does not say whom to meet: its last message must name a persona and a seed. Make the dataset with rlver_gym.integrations.trl.prompt_rows()."
         )
-    return Meeting(said["persona"], said["seed"])
+    return DialogueSpec(said["persona"], said["seed"])
 
 
 def final_emotion(
@@ -99,10 +99,10 @@ class Rollout:
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> Columns:
         """What TRL asks for. TrainingError for settings of the trainer that this cannot follow."""
-        met = [meeting(prompt) for prompt in prompts]
-        _refuse_settings(trainer)
-        _refuse_broken_groups(met, trainer)
-        renderer = Renderer(trainer.processing_class, _system(prompts))
+        met = [parse_prompt(prompt) for prompt in prompts]
+        _check_settings(trainer)
+        _check_groups(met, trainer)
+        renderer = Renderer(trainer.processing_class, _shared_system_prompt(prompts))
         self._envs += [self._make() for _ in range(len(prompts) - len(self._envs))]
         group_of = {one: number for number, one in enumerate(dict.fromkeys(met))}
         played = collect_rollouts(
@@ -123,10 +123,10 @@ class Rollout:
         return _columns(played, met, renderer.end_of_turn)
 
 
-def _columns(played: Sequence[Trajectory], met: Sequence[Meeting], end_of_turn: int) -> Columns:
+def _columns(played: Sequence[Trajectory], met: Sequence[DialogueSpec], end_of_turn: int) -> Columns:
     rows = [
         {
-            **_tokens(one, end_of_turn),
+            **_token_columns(one, end_of_turn),
             "emotion": score_of(one) if one.valid else None,
             "turn_rewards": one.reward_N.tolist(),
             "dialogue": [{"role": _ROLES[line.speaker], "content": line.text} for line in one.lines],
@@ -142,7 +142,7 @@ def _columns(played: Sequence[Trajectory], met: Sequence[Meeting], end_of_turn: 
 _ROLES = {"agent": "assistant", "user": "user"}
 
 
-def _tokens(one: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
+def _token_columns(one: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
     """The prompt is what precedes the first reply. Where nobody spoke, TRL still wants a token."""
     if not one.sequences:
         return {"prompt_ids": [end_of_turn], "completion_ids": [end_of_turn], "logprobs": [0.0], "env_mask": [0]}
@@ -157,7 +157,7 @@ def _tokens(one: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
     }
 
 
-def _system(prompts: Sequence[Prompt]) -> str:
+def _shared_system_prompt(prompts: Sequence[Prompt]) -> str:
     told = {prompt[0]["content"] if prompt[0]["role"] == "system" else None for prompt in prompts}
     (first, *others) = told
     if first is None or others:
@@ -167,7 +167,7 @@ def _system(prompts: Sequence[Prompt]) -> str:
     return first
 
 
-def _refuse_settings(trainer: Any) -> None:
+def _check_settings(trainer: Any) -> None:
     args = trainer.args
     unknown = {
         "use_vllm": trainer.use_vllm,
@@ -184,7 +184,7 @@ def _refuse_settings(trainer: Any) -> None:
         )
 
 
-def _refuse_broken_groups(met: Sequence[Meeting], trainer: Any) -> None:
+def _check_groups(met: Sequence[DialogueSpec], trainer: Any) -> None:
     """TRL repeats each prompt; where there are more processes, a group may be spread over them."""
     size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
     if trainer.accelerator.num_processes == 1 and any(count % size for count in Counter(met).values()):

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlver_gym.integrations.trl import meeting
+from rlver_gym.integrations.trl import parse_prompt
 from rlver_gym.io.errors import DialogueError
 
 
@@ -24,7 +24,7 @@ class EmpathyTool:
 
     def reset(self, prompt: Any = None, **columns: Any) -> str:
         """Begin a dialogue with the persona that the row's prompt names; gives the person's first words, which TRL puts into the prompt."""
-        persona, seed = meeting(prompt)
+        persona, seed = parse_prompt(prompt)
         opening, self._info = self._env.reset(seed=seed, options={"persona": persona})
         return opening
 

@@ -13,8 +13,8 @@ MakeError = Callable[[str], Exception]
 
 
 @contextmanager
-def on_disk(path: Path, error: MakeError = RunError) -> Iterator[None]:
-    """What goes wrong while writing becomes an `error` that names the path and what to do."""
+def convert_write_errors(path: Path, error: MakeError = RunError) -> Iterator[None]:
+    """Convert an OSError of the block into an `error` that names the path and what to do."""
     try:
         yield
     except OSError as problem:
@@ -31,10 +31,10 @@ def _remedy(error: OSError) -> str:
     return "Choose a place that you may write to with --out."
 
 
-def write_whole(path: Path, text: str, error: MakeError = RunError) -> None:
-    """Write a file all or nothing; its folders are made. `error` when it cannot be written: what was there before is intact then."""
+def write_atomically(path: Path, text: str, error: MakeError = RunError) -> None:
+    """Write a file atomically, all or nothing; its folders are made. `error` when it cannot be written: what was there before is intact then."""
     draft = path.with_name(path.name + ".part")
-    with on_disk(path, error):
+    with convert_write_errors(path, error):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -27,7 +27,7 @@ def _running() -> asyncio.AbstractEventLoop:
         return _loop
 
 
-def begin(work: Coroutine[Any, Any, T]) -> Future[T]:
+def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
     """Run a coroutine on the background loop without waiting for it. Cancel the future to stop it."""
     return asyncio.run_coroutine_threadsafe(work, _running())
 
@@ -40,7 +40,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
     if threading.current_thread().name == THREAD:
         work.close()
         raise RuntimeError("this would wait for itself. Await it, as in `await session.areply(words)`.")
-    future = begin(work)
+    future = submit(work)
     try:
         return future.result()
     except BaseException:
@@ -48,7 +48,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def there(work: Coroutine[Any, Any, T]) -> T:
+async def await_on_background_loop(work: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine that has to run on the background loop, from whichever loop runs here."""
     home = _running()
     if asyncio.get_running_loop() is home:
@@ -56,8 +56,8 @@ async def there(work: Coroutine[Any, Any, T]) -> T:
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
 
 
-def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never has to wait, without any event loop. RuntimeError when it does wait."""
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never suspends, without any event loop. RuntimeError when it does suspend."""
     try:
         work.send(None)
     except StopIteration as finished:
@@ -71,7 +71,7 @@ class Worker:
 
     def __init__(self) -> None:
         """The thread begins with the first thing to do."""
-        self._asked: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
         self._thread: Thread | None = None
 
     async def __call__(self, act: Callable[..., T], *arguments: Any) -> T:
@@ -80,16 +80,16 @@ class Worker:
             self._thread = Thread(target=self._work, name="rlver-gym worker", daemon=True)
             self._thread.start()
         future: Future[T] = Future()
-        self._asked.put((future, act, arguments))
+        self._calls.put((future, act, arguments))
         return await asyncio.wrap_future(future)
 
     def stop(self) -> None:
         """End the thread once what was asked so far is done."""
-        self._asked.put(None)
+        self._calls.put(None)
 
     def _work(self) -> None:
-        while asked := self._asked.get():
-            future, act, arguments = asked
+        while call := self._calls.get():
+            future, act, arguments = call
             if not future.set_running_or_notify_cancel():
                 continue
             try:

@@ -31,7 +31,7 @@ def read_bytes(path: Path, *, max_bytes: int, error: MakeError, hint: str = "Che
 
 def read_text(path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path.") -> str:
     """As `read_bytes`, as UTF-8 text with line feeds as they are."""
-    return _decoded(read_bytes(path, max_bytes=max_bytes, error=error, hint=hint), path, error, "")
+    return _decode(read_bytes(path, max_bytes=max_bytes, error=error, hint=hint), path, error, "")
 
 
 def read_lines(
@@ -51,7 +51,7 @@ def read_lines(
                 raise error(f"{path}, line {number}: longer than {_size(max_line_bytes)}. Was the file damaged?")
             if size > max_bytes:
                 raise error(f"{path}: larger than {_size(max_bytes)}, which is more than such a file needs.")
-            yield number, _decoded(line.removesuffix(b"\n"), path, error, f", line {number}")
+            yield number, _decode(line.removesuffix(b"\n"), path, error, f", line {number}")
 
 
 def _refuse_circle(link: Path) -> None:
@@ -62,7 +62,7 @@ def _refuse_circle(link: Path) -> None:
         return
 
 
-def inside(folder: Path, *parts: str, error: MakeError) -> Path:
+def path_inside(folder: Path, *parts: str, error: MakeError) -> Path:
     """The path of a file in a folder that somebody else made. `error` for one that leads out of the folder, as a link can."""
     path = folder.joinpath(*parts)
     try:
@@ -94,7 +94,7 @@ def open_regular(path: Path, *, error: MakeError, hint: str = "Check the path.")
             raise error(f"{path}: cannot be read ({problem.strerror or problem}). {hint}") from problem
 
 
-def _decoded(data: bytes, path: Path, error: MakeError, place: str) -> str:
+def _decode(data: bytes, path: Path, error: MakeError, place: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as problem:

@@ -39,31 +39,34 @@ class HashedCard(Frozen):
 Card = TypeVar("Card")
 Compiled = TypeVar("Compiled")
 
-_MOST = 512
+_MAX_ENTRIES = 512
 
 
-def kept(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
+def cache_by_identity(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
     """As `lru_cache`, but cards are told apart by identity: to compare or to hash a card takes longer than all that is done with it."""
-    return kept_by()(compile_)
+    return cache_by_parts()(compile_)
 
 
-def kept_by(*parts: str) -> Callable[[Callable[[Card], Compiled]], Callable[[Card], Compiled]]:
+def cache_by_parts(*parts: str) -> Callable[[Callable[[Card], Compiled]], Callable[[Card], Compiled]]:
     """The same for what depends on some `parts` (attributes) of a card only: copies of the card that share them share what was compiled."""
 
-    def keep(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
+    def decorate(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
         known: dict[tuple[int, ...], tuple[Any, Compiled]] = {}
 
         @wraps(compile_)
-        def compiled(card: Card) -> Compiled:
-            used = tuple([getattr(card, part) for part in parts]) or (card,)
-            key = tuple(map(id, used))
+        def look_up(card: Card) -> Compiled:
+            sources = tuple([getattr(card, part) for part in parts]) or (card,)
+            key = tuple(map(id, sources))
             found = known.get(key)
             if found is None:
-                if len(known) >= _MOST:
+                if len(known) >= _MAX_ENTRIES:
                     known.clear()
-                found = known[key] = (used, compile_(card))  # the parts as well, so that their identity stays their own
+                found = known[key] = (
+                    sources,
+                    compile_(card),
+                )  # the parts as well, so that their identity stays their own
             return found[1]
 
-        return compiled
+        return look_up
 
-    return keep
+    return decorate

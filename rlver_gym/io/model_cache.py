@@ -23,12 +23,12 @@ def make_once(name: str, make: Callable[[Path], None], error: Callable[[str], Ex
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        begun = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+        draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
         try:
-            make(begun)
-            begun.rename(folder)
+            make(draft)
+            draft.rename(folder)
         finally:
-            shutil.rmtree(begun, ignore_errors=True)
+            shutil.rmtree(draft, ignore_errors=True)
     except OSError as problem:
         if (folder / "config.json").is_file():  # another process was faster
             return folder
@@ -39,12 +39,12 @@ def make_once(name: str, make: Callable[[Path], None], error: Callable[[str], Ex
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def hide_progress_bars() -> Iterator[None]:
     """No progress bars from transformers in this block."""
-    shown = logging.is_progress_bar_enabled()
+    was_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if was_enabled:
             logging.enable_progress_bar()

@@ -13,8 +13,8 @@ from rlver_gym.io.errors import RlverError
 from rlver_gym.io.terminal import one_line
 
 T = TypeVar("T")
-_MOST_CHARS = 300
-_SIGN_OF_LIFE_S = 1.0
+_MAX_CHARS = 300
+_LIVENESS_TIMEOUT_S = 1.0
 
 
 class CodeFailed(Exception):
@@ -25,7 +25,7 @@ class CodeTimeout(Exception):
     """Code of somebody's own did not return in time; its thread is abandoned."""
 
 
-class OwnCode:
+class CodeRunner:
     """Calls code in a thread of its own, one call at a time, each for `timeout_s` seconds at most.
 
     After a timeout the thread is abandoned (Python cannot end it), and the next call gets a new one. No thread keeps the process from ending.
@@ -41,7 +41,7 @@ class OwnCode:
         """What `act(*arguments)` gives. Raises RlverErrors as they are, CodeFailed for whatever else it raises, CodeTimeout when it takes too long."""
         if self._thread is None:
             self._thread = _CallThread()
-        future = self._thread.ask(act, arguments)
+        future = self._thread.submit(act, arguments)
         try:
             return future.result(self.timeout_s)
         except FutureTimeout:
@@ -53,7 +53,7 @@ class OwnCode:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             Thread(target=_run_loop, args=(self._loop,), name="rlver-gym own code loop", daemon=True).start()
-        future = asyncio.run_coroutine_threadsafe(_call_guarded(act, arguments), self._loop)
+        future = asyncio.run_coroutine_threadsafe(_convert_errors(act, arguments), self._loop)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.timeout_s)
         except TimeoutError:
@@ -69,20 +69,20 @@ class _CallThread:
     """A thread that makes calls until it is forgotten."""
 
     def __init__(self) -> None:
-        self._asked: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
-        Thread(target=_make_calls, args=(self._asked,), name="rlver-gym own code", daemon=True).start()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
+        Thread(target=_make_calls, args=(self._calls,), name="rlver-gym own code", daemon=True).start()
 
-    def ask(self, act: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
+    def submit(self, act: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
         future: Future[T] = Future()
-        self._asked.put((future, act, arguments))
+        self._calls.put((future, act, arguments))
         return future
 
     def __del__(self) -> None:
-        self._asked.put(None)
+        self._calls.put(None)
 
 
-def _make_calls(asked: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]) -> None:
-    while call := asked.get():
+def _make_calls(calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]) -> None:
+    while call := calls.get():
         future, act, arguments = call
         try:
             result = act(*arguments)
@@ -109,10 +109,10 @@ async def _responds(loop: asyncio.AbstractEventLoop | None) -> bool:
     if loop is None:
         return False
     sign = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop))
-    return bool((await asyncio.wait([sign], timeout=_SIGN_OF_LIFE_S))[0])
+    return bool((await asyncio.wait([sign], timeout=_LIVENESS_TIMEOUT_S))[0])
 
 
-async def _call_guarded(act: Callable[..., Awaitable[T]], arguments: tuple[Any, ...]) -> T:
+async def _convert_errors(act: Callable[..., Awaitable[T]], arguments: tuple[Any, ...]) -> T:
     task = asyncio.current_task()
     try:
         return await act(*arguments)
@@ -129,7 +129,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration | StopAsyncIteration):
         error = error.__cause__  # what Python makes of one that is raised in a coroutine
     try:
-        message = one_line(str(error), max_chars=_MOST_CHARS)
+        message = one_line(str(error), max_chars=_MAX_CHARS)
     except BaseException:
         message = "its message cannot be printed"
     frames = traceback.extract_tb(error.__traceback__)

@@ -39,9 +39,9 @@ class _Loader(_Base):
             key = self.construct_object(key_node, deep=True)
             line = key_node.start_mark.line
             if not isinstance(key, str):
-                raise _Refused(line, f"the key {_quoted(key)} is not text. Put it in quotes.")
+                raise _Refused(line, f"the key {_quote(key)} is not text. Put it in quotes.")
             if key in keys:
-                raise _Refused(line, f"the key {_quoted(key)} stands here twice. Remove one of them.")
+                raise _Refused(line, f"the key {_quote(key)} stands here twice. Remove one of them.")
             keys.add(key)
         return super().construct_mapping(node, deep=deep)
 
@@ -58,13 +58,13 @@ class _Loader(_Base):
         if not isfinite(value):
             raise _Refused(
                 node.start_mark.line,
-                f"{_quoted(node.value)} is no number that can be used. Correct it, or quote it if it is text.",
+                f"{_quote(node.value)} is no number that can be used. Correct it, or quote it if it is text.",
             )
         return value
 
     def construct_yaml_timestamp(self, node: yaml.ScalarNode) -> Any:
         raise _Refused(
-            node.start_mark.line, f"{_quoted(node.value)} is read as a date. Quote texts that look like dates."
+            node.start_mark.line, f"{_quote(node.value)} is read as a date. Quote texts that look like dates."
         )
 
 
@@ -81,7 +81,7 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
     if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="replace")) > MAX_BYTES:
         raise error(f"{source}: larger than {MAX_BYTES // 1024} KiB. Split it, or shorten its texts.")
     try:
-        _refuse_what_is_not_plain(text)
+        _check_plain(text)
         return yaml.load(text, Loader=_Loader)  # a safe loader: see _Loader
     except _Refused as problem:
         line, reason = problem.args
@@ -100,7 +100,7 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
         raise error(f"{source}: not valid YAML: {what}. Quote texts that look like numbers.") from problem
 
 
-def _refuse_what_is_not_plain(text: str) -> None:
+def _check_plain(text: str) -> None:
     depth = documents = nodes = 0
     for event in yaml.parse(text, Loader=_Base):
         line = event.start_mark.line
@@ -125,7 +125,7 @@ def _refuse_what_is_not_plain(text: str) -> None:
             raise _Refused(line, f"nested deeper than {MAX_DEPTH} levels. Such files are flatter than that.")
 
 
-def _quoted(value: Any) -> str:
+def _quote(value: Any) -> str:
     return one_line(
         repr(value) if not isinstance(value, str) else f"'{value[:_QUOTED_CHARS]}'", max_chars=_QUOTED_CHARS
     )

@@ -1,71 +1,72 @@
-"""A Chat that keeps what it hears, and can repeat it."""
+"""A Chat that caches the answers of another, and can replay them."""
 
 import asyncio
 
 from rlver_gym.io.errors import STOPPING, ChatError, NotOnTape
-from rlver_gym.llm_client.outage import ASKER
-from rlver_gym.llm_client.response_cache import Tape
+from rlver_gym.llm_client.outage import REQUEST_ORIGIN
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import TapeMode
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 
 
-class TapedChat:
-    """Answers from a tape, from a Chat, or from both. Belongs to one event loop.
+class CachingClient:
+    """Answers from a response cache, from a Chat, or from both. Belongs to one event loop.
 
-    Equal requests are asked once, even while the first is still under way, so that what anybody hears does not depend on who came
-    first. A request that failed is kept as failed, and fails again with the same words when replayed; errors that stop
+    Equal requests are sent once, even while the first is still under way, so that the answers do not depend on who came first. A request that failed is kept as failed, and fails again with the same words when replayed; errors that stop
     a whole run are not kept.
     """
 
-    def __init__(self, chat: Chat | None, tape: Tape | None, mode: TapeMode = "auto", *, server: str = "") -> None:
-        """`chat` may be None for "replay". `tape` may be None for "off". `server`: its public address, noted on the tape."""
-        if (chat is None and mode != "replay") or (tape is None and mode != "off"):
+    def __init__(
+        self, chat: Chat | None, cache: ResponseCache | None, mode: TapeMode = "auto", *, server: str = ""
+    ) -> None:
+        """`chat` may be None for "replay". `cache` may be None for "off". `server`: its public address, stored with the answers."""
+        if (chat is None and mode != "replay") or (cache is None and mode != "off"):
             raise ValueError(f"mode {mode!r} needs {'a chat' if chat is None else 'a tape'}")
         self._chat = chat
-        self._tape = tape
+        self._cache = cache
         self._mode: TapeMode = mode
         self._server = server
         self._under_way: dict[str, asyncio.Task[ChatAnswer | ChatError]] = {}
-        self._renewed: set[tuple[int | None, str]] = set()
-        """What was asked anew already: by which dialogue, or by any when recording."""
+        self._refreshed: set[tuple[int | None, str]] = set()
+        """What was already fetched again: by which dialogue, or by any when recording."""
 
-    async def ask(self, request: ChatRequest) -> ChatAnswer:
-        """The answer. NotOnTape when a replay lacks it; TapeError when the tape was changed; otherwise as the Chat."""
-        if self._tape is None or self._mode == "off":
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        """The answer. NotOnTape when a replay lacks it; TapeError when the cache was changed; otherwise as the Chat."""
+        if self._cache is None or self._mode == "off":
             assert self._chat is not None
-            return await self._chat.ask(request)
-        result = self._held(self._tape, request.key)
+            return await self._chat.complete(request)
+        result = self._look_up(self._cache, request.key)
         if result is None:
-            result = await self._asked_once(self._tape, request)
+            result = await self._complete_once(self._cache, request)
         if isinstance(result, ChatError):
             raise result
         return result
 
-    def _held(self, tape: Tape, key: str) -> ChatAnswer | ChatError | None:
-        """What the tape answers, if it is to be believed in this mode."""
-        return None if self._is_asked_anew(key) else tape.get(key)
+    def _look_up(self, cache: ResponseCache, key: str) -> ChatAnswer | ChatError | None:
+        """The cached result, if it may be used in this mode."""
+        return None if self._is_bypassed(key) else cache.get(key)
 
-    def _is_asked_anew(self, key: str) -> bool:
-        """Whether the server is asked although the tape holds an answer: once when recording, and once for a dialogue that failed and is held again."""
-        return self._asks_anew() and (self._renewing(), key) not in self._renewed
+    def _is_bypassed(self, key: str) -> bool:
+        """Whether the request goes to the server although the cache holds an answer: once when recording, and once for a dialogue that failed and is run again."""
+        return self._overwrites() and (self._bypassing_dialogue(), key) not in self._refreshed
 
-    def _asks_anew(self) -> bool:
-        return self._mode == "record" or (self._mode == "auto" and self._renewing() is not None)
+    def _overwrites(self) -> bool:
+        return self._mode == "record" or (self._mode == "auto" and self._bypassing_dialogue() is not None)
 
-    def _renewing(self) -> int | None:
-        """The dialogue that is held again; None for any other."""
-        asker = ASKER.get()
-        return asker.dialogue if asker is not None and asker.renew else None
+    def _bypassing_dialogue(self) -> int | None:
+        """The dialogue that is run again and bypasses the cache; None for any other."""
+        origin = REQUEST_ORIGIN.get()
+        return origin.dialogue if origin is not None and origin.bypass_cache else None
 
-    async def _asked_once(self, tape: Tape, request: ChatRequest) -> ChatAnswer | ChatError:
+    async def _complete_once(self, cache: ResponseCache, request: ChatRequest) -> ChatAnswer | ChatError:
         if self._chat is None or self._mode == "replay":
             raise NotOnTape(
-                f"{tape.path} holds no answer to request {request.key[:12]} (model {request.model!r}, {len(request.messages)} messages). "
+                f"{cache.path} holds no answer to request {request.key[:12]} (model {request.model!r}, {len(request.messages)} messages). "
                 "Replay the run that was recorded, with the same prompts and settings; or use tape mode auto to ask a server for what is missing."
             )
         task = self._under_way.get(request.key)
         if task is None:
-            task = asyncio.create_task(self._recorded(self._chat, tape, request))
+            task = asyncio.create_task(self._complete_and_store(self._chat, cache, request))
             self._under_way[request.key] = task
             task.add_done_callback(lambda done: self._forget(request.key, done))
         return await asyncio.shield(task)
@@ -75,13 +76,15 @@ class TapedChat:
         if not task.cancelled():
             task.exception()  # seen: whoever waited may have been cancelled, and asyncio would print it
 
-    async def _recorded(self, chat: Chat, tape: Tape, request: ChatRequest) -> ChatAnswer | ChatError:
+    async def _complete_and_store(
+        self, chat: Chat, cache: ResponseCache, request: ChatRequest
+    ) -> ChatAnswer | ChatError:
         try:
-            result = await chat.ask(request)
+            result = await chat.complete(request)
         except STOPPING as error:
             return error
         except ChatError as error:
             result = error.with_traceback(None)
-        kept = tape.put(request, result, server=self._server, renew=self._asks_anew())
-        self._renewed.add((self._renewing(), request.key))
-        return kept
+        stored = cache.put(request, result, server=self._server, overwrite=self._overwrites())
+        self._refreshed.add((self._bypassing_dialogue(), request.key))
+        return stored

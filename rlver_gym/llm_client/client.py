@@ -10,18 +10,18 @@ import openai
 
 from rlver_gym.io.errors import ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.llm_client import excerpts, wire
-from rlver_gym.llm_client.connection_pool import PATH, Doors, UnusableResponse
+from rlver_gym.llm_client.connection_pool import PATH, ConnectionPool, UnusableResponse
 from rlver_gym.llm_client.limits import Concurrency
 from rlver_gym.llm_client.outage import Outage
-from rlver_gym.llm_client.retries import Failure, Kind, Patience, condensed
-from rlver_gym.llm_client.settings import ChatSettings, public_url, resolved
+from rlver_gym.llm_client.retries import Failure, Kind, RetryPolicy, summarise_failures
+from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.transport import ConnectError, ConnectTimeout, Response
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 
 _DEAD_AFTER = 10
 """Failed connections in a row after which a server that once answered is taken for dead by those who ask for no dialogue."""
-_MOST_OUTAGES = 3
+_MAX_OUTAGES = 3
 """So many a request waits for; one that fails still is at fault itself."""
 _ALIVE = (Kind.DECLINED, Kind.UNUSABLE, Kind.REFUSED)
 """Failures that only a server that is up can bring about."""
@@ -43,13 +43,13 @@ class _Call:
     """Those that it has waited for."""
 
     @property
-    def failed(self) -> int:
-        """How many of its attempts count: being told to wait is no failure."""
+    def num_failed(self) -> int:
+        """How many of its attempts failed: being told to wait is no failure."""
         return sum(failure.kind is not Kind.BUSY for failure in self.failures)
 
 
 class ChatClient:
-    """A Chat that asks a server. One for each server and event loop; `connect` shares it.
+    """A Chat that sends requests to a server. One for each server and event loop; `connect` shares it.
 
     `timeout_s` of the settings begins when a request gets its place among those under way, so a long queue in front of a slow server
     never turns into failures. Nor does an outage of the server, which all requests wait for, for `max_wait_s` at most. What a model does not take (a JSON
@@ -67,13 +67,13 @@ class ChatClient:
         random: Callable[[], float] = random.random,
     ) -> None:
         """`random` decides only how long to wait between attempts. ServerRefused when OpenAI's own server has no key."""
-        self.settings = resolved(settings or ChatSettings())
+        self.settings = resolve_settings(settings or ChatSettings())
         self.spending = Spending(self.settings.prices, self.settings.budget)
         self.concurrency = Concurrency(self.settings.concurrency)
         self.public_url = public_url(self.settings)
         self.outage = Outage(self.public_url, self.settings.max_wait_s, self.settings.attempts, clock, sleep)
-        self._doors = Doors(self.settings)
-        self._patience = Patience(self.settings.attempts, random)
+        self._connections = ConnectionPool(self.settings)
+        self._retry_policy = RetryPolicy(self.settings.attempts, random)
         self._clock = clock
         self._sleep = sleep
         self._has_answered = False
@@ -81,7 +81,7 @@ class ChatClient:
         self._left_out: dict[str, frozenset[str]] = {}
         """Fields that a model of this server does not take."""
 
-    async def ask(self, request: ChatRequest) -> ChatAnswer:
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
         """The server's answer. See the class for errors."""
         result = await self._result(request)
         if isinstance(result, ChatError):
@@ -90,7 +90,7 @@ class ChatClient:
 
     async def close(self) -> None:
         """Close all connections. The next request opens new ones."""
-        await self._doors.close()
+        await self._connections.close()
 
     async def _result(self, request: ChatRequest) -> ChatAnswer | ChatError:
         call = _Call(self.settings.timeout_s, self._left_out.get(request.model, frozenset()))
@@ -99,7 +99,7 @@ class ChatClient:
             if isinstance(result, ChatAnswer):
                 self._left_out[request.model] = call.left_out | self._left_out.get(request.model, frozenset())
                 return result
-            if not await self._goes_on(request, result, call):
+            if not await self._prepare_retry(request, result, call):
                 return self._error(request, call.failures)
 
     async def _try(self, request: ChatRequest, call: _Call) -> ChatAnswer | Failure:
@@ -114,30 +114,30 @@ class ChatClient:
             self.concurrency.leave()
         call.left_s -= self._clock() - began
         if isinstance(result, ChatAnswer) or result.kind in _ALIVE:
-            if self.outage.answered():
+            if self.outage.record_answer():
                 self.concurrency.widen()
         else:
-            self.outage.failed(self._masked(result, request), probing=probing)
+            self.outage.record_failure(self._mask(result, request), probing=probing)
         if isinstance(result, ChatAnswer):
-            self.concurrency.succeeded()
+            self.concurrency.record_success()
         elif result.kind is Kind.BUSY:
-            self.concurrency.overloaded(round_)
+            self.concurrency.record_overload(round_)
         return result
 
-    async def _goes_on(self, request: ChatRequest, failure: Failure, call: _Call) -> bool:
-        """Whether there is another attempt; returns when it is time for it."""
-        call.failures.append(self._masked(failure, request))
-        if self._may_leave_out(failure.blames & wire.body(request, call.left_out).keys(), call):
+    async def _prepare_retry(self, request: ChatRequest, failure: Failure, call: _Call) -> bool:
+        """Wait until the next attempt is due; returns whether there is one."""
+        call.failures.append(self._mask(failure, request))
+        if self._may_leave_out(failure.blames & wire.build_body(request, call.left_out).keys(), call):
             call.left_out |= failure.blames
             return True
-        wait_s = self._patience.wait_s(call.failures, not self._has_answered, call.left_s)
+        wait_s = self._retry_policy.wait_s(call.failures, not self._has_answered, call.left_s)
         if wait_s is not None:
             await self._sleep(wait_s)
             call.left_s -= wait_s
             return True
-        if len(call.outages) >= _MOST_OUTAGES or not self._has_answered:
+        if len(call.outages) >= _MAX_OUTAGES or not self._has_answered:
             return False
-        if not await self.outage.begins(call.failures[-1], self.settings.timeout_s):
+        if not await self.outage.may_wait(call.failures[-1], self.settings.timeout_s):
             return False
         self.concurrency.narrow()
         call.outages.add(self.outage.count)
@@ -146,42 +146,42 @@ class ChatClient:
 
     def _may_leave_out(self, blamed: Set[str], call: _Call) -> bool:
         """Whether to ask again without these fields, at once: it is an attempt like any other."""
-        return bool(blamed) and call.failed < self.settings.attempts and call.left_s > 0
+        return bool(blamed) and call.num_failed < self.settings.attempts and call.left_s > 0
 
     def _attempt_s(self, call: _Call) -> float:
         """How long the next attempt may take."""
         if self.settings.attempt_timeout_s is not None:
             return min(call.left_s, self.settings.attempt_timeout_s)
-        return call.left_s if call.failed + 1 >= self.settings.attempts else call.left_s * 2 / 3
+        return call.left_s if call.num_failed + 1 >= self.settings.attempts else call.left_s * 2 / 3
 
     async def _attempt(self, request: ChatRequest, left_out: frozenset[str], timeout_s: float) -> ChatAnswer | Failure:
-        body = wire.body(request, left_out)
+        body = wire.build_body(request, left_out)
         try:
             async with asyncio.timeout(timeout_s):
-                with self._doors.one() as client:
+                with self._connections.lend_client() as client:
                     response = await client.post(PATH, body=body, cast_to=Response)
         except TimeoutError:
             return Failure(Kind.BROKEN, "no answer in time")
         except openai.APIStatusError as error:
-            self._heard()
-            return wire.objection(error.status_code, error.response.content, error.response.headers)
+            self._note_response()
+            return wire.classify_http_error(error.status_code, error.response.content, error.response.headers)
         except openai.APIConnectionError as error:
-            return self._unheard(error.__cause__)
-        self._heard()
-        answer = wire.read(response.content, response.headers.get("content-type", ""))
+            return self._connection_failure(error.__cause__)
+        self._note_response()
+        answer = wire.parse_answer(response.content, response.headers.get("content-type", ""))
         self.spending.tokens(answer.prompt_tokens, answer.completion_tokens)
         return answer.result
 
-    def _masked(self, failure: Failure, request: ChatRequest) -> Failure:
-        said = [message.content for message in request.messages]
-        return excerpts.show(failure, self.settings.secrets, said)
+    def _mask(self, failure: Failure, request: ChatRequest) -> Failure:
+        texts = [message.content for message in request.messages]
+        return excerpts.mask_failure(failure, self.settings.secrets, texts)
 
-    def _heard(self) -> None:
+    def _note_response(self) -> None:
         self._has_answered, self._unconnected = True, 0
 
-    def _unheard(self, cause: BaseException | None) -> Failure:
+    def _connection_failure(self, cause: BaseException | None) -> Failure:
         if isinstance(cause, UnusableResponse):
-            self._heard()
+            self._note_response()
             return cause.failure
         if isinstance(cause, ConnectError | ConnectTimeout):
             self._unconnected += 1
@@ -202,7 +202,7 @@ class ChatClient:
         failed = sum(failure.kind is not Kind.BUSY for failure in failures)
         tries = f" in {failed} attempts" if failed > 1 else ""
         return ChatError(
-            f"no usable answer of model {request.model!r}{tries} (timeout_s={self.settings.timeout_s:g}): {condensed(failures)}"
+            f"no usable answer of model {request.model!r}{tries} (timeout_s={self.settings.timeout_s:g}): {summarise_failures(failures)}"
         )
 
 

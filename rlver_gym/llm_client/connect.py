@@ -6,73 +6,73 @@ import threading
 from dataclasses import dataclass
 
 from rlver_gym.io.errors import TapeError
-from rlver_gym.io.event_loop import there, wait_for
-from rlver_gym.llm_client.caching_client import TapedChat
+from rlver_gym.io.event_loop import await_on_background_loop, wait_for
+from rlver_gym.llm_client.caching_client import CachingClient
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.outage import Outage
-from rlver_gym.llm_client.response_cache import Tape
-from rlver_gym.llm_client.settings import ChatSettings, public_url, resolved
+from rlver_gym.llm_client.response_cache import ResponseCache
+from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 
 
 @dataclass(frozen=True)
-class Line:
-    """A Chat that is only its settings, so that it can be copied, pickled and taken across a fork: it finds the shared client when asked."""
+class ChatHandle:
+    """A Chat that is only its settings, so that it can be copied, pickled and taken across a fork: it finds the shared client with each request."""
 
     settings: ChatSettings
 
-    async def ask(self, request: ChatRequest) -> ChatAnswer:
-        """The answer, of the server or the tape. Works on any event loop; the asking itself is done on the background loop."""
-        return await there(_shared.chat(self.settings).ask(request))
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        """The answer, of the server or the cache. Works on any event loop; the request itself is made on the background loop."""
+        return await await_on_background_loop(_shared.chat(self.settings).complete(request))
 
 
-def connect(settings: ChatSettings | None = None) -> Line:
-    """Someone to ask, from any event loop, thread or process. Nothing is sent yet.
+def connect(settings: ChatSettings | None = None) -> ChatHandle:
+    """A handle of a chat server, for any event loop, thread or process. Nothing is sent yet.
 
     Equal settings (with what the environment fills in) share one client: one limit of requests under way, one count of spending, one
     set of connections. They may differ in their tape. ServerRefused when OpenAI's own server has no key; TapeError for a tape that is none.
     """
-    line = Line(resolved(settings or ChatSettings()))
-    _shared.chat(line.settings)
-    return line
+    handle = ChatHandle(resolve_settings(settings or ChatSettings()))
+    _shared.chat(handle.settings)
+    return handle
 
 
 def spending(settings: ChatSettings | None = None) -> Spending:
     """What everybody with these settings has spent so far in this process. Begin a new run with `spending(settings).reset()`."""
-    return _shared.client(resolved(settings or ChatSettings())).spending
+    return _shared.client(resolve_settings(settings or ChatSettings())).spending
 
 
 def outage(settings: ChatSettings | None = None) -> Outage:
     """Whether the server of these settings is down, as everybody in this process who shares its client has found it."""
-    return _shared.client(resolved(settings or ChatSettings())).outage
+    return _shared.client(resolve_settings(settings or ChatSettings())).outage
 
 
 def close() -> None:
-    """Close all connections and tapes, and forget what was spent. Lines stay usable: they open new ones."""
+    """Close all connections and caches, and forget what was spent. Handles stay usable: they open new ones."""
     global _shared
     before, _shared = _shared, _Shared()
     for client in before.clients.values():
         wait_for(client.close())
-    before.close_tapes()
+    before.close_caches()
 
 
 class _Shared:
-    """What this process shares: clients by their settings without a tape, and tapes by their path and whether they are only read."""
+    """What this process shares: clients by their settings without a cache, and caches by their path and whether they are only read."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._chats: dict[ChatSettings, Chat] = {}
         self.clients: dict[ChatSettings, ChatClient] = {}
-        self._tapes: dict[tuple[str, bool], Tape] = {}
+        self._caches: dict[tuple[str, bool], ResponseCache] = {}
 
     def chat(self, settings: ChatSettings) -> Chat:
         if settings not in self._chats:
             with self._lock:
-                self._chats.setdefault(settings, self._made(settings))
+                self._chats.setdefault(settings, self._make_chat(settings))
         return self._chats[settings]
 
-    def _made(self, settings: ChatSettings) -> Chat:
+    def _make_chat(self, settings: ChatSettings) -> Chat:
         mode = settings.tape_mode
         if settings.tape is None and mode in ("record", "replay"):
             raise TapeError(f"tape mode {mode} needs a tape: give its file (tape, --tape).")
@@ -80,10 +80,10 @@ class _Shared:
             return self.client(settings)
         read_only = mode == "replay"
         place = os.path.abspath(settings.tape), read_only
-        if place not in self._tapes:
-            self._tapes[place] = Tape(settings.tape, read_only=read_only)
+        if place not in self._caches:
+            self._caches[place] = ResponseCache(settings.tape, read_only=read_only)
         client = None if read_only else self.client(settings)
-        return TapedChat(client, self._tapes[place], mode, server=public_url(settings))
+        return CachingClient(client, self._caches[place], mode, server=public_url(settings))
 
     def client(self, settings: ChatSettings) -> ChatClient:
         bare = settings.model_copy(update={"tape": None, "tape_mode": "off"})
@@ -92,9 +92,9 @@ class _Shared:
                 self.clients[bare] = ChatClient(bare)
             return self.clients[bare]
 
-    def close_tapes(self) -> None:
-        for _, tape in sorted(self._tapes.items(), key=lambda one: not one[0][1]):  # who writes a file closes it last
-            tape.close()
+    def close_caches(self) -> None:
+        for _, cache in sorted(self._caches.items(), key=lambda one: not one[0][1]):  # who writes a file closes it last
+            cache.close()
 
 
 _shared = _Shared()
@@ -109,4 +109,4 @@ def _begin_anew() -> None:
 
 
 os.register_at_fork(after_in_child=_begin_anew)
-atexit.register(lambda: _shared.close_tapes())
+atexit.register(lambda: _shared.close_caches())

@@ -33,11 +33,11 @@ from rlver_gym.llm_client.transport import (
 )
 
 PATH = "/chat/completions"
-LARGEST_ANSWER = 1 << 20
+MAX_ANSWER_BYTES = 1 << 20
 """Bytes of an answer that are read; a larger one is given up there."""
-_MOST_PARTS = 10_000
+_MAX_PARTS = 10_000
 """Pieces that an answer comes in. Each takes its time, however small it is, while all other requests wait."""
-_LARGEST_COMPLAINT = 1 << 16
+_MAX_ERROR_BYTES = 1 << 16
 """Bytes of an HTTP error that are read; what follows is left."""
 _IN_ONE_POOL = 16
 _CONNECT_S = 5.0
@@ -59,7 +59,7 @@ class UnusableResponse(RequestError):
         self.failure = failure
 
 
-class _Capped(AsyncByteStream):
+class _CappedStream(AsyncByteStream):
     def __init__(self, stream: AsyncByteStream, is_success: bool) -> None:
         self._stream = stream
         self._is_success = is_success
@@ -68,19 +68,19 @@ class _Capped(AsyncByteStream):
         size = parts = 0
         async for part in self._stream:
             size, parts = size + len(part), parts + 1
-            if self._is_success and size > LARGEST_ANSWER:
-                raise UnusableResponse(Failure(Kind.MALFORMED, f"an answer of more than {LARGEST_ANSWER >> 20} MB"))
-            if parts > _MOST_PARTS:
-                raise UnusableResponse(Failure(Kind.MALFORMED, f"an answer in more than {_MOST_PARTS:,} pieces"))
+            if self._is_success and size > MAX_ANSWER_BYTES:
+                raise UnusableResponse(Failure(Kind.MALFORMED, f"an answer of more than {MAX_ANSWER_BYTES >> 20} MB"))
+            if parts > _MAX_PARTS:
+                raise UnusableResponse(Failure(Kind.MALFORMED, f"an answer in more than {_MAX_PARTS:,} pieces"))
             yield part
-            if not self._is_success and size >= _LARGEST_COMPLAINT:
+            if not self._is_success and size >= _MAX_ERROR_BYTES:
                 return
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-async def _admit(response: Response) -> None:
+async def _sanitise(response: Response) -> None:
     """Take from a response what the HTTP library would act on, before its body is read: an encoding is unpacked to any size, also one that is named
     as a charset (`charset=zlib`), and a location is followed.
     """
@@ -92,16 +92,16 @@ async def _admit(response: Response) -> None:
     kept = [(name, value) for name, value in response.headers.raw if name.lower() in _READ]
     response.headers = Headers([(name, value.partition(b";")[0]) for name, value in kept])
     assert isinstance(response.stream, AsyncByteStream)
-    response.stream = _Capped(response.stream, response.is_success)
+    response.stream = _CappedStream(response.stream, response.is_success)
 
 
 @lru_cache
-def _trust() -> SSLContext:
-    """Which certificates are believed: read once, since that takes longer than many requests."""
+def _ssl_context() -> SSLContext:
+    """The trusted certificates: read once, since that takes longer than many requests."""
     return create_ssl_context()
 
 
-def _without_phrase(record: logging.LogRecord) -> bool:
+def _drop_reason_phrase(record: logging.LogRecord) -> bool:
     """Drop from the library's line about a chat request the server's own words after the status, which may hold a key or anything else."""
     if isinstance(record.args, tuple) and len(record.args) > 2 and str(record.args[1]).endswith(PATH):
         record.args = (*record.args[:-1], "")
@@ -122,8 +122,8 @@ class _Pool:
     """Requests under way."""
 
 
-class Doors:
-    """Opens as many pools as the requests under way need. Belongs to one event loop."""
+class ConnectionPool:
+    """Connections to one server: as many small pools as the requests under way need. Belongs to one event loop."""
 
     def __init__(self, settings: ChatSettings) -> None:
         """`settings` with address and key filled in. ServerRefused for an address that no request can be sent to."""
@@ -140,14 +140,14 @@ class Doors:
         self._key = settings.api_key.get_secret_value() if settings.api_key else "none"
         self._times = Timeout(None, connect=min(_CONNECT_S, settings.timeout_s / 4))
         self._pools: list[_Pool] = []
-        LOG.addFilter(_without_phrase)
+        LOG.addFilter(_drop_reason_phrase)
 
     @contextmanager
-    def one(self) -> Iterator[openai.AsyncOpenAI]:
-        """A client with a connection to spare. Where a response is not read, the cause of its APIConnectionError is an UnusableResponse."""
+    def lend_client(self) -> Iterator[openai.AsyncOpenAI]:
+        """Lend a client with a free connection. Where a response is not read, the cause of its APIConnectionError is an UnusableResponse."""
         pool = next((pool for pool in self._pools if pool.inside < _IN_ONE_POOL), None)
         if pool is None:
-            pool = _Pool(self._opened())
+            pool = _Pool(self._open_client())
             self._pools.append(pool)
         pool.inside += 1
         try:
@@ -161,7 +161,7 @@ class Doors:
         for pool in pools:
             await pool.client.close()
 
-    def _opened(self) -> openai.AsyncOpenAI:
+    def _open_client(self) -> openai.AsyncOpenAI:
         http = openai.DefaultAsyncHttpxClient(
             auth=self._auth,
             timeout=self._times,
@@ -169,8 +169,8 @@ class Doors:
             headers={"Accept-Encoding": "identity"},
             cookies=_NoCookies(),
             follow_redirects=False,
-            event_hooks={"response": [_admit]},
-            verify=_trust(),
+            event_hooks={"response": [_sanitise]},
+            verify=_ssl_context(),
         )
         return openai.AsyncOpenAI(
             api_key=self._key, base_url=self._url, max_retries=0, timeout=self._times, http_client=http

@@ -44,20 +44,20 @@ _ORDINARY = frozenset(
 """What error messages are made of: such words give nothing away when a request happens to hold them too. No names of people are among them."""
 
 
-def show(failure: Failure, secrets: Sequence[str], said: Sequence[str]) -> Failure:
-    """The failure whose reason holds what may be shown of its quote. `said`: what the request said."""
-    quote = masked(failure.quote, secrets, said)
+def mask_failure(failure: Failure, secrets: Sequence[str], request_texts: Sequence[str]) -> Failure:
+    """The failure with its quote, masked, at the end of the reason."""
+    quote = mask(failure.quote, secrets, request_texts)
     return failure._replace(reason=f"{failure.reason}: {quote}" if quote else failure.reason, quote="")
 
 
-def masked(text: str, secrets: Sequence[str], said: Sequence[str]) -> str:
-    """One line of at most `EXCERPT` characters, without keys and without what it repeats of `said`, also where that is short: a name, an age."""
+def mask(text: str, secrets: Sequence[str], request_texts: Sequence[str]) -> str:
+    """One line of at most `EXCERPT` characters, without keys and without what it repeats of the request, also where that is short: a name, an age."""
     text = one_line(html.unescape(_ESCAPED.sub(_unescape, text[:_LOOKED_AT])))
     for secret in secrets:
         if len(secret) >= _LEAST_SECRET:
             text = _mask_runs(text, secret, min(_SHORTEST_OF_KEY, len(secret)), "***")
     text = _KEYS.sub("***", text)
-    repeated = "\n".join(" ".join(one.split()) for one in said)
+    repeated = "\n".join(" ".join(one.split()) for one in request_texts)
     text = _mask_runs(text, repeated, _SHORTEST_OF_WORDS, "[…]")
     words = {word.casefold() for word in _WORD.findall(repeated)} - _ORDINARY
     text = _HAN.sub(lambda run: _mask_runs(run[0], repeated, 2, "[…]"), text)

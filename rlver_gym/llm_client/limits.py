@@ -26,7 +26,7 @@ class Concurrency:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def enter(self) -> int:
-        """Wait for a place. Returns the round it belongs to, for `overloaded`."""
+        """Wait for a place. Returns the round it belongs to, for `record_overload`."""
         if self.inside >= self.limit or self._waiting:
             await self._queue()
         else:
@@ -50,8 +50,8 @@ class Concurrency:
         self.inside -= 1
         self._admit()
 
-    def succeeded(self) -> None:
-        """An answer came, which may raise the limit."""
+    def record_success(self) -> None:
+        """Record an answer, which may raise the limit."""
         self._successes += 1
         if (
             self._before is None
@@ -62,8 +62,8 @@ class Concurrency:
             self._successes = 0
             self._admit()
 
-    def overloaded(self, round_: int) -> None:
-        """The server said that it is too much. All requests of one round together halve the limit only once."""
+    def record_overload(self, round_: int) -> None:
+        """Record that the server is overloaded, which halves the limit. All requests of one round together halve it only once."""
         if round_ == self._round and self._before is None:
             self._safe = self.limit * 3 // 4
             self.limit = max(1, self.limit // 2)

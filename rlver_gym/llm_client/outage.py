@@ -1,4 +1,4 @@
-"""Whether a server is down. While it is, everybody waits for it and nobody's dialogue fails."""
+"""Whether a server is down. While it is, all requests wait for it and no dialogue fails."""
 
 import asyncio
 import time
@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rlver_gym.io.errors import ServerOutage
-from rlver_gym.llm_client.retries import LONGEST_WAIT_S, Failure, Kind
+from rlver_gym.llm_client.retries import MAX_WAIT_S, Failure, Kind
 
 _SEVERAL, _QUIET_S = 6, 1.0
 """So many failures (fewer where a request has few attempts), in at least two dialogues, with no answer between them nor for so long, make an outage."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 30.0
 _DOUBT_S = 2.0
 """How long the first dialogue in which the server fails waits for what happens in others."""
 _NAP_S = 0.25
@@ -20,17 +20,17 @@ _NAP_S = 0.25
 _OF_THE_SERVER = (Kind.NO_CONNECTION, Kind.BROKEN, Kind.BUSY)
 
 
-class Asker(NamedTuple):
+class RequestOrigin(NamedTuple):
     """On whose behalf a request is made."""
 
     dialogue: int
     """A number that no other dialogue of the process has."""
-    renew: bool = False
-    """Whether to ask the server although an answer is recorded."""
+    bypass_cache: bool = False
+    """Whether the request goes to the server although the cache holds an answer."""
 
 
-ASKER: ContextVar[Asker | None] = ContextVar("rlver_gym_asker", default=None)
-"""Set by whoever holds a dialogue; None when nobody said. It follows a request to the event loop on which it is made."""
+REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
+"""Set by whoever runs a dialogue; None for requests of no dialogue. It follows a request to the event loop on which it is made."""
 
 
 class Outage:
@@ -74,7 +74,7 @@ class Outage:
         self._asked_to_wait = False
 
     @property
-    def down(self) -> bool:
+    def is_down(self) -> bool:
         """Whether the server is down."""
         return self._since is not None
 
@@ -94,8 +94,8 @@ class Outage:
             await self._sleep(min(self._next - now, end - now, _NAP_S))
         return False
 
-    def answered(self) -> bool:
-        """The server gave an answer; returns whether that ends an outage."""
+    def record_answer(self) -> bool:
+        """Record that the server gave an answer; returns whether that ends an outage."""
         self._answers, self._answered_at = self._answers + 1, self._clock()
         self._failures, self._dialogues = 0, set()
         if self._since is None:
@@ -104,14 +104,14 @@ class Outage:
         self._since, self._pause_s = None, _FIRST_PAUSE_S
         return True
 
-    def failed(self, failure: Failure, *, probing: bool) -> None:
-        """An attempt gave no answer. `probing`: it was made to find out whether the server is up again."""
+    def record_failure(self, failure: Failure, *, probing: bool) -> None:
+        """Record that an attempt gave no answer. `probing`: it was made to find out whether the server is up again."""
         if failure.kind in _OF_THE_SERVER:
-            asker = ASKER.get()
+            origin = REQUEST_ORIGIN.get()
             self._failures += 1
-            self._dialogues |= {asker.dialogue} if asker else set()
+            self._dialogues |= {origin.dialogue} if origin else set()
         if probing and self._since is not None:
-            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+            self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S)
             self._put_off(failure)
             if self._asked_to_wait:
                 self._tell(self._notice())
@@ -121,7 +121,7 @@ class Outage:
         """How long this outage is waited for."""
         return self._max_wait_s if self._answers or self._asked_to_wait else 0.0
 
-    async def begins(self, failure: Failure, timeout_s: float) -> bool:
+    async def may_wait(self, failure: Failure, timeout_s: float) -> bool:
         """Whether a request that failed so for the last time may wait for the end of an outage instead. `timeout_s`: how long a request may take.
 
         For the first to fail this takes a moment: whether it is alone with that, others have to show. Only requests of dialogues wait: who asks for a
@@ -135,7 +135,7 @@ class Outage:
         return True
 
     def _may_be_outage(self, failure: Failure) -> bool:
-        return not self._ignored and ASKER.get() is not None and failure.kind in _OF_THE_SERVER
+        return not self._ignored and REQUEST_ORIGIN.get() is not None and failure.kind in _OF_THE_SERVER
 
     def _is_outage(self, failure: Failure, timeout_s: float) -> bool:
         """Whether the server is down; if so by what is known now, it is from now on."""
@@ -143,7 +143,7 @@ class Outage:
             return False
         if self._since is not None:
             return True
-        asked_to_wait = (failure.retry_after_s or 0.0) > min(timeout_s, LONGEST_WAIT_S)
+        asked_to_wait = (failure.retry_after_s or 0.0) > min(timeout_s, MAX_WAIT_S)
         if not asked_to_wait and not self._fails_for_everybody():
             return False
         self._since = self._clock()

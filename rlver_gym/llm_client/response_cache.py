@@ -1,4 +1,4 @@
-"""A file that keeps what a chat server answered, so that a run can be repeated without the server."""
+"""A cache of a chat server's answers in a file (a "tape"), so that a run can be repeated without the server."""
 
 import hashlib
 import json
@@ -53,13 +53,13 @@ class Row(NamedTuple):
     checksum: str
 
     @property
-    def sound(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether the row is as it was written."""
-        return self.checksum == _checksum(self) and self.key == _asked(self.request)
+        return self.checksum == _checksum(self) and self.key == _request_key(self.request)
 
     def result(self) -> ChatAnswer | ChatError:
-        """What whoever asked was given. TapeError when the row was changed."""
-        if not self.sound:
+        """The answer, or the error, that the request ended in. TapeError when the row was changed."""
+        if not self.is_intact:
             raise TapeError(
                 f"the tape's answer to request {self.key[:12]} was changed after it was recorded. "
                 "See `rlver-gym tape stats`; `rlver-gym tape prune --damaged` has such requests asked again."
@@ -69,7 +69,7 @@ class Row(NamedTuple):
         return ChatAnswer(self.answer, self.finish_reason, self.prompt_tokens, self.completion_tokens)
 
 
-class Tape:
+class ResponseCache:
     """Requests and raw answers in one SQLite file. Safe to use from several threads and processes at once, also across a fork."""
 
     def __init__(self, path: str | Path, *, must_exist: bool = False, read_only: bool = False) -> None:
@@ -77,29 +77,29 @@ class Tape:
         self.path = Path(path)
         self._read_only = read_only
         self._lock = threading.Lock()
-        self._opened: _Opened | None = None
-        self._left_behind: list[sqlite3.Connection] = []
-        """Connections of a parent process: neither used nor closed here, or its locks would go."""
+        self._connection: _Connection | None = None
+        self._parent_connections: list[sqlite3.Connection] = []
+        """Those of a parent process: neither used nor closed here, or its locks would go."""
         if (must_exist or read_only) and not self.path.exists():
             raise TapeError(f"{self.path}: there is no tape. Record one first: --tape {self.path} with a server.")
         with self._db():
             pass
 
     def get(self, key: str) -> ChatAnswer | ChatError | None:
-        """What is on the tape for this key: an answer, or the error that asking ended in; None when nothing is. TapeError when it was changed."""
+        """The cached result for this key: an answer, or the error that the request ended in; None when there is none. TapeError when it was changed."""
         with self._db() as db:
             found = db.execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
         return _row_from(found).result() if found else None
 
     def put(
-        self, request: ChatRequest, result: ChatAnswer | ChatError, *, server: str = "", renew: bool = False
+        self, request: ChatRequest, result: ChatAnswer | ChatError, *, server: str = "", overwrite: bool = False
     ) -> ChatAnswer | ChatError:
-        """Keep a result and return what the tape holds now: unless `renew`, the first one stays, whoever wrote it."""
+        """Store a result and return what the cache holds now: unless `overwrite`, the first one stays, whoever wrote it."""
         row = _row(request, result, server)
-        verb = "INSERT OR REPLACE" if renew else "INSERT OR IGNORE"
+        verb = "INSERT OR REPLACE" if overwrite else "INSERT OR IGNORE"
         with self._db() as db:
-            kept = db.execute(f"{verb} INTO answers VALUES ({','.join('?' * len(row))})", row).rowcount
-        return result if kept else self.get(request.key) or result
+            num_written = db.execute(f"{verb} INTO answers VALUES ({','.join('?' * len(row))})", row).rowcount
+        return result if num_written else self.get(request.key) or result
 
     def rows(self) -> Iterator[Row]:
         """All rows, oldest first."""
@@ -107,36 +107,40 @@ class Tape:
             keys = db.execute("SELECT key FROM answers ORDER BY created, key").fetchall()
         for (key,) in keys:
             with self._db() as db:
-                found = db.execute(f"SELECT * FROM answers WHERE {_IS_KEY}", _stored(_text(key))).fetchone()
+                found = db.execute(f"SELECT * FROM answers WHERE {_IS_KEY}", _key_parameters(_text(key))).fetchone()
             if found:
                 yield _row_from(found)
 
-    def damaged(self) -> list[str]:
+    def damaged_keys(self) -> list[str]:
         """Keys of the rows that are not as they were written."""
-        return [row.key for row in self.rows() if not row.sound]
+        return [row.key for row in self.rows() if not row.is_intact]
 
-    def drop(self, keys: list[str]) -> None:
-        """Forget these rows and give the space back."""
+    def delete(self, keys: list[str]) -> None:
+        """Delete these rows and give the space back."""
         with self._db() as db:
-            db.executemany(f"DELETE FROM answers WHERE {_IS_KEY}", map(_stored, keys))
+            db.executemany(f"DELETE FROM answers WHERE {_IS_KEY}", map(_key_parameters, keys))
         with self._db() as db:
             db.execute("VACUUM")
 
     def close(self) -> None:
-        """Write everything into the one file. The tape opens again when it is used."""
+        """Write everything into the one file. The file is opened again when it is used."""
         with self._lock:
-            self._let_go()
+            self._disconnect()
 
     @contextmanager
     def _db(self) -> Iterator[sqlite3.Connection]:
         """The connection of this process to the file that is there now, for one statement."""
         with self._lock:
             try:
-                if self._opened is None or self._opened[1:] != (os.getpid(), _file(self.path), self._way()):
-                    self._let_go()
-                    db = _connected(self.path, read_only=self._read_only)
-                    self._opened = _Opened(db, os.getpid(), _file(self.path), self._way())
-                yield self._opened.db
+                if self._connection is None or self._connection[1:] != (
+                    os.getpid(),
+                    _file_id(self.path),
+                    self._read_mode(),
+                ):
+                    self._disconnect()
+                    db = _connect(self.path, read_only=self._read_only)
+                    self._connection = _Connection(db, os.getpid(), _file_id(self.path), self._read_mode())
+                yield self._connection.db
             except sqlite3.OperationalError as error:
                 raise TapeError(
                     f"{self.path}: {error}. Is the disk full? Give a place that can be read and written."
@@ -144,29 +148,29 @@ class Tape:
             except sqlite3.DatabaseError as error:
                 raise TapeError(f"{self.path}: not a tape, or a broken one ({error}). Give another file.") from error
 
-    def _way(self) -> str:
-        return _reading(self.path) if self._read_only else ""
+    def _read_mode(self) -> str:
+        return _uri_options(self.path) if self._read_only else ""
 
     def __del__(self) -> None:
-        """A tape that nobody closed: from Python 3.13 on, sqlite3 warns of such connections."""
-        opened = getattr(self, "_opened", None)
-        if opened:
-            opened.close_if_own()
+        """Close a cache that nobody closed: from Python 3.13 on, sqlite3 warns of such connections."""
+        connection = getattr(self, "_connection", None)
+        if connection:
+            connection.close_if_own()
 
-    def _let_go(self) -> None:
-        opened, self._opened = self._opened, None
-        if opened and not opened.close_if_own():
-            self._left_behind.append(opened.db)
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection and not connection.close_if_own():
+            self._parent_connections.append(connection.db)
 
 
-class _Opened(NamedTuple):
+class _Connection(NamedTuple):
     """A connection, and where it belongs: neither a forked process nor a new file of the same name may use it."""
 
     db: sqlite3.Connection
     process: int
     file: tuple[int, int] | None
-    way: str
-    """How it is read, when it is not written: another process may begin to write."""
+    read_mode: str
+    """How it is read, when it is read-only: another process may begin to write."""
 
     def close_if_own(self) -> bool:
         """Close it, and whether that was for this process to do: a parent's locks would go with its connection."""
@@ -176,7 +180,7 @@ class _Opened(NamedTuple):
         return is_own
 
 
-def _file(path: Path) -> tuple[int, int] | None:
+def _file_id(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:
@@ -184,34 +188,34 @@ def _file(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
+def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if path.is_dir() or not path.parent.is_dir():
         raise TapeError(f"{path}: no place for a tape. Give a file in a folder that exists.")
     for part in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
         if part.exists() and not part.is_file():
             raise TapeError(f"{part}: not a regular file, so no part of a tape. Give another file.")
     read_only |= path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-    where = f"{path.resolve().as_uri()}?{_reading(path)}" if read_only else str(path)
+    where = f"{path.resolve().as_uri()}?{_uri_options(path)}" if read_only else str(path)
     db = sqlite3.connect(where, uri=read_only, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
     try:
         db.text_factory = _text
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
         db.execute("PRAGMA trusted_schema = OFF")
-        _recognised(db, path, read_only)
+        _prepare_database(db, path, read_only)
     except BaseException:
         db.close()
         raise
     return db
 
 
-def _reading(path: Path) -> str:
-    """How SQLite is to read a file without writing to it. Only where a killed process left a log beside it does that have to be looked into."""
+def _uri_options(path: Path) -> str:
+    """The options of the URI with which SQLite reads a file without writing to it. Only where a killed process left a log beside it does that have to be looked into."""
     log = path.with_name(f"{path.name}-wal")
     return "mode=ro" if log.exists() and log.stat().st_size and os.access(path.parent, os.W_OK) else "immutable=1"
 
 
-def _recognised(db: sqlite3.Connection, path: Path, readonly: bool) -> None:
-    """Begin a tape in an empty file; TapeError for a file that is something else, or would be more than a table when it is read."""
+def _prepare_database(db: sqlite3.Connection, path: Path, readonly: bool) -> None:
+    """Create the table in an empty file; TapeError for a file that is something else, or would be more than a table when it is read."""
     tables = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()  # first: they are made last
     mark = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -242,7 +246,7 @@ _IS_KEY = "key IN (CAST(? AS TEXT), ?)"
 """Finds a row by the bytes of its key, be they text or not."""
 
 
-def _stored(key: str) -> tuple[bytes, bytes]:
+def _key_parameters(key: str) -> tuple[bytes, bytes]:
     raw = key.encode("utf-8", "surrogateescape")
     return raw, raw
 
@@ -288,6 +292,6 @@ def _checksum(row: Row) -> str:
     ).hexdigest()
 
 
-def _asked(request: str) -> str:
+def _request_key(request: str) -> str:
     """The key of a stored request. Empty when it is none."""
     return hashlib.sha256(request.encode(errors="surrogateescape")).hexdigest()

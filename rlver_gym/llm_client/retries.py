@@ -8,12 +8,12 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import NamedTuple
 
-_FIRST_S = 0.25
-_LONGEST_S = 8.0
-LONGEST_WAIT_S = 60.0
+_FIRST_BACKOFF_S = 0.25
+_MAX_BACKOFF_S = 8.0
+MAX_WAIT_S = 60.0
 """A server that asks one request to wait for longer is taken to be down for all."""
-_LONGEST_HEADER = 64
-_LONGEST_RETRY_S = 30 * 86_400.0
+_MAX_HEADER_CHARS = 64
+_MAX_RETRY_AFTER_S = 30 * 86_400.0
 """What a Retry-After means at most: who asks for more has no date in mind."""
 
 
@@ -48,49 +48,49 @@ class Failure(NamedTuple):
     blames: frozenset[str] = frozenset()
     """Fields of the request that the server seems to object to: it may answer without them."""
     quote: str = ""
-    """The server's own words, which may hold anything. `excerpts.show` makes them part of the reason."""
+    """The server's own words, which may hold anything. `excerpts.mask_failure` makes them part of the reason."""
 
 
-class Patience(NamedTuple):
+class RetryPolicy(NamedTuple):
     """How long and how often to try. Waits are drawn evenly from 0 to a bound that doubles (full jitter)."""
 
     attempts: int
     random: Callable[[], float]
     """A number in [0, 1). It decides waits and nothing else."""
 
-    def wait_s(self, failures: Sequence[Failure], stranger: bool, left_s: float) -> float | None:
+    def wait_s(self, failures: Sequence[Failure], never_answered: bool, left_s: float) -> float | None:
         """How long to wait after these failures, the last of which is new; None when they are enough, or the wait would outlive `left_s`.
 
-        `stranger`: the server has never answered anything, so it hardly pays to wait for it.
+        `never_answered`: the server has never answered anything, so it hardly pays to wait for it.
         """
         last = failures[-1]
         busy = sum(failure.kind is Kind.BUSY for failure in failures)
         failed = len(failures) - busy
         if last.kind is Kind.BUSY:
-            wait = self._drawn(busy) + (last.retry_after_s or 0.0)
-        elif failed >= self._most(last.kind, stranger):
+            wait = self._draw_backoff_s(busy) + (last.retry_after_s or 0.0)
+        elif failed >= self._max_failures(last.kind, never_answered):
             return None
-        elif last.kind is Kind.NO_CONNECTION and stranger:
-            wait = min(self._drawn(failed) / 2, left_s / 4)
+        elif last.kind is Kind.NO_CONNECTION and never_answered:
+            wait = min(self._draw_backoff_s(failed) / 2, left_s / 4)
         else:
-            wait = max(min(self._drawn(failed), left_s / 4), last.retry_after_s or 0.0)
-        return wait if wait < left_s and (last.retry_after_s or 0.0) <= LONGEST_WAIT_S else None
+            wait = max(min(self._draw_backoff_s(failed), left_s / 4), last.retry_after_s or 0.0)
+        return wait if wait < left_s and (last.retry_after_s or 0.0) <= MAX_WAIT_S else None
 
-    def _most(self, kind: Kind, stranger: bool) -> int:
+    def _max_failures(self, kind: Kind, never_answered: bool) -> int:
         """How many failed attempts are enough."""
         if kind in (Kind.UNUSABLE, Kind.REFUSED):
             return 1
         if kind is Kind.DECLINED:
             return min(self.attempts, 2)
-        return min(self.attempts, 3) if kind is Kind.NO_CONNECTION and stranger else self.attempts
+        return min(self.attempts, 3) if kind is Kind.NO_CONNECTION and never_answered else self.attempts
 
-    def _drawn(self, n: int) -> float:
-        return self.random() * min(_LONGEST_S, _FIRST_S * 2 ** min(n - 1, 16))
+    def _draw_backoff_s(self, n: int) -> float:
+        return self.random() * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** min(n - 1, 16))
 
 
 def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
     """Seconds that a Retry-After header asks to wait, 30 days at most: it holds seconds or an HTTP date. None when it says nothing usable."""
-    if not header or len(header) > _LONGEST_HEADER:
+    if not header or len(header) > _MAX_HEADER_CHARS:
         return None
     try:
         seconds = float(header)
@@ -100,10 +100,10 @@ def retry_after_s(header: str | None, now: datetime | None = None) -> float | No
             seconds = (at.replace(tzinfo=at.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
         except (ValueError, OverflowError):  # no date, or one that no calendar has
             return None
-    return min(max(0.0, seconds), _LONGEST_RETRY_S) if math.isfinite(seconds) else None
+    return min(max(0.0, seconds), _MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None
 
 
-def condensed(failures: Sequence[Failure]) -> str:
+def summarise_failures(failures: Sequence[Failure]) -> str:
     """The reasons in one line, in the order they first came up, each with how often.
 
     How often the server asked to wait is left out: it differs from run to run, and equal runs should say the same.

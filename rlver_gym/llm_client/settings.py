@@ -50,7 +50,7 @@ class Budget(_Settings):
 
 
 class ChatSettings(_Settings):
-    """Everything a client needs to know. Neither printed nor pickled does it show the key or a password in the address (see `withheld`)."""
+    """Everything a client needs to know. Neither printed nor pickled does it show the key or a password in the address (see `credentials.withhold`)."""
 
     base_url: str | None = None
     """None: OPENAI_BASE_URL, else OpenAI itself."""
@@ -110,7 +110,7 @@ class ChatSettings(_Settings):
         super().__setstate__(state | {"__dict__": recover(state["__dict__"])})
 
 
-def resolved(settings: ChatSettings) -> ChatSettings:
+def resolve_settings(settings: ChatSettings) -> ChatSettings:
     """The same with address and key filled in from the environment. ServerRefused when either is none, or OpenAI's own server has no key."""
     url = settings.base_url or os.environ.get(URL) or OPENAI_URL
     key = settings.api_key or SecretStr(os.environ.get(KEY) or NO_KEY)

@@ -47,11 +47,11 @@ class Spending:
         """Count one more attempt, the `first` one of its call or a later one. BudgetSpent when there is no budget left for it."""
         with self._lock:
             if first and self.budget.calls is not None and self._spent.calls >= self.budget.calls:
-                raise self._used_up(f"{self.budget.calls:,} calls")
+                raise self._budget_error(f"{self.budget.calls:,} calls")
             if self.budget.tokens is not None and self._spent.tokens >= self.budget.tokens:
-                raise self._used_up(f"{self.budget.tokens:,} tokens")
+                raise self._budget_error(f"{self.budget.tokens:,} tokens")
             if self.budget.money is not None and (self.money or 0) >= self.budget.money:
-                raise self._used_up(f"{self.budget.money:g} (your currency)")
+                raise self._budget_error(f"{self.budget.money:g} (your currency)")
             self._spent = self._spent._replace(calls=self._spent.calls + first, attempts=self._spent.attempts + 1)
 
     def tokens(self, prompt: int, completion: int) -> None:
@@ -67,7 +67,7 @@ class Spending:
         with self._lock:
             self._spent = Spent()
 
-    def line(self) -> str:
+    def summary(self) -> str:
         """The counts in one line, for people."""
         spent = self._spent
         parts = [f"{spent.calls:,} calls", f"{spent.tokens:,} tokens"]
@@ -77,9 +77,9 @@ class Spending:
             parts.append(f"cost {self.money:,.4f} (your currency)")
         return ", ".join(parts)
 
-    def _used_up(self, limit: str) -> BudgetSpent:
+    def _budget_error(self, limit: str) -> BudgetSpent:
         return BudgetSpent(
-            f"the budget of {limit} is used up: {self.line()}. What is finished is kept; raise the budget and run again to go on."
+            f"the budget of {limit} is used up: {self.summary()}. What is finished is kept; raise the budget and run again to go on."
         )
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a chat server and what it answers. All frozen; nothing here acts."""
+"""Requests to a chat server and its answers. All frozen; nothing here acts."""
 
 import hashlib
 import json
@@ -72,8 +72,8 @@ class ChatAnswer(NamedTuple):
 
 
 class Chat(Protocol):
-    """Something that answers requests: a server, a tape, or a script in a test."""
+    """Something that answers requests: a server, a cache, or a script in a test."""
 
-    async def ask(self, request: ChatRequest) -> ChatAnswer:
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
         """The answer. Raises a ChatError once all attempts and the time for them are used up."""
         ...

@@ -21,12 +21,12 @@ _OF_SCHEMA = re.compile(r"response_format|json_schema|json_object|guided|grammar
 _FILTERED = re.compile(r"content[ _](filter|policy|management)|moderation", re.IGNORECASE)
 _OVERLOADED = (429, 503, 529)
 _SCHEMA = frozenset({"response_format"})
-_LONGEST_FINISH_REASON = 40
-_MOST_VALUES = 50_000
+_MAX_FINISH_REASON_CHARS = 40
+_MAX_VALUES = 50_000
 """In a body. It is parsed while all other requests wait, and a megabyte of small values takes half a second."""
 
 
-def body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str, Any]:
+def build_body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str, Any]:
     """The JSON of a request. `left_out`: fields that this model does not take; the limit of tokens then goes by its newer name."""
     fields = {
         "temperature": request.temperature,
@@ -45,7 +45,7 @@ def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema), "strict": True}}
 
 
-class _Said(BaseModel):
+class _ChoiceMessage(BaseModel):
     content: str | None = None
     refusal: str | None = None
 
@@ -53,32 +53,32 @@ class _Said(BaseModel):
 class _Choice(BaseModel):
     """What is used of a choice."""
 
-    message: _Said
+    message: _ChoiceMessage
     finish_reason: str | None = None
 
 
-class Read(NamedTuple):
-    """What an answer of the server held: an answer or why it is none, and what it cost all the same."""
+class ParsedAnswer(NamedTuple):
+    """The parsed body of a response: an answer or why it is none, and what it cost all the same."""
 
     result: ChatAnswer | Failure
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-def read(content: bytes, kind: str) -> Read:
+def parse_answer(content: bytes, kind: str) -> ParsedAnswer:
     """The answer in the body of a successful response; `kind` is its Content-Type."""
     try:
-        found = parse_json(content, max_values=_MOST_VALUES, allow_nan=True)
+        found = parse_json(content, max_values=_MAX_VALUES, allow_nan=True)
     except json.JSONDecodeError:
-        return Read(_no_json(kind))
+        return ParsedAnswer(_no_json(kind))
     except ValueError as error:
-        return Read(Failure(Kind.MALFORMED, "JSON that cannot be used", quote=str(error)))
+        return ParsedAnswer(Failure(Kind.MALFORMED, "JSON that cannot be used", quote=str(error)))
     try:
         choice = _Choice.model_validate(found["choices"][0])  # the first is meant, however many there are
     except (ValidationError, TypeError, LookupError):
-        return Read(_no_completion(found))
+        return ParsedAnswer(_no_completion(found))
     prompt, written = _count(found.get("usage"), "prompt_tokens"), _count(found.get("usage"), "completion_tokens")
-    return Read(_answer(choice, prompt, written), prompt, written)
+    return ParsedAnswer(_answer(choice, prompt, written), prompt, written)
 
 
 def _answer(choice: _Choice, prompt_tokens: int, completion_tokens: int) -> ChatAnswer | Failure:
@@ -90,7 +90,7 @@ def _answer(choice: _Choice, prompt_tokens: int, completion_tokens: int) -> Chat
     if not text.strip():
         hint = ": max_tokens is too small" if choice.finish_reason == "length" else ""
         return Failure(Kind.MALFORMED, f"an answer without text{hint}")
-    reason = choice.finish_reason and one_line(choice.finish_reason, max_chars=_LONGEST_FINISH_REASON)
+    reason = choice.finish_reason and one_line(choice.finish_reason, max_chars=_MAX_FINISH_REASON_CHARS)
     return ChatAnswer(text, reason, prompt_tokens, completion_tokens)
 
 
@@ -114,10 +114,10 @@ def _count(usage: Any, name: str) -> int:
     return count if isinstance(count, int) and 0 <= count < 1 << 40 else 0
 
 
-def objection(status: int, content: bytes, headers: Mapping[str, str]) -> Failure:
-    """What an HTTP error means. It quotes the server's message, still to be masked."""
+def classify_http_error(status: int, content: bytes, headers: Mapping[str, str]) -> Failure:
+    """The failure that an HTTP error means. It quotes the server's message, still to be masked."""
     try:
-        found = parse_json(content, max_values=_MOST_VALUES, allow_nan=True)
+        found = parse_json(content, max_values=_MAX_VALUES, allow_nan=True)
     except ValueError:
         found = None
     message, everything = _message(found), str(found)
@@ -134,10 +134,10 @@ def objection(status: int, content: bytes, headers: Mapping[str, str]) -> Failur
         return says._replace(kind=Kind.UNUSABLE)
     if status in (401, 403):
         return says
-    return says._replace(blames=_blamed(found))
+    return says._replace(blames=_find_blamed_fields(found))
 
 
-def _blamed(found: Any) -> frozenset[str]:
+def _find_blamed_fields(found: Any) -> frozenset[str]:
     """The field that the server names as one that this model does not take; where it names none, a schema is the likeliest."""
     error = found.get("error") if isinstance(found, dict) else None
     if isinstance(error, dict) and str(error.get("code")).startswith("unsupported"):

@@ -136,24 +136,28 @@ def pack(trajectories: Sequence[Trajectory], mask_cut: bool = False) -> Batch:
         raise TrainingError("the environment gave a reward that is no finite number. Nothing can be learned from that.")
     turns = max((len(one.reward_N) for one in kept), default=0)
     learned = [
-        sequence.action_mask_T & ~(mask_cut & _filled(kept[dialogue].cut_N, turns)[sequence.turn_T])
+        sequence.action_mask_T & ~(mask_cut & _pad_turns(kept[dialogue].cut_N, turns)[sequence.turn_T])
         for dialogue, sequence in zip(dialogue_B, sequences, strict=True)
     ]
     return Batch(
-        id_BT=_padded([one.id_T for one in sequences], torch.int64, 0),
-        action_mask_BT=_padded([one.action_mask_T for one in sequences], torch.bool, 0),
-        learn_mask_BT=_padded(learned, torch.bool, 0),
-        sampled_BT=_padded([one.logprob_T for one in sequences], torch.float32, 0),
-        turn_BT=_padded([one.turn_T for one in sequences], torch.int64, -1),
+        id_BT=_pad_rows([one.id_T for one in sequences], torch.int64, 0),
+        action_mask_BT=_pad_rows([one.action_mask_T for one in sequences], torch.bool, 0),
+        learn_mask_BT=_pad_rows(learned, torch.bool, 0),
+        sampled_BT=_pad_rows([one.logprob_T for one in sequences], torch.float32, 0),
+        turn_BT=_pad_rows([one.turn_T for one in sequences], torch.int64, -1),
         length_B=np.array([len(one.id_T) for one in sequences], dtype=np.int64),
         dialogue_B=np.array(dialogue_B, dtype=np.int64),
         group_D=np.array([one.group for one in kept], dtype=np.int64),
         who_D=np.array([str(one.info.get("persona") or "") for one in kept], dtype=np.str_),
-        reward_DN=np.array([_filled(one.reward_N, turns) for one in kept], dtype=np.float64).reshape(len(kept), turns),
-        format_error_DN=np.array([_filled(one.format_error_N, turns) for one in kept], dtype=np.bool_).reshape(
+        reward_DN=np.array([_pad_turns(one.reward_N, turns) for one in kept], dtype=np.float64).reshape(
             len(kept), turns
         ),
-        margin_DN=np.array([_filled(one.margin_N, turns) for one in kept], dtype=np.float64).reshape(len(kept), turns),
+        format_error_DN=np.array([_pad_turns(one.format_error_N, turns) for one in kept], dtype=np.bool_).reshape(
+            len(kept), turns
+        ),
+        margin_DN=np.array([_pad_turns(one.margin_N, turns) for one in kept], dtype=np.float64).reshape(
+            len(kept), turns
+        ),
         turns_D=np.array([len(one.reward_N) for one in kept], dtype=np.int64),
         num_skipped=len(trajectories) - len(kept),
     )
@@ -180,7 +184,7 @@ def _refuse_nonsense(sequence: TokenSequence, dialogue: Trajectory) -> None:
         )
 
 
-def _padded(rows: Sequence[NDArray], dtype: torch.dtype, fill: int) -> Tensor:
+def _pad_rows(rows: Sequence[NDArray], dtype: torch.dtype, fill: int) -> Tensor:
     width = max(map(len, rows), default=0)
     value_BT = torch.full((len(rows), width), fill, dtype=dtype)
     for row, values in zip(value_BT, rows, strict=True):
@@ -188,7 +192,7 @@ def _padded(rows: Sequence[NDArray], dtype: torch.dtype, fill: int) -> Tensor:
     return value_BT
 
 
-def _filled(values_N: NDArray, turns: int) -> NDArray:
+def _pad_turns(values_N: NDArray, turns: int) -> NDArray:
     return np.concatenate([values_N, np.zeros(turns - len(values_N), dtype=values_N.dtype)])
 
 
@@ -213,33 +217,35 @@ def micro_batches(length_D: NDArray[np.int64], tokens: int, rank: int = 0, ranks
         tokens = min(tokens, int(length_D.sum()) // (_FINER * ranks))
     plan = _plan(length_D, tokens)
     while len(plan) % ranks:
-        heaviest = max(range(len(plan)), key=lambda at: _passed(plan[at], length_D) * (len(plan[at].dialogue_R) > 1))
+        heaviest = max(
+            range(len(plan)), key=lambda at: _count_padded_tokens(plan[at], length_D) * (len(plan[at].dialogue_R) > 1)
+        )
         dialogue_R = plan[heaviest].dialogue_R
         if len(dialogue_R) > 1:
             plan[heaviest : heaviest + 1] = [MicroBatch(part) for part in np.array_split(dialogue_R, 2)]
         else:
             plan.append(MicroBatch(plan[-1].dialogue_R, is_dummy=True))
-    yield from plan if ranks == 1 else _dealt(plan, length_D, ranks)[rank]
+    yield from plan if ranks == 1 else _distribute(plan, length_D, ranks)[rank]
 
 
-def _dealt(plan: list[MicroBatch], length_D: NDArray[np.int64], ranks: int) -> list[list[MicroBatch]]:
+def _distribute(plan: list[MicroBatch], length_D: NDArray[np.int64], ranks: int) -> list[list[MicroBatch]]:
     """Equally many for everybody, the heaviest first, each to whoever has the least so far."""
     hands: list[list[MicroBatch]] = [[] for _ in range(ranks)]
     weights = [0] * ranks
-    for micro_batch in sorted(plan, key=lambda micro_batch: -_passed(micro_batch, length_D)):
+    for micro_batch in sorted(plan, key=lambda micro_batch: -_count_padded_tokens(micro_batch, length_D)):
         least = min((who for who in range(ranks) if len(hands[who]) < len(plan) // ranks), key=weights.__getitem__)
         hands[least].append(micro_batch)
-        weights[least] += _passed(micro_batch, length_D)
+        weights[least] += _count_padded_tokens(micro_batch, length_D)
     return hands
 
 
 def padding(length_D: NDArray[np.int64], tokens: int) -> float:
     """The share of what passes through the model that is padding, in [0, 1)."""
-    passed = sum(_passed(micro_batch, length_D) for micro_batch in _plan(length_D, tokens))
+    passed = sum(_count_padded_tokens(micro_batch, length_D) for micro_batch in _plan(length_D, tokens))
     return 1 - float(length_D.sum() / passed) if passed else 0.0
 
 
-def _passed(micro_batch: MicroBatch, length_D: NDArray[np.int64]) -> int:
+def _count_padded_tokens(micro_batch: MicroBatch, length_D: NDArray[np.int64]) -> int:
     """Tokens that pass, padding included."""
     return len(micro_batch.dialogue_R) * int(length_D[micro_batch.dialogue_R].max())
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.anomaly import alarms as alarms_of
+from rlver_gym.anomaly import find_alerts
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.episode import Episode
@@ -31,7 +31,7 @@ class Evaluation(NamedTuple):
 def evaluate(learner: Learner) -> Evaluation:
     """Talk to held-out people, one dialogue each, without learning."""
     config, envs = learner.config, learner.held_out
-    specs = one_each(envs[0], len(envs))
+    specs = make_distinct_specs(envs[0], len(envs))
     mine = local_slice(specs)
     with learner.current_sampler() as sampler:
         trajectories = collect_rollouts(
@@ -60,7 +60,7 @@ def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
 
 
 def _alarms_in(episodes: Sequence[Episode]) -> list[str]:
-    return [alarm.says for alarm in alarms_of(episodes)]
+    return [alarm.says for alarm in find_alerts(episodes)]
 
 
 def score_of(dialogue: Trajectory) -> float:
@@ -68,7 +68,7 @@ def score_of(dialogue: Trajectory) -> float:
     return float(dialogue.info.get("emotion", dialogue.total_reward))
 
 
-def one_each(env: TextEnv, count: int) -> list[ResetSpec]:
+def make_distinct_specs(env: TextEnv, count: int) -> list[ResetSpec]:
     """Starts with seeds from 0 on, one a persona where the environment names them; personas come again once there are no new ones."""
     seen: list[object] = []
     seeds: list[int] = []

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy import algorithms
 from rlver_gym.policy.batch import Batch, micro_batches
-from rlver_gym.policy.models.actor import Scored, Scorer
+from rlver_gym.policy.models.actor import Scorer, TokenScores
 from rlver_gym.policy.models.distributed import all_reduce_sum, rank, ranks
 from rlver_gym.policy.objective import AdvantageConfig, compute_advantages
 
@@ -89,10 +89,10 @@ class PreparedBatch:
         """These dialogues alone."""
         batch, rows = self.batch.only(keep_D), torch.from_numpy(self.batch.rows(keep_D))
 
-        def cut(value_BT: Tensor | None) -> Tensor | None:
+        def crop(value_BT: Tensor | None) -> Tensor | None:
             return None if value_BT is None else value_BT[rows, : batch.id_BT.shape[1]]
 
-        tensors = {name: cut(getattr(self, name)) for name in self.__slots__ if name.endswith("_BT")}
+        tensors = {name: crop(getattr(self, name)) for name in self.__slots__ if name.endswith("_BT")}
         return replace(self, batch=batch, **tensors)
 
 
@@ -144,9 +144,9 @@ def prepare_batch(
 
 def _compute(
     batch: Batch,
-    own: Scored | None,
-    guessed: Scored | None,
-    referred: Scored | None,
+    own: TokenScores | None,
+    guessed: TokenScores | None,
+    referred: TokenScores | None,
     expected_S: NDArray[np.float64] | float,
     advantage: AdvantageConfig,
     kl_in_reward: float,
@@ -171,7 +171,7 @@ def _compute(
     )
 
 
-def _logprobs(scored: Scored) -> Tensor:
+def _logprobs(scored: TokenScores) -> Tensor:
     if scored.logprob_BT is None:
         raise TrainingError(
             "a policy or reference that gives no log-probabilities cannot be learned from. Is it a critic?"
@@ -180,7 +180,9 @@ def _logprobs(scored: Scored) -> Tensor:
 
 
 @torch.no_grad()
-def score(batch: Batch, scorer: Scorer, device: torch.device, temperature: float = 1.0, tokens: int = 8192) -> Scored:
+def score(
+    batch: Batch, scorer: Scorer, device: torch.device, temperature: float = 1.0, tokens: int = 8192
+) -> TokenScores:
     """What the scorer thinks of every sampled token, on the CPU and on every process. `tokens`: the most in one pass, padding included."""
     columns: dict[str, Tensor] = {}
     for micro_batch in micro_batches(batch.tree_length_D, tokens, rank(), ranks()):
@@ -196,7 +198,7 @@ def score(batch: Batch, scorer: Scorer, device: torch.device, temperature: float
             if value_RT is not None:
                 value_BT = columns.setdefault(name, torch.zeros(batch.action_mask_BT.shape))
                 value_BT[rows, :width] += (not micro_batch.is_dummy) * value_RT.float().cpu()
-    return Scored(*(all_reduce_sum(columns[name]) if name in columns else None for name in Scored._fields))
+    return TokenScores(*(all_reduce_sum(columns[name]) if name in columns else None for name in TokenScores._fields))
 
 
 def reward_metrics(batch: Batch, signal_D: NDArray[np.bool_]) -> dict[str, float]:

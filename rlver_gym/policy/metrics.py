@@ -15,10 +15,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from rlver_gym.anomaly.alarms import strategies
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.anomaly.alarms import compute_act_shares
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.files import inside, read_text
+from rlver_gym.io.files import path_inside, read_text
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.terminal import one_line
 from rlver_gym.policy.models.trajectory import Trajectory
@@ -54,7 +54,7 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
         "copied": _mean([copied_share(one) for one in valid]),
         "context_overflow": _mean([one.context_overflow for one in valid]),
         "invalid": float(len(dialogues) - len(valid)),
-        **strategies(replies),
+        **compute_act_shares(replies),
     }
 
 
@@ -201,7 +201,7 @@ def _end(dialogue: Trajectory) -> str:
 
 def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
     """The iterations written so far, without a last line that was cut off. TrainingError when a line is not what was written."""
-    path = inside(folder, name, error=TrainingError)
+    path = path_inside(folder, name, error=TrainingError)
     if not path.exists():
         return []
     found = read_iterations(path)
@@ -237,7 +237,7 @@ def is_number(value: object) -> bool:
 def _keep_until(path: Path, last: int) -> None:
     kept = [line for line in read_metrics(path.parent, path.name) if line["iteration"] <= last]
     if path.exists():
-        write_whole(path, "".join(json.dumps(line) + "\n" for line in kept), TrainingError)
+        write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept), TrainingError)
 
 
 def _keep_shown_until(path: Path, last: int) -> None:
@@ -247,7 +247,7 @@ def _keep_shown_until(path: Path, last: int) -> None:
         later = [
             part for part in parts if (found := re.match(r"## Iteration (\d{1,9}):", part)) and int(found[1]) > last
         ]
-        write_whole(path, "".join(part for part in parts if part not in later), TrainingError)
+        write_atomically(path, "".join(part for part in parts if part not in later), TrainingError)
 
 
 def _plain(value: float) -> float | None:

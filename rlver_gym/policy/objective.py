@@ -12,7 +12,7 @@ from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy import algorithms
 from rlver_gym.policy.algorithms import Aggregate, Estimate
 from rlver_gym.policy.batch import Batch
-from rlver_gym.policy.models.actor import Scored
+from rlver_gym.policy.models.actor import TokenScores
 
 Floats = NDArray[np.float64]
 
@@ -144,7 +144,7 @@ class Loss(NamedTuple):
     parts: dict[str, Tensor]
 
 
-def compute_loss(scored: Scored, micro: LossInputs, objective: Objective) -> Loss:
+def compute_loss(scored: TokenScores, micro: LossInputs, objective: Objective) -> Loss:
     """The losses over these rows: the policy's for what gives log-probabilities, the critic's for what gives values."""
     loss, parts = torch.zeros((), device=micro.id_BT.device), {}
     if scored.logprob_BT is not None and scored.entropy_BT is not None:

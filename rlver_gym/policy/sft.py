@@ -13,7 +13,7 @@ from rlver_gym.data.demonstrations import Demonstration
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.batch import Batch, micro_batches, pack
 from rlver_gym.policy.models.actor import Actor
-from rlver_gym.policy.models.agent import Manner
+from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.distributed import (
     all_reduce_sum,
     distribute,
@@ -103,7 +103,7 @@ def learn(
 def warm_start(
     model: str,
     out: Path,
-    told: Iterable[Demonstration],
+    demonstrations: Iterable[Demonstration],
     *,
     style: Style = "direct",
     language: Literal["en", "zh"] = "en",
@@ -122,12 +122,12 @@ def warm_start(
     if out.exists() and any(out.iterdir()):
         raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
     with process_group():
-        tokenizer, told = load_tokenizer(model), list(told)
-        if style == "think" and not all(all(demonstration.plans) for demonstration in told):
+        tokenizer, demonstrations = load_tokenizer(model), list(demonstrations)
+        if style == "think" and not all(all(demonstration.plans) for demonstration in demonstrations):
             raise TrainingError("these demonstrations hold no thoughts to learn. Choose --style direct.")
         renderer = Renderer(tokenizer, agent_prompt(language, style), style)
         actor = distribute(Actor(load_model(model), use_bf16=uses_bf16(dtype)), "ddp")
-        trajectories = [tokenize_demonstration(demonstration, renderer) for demonstration in told]
+        trajectories = [tokenize_demonstration(demonstration, renderer) for demonstration in demonstrations]
         longest = max(
             int(np.bincount(sequence.turn_T[sequence.action_mask_T]).max())
             for one in trajectories
@@ -137,7 +137,7 @@ def warm_start(
         if rank() == 0:
             export(unwrap(actor).model, tokenizer, out)  # pyright: ignore[reportArgumentType]
             limit = max_reply_tokens or longest
-            Manner(system=agent_prompt(language, style), style=style, max_reply_tokens=limit).write(out)
+            ReplyConfig(system=agent_prompt(language, style), style=style, max_reply_tokens=limit).write(out)
         del actor
 
 

@@ -32,16 +32,16 @@ from rlver_gym.policy.models.model import (
     uses_bf16,
 )
 from rlver_gym.policy.models.renderer import Renderer, agent_prompt
-from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts, groups, refuse_all_failed
+from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts, make_groups, refuse_all_failed
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.models.servers import ServerSampler, VllmSampler
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.objective import VARIANTS, AdvantageConfig, Objective
 from rlver_gym.policy.update import make_optimizer, schedule, update
-from rlver_gym.tiny.demonstrations import AGENTS, agent_demonstrations, substitutable
+from rlver_gym.tiny.demonstrations import AGENTS, agent_demonstrations, find_substitutable_words
 from rlver_gym.tiny.word_substitution import WordSubstitution
 
-_HEARD = 256
+_VOCABULARY_DIALOGUES = 256
 """Dialogues in which it is heard which words are people's own and which are what agents say."""
 
 
@@ -98,7 +98,7 @@ def make_learner(config: TrainConfig) -> Learner:
     torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
     tokenizer = load_tokenizer(config.model)
     renderer = Renderer(tokenizer, agent_prompt(config.language, config.style), config.style)
-    use_bf16, (advantage, objective) = uses_bf16(config.dtype), algorithm(config)
+    use_bf16, (advantage, objective) = uses_bf16(config.dtype), resolve_algorithm(config)
 
     models = _make_models(config, use_bf16)
     max_tokens = min(config.max_tokens, max_context(models.policy))
@@ -119,9 +119,9 @@ def make_learner(config: TrainConfig) -> Learner:
             critic_lr=config.critic_lr if config.algo == "ppo" else config.lr,
             weight_decay=config.weight_decay,
         ),
-        sampler=_sampler(config, models.policy, use_bf16),
-        envs=_environments(config),
-        held_out=_held_out(config) if config.eval_every else [],
+        sampler=_make_sampler(config, models.policy, use_bf16),
+        envs=_make_environments(config),
+        held_out=_make_held_out(config) if config.eval_every else [],
         advantage=advantage,
         objective=objective,
         max_tokens=max_tokens,
@@ -148,7 +148,7 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
             config.model, use_bf16=use_bf16, lora=config.lora_rank, gradient_checkpointing=config.gradient_checkpointing
         )
 
-    def spread(module: Actor | Critic) -> nn.Module:
+    def wrap(module: Actor | Critic) -> nn.Module:
         return distribute(
             module, config.engine, use_bf16 and not config.lora_rank
         )  # below adapters weights are in bfloat16 already
@@ -161,14 +161,14 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
         reference = without_adapters(alone)
     elif config.kl:
         copy = Actor(frozen_copy(policy), use_bf16=use_bf16, is_loaded=is_loaded)
-        reference = spread(copy) if is_sharded else copy
-    critic = spread(Critic(load(), use_bf16)) if config.algo == "ppo" and config.critic == "own" else None
-    actor = spread(alone)
+        reference = wrap(copy) if is_sharded else copy
+    critic = wrap(Critic(load(), use_bf16)) if config.algo == "ppo" and config.critic == "own" else None
+    actor = wrap(alone)
     torch.manual_seed(config.seed)
     return _Models(policy, actor, critic, reference)
 
 
-def _environments(config: TrainConfig) -> list[TextEnv]:
+def _make_environments(config: TrainConfig) -> list[TextEnv]:
     made = [gym.make(config.env, **config.env_options) for _ in range(config.dialogues)]
     card = getattr(made[0].unwrapped, "card", None)
     if config.algo == "rft" and isinstance(card, EnvCard) and card.reward == "terminal":
@@ -177,11 +177,11 @@ def _environments(config: TrainConfig) -> list[TextEnv]:
         )
     if not config.word_substitution:
         return made
-    vocabulary = substitutable(list(agent_demonstrations(AGENTS, _HEARD)))
+    vocabulary = find_substitutable_words(list(agent_demonstrations(AGENTS, _VOCABULARY_DIALOGUES)))
     return [WordSubstitution(env, vocabulary, config.word_substitution) for env in made]
 
 
-def _held_out(config: TrainConfig) -> list[TextEnv]:
+def _make_held_out(config: TrainConfig) -> list[TextEnv]:
     options = config.env_options | config.eval_options
     try:
         return [gym.make(config.env, **options) for _ in range(config.eval_dialogues)]
@@ -191,7 +191,7 @@ def _held_out(config: TrainConfig) -> list[TextEnv]:
         ) from error
 
 
-def _sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Sampler:
+def _make_sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Sampler:
     if config.vllm and config.vllm_folder:
         return VllmSampler(config.vllm, model, config.vllm_folder, seeded=config.vllm_seeds)
     return ModelSampler(model, use_bf16, copied=_samples_with_a_copy(config, use_bf16))
@@ -202,7 +202,7 @@ def _samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
     return use_bf16 and not config.lora_rank and config.engine == "ddp"
 
 
-def algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
+def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
     """The published algorithm, with what the config changes in it."""
     advantage, objective = VARIANTS[config.algo]
     if config.algo == "ppo":
@@ -273,7 +273,7 @@ def reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
     """How the dialogues of an iteration begin: groups of the config's size, each with a seed of its own, never the same in two iterations."""
     number = config.dialogues // config.group
     seeds = np.random.SeedSequence((config.seed, iteration)).generate_state(number)
-    return groups(config.dialogues, config.group, iter(map(int, seeds)))
+    return make_groups(config.dialogues, config.group, iter(map(int, seeds)))
 
 
 def _collect(learner: Learner, specs: list[ResetSpec]) -> list[Trajectory]:

@@ -97,7 +97,7 @@ def _gradients(
     todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     totals: dict[str, Tensor] = {}
     for at, micro_batch in enumerate(todo):
-        micro = _cut(part, loss_weight_BT, value_weight_BT, metric_weight_BT, micro_batch, device)
+        micro = _make_loss_inputs(part, loss_weight_BT, value_weight_BT, metric_weight_BT, micro_batch, device)
         for learner in learners:
             with sync_gradients(learner, last=at == len(todo) - 1):
                 scored = learner(
@@ -114,7 +114,7 @@ def _gradients(
     return dict(zip(totals, all_reduce_sum(torch.stack(list(totals.values()))).tolist(), strict=True))
 
 
-def _cut(
+def _make_loss_inputs(
     part: PreparedBatch,
     loss_weight_BT: Tensor,
     value_weight_BT: Tensor,
@@ -125,7 +125,7 @@ def _cut(
     row_R = part.batch.rows_of(micro_batch)
     rows, width = torch.from_numpy(row_R), int(part.batch.length_B[row_R].max())
 
-    def cut(value_BT: Tensor | None) -> Tensor | None:
+    def crop(value_BT: Tensor | None) -> Tensor | None:
         return None if value_BT is None else value_BT[rows, :width].to(device)
 
     return LossInputs(
@@ -135,11 +135,11 @@ def _cut(
         value_weight_BT=value_weight_BT[rows, :width].to(device) * (not micro_batch.is_dummy),
         metric_weight_BT=metric_weight_BT[rows, :width].to(device) * (not micro_batch.is_dummy),
         sampled_BT=part.batch.sampled_BT[rows, :width].to(device),
-        old_BT=cut(part.old_BT),
+        old_BT=crop(part.old_BT),
         advantage_BT=part.advantage_BT[rows, :width].to(device),
-        value_BT=cut(part.value_BT),
-        return_BT=cut(part.return_BT),
-        reference_BT=cut(part.reference_BT),
+        value_BT=crop(part.value_BT),
+        return_BT=crop(part.return_BT),
+        reference_BT=crop(part.reference_BT),
     )
 
 

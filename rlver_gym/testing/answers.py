@@ -39,14 +39,14 @@ class EmbeddedAnswers:
         self._card = env_card(card)
         self._seed = seed
         self._user = EmbeddedUser()
-        self._felt = lru_cache(maxsize=4_096)(self._played)
+        self._felt = lru_cache(maxsize=4_096)(self._replay_dialogue)
 
     def __call__(self, body: Mapping[str, Any]) -> str:
         """The text of the answer. KeyError for a body without messages."""
         messages = [(message["role"], str(message["content"])) for message in body["messages"]]
         persona = next((self._personas[line] for line in messages[0][1].split("\n") if line in self._personas), None)
         if messages[0][0] != "system" or persona is None:
-            return Listener(self._seed).reply(_heard(messages))
+            return Listener(self._seed).reply(_to_agent_messages(messages))
         state = next(json.loads(line) for line in messages[1][1].split("\n") if line.startswith('{"step"'))
         answer = self._answer(persona, state)
         if "response_format" in body:
@@ -77,33 +77,33 @@ class EmbeddedAnswers:
             "tone": "their own",
         }
         if "reply" in FIELDS[step]:
-            found["reply"] = reply = self._spoken(scene, emotion, dialogue, appraisal)
+            found["reply"] = reply = self._speak(scene, emotion, dialogue, appraisal)
             found["told"] = [
-                one.id for one in persona.situation.disclosures if one.told(Band.of(emotion).tone) in reply
+                one.id for one in persona.situation.disclosures if one.in_tone(Band.of(emotion).tone) in reply
             ]
         return {name: found[name] for name in FIELDS[step]}
 
-    def _spoken(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+    def _speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         try:
             return self._user.speak(scene, emotion, dialogue, appraisal)
         except UserFailed:  # a profile without lines
             return _SPEECHLESS[scene.persona.language]
 
-    def _played(self, persona_id: str, lines: tuple[str, ...]) -> "_Stand":
+    def _replay_dialogue(self, persona_id: str, lines: tuple[str, ...]) -> "_DialogueState":
         """The dialogue that these lines are, felt from its beginning: user and agent in turn, the agent's last."""
         scene = Scene(self._by_id[persona_id], self._card, self._seed)
         if len(lines) == 2:
-            dialogue, emotion = Dialogue(lines[0]).said(lines[1]), self._card.start
+            dialogue, emotion = Dialogue(lines[0]).with_utterance(lines[1]), self._card.start
         else:
             before = self._felt(persona_id, lines[:-2])
             utterance, emotion = lines[-3], before.after
             turn = Turn(utterance, before.appraisal, emotion, float(before.appraisal.change), None, lines[-2])
-            dialogue = before.dialogue.answered(turn).said(lines[-1])
+            dialogue = before.dialogue.with_turn(turn).with_utterance(lines[-1])
         appraisal = self._user.appraise(scene, emotion, dialogue)
-        return _Stand(dialogue, appraisal, moved(emotion, appraisal.change))
+        return _DialogueState(dialogue, appraisal, moved(emotion, appraisal.change))
 
 
-class _Stand(NamedTuple):
+class _DialogueState(NamedTuple):
     """A dialogue up to an utterance, what that did, and the emotion after it."""
 
     dialogue: Dialogue
@@ -111,6 +111,6 @@ class _Stand(NamedTuple):
     after: int
 
 
-def _heard(messages: list[tuple[str, str]]) -> list[Message]:
+def _to_agent_messages(messages: list[tuple[str, str]]) -> list[Message]:
     """The conversation as an agent sees it: the model is the assistant."""
     return [Message("agent" if role == "assistant" else "user", text) for role, text in messages if role != "system"]

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from rlver_gym.testing.faults import FAULTS, Call, Faults
 from rlver_gym.testing.listener import Listener
 from rlver_gym.testing.replies import Refused, completion, model_list
-from rlver_gym.testing.scripted import answering
+from rlver_gym.testing.scripted import make_answer_function
 from rlver_gym.testing.wire import Connection, Request
 
 Answer = str | Iterable[str | Exception] | Callable[[dict[str, Any]], str | Awaitable[str]]
@@ -59,7 +59,7 @@ class ChatServer:
             raise ValueError(f"the capacity is a number of calls from 1, or None, not {capacity!r}")
         if schemas not in (True, False, "refuse", "fail"):
             raise ValueError(f"schemas is True, False, 'refuse' or 'fail', not {schemas!r}")
-        self._answer = answering(answer)
+        self._answer = make_answer_function(answer)
         self._latency_s = latency_s
         self._capacity = capacity
         self._retry_after_s = retry_after_s
@@ -92,7 +92,7 @@ class ChatServer:
         return tuple(self._requests)
 
     @property
-    def busiest(self) -> int:
+    def max_concurrent_calls(self) -> int:
         """The most calls that it worked on at once. Those that were refused or waited for their turn do not count."""
         return self._busiest
 
@@ -107,33 +107,33 @@ class ChatServer:
 
     async def _handle(self, request: Request, connection: Connection) -> None:
         try:
-            await self._routed(request, connection)
+            await self._route(request, connection)
         except Refused as refused:
             connection.send(refused.status, refused.body, headers=refused.headers)
 
-    async def _routed(self, request: Request, connection: Connection) -> None:
+    async def _route(self, request: Request, connection: Connection) -> None:
         match request.method, request.path.partition("?")[0]:
             case "GET", "/health":
                 connection.send(200, {"status": "ok"})
             case "GET", "/v1/models":
-                self._let_in(request)
+                self._check_key(request)
                 connection.send(200, model_list(self._models or ("any",)))
             case "POST", "/v1/chat/completions":
-                self._let_in(request)
-                await self._called(request, connection)
+                self._check_key(request)
+                await self._complete_chat(request, connection)
             case method, path:
                 raise Refused(404, f"There is no {method} {path} here. Does the base URL end in /v1?")
 
-    def _let_in(self, request: Request) -> None:
+    def _check_key(self, request: Request) -> None:
         if self._api_key is not None and request.headers.get("authorization") != f"Bearer {self._api_key}":
             raise Refused(401, "Incorrect API key provided.", code="invalid_api_key")
 
-    async def _called(self, request: Request, connection: Connection) -> None:
+    async def _complete_chat(self, request: Request, connection: Connection) -> None:
         """One call: recorded, checked, then worked on. Nothing is awaited between its answer and the end of its place."""
-        body = _parsed(request.body)
+        body = _parse_body(request.body)
         self._requests.append(body)
         self._check(body)
-        async with self._place():
+        async with self._take_slot():
             latency_s = self._latency_s(body) if callable(self._latency_s) else self._latency_s
             kind = self._fault(body)
             text = None if kind else await self._text(body)
@@ -154,7 +154,7 @@ class ChatServer:
             raise Refused(400 if self._schemas == "refuse" else 500, message)
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
+    async def _take_slot(self) -> AsyncIterator[None]:
         """One of the places that `capacity` allows."""
         if self._retry_after_s is not None and self._under_way == self._capacity:
             message = f"Rate limit reached: {self._capacity} calls at once."
@@ -188,7 +188,7 @@ class ChatServer:
         return text
 
 
-def _parsed(content: bytes) -> dict[str, Any]:
+def _parse_body(content: bytes) -> dict[str, Any]:
     """The body of a call. Refused unless it is an object with a model and messages."""
     try:
         body = json.loads(content)

@@ -91,7 +91,7 @@ class HostileServer:
         for mode in modes:
             self._groups.setdefault(mode.group, []).append(mode)
         self._of_group: Counter[str] = Counter()
-        self._trap = Listener(self._stray)
+        self._trap = Listener(self._record_stray)
         self._listener = Listener(self._handle)
 
     def __enter__(self) -> Self:
@@ -111,23 +111,23 @@ class HostileServer:
         self._listener.stop()
         self._trap.stop()
 
-    async def _stray(self, request: Request, connection: Connection) -> None:
+    async def _record_stray(self, request: Request, connection: Connection) -> None:
         self.strays.append(f"{request.method} {request.path} {request.headers.get('cookie', '')}".strip())
         connection.send(200, {"choices": [{"message": {"content": "You should not be here."}}]})
 
     async def _handle(self, request: Request, connection: Connection) -> None:
         _, name, *rest = [*request.path.split("/"), ""]
-        mode = self._chosen(name)
+        mode = self._select_mode(name)
         if mode is None or rest[:3] != ["v1", "chat", "completions"] or "cookie" in request.headers:
-            await self._stray(request, connection)
+            await self._record_stray(request, connection)
             return
         turn = self.requests[mode.name] % len(mode.turns)
         self.requests[mode.name] += 1
         fill = _filler(request, self.base_url(name), f"http://127.0.0.1:{self._trap.port}")
         for step in mode.turns[turn]:
-            await _take(step, connection, fill)
+            await _run_step(step, connection, fill)
 
-    def _chosen(self, name: str) -> Mode | None:
+    def _select_mode(self, name: str) -> Mode | None:
         if name in self._modes:
             return self._modes[name]
         group = self._groups.get(name)
@@ -137,7 +137,7 @@ class HostileServer:
         return group[(self._of_group[name] - 1) % len(group)]
 
 
-async def _take(step: Step, connection: Connection, fill: Callable[[bytes], bytes]) -> None:
+async def _run_step(step: Step, connection: Connection, fill: Callable[[bytes], bytes]) -> None:
     match step:
         case Send(data):
             connection.write(fill(data))
@@ -162,13 +162,13 @@ async def _take(step: Step, connection: Connection, fill: Callable[[bytes], byte
 def _filler(request: Request, here: str, trap: str) -> Callable[[bytes], bytes]:
     """What fills in the marks of a mode for this request."""
     marks = {"<HERE>": here, "<TRAP>": trap, **_of_key(request.headers), **_of_words(request.body)}
-    return lambda data: _filled(data, marks) if b"<" in data[:_LARGEST_FILLED] else data
+    return lambda data: _fill_marks(data, marks) if b"<" in data[:_LARGEST_FILLED] else data
 
 
 _LARGEST_FILLED = 1 << 16
 
 
-def _filled(data: bytes, marks: Mapping[str, str]) -> bytes:
+def _fill_marks(data: bytes, marks: Mapping[str, str]) -> bytes:
     for mark, text in marks.items():
         data = data.replace(mark.encode(), text.encode())
     return data

@@ -19,18 +19,18 @@ GOOD = json.dumps(COMPLETION).encode()
 MIB = 1 << 20
 
 
-def plain(group: str, variant: object, *steps: Step) -> Mode:
+def single_turn_mode(group: str, variant: object, *steps: Step) -> Mode:
     """A mode that does the same every time."""
     return Mode(f"{group}.{variant}", (steps,))
 
 
-def says(text: str) -> bytes:
+def completion_body(text: str) -> bytes:
     """A completion with this text."""
     completion = deepcopy(COMPLETION)
     completion["choices"][0]["message"]["content"] = text
     return json.dumps(completion).encode()
 
 
-def complaint(message: str, **fields: str | None) -> bytes:
+def error_body(message: str, **fields: str | None) -> bytes:
     """An error as the OpenAI API shapes it."""
     return json.dumps({"error": {"message": message, "type": "invalid_request_error", **fields}}).encode()

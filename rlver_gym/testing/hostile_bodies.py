@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 from rlver_gym.testing.hostile import Answer, Mode
-from rlver_gym.testing.hostile_answers import COMPLETION, GOOD, MIB, complaint, plain, says
+from rlver_gym.testing.hostile_answers import COMPLETION, GOOD, MIB, completion_body, error_body, single_turn_mode
 
 _LENGTH = len(GOOD)
 _BODIES = {
@@ -59,8 +59,8 @@ _BODIES = {
 def _bodies() -> Iterator[Mode]:
     """What is no JSON, or JSON to choke on, as an answer and as an error."""
     for variant, body in _BODIES.items():
-        yield plain("bodies", f"{variant}_200", Answer(body))
-        yield plain("bodies", f"{variant}_400", Answer(body, "400 Bad Request"))
+        yield single_turn_mode("bodies", f"{variant}_200", Answer(body))
+        yield single_turn_mode("bodies", f"{variant}_400", Answer(body, "400 Bad Request"))
     for status in (
         "500 No",
         "429 Wait",
@@ -73,7 +73,7 @@ def _bodies() -> Iterator[Mode]:
         "451 No",
         "600 Odd",
     ):
-        yield plain("bodies", f"deep_lists_{status[:3]}", Answer(b"[" * 100_000, status))
+        yield single_turn_mode("bodies", f"deep_lists_{status[:3]}", Answer(b"[" * 100_000, status))
 
 
 _PLACES: tuple[tuple[str | int, ...], ...] = (
@@ -99,11 +99,11 @@ def _shapes() -> Iterator[Mode]:
     """A completion with something wrong in each of its places."""
     for place in _PLACES:
         for variant, wrong in _WRONG.items():
-            body = json.dumps(_replaced(COMPLETION, place, wrong)).encode()
-            yield plain("shapes", "_".join(map(str, (*place, variant))), Answer(body))
+            body = json.dumps(_replace_at(COMPLETION, place, wrong)).encode()
+            yield single_turn_mode("shapes", "_".join(map(str, (*place, variant))), Answer(body))
 
 
-def _replaced(value: Any, place: tuple[str | int, ...], wrong: Any) -> Any:
+def _replace_at(value: Any, place: tuple[str | int, ...], wrong: Any) -> Any:
     """The value with `wrong` in that place."""
     if not place:
         return wrong
@@ -136,9 +136,9 @@ _TEXTS = {
 def _texts() -> Iterator[Mode]:
     """A completion whose text, or reason to finish, is meant for a terminal, a page or a parser."""
     for variant, text in _TEXTS.items():
-        yield plain("texts", variant, Answer(says(text)))
-        reason = json.dumps(_replaced(COMPLETION, ("choices", 0, "finish_reason"), text)).encode()
-        yield plain("texts", f"{variant}_to_finish", Answer(reason))
+        yield single_turn_mode("texts", variant, Answer(completion_body(text)))
+        reason = json.dumps(_replace_at(COMPLETION, ("choices", 0, "finish_reason"), text)).encode()
+        yield single_turn_mode("texts", f"{variant}_to_finish", Answer(reason))
 
 
 _ECHOES = {
@@ -165,16 +165,18 @@ def _echoes() -> Iterator[Mode]:
     """The key and the words of the request in what the server complains about."""
     for variant, text in _ECHOES.items():
         for status in ("400 No", "401 No", "500 No", "429 Wait"):
-            yield plain("echoes", f"{variant}_{status[:3]}", Answer(complaint(text), status))
-        yield plain("echoes", f"{variant}_200", Answer(complaint(text)))
-        yield plain("echoes", f"{variant}_as_text", Answer(text.encode(), "400 No", ("Content-Type: text/plain",)))
+            yield single_turn_mode("echoes", f"{variant}_{status[:3]}", Answer(error_body(text), status))
+        yield single_turn_mode("echoes", f"{variant}_200", Answer(error_body(text)))
+        yield single_turn_mode(
+            "echoes", f"{variant}_as_text", Answer(text.encode(), "400 No", ("Content-Type: text/plain",))
+        )
         detail = json.dumps({"detail": [{"loc": ["body"], "msg": text, "input": text}]}).encode()
-        yield plain("echoes", f"{variant}_as_detail", Answer(detail, "422 No"))
-        too_long = complaint(f"{text} is a prompt that is too long", code="context_length_exceeded", param=text)
-        yield plain("echoes", f"{variant}_too_long", Answer(too_long, "400 No"))
-    yield plain("echoes", "reason", Answer(b"", "400 <KEY> <NAME_AND_AGE>"))
-    yield plain("echoes", "type", Answer(b"", "200 OK", ("Content-Type: text/<KEY_TAIL>",)))
-    yield plain("echoes", "header", Answer(b"", "401 No", ("WWW-Authenticate: Bearer <KEY>",)))
+        yield single_turn_mode("echoes", f"{variant}_as_detail", Answer(detail, "422 No"))
+        too_long = error_body(f"{text} is a prompt that is too long", code="context_length_exceeded", param=text)
+        yield single_turn_mode("echoes", f"{variant}_too_long", Answer(too_long, "400 No"))
+    yield single_turn_mode("echoes", "reason", Answer(b"", "400 <KEY> <NAME_AND_AGE>"))
+    yield single_turn_mode("echoes", "type", Answer(b"", "200 OK", ("Content-Type: text/<KEY_TAIL>",)))
+    yield single_turn_mode("echoes", "header", Answer(b"", "401 No", ("WWW-Authenticate: Bearer <KEY>",)))
 
 
 def _blames() -> Iterator[Mode]:
@@ -193,17 +195,17 @@ def _blames() -> Iterator[Mode]:
         None,
     )
     complaints = {
-        str(field): Answer(complaint("Unsupported", code="unsupported_parameter", param=field), "400 No")
+        str(field): Answer(error_body("Unsupported", code="unsupported_parameter", param=field), "400 No")
         for field in fields
     }
     for field, answer in complaints.items():
-        yield plain("blames", field or "empty", answer)
+        yield single_turn_mode("blames", field or "empty", answer)
     yield Mode("blames.all_in_turn", tuple((answer,) for answer in complaints.values()))
     for status in ("400", "422", "404", "405", "500"):
-        yield plain(
+        yield single_turn_mode(
             "blames",
             f"schema_{status}",
-            Answer(complaint("response_format: json_schema is not supported"), f"{status} No"),
+            Answer(error_body("response_format: json_schema is not supported"), f"{status} No"),
         )
 
 

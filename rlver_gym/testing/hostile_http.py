@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from rlver_gym.testing.hostile import Answer, Close, Flood, Hang, Mode, Reset, Send
-from rlver_gym.testing.hostile_answers import GOOD, JSON_TYPE, MIB, complaint, plain
+from rlver_gym.testing.hostile_answers import GOOD, JSON_TYPE, MIB, error_body, single_turn_mode
 
 _BOMB_MIB = 256
 
@@ -41,12 +41,12 @@ def _encodings() -> Iterator[Mode]:
     others = dict.fromkeys(("br", "zstd", "compress", "gzip, identity", "identity, gzip", "rot13", "br, br"), GOOD)
     for number, (encoding, body) in enumerate((bombs | others).items()):
         for status in ("200 OK", "500 Internal Server Error"):
-            yield plain(
+            yield single_turn_mode(
                 "encodings",
                 f"{number}_{status[:3]}",
                 Answer(body, status, (JSON_TYPE, f"Content-Encoding: {encoding}")),
             )
-    yield plain(
+    yield single_turn_mode(
         "encodings", "two_headers", Answer(_gzip_bomb_twice, headers=(JSON_TYPE, *2 * ["Content-Encoding: gzip"]))
     )
     for charset, body in {
@@ -59,8 +59,8 @@ def _encodings() -> Iterator[Mode]:
         "rot13": GOOD,
     }.items():
         head = f"Content-Type: application/json; charset={charset}"
-        yield plain("encodings", f"charset_{charset}_200", Answer(body, headers=(head,)))
-        yield plain("encodings", f"charset_{charset}_400", Answer(body, "400 Bad Request", (head,)))
+        yield single_turn_mode("encodings", f"charset_{charset}_200", Answer(body, headers=(head,)))
+        yield single_turn_mode("encodings", f"charset_{charset}_400", Answer(body, "400 Bad Request", (head,)))
 
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -113,7 +113,7 @@ _HEADS = {
 def _framing() -> Iterator[Mode]:
     """Heads and lengths that HTTP does not allow, or just about."""
     for variant, (data, *more) in _HEADS.items():
-        yield plain("framing", variant, Send(data), *more)
+        yield single_turn_mode("framing", variant, Send(data), *more)
 
 
 def _pace() -> Iterator[Mode]:
@@ -128,24 +128,26 @@ def _pace() -> Iterator[Mode]:
     }
     for phase, data in phases.items():
         for end in (Hang(), Reset(), Close()):
-            yield plain("pace", f"{type(end).__name__.lower()}_after_{phase}", Send(data), end)
-    yield plain("pace", "drip_of_the_head", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n", 0.05))
-    yield plain("pace", "drip_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y", 0.05))
-    yield plain("pace", "drip_of_the_body", Send(_HEAD + b"Content-Length: 99999\r\n\r\n"), Flood(b" ", 0.05))
-    yield plain("pace", "drip_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n", 0.05))
-    yield plain(
+            yield single_turn_mode("pace", f"{type(end).__name__.lower()}_after_{phase}", Send(data), end)
+    yield single_turn_mode("pace", "drip_of_the_head", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n", 0.05))
+    yield single_turn_mode("pace", "drip_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y", 0.05))
+    yield single_turn_mode(
+        "pace", "drip_of_the_body", Send(_HEAD + b"Content-Length: 99999\r\n\r\n"), Flood(b" ", 0.05)
+    )
+    yield single_turn_mode("pace", "drip_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n", 0.05))
+    yield single_turn_mode(
         "pace",
         "drip_of_an_error",
         Send(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n"),
         Flood(b"1\r\n \r\n", 0.05),
     )
-    yield plain("pace", "flood_of_blanks", Send(_HEAD + b"\r\n"), Flood(b" " * 65_536))
-    yield plain("pace", "flood_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n" * 10_000))
-    yield plain("pace", "flood_of_an_error", Send(b"HTTP/1.1 500 No\r\n\r\n"), Flood(b"x" * 65_536))
-    yield plain("pace", "flood_of_headers", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n" * 1_000))
-    yield plain("pace", "flood_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y" * 65_536))
+    yield single_turn_mode("pace", "flood_of_blanks", Send(_HEAD + b"\r\n"), Flood(b" " * 65_536))
+    yield single_turn_mode("pace", "flood_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n" * 10_000))
+    yield single_turn_mode("pace", "flood_of_an_error", Send(b"HTTP/1.1 500 No\r\n\r\n"), Flood(b"x" * 65_536))
+    yield single_turn_mode("pace", "flood_of_headers", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n" * 1_000))
+    yield single_turn_mode("pace", "flood_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y" * 65_536))
     for status in (b"100 Continue", b"103 Early Hints", b"199 Odd"):
-        yield plain("pace", f"flood_of_{status[:3].decode()}", Flood(b"HTTP/1.1 %b\r\n\r\n" % status * 500))
+        yield single_turn_mode("pace", f"flood_of_{status[:3].decode()}", Flood(b"HTTP/1.1 %b\r\n\r\n" % status * 500))
 
 
 def _redirects() -> Iterator[Mode]:
@@ -167,12 +169,18 @@ def _redirects() -> Iterator[Mode]:
     }
     for variant, place in places.items():
         for status in (301, 302, 303, 307, 308):
-            yield plain("redirects", f"{variant}_{status}", Answer(b"", f"{status} Moved", (f"Location: {place}",)))
-    yield plain("redirects", "two_places", Answer(b"", "307 Moved", ("Location: <TRAP>/a", "Location: <TRAP>/b")))
-    yield plain("redirects", "no_place", Answer(GOOD, "300 Choose"))
-    yield plain("redirects", "not_modified", Answer(b"", "304 Not Modified"))
-    yield plain("redirects", "created_elsewhere", Answer(GOOD, "201 Created", (JSON_TYPE, "Location: <TRAP>/x")))
-    yield plain("redirects", "refresh", Answer(GOOD, "200 OK", (JSON_TYPE, "Refresh: 0; url=<TRAP>/x")))
+            yield single_turn_mode(
+                "redirects", f"{variant}_{status}", Answer(b"", f"{status} Moved", (f"Location: {place}",))
+            )
+    yield single_turn_mode(
+        "redirects", "two_places", Answer(b"", "307 Moved", ("Location: <TRAP>/a", "Location: <TRAP>/b"))
+    )
+    yield single_turn_mode("redirects", "no_place", Answer(GOOD, "300 Choose"))
+    yield single_turn_mode("redirects", "not_modified", Answer(b"", "304 Not Modified"))
+    yield single_turn_mode(
+        "redirects", "created_elsewhere", Answer(GOOD, "201 Created", (JSON_TYPE, "Location: <TRAP>/x"))
+    )
+    yield single_turn_mode("redirects", "refresh", Answer(GOOD, "200 OK", (JSON_TYPE, "Refresh: 0; url=<TRAP>/x")))
 
 
 def _cookies() -> Iterator[Mode]:
@@ -186,10 +194,12 @@ def _cookies() -> Iterator[Mode]:
         "key": "id=<KEY>",
         "odd_version": "id=1; Version=9e999; Port=x; Comment=\\",
     }.items():
-        yield plain("cookies", variant, Answer(b"", "500 No", (f"Set-Cookie: {cookie}", f"Set-Cookie2: {cookie}")))
+        yield single_turn_mode(
+            "cookies", variant, Answer(b"", "500 No", (f"Set-Cookie: {cookie}", f"Set-Cookie2: {cookie}"))
+        )
 
 
-_WAITS = (
+_RETRY_AFTERS = (
     "0", "-1", "1e308", "1e-308", "1e999", "nan", "inf", "-inf", "3600", "99999999999999999999", "9" * 5_000, "0x10", "1_0", "soon", "", "1, 2",
     "Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 -2359", "Mon, 01 Jan 0001 00:00:00 GMT", "Mon, 01 Jan 0001 00:00:00 +2359",
     "Mon, 01 Jan 99999 00:00:00 GMT", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "1 Jan 2030 00:00:00 +99999999999",
@@ -198,15 +208,15 @@ _WAITS = (
 """Headers that ask to wait."""
 
 
-def _waits() -> Iterator[Mode]:
+def _retry_afters() -> Iterator[Mode]:
     """A Retry-After that means nothing, or far too much."""
-    for number, wait in enumerate(_WAITS):
+    for number, wait in enumerate(_RETRY_AFTERS):
         for status in (429, 503, 500):
             header = f"Retry-After: {wait.encode().decode('latin-1')}"
-            yield plain(
-                "waits", f"{number}_{status}", Answer(complaint("Slow down."), f"{status} No", (JSON_TYPE, header))
+            yield single_turn_mode(
+                "waits", f"{number}_{status}", Answer(error_body("Slow down."), f"{status} No", (JSON_TYPE, header))
             )
 
 
-HTTP_MODES: tuple[Mode, ...] = (*_encodings(), *_framing(), *_pace(), *_redirects(), *_cookies(), *_waits())
+HTTP_MODES: tuple[Mode, ...] = (*_encodings(), *_framing(), *_pace(), *_redirects(), *_cookies(), *_retry_afters())
 """All of them."""

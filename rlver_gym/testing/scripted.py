@@ -7,7 +7,7 @@ from rlver_gym.io.errors import ChatError
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 from rlver_gym.testing.replies import tokens
 
-Asked = TypeVar("Asked")
+RequestT = TypeVar("RequestT")
 
 
 class ScriptedChat:
@@ -17,9 +17,9 @@ class ScriptedChat:
         """`answers` is one text for every request, or texts in order (an exception is raised when its turn comes), or a function of the request."""
         self.requests: list[ChatRequest] = []
         """What was asked, in order."""
-        self._answer = answering(answers)
+        self._answer = make_answer_function(answers)
 
-    async def ask(self, request: ChatRequest) -> ChatAnswer:
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
         """The script's answer, at once. Raises the script's exceptions, and ChatError when a list is used up."""
         self.requests.append(request)
         text = self._answer(request)
@@ -27,7 +27,9 @@ class ScriptedChat:
         return ChatAnswer(text, "stop", asked, tokens(text))
 
 
-def answering(answers: str | Iterable[str | Exception] | Callable[[Asked], Any]) -> Callable[[Asked], Any]:
+def make_answer_function(
+    answers: str | Iterable[str | Exception] | Callable[[RequestT], Any],
+) -> Callable[[RequestT], Any]:
     """The function that a script stands for: `answers` itself, always the same text, or one after the other."""
     if callable(answers):
         return answers

@@ -124,9 +124,9 @@ class Connection(asyncio.Protocol):
             self._transport.close()
             return
         if request:
-            self._task = asyncio.get_running_loop().create_task(self._served(request))
+            self._task = asyncio.get_running_loop().create_task(self._serve_request(request))
 
-    async def _served(self, request: Request) -> None:
+    async def _serve_request(self, request: Request) -> None:
         try:
             await self._handle(request, self)
         except BaseException:

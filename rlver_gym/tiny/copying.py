@@ -53,7 +53,7 @@ def teach_copying(model: Qwen2ForCausalLM, pieces: Sequence[str]) -> None:
     one_before_DW, two_before_DW = kept_DD[:, :width], kept_DD[:, width : 2 * width]
     for head in range(HEADS):
         rows = slice(head * width, (head + 1) * width)
-        first.q_proj.bias[rows], first.k_proj.bias[rows] = _looks_back(1 + head % 2, turn_H)
+        first.q_proj.bias[rows], first.k_proj.bias[rows] = _make_look_back_biases(1 + head % 2, turn_H)
         first.v_proj.weight[rows] = seen_WD
         first.o_proj.weight[:, rows] = EMBEDDING * (two_before_DW if head % 2 else one_before_DW)
         here_WW, before_WW = _slow_directions(turn_H), _slow_directions(turn_H)
@@ -62,10 +62,10 @@ def teach_copying(model: Qwen2ForCausalLM, pieces: Sequence[str]) -> None:
         last.v_proj.weight[rows] = copied_DD[rows]
         last.o_proj.weight[:, rows] = _LOUDNESS * EMBEDDING * copied_DD[rows].T
     ends_D = model.model.embed_tokens.weight[[pieces.index(end) for end in _ENDS]].mean(0)
-    _begin(last, one_before_DW @ nn.functional.normalize(seen_WD @ ends_D, dim=0), begun_DD[:width])
+    _write_sentence_start_head(last, one_before_DW @ nn.functional.normalize(seen_WD @ ends_D, dim=0), begun_DD[:width])
 
 
-def _begin(attention: Any, after_end_D: Tensor, begun_WD: Tensor) -> None:
+def _write_sentence_start_head(attention: Any, after_end_D: Tensor, begun_WD: Tensor) -> None:
     """Write the head that says what the latest sentence began with. `after_end_D`: where a token keeps the trace of a sentence that ended before it."""
     width = len(begun_WD)
     rows = slice(_BEGINNING * width, (_BEGINNING + 1) * width)
@@ -91,7 +91,7 @@ def _embeddings(pieces: Sequence[str], width: int) -> Tensor:
     return EMBEDDING * torch.stack(rows)
 
 
-def _looks_back(tokens: int, turn_H: Tensor) -> tuple[Tensor, Tensor]:
+def _make_look_back_biases(tokens: int, turn_H: Tensor) -> tuple[Tensor, Tensor]:
     """Biases of query and key, which agree best when the key stands so many tokens before the query, whatever is said there."""
     width = 2 * len(turn_H)
     strength = math.sqrt(_SHARPNESS * math.sqrt(width))

@@ -11,7 +11,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences
 from rlver_gym.data.demonstrations import Demonstration
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.tiny.word_substitution import another, content_words, with_others
+from rlver_gym.tiny.word_substitution import content_words, draw_word, replace_words
 from rlver_gym.users import EmbeddedUser
 
 AGENTS = ("comfort", "advice", "strategy:listen", "strategy:reflect_feeling")
@@ -93,15 +93,15 @@ def _with_another_end(sentence: str, pool: Sequence[str], rng: np.random.Generat
 def substitute_words(originals: Iterable[Demonstration], share: float, seed: int = 0) -> Iterator[Demonstration]:
     """The demonstrations, a `share` of them with the person's content words exchanged for others wherever they are said in the dialogue."""
     known = list(originals)
-    vocabulary = substitutable(known)
+    vocabulary = find_substitutable_words(known)
     rng = np.random.default_rng(seed)
     for demonstration in known:
         yield _substitute_words(demonstration, vocabulary, rng) if rng.random() < share else demonstration
 
 
-def substitutable(known: Sequence[Demonstration]) -> list[str]:
+def find_substitutable_words(known: Sequence[Demonstration]) -> list[str]:
     """The words that people say and agents do not unless they heard them."""
-    own = {word for demonstration in known for word in _first_said(demonstration)}
+    own = {word for demonstration in known for word in _iterate_own_words(demonstration)}
     return sorted(
         {word for demonstration in known for line in demonstration.users for word in content_words(line)} - own
     )
@@ -111,12 +111,12 @@ def _substitute_words(
     demonstration: Demonstration, vocabulary: Sequence[str], rng: np.random.Generator
 ) -> Demonstration:
     heard = {word for line in demonstration.users for word in content_words(line)}
-    instead = {word: another(vocabulary, rng) for word in vocabulary if word in heard}
-    users, replies = (tuple(with_others(line, instead) for line in lines) for lines in demonstration[:2])
+    instead = {word: draw_word(vocabulary, rng) for word in vocabulary if word in heard}
+    users, replies = (tuple(replace_words(line, instead) for line in lines) for lines in demonstration[:2])
     return demonstration._replace(users=users, replies=replies)
 
 
-def _first_said(demonstration: Demonstration) -> Iterator[str]:
+def _iterate_own_words(demonstration: Demonstration) -> Iterator[str]:
     """The words that the agent said without having heard them."""
     heard: set[str] = set()
     for line, reply in zip(demonstration.users, demonstration.replies, strict=True):

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.model_cache import make_once, quiet
+from rlver_gym.io.model_cache import hide_progress_bars, make_once
 from rlver_gym.tiny.model import VERSION, build_tiny
 
 
@@ -28,7 +28,7 @@ def convert_smollm2(folder: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(
         file.parent, gguf_file=file.name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
     )
-    with quiet():
+    with hide_progress_bars():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

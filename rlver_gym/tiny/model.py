@@ -10,7 +10,7 @@ from rlver_gym.agents import make_agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.model_cache import quiet
+from rlver_gym.io.model_cache import hide_progress_bars
 from rlver_gym.tiny.copying import HEADS, THETA, teach_copying
 from rlver_gym.users import EmbeddedUser
 
@@ -53,7 +53,7 @@ def build_tiny(
         model = Qwen2ForCausalLM(config)
         if layers > 1:
             teach_copying(model, [str(tokenizer.decode([number])) for number in range(len(tokenizer))])
-    with quiet():
+    with hide_progress_bars():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

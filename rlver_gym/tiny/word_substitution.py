@@ -25,13 +25,13 @@ def content_words(line: str) -> Iterator[str]:
     return (word for word in words if len(word) >= _SHORTEST and word not in FUNCTION_WORDS)
 
 
-def another(vocabulary: Sequence[str], rng: np.random.Generator) -> str:
+def draw_word(vocabulary: Sequence[str], rng: np.random.Generator) -> str:
     """A word of the vocabulary, or one put together from two of it."""
     front, back = (vocabulary[int(at)] for at in rng.integers(len(vocabulary), size=2))
     return front[: (len(front) + 1) // 2] + back[len(back) // 2 :] if rng.random() < _INVENTED else front
 
 
-def with_others(line: str, instead: Mapping[str, str]) -> str:
+def replace_words(line: str, instead: Mapping[str, str]) -> str:
     """The line with some words (lower case) exchanged for others; capitals stay where they were."""
 
     def word(found: re.Match[str]) -> str:
@@ -66,7 +66,7 @@ class WordSubstitution(gym.Wrapper[str, str, str, str]):
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
         """Say something in the words that were heard."""
-        said, reward, over, cut, info = self.env.step(with_others(action, self._back))
+        said, reward, over, cut, info = self.env.step(replace_words(action, self._back))
         return self._substitute_words(said), reward, over, cut, info
 
     def save_state(self) -> tuple[Any, dict[str, str], dict[str, str]]:
@@ -84,12 +84,12 @@ class WordSubstitution(gym.Wrapper[str, str, str, str]):
                 if word in self._known and word not in self._instead:
                     self._instead[word] = new = self._new(word)
                     self._back[new] = word
-        return with_others(said, self._instead)
+        return replace_words(said, self._instead)
 
     def _new(self, word: str) -> str:
         """The word instead: one that is in nobody's place yet."""
         assert self._seed is not None
         rng = np.random.default_rng((self._seed, crc32(word.encode())))
-        while (new := another(self._vocabulary, rng)) in self._back:
+        while (new := draw_word(self._vocabulary, rng)) in self._back:
             pass
         return new

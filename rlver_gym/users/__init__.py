@@ -14,7 +14,7 @@ __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_use
 
 _SHIPPED = ("embedded", "openai", "reader")
 _READER_OPTIONS = ("base", "device")
-_SEE = "embedded, embedded:PRESET, embedded:WEIGHTS.json, reader, openai:MODEL, MODULE:NAME, or an object with open, appraise and speak"
+_USER_FORMS = "embedded, embedded:PRESET, embedded:WEIGHTS.json, reader, openai:MODEL, MODULE:NAME, or an object with open, appraise and speak"
 
 
 def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
@@ -26,7 +26,7 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     class of your own, made with these options. UnknownName when there is no such user or option, CardError when weights or options cannot be used.
     """
     if not isinstance(user, str):
-        _takes_none(getattr(user, "kind", "object"), options)
+        _refuse_options(getattr(user, "kind", "object"), options)
         return user
     kind, _, rest = user.partition(":")
     if kind == "openai" and rest:
@@ -34,7 +34,7 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
 
         return llm_user(rest, options)
     if kind == "embedded":
-        _takes_none(kind, options)
+        _refuse_options(kind, options)
         return EmbeddedUser(weights=rest) if rest.endswith(".json") else EmbeddedUser(preset=rest or None)
     if kind == "reader":
         from rlver_gym.users.reader import ReaderUser  # noqa: PLC0415 (only who asks for it needs what it imports)
@@ -44,8 +44,8 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
                 raise UnknownName.of("option of reader", name, _READER_OPTIONS, ", ".join(_READER_OPTIONS))
         return ReaderUser(**options, **({"weights": rest} if rest else {}))
     if is_own_user(user):
-        return _own(kind, rest, user, options)
-    raise UnknownName.of("user", user, ["embedded", "reader", "openai:MODEL"], _SEE)
+        return _make_own_user(kind, rest, user, options)
+    raise UnknownName.of("user", user, ["embedded", "reader", "openai:MODEL"], _USER_FORMS)
 
 
 def is_own_user(name: str) -> bool:
@@ -60,14 +60,14 @@ def is_shipped_user(user: str) -> bool:
     return (kind == "embedded" and not rest.endswith(".json")) or (kind == "openai" and bool(rest)) or user == "reader"
 
 
-def _takes_none(user: str, options: dict[str, Any]) -> None:
+def _refuse_options(user: str, options: dict[str, Any]) -> None:
     if options:
         raise UnknownName(
             f'the user {user!r} takes no options, but was given {", ".join(options)}. Options such as base_url and samples are those of user="openai:MODEL".'
         )
 
 
-def _own(module: str, name: str, user: str, options: dict[str, Any]) -> SentientUser:
+def _make_own_user(module: str, name: str, user: str, options: dict[str, Any]) -> SentientUser:
     """A user of one's own; the current directory counts as a place to import from."""
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.insert(0, os.getcwd())
@@ -76,7 +76,7 @@ def _own(module: str, name: str, user: str, options: dict[str, Any]) -> Sentient
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # anybody's code
-        raise UnknownName(f"the user {user} cannot be made ({describe_error(error)}). {_SEE}.") from error
+        raise UnknownName(f"the user {user} cannot be made ({describe_error(error)}). {_USER_FORMS}.") from error
     if not isinstance(made, SentientUser):
         raise UnknownName(f"the user {user} lacks kind, version, open, appraise or speak. See SentientUser.")
     return made

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue, Reason, Turn
+from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
 from rlver_gym.io.errors import UserFailed
 from rlver_gym.users.embedded.factors import VOID
-from rlver_gym.users.embedded.ledger import Ledger, settle
 from rlver_gym.users.embedded.weights import FACTORS
 from rlver_gym.users.embedded_user import EmbeddedUser
 
@@ -22,7 +22,7 @@ SHIPPED = Path(__file__).with_name("reader_en.safetensors")
 _CODE = "reader"
 _SHARE = 0.5
 """Of a change, by each of the two."""
-_SETTLING = ("rounding", "limit", "scale_end")
+_CLIPPING_CODES = ("rounding", "limit", "scale_end")
 """Reasons that are found anew for the mixed change."""
 _TOLERANCE = 1.0
 """Points by which the same network may read otherwise on another machine."""
@@ -80,22 +80,22 @@ class ReaderUser(EmbeddedUser):
 
     def recall(self, turns: Sequence[Turn], *, rerun: bool = False) -> "ReaderUser":
         """This user as it was in a recorded dialogue: it takes the readings from the record. With `rerun` it reads again, and UserFailed says where that differs by more than a point."""
-        return _Recalled(self, turns, rerun)
+        return _RecordedReader(self, turns, rerun)
 
     def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
         return self.read([(persona, dialogue)])[0]
 
     def _reasons(self, scene: Scene, emotion: int, dialogue: Dialogue) -> tuple[Reason, ...]:
-        felt = super()._reasons(scene, emotion, dialogue)
-        if scene.persona.language != "en" or any(reason.code in VOID for reason in felt):
-            return felt
+        reasons = super()._reasons(scene, emotion, dialogue)
+        if scene.persona.language != "en" or any(reason.code in VOID for reason in reasons):
+            return reasons
         reading, ledger = self._read(scene.persona, dialogue), Ledger()
-        for reason in felt:
-            if reason.code not in _SETTLING:
+        for reason in reasons:
+            if reason.code not in _CLIPPING_CODES:
                 ledger.add(reason.code, reason.points * _SHARE, reason.note)
         quarters = round(reading.change * _SHARE * 4)
         ledger.reasons.append(Reason(_CODE, quarters / 4, reading.note()))  # also when it is 0: the record needs it
-        settle(ledger, emotion)
+        round_and_clip(ledger, emotion)
         return tuple(ledger.reasons)
 
     def _load(self) -> "ReaderNetwork":
@@ -110,7 +110,7 @@ class ReaderUser(EmbeddedUser):
         return self._network
 
 
-class _Recalled(ReaderUser):
+class _RecordedReader(ReaderUser):
     """A reader that takes its readings from recorded turns."""
 
     def __init__(self, user: ReaderUser, turns: Sequence[Turn], rerun: bool) -> None:

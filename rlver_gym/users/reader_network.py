@@ -17,7 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.io.errors import UserFailed
-from rlver_gym.io.model_cache import make_once, quiet
+from rlver_gym.io.model_cache import hide_progress_bars, make_once
 from rlver_gym.users.embedded.weights import FACTORS
 
 MOST_REPLY, MOST_LAST, MOST_BEFORE, MOST_STORY = 100, 60, 16, 48
@@ -90,7 +90,7 @@ class ReaderNetwork(nn.Module):
         self.base_hash = _hash_of(folder)
         self.rank = rank
         try:
-            with quiet():
+            with hide_progress_bars():
                 self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
                 self.encoder: Any = AutoModel.from_pretrained(folder, attn_implementation="sdpa")
         except (OSError, ValueError) as error:

@@ -15,14 +15,14 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.models.model import causal_lm, other_attention
+from rlver_gym.policy.models.model import causal_lm, unsupported_layer_types
 from rlver_gym.policy.models.prefixes import prefix_trees
 
 LOGITS_AT_ONCE = 2**26
 """Logits that exist at the same time (256 MB in float32); more sampled tokens are computed in chunks, and again on the way back."""
 
 
-class Scored(NamedTuple):
+class TokenScores(NamedTuple):
     """Of each sampled token; 0 elsewhere."""
 
     logprob_BT: Tensor | None
@@ -33,7 +33,7 @@ class Scored(NamedTuple):
     """The return that is expected from here on, this token not yet said; None from a policy without value head."""
 
 
-Scorer = Callable[..., Scored]
+Scorer = Callable[..., TokenScores]
 """Called as `Actor.forward` is."""
 
 
@@ -51,7 +51,7 @@ class Actor(nn.Module):
         super().__init__()
         self.model = model
         self._use_bf16 = use_bf16
-        self.value_head = _value_head(causal_lm(model)) if value_head else None
+        self.value_head = _make_value_head(causal_lm(model)) if value_head else None
         if is_loaded:
             _refuse_unusual_head(causal_lm(model))
 
@@ -62,17 +62,19 @@ class Actor(nn.Module):
         temperature: float = 1.0,
         entropy_learns: bool = True,
         dialogue_B: NDArray[np.int64] | None = None,
-    ) -> Scored:
+    ) -> TokenScores:
         """Everything there is to know of the sampled tokens. `entropy_learns`: whether gradients flow through the entropy too, which costs as much memory as the logits.
 
         `dialogue_B`: sequences of one dialogue, which are neighbours, share the computation of what they begin with; None for nothing shared.
         """
         model = causal_lm(self.model)
         with _precision(self._use_bf16, id_BT):
-            hidden_SH = _before_sampled(model.base_model, id_BT, action_mask_BT, dialogue_B)
-            logprob_S, entropy_S = _chosen(hidden_SH, id_BT[action_mask_BT], _head(model), temperature, entropy_learns)
-        value_BT = None if self.value_head is None else _spread(_values(self.value_head, hidden_SH), action_mask_BT)
-        return Scored(_spread(logprob_S, action_mask_BT), _spread(entropy_S, action_mask_BT), value_BT)
+            hidden_SH = _compute_hidden(model.base_model, id_BT, action_mask_BT, dialogue_B)
+            logprob_S, entropy_S = _score_tokens(
+                hidden_SH, id_BT[action_mask_BT], _get_output_layer(model), temperature, entropy_learns
+            )
+        value_BT = None if self.value_head is None else _scatter(_values(self.value_head, hidden_SH), action_mask_BT)
+        return TokenScores(_scatter(logprob_S, action_mask_BT), _scatter(entropy_S, action_mask_BT), value_BT)
 
 
 class Critic(nn.Module):
@@ -83,7 +85,7 @@ class Critic(nn.Module):
         super().__init__()
         self.trunk = causal_lm(model).base_model
         self._use_bf16 = use_bf16
-        self.value_head = _value_head(causal_lm(model))
+        self.value_head = _make_value_head(causal_lm(model))
 
     def forward(
         self,
@@ -92,11 +94,11 @@ class Critic(nn.Module):
         temperature: float = 1.0,
         entropy_learns: bool = False,
         dialogue_B: NDArray[np.int64] | None = None,
-    ) -> Scored:
+    ) -> TokenScores:
         """Values alone; temperature and entropy have no part in them. `dialogue_B`: as of `Actor.forward`."""
         with _precision(self._use_bf16, id_BT):
-            hidden_SH = _before_sampled(self.trunk, id_BT, action_mask_BT, dialogue_B)
-        return Scored(None, None, _spread(_values(self.value_head, hidden_SH), action_mask_BT))
+            hidden_SH = _compute_hidden(self.trunk, id_BT, action_mask_BT, dialogue_B)
+        return TokenScores(None, None, _scatter(_values(self.value_head, hidden_SH), action_mask_BT))
 
 
 def without_adapters(actor: Actor) -> Scorer:
@@ -107,22 +109,22 @@ def without_adapters(actor: Actor) -> Scorer:
             "a policy without LoRA adapters has no base to fall back to. Load a second model as reference."
         )
 
-    def score(*given: Any, **named: Any) -> Scored:
+    def score(*given: Any, **named: Any) -> TokenScores:
         with disabled():
             return actor(*given, **named)
 
     return score
 
 
-def _head(model: PreTrainedModel) -> nn.Linear:
+def _get_output_layer(model: PreTrainedModel) -> nn.Linear:
     return cast(nn.Linear, model.get_output_embeddings())
 
 
-def _before_sampled(
+def _compute_hidden(
     trunk: nn.Module, id_BT: Tensor, action_mask_BT: Tensor, dialogue_B: NDArray[np.int64] | None
 ) -> Tensor:
     """hidden_SH: the last hidden state just before each sampled token, from which it was predicted."""
-    if dialogue_B is None or len(np.unique(dialogue_B)) == len(dialogue_B) or other_attention(trunk.config):
+    if dialogue_B is None or len(np.unique(dialogue_B)) == len(dialogue_B) or unsupported_layer_types(trunk.config):
         hidden_BTH = trunk(input_ids=id_BT[:, :-1], use_cache=False).last_hidden_state
         return hidden_BTH[action_mask_BT[:, 1:]]
     length_B = (action_mask_BT * torch.arange(id_BT.shape[1], device=id_BT.device)).amax(1).cpu().numpy()
@@ -137,21 +139,21 @@ def _before_sampled(
     return hidden_DLH.flatten(0, 1)[trees.place_BT[:, :-1][action_mask_BT[:, 1:]]]
 
 
-def _chosen(
+def _score_tokens(
     hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
 ) -> tuple[Tensor, Tensor]:
     chunk = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
     if len(id_S) <= chunk:
-        return _of_logits(hidden_SH, id_S, head, temperature, entropy_learns)
+        return _score_chunk(hidden_SH, id_S, head, temperature, entropy_learns)
     parts = [
-        checkpoint(_of_logits, hidden, id_, head, temperature, entropy_learns, use_reentrant=False)
+        checkpoint(_score_chunk, hidden, id_, head, temperature, entropy_learns, use_reentrant=False)
         for hidden, id_ in zip(hidden_SH.split(chunk), id_S.split(chunk), strict=True)
     ]
     logprobs, entropies = zip(*parts, strict=True)
     return torch.cat(logprobs), torch.cat(entropies)
 
 
-def _of_logits(
+def _score_chunk(
     hidden_SH: Tensor, id_S: Tensor, head: nn.Linear, temperature: float, entropy_learns: bool
 ) -> tuple[Tensor, Tensor]:
     logits_SV = head(hidden_SH)
@@ -163,7 +165,7 @@ def _of_logits(
     return logprob_S, entropy_S
 
 
-def _value_head(model: PreTrainedModel) -> nn.Linear:
+def _make_value_head(model: PreTrainedModel) -> nn.Linear:
     """Zeros: at first, every value is 0."""
     head = nn.Linear(model.config.get_text_config().hidden_size, 1, device=model.device)
     nn.init.zeros_(head.weight)
@@ -175,7 +177,7 @@ def _values(head: nn.Linear, hidden_SH: Tensor) -> Tensor:
     return head(hidden_SH.to(head.weight.dtype)).squeeze(-1)
 
 
-def _spread(value_S: Tensor, action_mask_BT: Tensor) -> Tensor:
+def _scatter(value_S: Tensor, action_mask_BT: Tensor) -> Tensor:
     return value_S.new_zeros(action_mask_BT.shape).masked_scatter(action_mask_BT, value_S)
 
 
@@ -187,7 +189,7 @@ def _precision(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
 def _refuse_unusual_head(model: PreTrainedModel) -> None:
     """Some families scale or cap their logits after the head; we would train another distribution than the one that speaks."""
     seen = model(input_ids=torch.tensor([[0, 1]], device=model.device), output_hidden_states=True, use_cache=False)
-    ours = _head(model)(seen.hidden_states[-1])
+    ours = _get_output_layer(model)(seen.hidden_states[-1])
     if not torch.allclose(ours.float(), seen.logits.float(), rtol=1e-3, atol=1e-3):
         raise TrainingError(
             f"{type(model).__name__} changes its logits after the output layer, which the learner does not do. Take a model such as Qwen2, Qwen3 or Llama."

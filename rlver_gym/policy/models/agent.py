@@ -22,16 +22,16 @@ from rlver_gym.policy.models.model import load_model, load_tokenizer, max_contex
 from rlver_gym.policy.models.renderer import Renderer, Style, agent_prompt
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 
-MANNER = "rlver_gym.json"
+REPLY_CONFIG_FILE = "rlver_gym.json"
 _TURNS = 1_000
 """More than a dialogue has: no two turns draw by the same seed."""
-_MOMENT_S, _AT_ONCE = 0.02, 64
+_BATCH_WAIT_S, _MAX_BATCH = 0.02, 64
 """How long the first of a batch waits for others, and how many of them are answered together."""
 _ENDS = 2**20
 """Bytes of a weight file's beginning and end that tell it from another of the same size."""
 
 
-class Manner(BaseModel):
+class ReplyConfig(BaseModel):
     """How a model was told to reply."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,12 +44,12 @@ class Manner(BaseModel):
 
     def write(self, folder: Path) -> None:
         """Beside the weights in `folder`."""
-        (folder / MANNER).write_text(self.model_dump_json(indent=2), encoding="utf-8")
+        (folder / REPLY_CONFIG_FILE).write_text(self.model_dump_json(indent=2), encoding="utf-8")
 
     @classmethod
-    def read(cls, folder: Path) -> "Manner":
+    def read(cls, folder: Path) -> "ReplyConfig":
         """What is written in `folder`; the default where nothing is. AgentError when it cannot be read."""
-        path = folder / MANNER
+        path = folder / REPLY_CONFIG_FILE
         try:
             if not path.exists():
                 return cls()
@@ -59,7 +59,7 @@ class Manner(BaseModel):
             raise AgentError(f"{path} cannot be read ({problem}). Mend it, or delete it for the default.") from error
 
 
-class _Asked(NamedTuple):
+class _PendingRequest(NamedTuple):
     """What a dialogue waits for."""
 
     ids: Sequence[int]
@@ -72,7 +72,7 @@ class _Batcher:
 
     def __init__(self, sampler: ModelSampler, sampling: Sampling) -> None:
         self._sampler, self._sampling = sampler, sampling
-        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Asked]] = WeakKeyDictionary()
+        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_PendingRequest]] = WeakKeyDictionary()
         self._thread = ThreadPoolExecutor(1)  # the event loop goes on meanwhile, and no two batches meet
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -80,7 +80,7 @@ class _Batcher:
         """A reply to these ids."""
         loop = asyncio.get_running_loop()
         waiting = self._waiting.setdefault(loop, [])
-        waiting.append(_Asked(ids, seed, loop.create_future()))
+        waiting.append(_PendingRequest(ids, seed, loop.create_future()))
         answer = waiting[-1].answer
         if len(waiting) == 1:
             task = loop.create_task(self._answer(waiting))
@@ -88,12 +88,12 @@ class _Batcher:
             task.add_done_callback(self._tasks.discard)
         return await answer
 
-    async def _answer(self, waiting: list[_Asked]) -> None:
-        await asyncio.sleep(_MOMENT_S)
+    async def _answer(self, waiting: list[_PendingRequest]) -> None:
+        await asyncio.sleep(_BATCH_WAIT_S)
         asked = [one for one in waiting if not one.answer.done()]
         waiting.clear()
-        for begin in range(0, len(asked), _AT_ONCE):
-            part = asked[begin : begin + _AT_ONCE]
+        for begin in range(0, len(asked), _MAX_BATCH):
+            part = asked[begin : begin + _MAX_BATCH]
             try:
                 completions = await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, part)
             except Exception as error:
@@ -105,7 +105,7 @@ class _Batcher:
                     if not one.answer.done():
                         one.answer.set_result(reply)
 
-    def _sample(self, asked: Sequence[_Asked]) -> list[Completion]:
+    def _sample(self, asked: Sequence[_PendingRequest]) -> list[Completion]:
         try:
             prompts = [Prompt(number, one.ids, one.seed) for number, one in enumerate(asked)]
             return self._sampler.sample(prompts, self._sampling)
@@ -119,15 +119,17 @@ class HFAgent:
     def __init__(self, name: str, *, seed: int = 0, device: str = "auto") -> None:
         """`name`: a folder, a Hugging Face name, "tiny" or "smollm2". `seed` decides what is drawn. AgentError when it cannot be loaded."""
         self.name = name
-        self.manner = Manner.read(Path(name).expanduser())
+        self.reply_config = ReplyConfig.read(Path(name).expanduser())
         self.seed = seed
         try:
             self._model = load_model(name, device=device)
-            self._renderer = Renderer(load_tokenizer(name), self.manner.system, self.manner.style)
+            self._renderer = Renderer(load_tokenizer(name), self.reply_config.system, self.reply_config.style)
             self._sampler = ModelSampler(self._model, use_bf16=uses_bf16("auto"))
         except TrainingError as error:
             raise AgentError(str(error)) from error
-        self._sampling = Sampling(self.manner.max_reply_tokens, self._renderer.stop_ids, self.manner.temperature)
+        self._sampling = Sampling(
+            self.reply_config.max_reply_tokens, self._renderer.stop_ids, self.reply_config.temperature
+        )
         self._batcher = _Batcher(self._sampler, self._sampling)
 
     def with_seed(self, seed: int) -> "HFAgent":
@@ -163,7 +165,7 @@ def pin(name: str) -> dict[str, str | None]:
     folder = Path(name).expanduser()
     if not folder.is_dir():
         return {"weights": None}
-    told = hashlib.sha256(json.dumps(Manner.read(folder).model_dump()).encode())
+    told = hashlib.sha256(json.dumps(ReplyConfig.read(folder).model_dump()).encode())
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:
             told.update(f"{path.name} {path.stat().st_size}".encode() + file.read(_ENDS))

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.io.model_cache import quiet
+from rlver_gym.io.model_cache import hide_progress_bars
 from rlver_gym.tiny.local_models import local_model
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a model by name or folder. TrainingError says what is missing."""
-    tokenizer = _loaded(AutoTokenizer.from_pretrained, name)
+    tokenizer = _load(AutoTokenizer.from_pretrained, name)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -34,17 +34,17 @@ def load_model(
     auto takes the GPU if there is one. Raises TrainingError when there is no such model or it cannot be loaded.
     """
     dtype = torch.bfloat16 if use_bf16 and lora else torch.float32
-    lm = _loaded(AutoModelForCausalLM.from_pretrained, name, dtype=dtype)
+    lm = _load(AutoModelForCausalLM.from_pretrained, name, dtype=dtype)
     lm.to(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    return _prepared(lm, lora, gradient_checkpointing)
+    return _prepare(lm, lora, gradient_checkpointing)
 
 
-def _prepared(lm: PreTrainedModel, lora: int, gradient_checkpointing: bool) -> PreTrainedModel:
+def _prepare(lm: PreTrainedModel, lora: int, gradient_checkpointing: bool) -> PreTrainedModel:
     """With adapters where wanted, and ready to learn."""
     if lora:
-        lm = _with_adapters(lm, lora)
+        lm = _add_adapters(lm, lora)
     if gradient_checkpointing:
-        with _old_names():
+        with _ignore_future_warnings():
             lm.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return lm.eval()
 
@@ -56,11 +56,11 @@ def load_empty_model(
     processes that will be given their shards by the first one."""
     with torch.device("meta"):
         lm = AutoModelForCausalLM.from_config(
-            _loaded(AutoConfig.from_pretrained, name), dtype=torch.bfloat16 if use_bf16 and lora else torch.float32
+            _load(AutoConfig.from_pretrained, name), dtype=torch.bfloat16 if use_bf16 and lora else torch.float32
         )
     lm.to_empty(device="cpu")
     lm.tie_weights()
-    return _prepared(lm, lora, gradient_checkpointing)
+    return _prepare(lm, lora, gradient_checkpointing)
 
 
 def uses_bf16(dtype: Literal["auto", "float32", "bfloat16"]) -> bool:
@@ -82,7 +82,7 @@ def bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
 
 
 @torch.no_grad()
-def bring_up_to_date(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
+def copy_weights(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
     """Give a copy the weights that the model has now."""
     for old, new in zip(copied.parameters(), lm.parameters(), strict=True):
         old.copy_(new)
@@ -94,13 +94,15 @@ def export(
     """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged in. `weights`: those of a model without adapters, where
     the model itself does not hold them in full."""
     plain = lm.get_base_model() if hasattr(lm, "peft_config") else lm  # pyright: ignore[reportCallIssue]
-    with quiet():
-        cast(PreTrainedModel, plain).save_pretrained(folder, state_dict=weights if plain is lm else _merged(plain))
+    with hide_progress_bars():
+        cast(PreTrainedModel, plain).save_pretrained(
+            folder, state_dict=weights if plain is lm else _merge_adapters(plain)
+        )
     tokenizer.save_pretrained(folder)
 
 
 @torch.no_grad()
-def _merged(base: nn.Module) -> dict[str, Tensor]:
+def _merge_adapters(base: nn.Module) -> dict[str, Tensor]:
     """The weights with the adapters added, under the names that they have without any. The model stays as it is: FSDP lets nobody copy its modules, and
     to add and take away again would leave rounding."""
     merged = {
@@ -120,7 +122,7 @@ def max_context(lm: PreTrainedModel) -> int:
     return int(lm.config.get_text_config().max_position_embeddings)
 
 
-def _with_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
+def _add_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
     try:
         import peft  # noqa: PLC0415 (only whoever asks for adapters needs it)
     except ModuleNotFoundError as error:
@@ -130,14 +132,14 @@ def _with_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
     config = peft.LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=peft.TaskType.CAUSAL_LM
     )
-    with _old_names():
+    with _ignore_future_warnings():
         return cast(PreTrainedModel, peft.get_peft_model(lm, config))
 
 
-def _loaded(load: Any, name: str, **options: Any) -> Any:
-    folder = _folder(name)
+def _load(load: Any, name: str, **options: Any) -> Any:
+    folder = _resolve_folder(name)
     try:
-        with quiet():
+        with hide_progress_bars():
             return load(folder, **options)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise TrainingError(
@@ -145,7 +147,7 @@ def _loaded(load: Any, name: str, **options: Any) -> Any:
         ) from error
 
 
-def _folder(name: str) -> Path:
+def _resolve_folder(name: str) -> Path:
     """Where the model's files are on this machine; those of a Hugging Face name are fetched when they are not here yet."""
     place = local_model(name)
     path = Path(place).expanduser()
@@ -162,10 +164,10 @@ def _folder(name: str) -> Path:
             return path
     except (OSError, ValueError):
         pass
-    return _fetched(place)
+    return _download(place)
 
 
-def _fetched(name: str) -> Path:
+def _download(name: str) -> Path:
     """Download a model. Asks once whether it is there, since the loaders ask many times over before they give up."""
     try:
         files = [one.rfilename for one in HfApi().model_info(name, timeout=10).siblings or []]
@@ -180,7 +182,7 @@ def _fetched(name: str) -> Path:
 
 
 @contextmanager
-def _old_names() -> Iterator[None]:
+def _ignore_future_warnings() -> Iterator[None]:
     """No warnings of names that transformers 6 will drop: peft uses them, and the new ones are not in every transformers 5."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -195,6 +197,6 @@ def causal_lm(model: nn.Module) -> PreTrainedModel:
     raise TrainingError(f"{type(model).__name__} is no causal language model. Load it with AutoModelForCausalLM.")
 
 
-def other_attention(config: Any) -> set[Any]:
+def unsupported_layer_types(config: Any) -> set[Any]:
     """The kinds of layers that do not attend to all that precedes, which the sampler's cache and prefix trees suppose."""
     return set(getattr(config.get_text_config(), "layer_types", None) or ()) - {"full_attention"}

@@ -47,7 +47,7 @@ OPEN, CLOSE = "<think>", "</think>"
 _MARKS = ("SYSTEM·MARK", "USER·MARK·1", "AGENT·MARK", "USER·MARK·2")
 
 
-class Said(NamedTuple):
+class ParsedReply(NamedTuple):
     """A reply, taken apart."""
 
     text: str
@@ -58,7 +58,7 @@ class Said(NamedTuple):
     """The form that was asked for is missing: no whole thought first, or no words after it. Never true for direct replies."""
 
 
-class _Parts(NamedTuple):
+class _TemplateParts(NamedTuple):
     """The text that a template puts around messages."""
 
     head: str
@@ -80,7 +80,7 @@ class Renderer:
         self.style: Style = style
         self._specials = _specials(tokenizer)
         self._parts = self._read_template(system)
-        self._trims = self._marked(user_2=f" {_MARKS[3]} ") == self._marked()
+        self._trims = self._render_marks(user_2=f" {_MARKS[3]} ") == self._render_marks()
         self._prefilled = self._parts.cue.rstrip().endswith(OPEN)
         self.end_of_turn, self._after = self._split_tail()
 
@@ -103,7 +103,7 @@ class Renderer:
             changes.append(
                 f"begins the newest reply with {self._parts.cue!r}, earlier ones with {self._parts.answered!r}"
             )
-        if "THOUGHT·MARK" not in self._marked(agent=f"{OPEN}\nTHOUGHT·MARK\n{CLOSE}\n\n{_MARKS[2]}"):
+        if "THOUGHT·MARK" not in self._render_marks(agent=f"{OPEN}\nTHOUGHT·MARK\n{CLOSE}\n\n{_MARKS[2]}"):
             changes.append("drops the thoughts of earlier replies")
         if not changes:
             return ""
@@ -116,26 +116,26 @@ class Renderer:
 
     def opening(self, user: str) -> list[int]:
         """The prompt of the first turn: the system prompt, the user's first words, and the cue to reply."""
-        return self._ids(self._parts.head + self._heard(user) + self._parts.cue)
+        return self._ids(self._parts.head + self._format_message(user) + self._parts.cue)
 
     def between(self, user: str, last_id: int) -> list[int]:
         """What follows a reply that ended in `last_id`, up to where the next one begins: end of turn (when the policy did not say it), the user's words, the cue."""
         ended = [] if last_id == self.end_of_turn else [self.end_of_turn]
-        return ended + self._ids(self._after + self._heard(user) + self._parts.cue)
+        return ended + self._ids(self._after + self._format_message(user) + self._parts.cue)
 
     def prompt(self, users: Sequence[str], replies: Sequence[str]) -> list[int]:
         """The prompt of a turn whose history holds only what was heard: one more of `users` than of `replies`."""
         parts = self._parts
-        text = parts.head + self._heard(users[0])
+        text = parts.head + self._format_message(users[0])
         for reply, user in zip(replies, users[1:], strict=True):
-            text += parts.answered + self._heard(reply) + parts.tail + self._heard(user)
+            text += parts.answered + self._format_message(reply) + parts.tail + self._format_message(user)
         return self._ids(text + parts.cue)
 
     def thought(self, text: str) -> str:
         """A whole thought as the policy would say it: where the template's cue already opens it, it is only closed."""
         return f"{'' if self._prefilled else OPEN}{text}{CLOSE}"
 
-    def parse(self, ids: Sequence[int]) -> Said:
+    def parse(self, ids: Sequence[int]) -> ParsedReply:
         """The sampled ids of one reply as text. What cannot be told apart from a thought is not heard."""
         silent = self._silent_ids
         text: str = self.tokenizer.decode([one for one in ids if one not in silent], skip_special_tokens=False)  # pyright: ignore[reportAssignmentType]
@@ -147,14 +147,14 @@ class Renderer:
         thought = [self.tokenizer.convert_tokens_to_ids(tag) for tag in (OPEN, CLOSE)]
         return frozenset(one for one in (*self.tokenizer.all_special_ids, self.end_of_turn) if one not in thought)
 
-    def _read_template(self, system: str) -> _Parts:
+    def _read_template(self, system: str) -> _TemplateParts:
         if not self.tokenizer.chat_template:
             raise TrainingError(
                 f"the tokenizer of {self.tokenizer.name_or_path!r} has no chat template. Take the model's chat version (its name often ends in "
                 "-Instruct), or put a chat_template.jinja into its folder."
             )
         try:
-            first, whole = self._marked(turns=1), self._marked()
+            first, whole = self._render_marks(turns=1), self._render_marks()
         except (TemplateError, TypeError, ValueError) as error:
             raise TrainingError(
                 f"the chat template of {self.tokenizer.name_or_path!r} cannot render a dialogue ({error}). Mend its chat_template.jinja."
@@ -170,9 +170,9 @@ class Renderer:
             raise TrainingError(
                 f"the chat template of {self.tokenizer.name_or_path!r} renders the first turn otherwise than later ones; such a family is not supported. Choose another model."
             )
-        return _Parts(head.replace(_MARKS[0], self._plain(system)), cue, answered, tail)
+        return _TemplateParts(head.replace(_MARKS[0], self._break_specials(system)), cue, answered, tail)
 
-    def _marked(self, turns: int = 2, agent: str = _MARKS[2], user_2: str = _MARKS[3]) -> str:
+    def _render_marks(self, turns: int = 2, agent: str = _MARKS[2], user_2: str = _MARKS[3]) -> str:
         """A rendered dialogue of marks."""
         dialogue: list[dict[str, Any]] = [
             {"role": "system", "content": _MARKS[0]},
@@ -194,19 +194,19 @@ class Renderer:
             f"the chat template of {self.tokenizer.name_or_path!r} does not end a reply with a special token, but with {self._parts.tail!r}. Choose a chat model."
         )
 
-    def _heard(self, text: str) -> str:
+    def _format_message(self, text: str) -> str:
         """The words as the template writes them; special tokens in them are broken up, so that nobody can speak in another's place."""
-        plain = self._plain(text)
+        plain = self._break_specials(text)
         return plain.strip() if self._trims else plain
 
-    def _plain(self, text: str) -> str:
+    def _break_specials(self, text: str) -> str:
         return self._specials.sub(lambda match: f"{match.group()[:1]} {match.group()[1:]}", text)
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
 
 
-def split_thought(text: str, style: Style) -> Said:
+def split_thought(text: str, style: Style) -> ParsedReply:
     """A reply taken apart: `<think>…</think>` and what is said after it. An unfinished thought leaves silence."""
     before, opened, rest = text.partition(OPEN)
     thought, closed, reply = rest.partition(CLOSE)
@@ -216,7 +216,7 @@ def split_thought(text: str, style: Style) -> Said:
         reply = f"{before} {reply}"
     heard = reply.replace(OPEN, "").replace(CLOSE, "").strip()
     whole = bool(opened and closed) and not before.strip() and bool(heard) and OPEN not in rest and CLOSE not in reply
-    return Said(heard, thought.strip(), style == "think" and not whole)
+    return ParsedReply(heard, thought.strip(), style == "think" and not whole)
 
 
 def _specials(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:

@@ -17,10 +17,10 @@ import numpy as np
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampler, Sampling
-from rlver_gym.policy.models.trajectory import Line, TokenSequence, Trajectory
+from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory, TranscriptLine
 
 TextEnv = gym.Env[str, str]
-_GOES_BACK = ("save_state", "restore")
+_RESTORE_METHODS = ("save_state", "restore")
 """What an environment has that goes back to an earlier turn, as `EmpathyEnv` does."""
 
 
@@ -58,15 +58,15 @@ def collect_rollouts(
     dialogues = [_Dialogue(env, spec, renderer, candidates) for env, spec in zip(envs, specs, strict=True)]
     max_prompt_tokens = max_tokens - sampling.max_tokens
     if sampler.at_once is not None:
-        _collect_side_by_side(sampler, sampler.at_once, sampling, dialogues, max_prompt_tokens, draw_seed, workers)
+        _collect_concurrently(sampler, sampler.at_once, sampling, dialogues, max_prompt_tokens, draw_seed, workers)
         return [one.trajectory() for one in dialogues]
     sampler.forget()
     try:
         with ThreadPoolExecutor(workers) as pool:
-            do = pool.submit if workers > 1 else _done
+            do = pool.submit if workers > 1 else _run_now
             waiting = {do(one.reset): one for one in dialogues}
             while waiting:
-                ready = _finished(waiting)
+                ready = _pop_ready(waiting)
                 asked = [
                     (one, prompt)
                     for one in ready
@@ -81,7 +81,7 @@ def collect_rollouts(
     return [one.trajectory() for one in dialogues]
 
 
-def _collect_side_by_side(
+def _collect_concurrently(
     sampler: Sampler,
     at_once: int,
     sampling: Sampling,
@@ -112,14 +112,14 @@ def _collect_side_by_side(
             raise
 
 
-def _done(work: Callable[..., None], *given: Any) -> Future[None]:
+def _run_now(work: Callable[..., None], *given: Any) -> Future[None]:
     """The work, already done."""
     future: Future[None] = Future()
     future.set_result(work(*given))
     return future
 
 
-def _finished(waiting: "dict[Future[None], _Dialogue]") -> "list[_Dialogue]":
+def _pop_ready(waiting: "dict[Future[None], _Dialogue]") -> "list[_Dialogue]":
     """Take out those whose environment has answered, in the order of their numbers; raises what it raised."""
     done, _ = wait(waiting, return_when=FIRST_COMPLETED)
     for future in done:
@@ -130,36 +130,38 @@ def _finished(waiting: "dict[Future[None], _Dialogue]") -> "list[_Dialogue]":
 class _Dialogue:
     """One dialogue while it is played."""
 
-    def __init__(self, env: TextEnv, spec: ResetSpec, renderer: Renderer, tried: int = 1) -> None:
+    def __init__(self, env: TextEnv, spec: ResetSpec, renderer: Renderer, num_candidates: int = 1) -> None:
         self.env = env
         self.spec = spec
         self.renderer = renderer
-        self.tried = tried
+        self.num_candidates = num_candidates
         self.margins: list[float] = []
         self.users: list[str] = []
         self.replies: list[str] = []
-        self.lines: list[Line] = []
+        self.lines: list[TranscriptLine] = []
         self.rewards: list[float] = []
         self.format_error: list[bool] = []
         self.cut: list[bool] = []
-        self.growing: list[_Growing] = []
+        self.builders: list[_SequenceBuilder] = []
         self.info: dict[str, Any] = {}
         self.over = self.valid = self.context_overflow = False
 
     def reset(self) -> None:
-        if self.tried > 1:
-            _refuse_one_way(self.env)
+        if self.num_candidates > 1:
+            _refuse_without_restore(self.env)
         text, self.info = self.env.reset(seed=self.spec.seed, options=dict(self.spec.options or {}))
         self.valid = True
-        self._heard(text)
+        self._record_user_line(text)
 
     def candidates(self, prompt: list[int], draw_seed: int) -> list[Prompt]:
         """What the sampler is asked at this turn: as many times the same as replies are tried, each drawn by a seed of its own."""
         turn = (draw_seed, self.spec.number, len(self.replies))
-        seeds = [turn if not number else (*turn, number) for number in range(self.tried)]
+        seeds = [turn if not number else (*turn, number) for number in range(self.num_candidates)]
         return [
             Prompt(
-                self.spec.number * self.tried + number, prompt, int(np.random.SeedSequence(seed).generate_state(1)[0])
+                self.spec.number * self.num_candidates + number,
+                prompt,
+                int(np.random.SeedSequence(seed).generate_state(1)[0]),
             )
             for number, seed in enumerate(seeds)
         ]
@@ -167,9 +169,9 @@ class _Dialogue:
     def step(self, prompt: list[int], completions: Sequence[Completion]) -> None:
         """Say the reply; of several the one that earns most, which is found by saying each of them here and going back."""
         if len(completions) == 1:
-            self._answered(self.env.step(self._say(prompt, completions[0])))
+            self._record_answer(self.env.step(self._record_reply(prompt, completions[0])))
             return
-        save_state, restore = (self.env.get_wrapper_attr(name) for name in _GOES_BACK)
+        save_state, restore = (self.env.get_wrapper_attr(name) for name in _RESTORE_METHODS)
         before, answers, after, ranks = save_state(), [], [], []
         for one in completions:
             restore(before)
@@ -185,17 +187,17 @@ class _Dialogue:
         can_win = ranks[best][:2] == (True, True) and len(rivals) > 1
         self.margins.append(ranks[best][2] - sum(rivals) / len(rivals) if can_win else 0.0)
         restore(after[best])
-        self._say(prompt, completions[best])
-        self._answered(answers[best])
+        self._record_reply(prompt, completions[best])
+        self._record_answer(answers[best])
 
     def prompt(self, max_prompt_tokens: int) -> list[int] | None:
         """Everything up to the next reply; None when that is longer than `max_prompt_tokens`, which ends the dialogue."""
         if self.renderer.style == "think":
             ids = self.renderer.prompt(self.users, self.replies)
-        elif not self.growing:
+        elif not self.builders:
             ids = self.renderer.opening(self.users[0])
         else:
-            before = self.growing[0].ids
+            before = self.builders[0].ids
             ids = before + self.renderer.between(self.users[-1], before[-1])
         if len(ids) <= max_prompt_tokens:
             return ids
@@ -203,16 +205,16 @@ class _Dialogue:
         self.valid = self.valid and bool(self.replies)
         return None
 
-    def _say(self, prompt: list[int], reply: Completion) -> str:
+    def _record_reply(self, prompt: list[int], reply: Completion) -> str:
         """Note what the policy said; gives what the user hears of it."""
-        if self.renderer.style == "think" or not self.growing:
-            self.growing.append(_Growing())
-        self.growing[-1].grow(prompt, reply, turn=len(self.replies))
+        if self.renderer.style == "think" or not self.builders:
+            self.builders.append(_SequenceBuilder())
+        self.builders[-1].grow(prompt, reply, turn=len(self.replies))
         said = self.renderer.parse(reply.ids)
         self.replies.append(said.text)
         self.format_error.append(said.format_error)
         self.cut.append(reply.ids[-1] not in self.renderer.stop_ids)
-        self.lines.append(Line("agent", said.text, said.thought))
+        self.lines.append(TranscriptLine("agent", said.text, said.thought))
         return said.text
 
     def trajectory(self) -> Trajectory:
@@ -221,7 +223,7 @@ class _Dialogue:
             seed=self.spec.seed,
             reward_N=np.array(self.rewards, dtype=np.float32),
             format_error_N=np.array(self.format_error, dtype=np.bool_),
-            sequences=tuple(one.sequence() for one in self.growing),
+            sequences=tuple(one.sequence() for one in self.builders),
             lines=tuple(self.lines),
             info=self.info,
             valid=self.valid,
@@ -230,16 +232,16 @@ class _Dialogue:
             margin_N=np.array(self.margins, dtype=np.float32),
         )
 
-    def _answered(self, answer: tuple[str, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
+    def _record_answer(self, answer: tuple[str, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
         text, reward, terminated, truncated, self.info = answer
         self.rewards.append(float(reward))
         self.valid = bool(self.info.get("valid", True))
         self.over = terminated or truncated
-        self._heard(text)
+        self._record_user_line(text)
 
-    def _heard(self, text: str) -> None:
+    def _record_user_line(self, text: str) -> None:
         self.users.append(text)
-        self.lines.append(Line("user", text))
+        self.lines.append(TranscriptLine("user", text))
 
 
 def refuse_all_failed(trajectories: Sequence[Trajectory]) -> None:
@@ -256,7 +258,7 @@ def refuse_all_failed(trajectories: Sequence[Trajectory]) -> None:
     )
 
 
-def _refuse_one_way(env: TextEnv) -> None:
+def _refuse_without_restore(env: TextEnv) -> None:
     """Candidates can be compared only where an environment goes back to a turn, with all that is wrapped around it."""
     around = env
     while isinstance(around, gym.Wrapper):
@@ -265,13 +267,13 @@ def _refuse_one_way(env: TextEnv) -> None:
                 "gymnasium's TimeLimit counts candidates as turns. Make the environment without max_episode_steps, or take another algorithm than rft."
             )
         around = around.env
-    if not all(env.has_wrapper_attr(name) for name in _GOES_BACK):
+    if not all(env.has_wrapper_attr(name) for name in _RESTORE_METHODS):
         raise TrainingError(
             f"{type(around).__name__} cannot go back to an earlier turn, so no candidates can be compared there. Give it save_state() and restore(), or take another algorithm than rft."
         )
 
 
-class _Growing:
+class _SequenceBuilder:
     """A token sequence while it grows. Whatever is no reply counts as not said."""
 
     def __init__(self) -> None:
@@ -295,7 +297,7 @@ class _Growing:
         )
 
 
-def groups(count: int, size: int, seeds: Iterator[int]) -> list[ResetSpec]:
+def make_groups(count: int, size: int, seeds: Iterator[int]) -> list[ResetSpec]:
     """`count` starts in groups of `size` neighbours, each group with the next of the seeds."""
     specs: list[ResetSpec] = []
     for group in range(-(-count // size)):

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.cache import RaggedCache
-from rlver_gym.policy.models.model import bf16_copy, bring_up_to_date, causal_lm, other_attention
+from rlver_gym.policy.models.model import bf16_copy, causal_lm, copy_weights, unsupported_layer_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,14 @@ class ModelSampler:
         self._cache = RaggedCache(self._lm.config.get_text_config().num_hidden_layers)
         self._owner: list[int] = []
         """Whose dialogue is in each row."""
-        self._held: list[list[int]] = []
+        self._cached_ids: list[list[int]] = []
         """The ids whose keys and values are in each row."""
 
     def refresh(self) -> None:
         """Drop every cache, and bring the copy up to date if there is one."""
         self.forget()
         if self.copied:
-            bring_up_to_date(self._lm, causal_lm(self.model))
+            copy_weights(self._lm, causal_lm(self.model))
 
     @torch.no_grad()  # not inference_mode: there autocast keeps no cast weights, and casts every one anew for every token
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
@@ -113,7 +113,7 @@ class ModelSampler:
         self.model.eval()
         try:
             with torch.autocast(self._lm.device.type, torch.bfloat16, enabled=self.use_bf16 and not self.copied):
-                drawn_of = self._draw(self._seated(prompts), sampling)
+                drawn_of = self._draw(self._assign_rows(prompts), sampling)
         except BaseException:  # what is in the cache is no longer known
             self.forget()
             raise
@@ -121,14 +121,14 @@ class ModelSampler:
             self.model.train(training)
         return [drawn_of[prompt.dialogue] for prompt in prompts]
 
-    def _seated(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+    def _assign_rows(self, prompts: Sequence[Prompt]) -> list[Prompt]:
         """Bring the dialogues of the prompts into the first rows; gives the prompts in the order of rows. New ones that equal an earlier one sit last."""
         prompt_of = {prompt.dialogue: prompt for prompt in prompts}
         fresh = {one: tuple(prompt.ids) for one, prompt in prompt_of.items() if one not in set(self._owner)}
         leaders = {ids: one for one, ids in reversed(fresh.items())}
         for one in sorted(fresh, key=lambda one: leaders[fresh[one]] != one):
             self._owner.append(one)
-            self._held.append([])
+            self._cached_ids.append([])
         free = [row for row in range(len(prompts)) if self._owner[row] not in prompt_of]
         behind = [row for row in range(len(prompts), len(self._owner)) if self._owner[row] in prompt_of]
         self._swap(free, behind)
@@ -138,9 +138,9 @@ class ModelSampler:
         """Exchange each of `rows` with its partner in `others`; gives which rows went where."""
         order, places = others + rows, rows + others
         self._cache.move(order, places)
-        owner, held = list(self._owner), list(self._held)
+        owner, held = list(self._owner), list(self._cached_ids)
         for came_from, place in zip(order, places, strict=True):
-            self._owner[place], self._held[place] = owner[came_from], held[came_from]
+            self._owner[place], self._cached_ids[place] = owner[came_from], held[came_from]
         return order, places
 
     def _draw(self, prompts: list[Prompt], sampling: Sampling) -> dict[int, Completion]:
@@ -159,7 +159,7 @@ class ModelSampler:
         reach = max(len(one.ids) for one in prompts)
         logits = self._prefill(prompts)
         for step in range(sampling.max_tokens):
-            token, logprob = pick(logits, chance_BT[number[:at_work], step], sampling)
+            token, logprob = pick_tokens(logits, chance_BT[number[:at_work], step], sampling)
             id_BT[number[:at_work], step], logprob_BT[number[:at_work], step] = token, logprob
             ended = torch.isin(token, stop_ids).nonzero()[:, 0].tolist()
             if ended:
@@ -175,9 +175,9 @@ class ModelSampler:
                 token = token[:at_work]
             if step + 1 < sampling.max_tokens:
                 logits = self._next_logits(token, position[:at_work] + step, reach + step + 1)
-        return self._noted(prompts, id_BT.tolist(), logprob_BT.tolist(), length)
+        return self._collect_completions(prompts, id_BT.tolist(), logprob_BT.tolist(), length)
 
-    def _noted(
+    def _collect_completions(
         self, prompts: list[Prompt], ids: list[list[int]], logprobs: list[list[float]], length: list[int]
     ) -> dict[int, Completion]:
         """The replies by dialogue; notes what the rows hold now, which is all but the last token."""
@@ -187,25 +187,25 @@ class ModelSampler:
         asked = {one.dialogue: one.ids for one in prompts}
         for row in range(len(prompts)):
             owner = self._owner[row]
-            self._held[row] = [*asked[owner], *completions[owner].ids[:-1]]
+            self._cached_ids[row] = [*asked[owner], *completions[owner].ids[:-1]]
         return completions
 
     def _prefill(self, prompts: list[Prompt]) -> Tensor:
         """Feed what the rows do not hold yet; the logits (B, V) after each prompt. Prompts that are new and equal are fed once."""
-        kept = [_common(held, one.ids) for held, one in zip(self._held, prompts, strict=False)]
+        kept = [_count_common_ids(held, one.ids) for held, one in zip(self._cached_ids, prompts, strict=False)]
         leader = {tuple(one.ids): row for row, one in reversed(list(enumerate(prompts)))}
-        source = [leader[tuple(one.ids)] if not self._held[row] else row for row, one in enumerate(prompts)]
+        source = [leader[tuple(one.ids)] if not self._cached_ids[row] else row for row, one in enumerate(prompts)]
         own = max(row for row in range(len(prompts)) if source[row] == row) + 1
         logits = [
-            self._fed([prompts[row].ids[kept[row] :] for row in rows], kept[rows.start : rows.stop], rows.start)
-            for rows in _slices(
+            self._feed([prompts[row].ids[kept[row] :] for row in rows], kept[rows.start : rows.stop], rows.start)
+            for rows in _split_rows(
                 [len(one.ids) - held for one, held in zip(prompts[:own], kept, strict=False)], self.prefill_tokens
             )
         ]
         self._cache.move(source[own:], list(range(own, len(prompts))))
         return torch.cat(logits)[source]
 
-    def _fed(self, new: list[Sequence[int]], kept: list[int], first_row: int) -> Tensor:
+    def _feed(self, new: list[Sequence[int]], kept: list[int], first_row: int) -> Tensor:
         """Feed each row its new ids, behind what it holds already; the logits (B, V) after them. Shorter ones are padded behind, where nothing looks."""
         device = self._lm.device
         longest = max(map(len, new))
@@ -229,13 +229,13 @@ class ModelSampler:
 
 
 def _refuse_other_attention(lm: PreTrainedModel) -> None:
-    if kinds := other_attention(lm.config):
+    if kinds := unsupported_layer_types(lm.config):
         raise TrainingError(
             f"{type(lm).__name__} has layers of {', '.join(sorted(kinds))}, which this sampler does not know. Take a model such as Qwen2, Qwen3 or Llama, or let a server sample."
         )
 
 
-def pick(logits_BV: Tensor, chance_B: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+def pick_tokens(logits_BV: Tensor, chance_B: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """One token a row, where the cumulative distribution passes `chance` (in [0, 1)), and its log-probability before top-k and top-p."""
     logits_BV = logits_BV.float() / (sampling.temperature or 1.0)
     total_B1 = logits_BV.logsumexp(-1, keepdim=True)
@@ -246,7 +246,7 @@ def pick(logits_BV: Tensor, chance_B: Tensor, sampling: Sampling) -> tuple[Tenso
     if sampling.temperature == 0:
         token_B1 = logits_BV.argmax(-1, keepdim=True)
     else:
-        reached_BV = _cut((logits_BV - total_B1).exp(), sampling).cumsum(-1)
+        reached_BV = _filter_top_k_top_p((logits_BV - total_B1).exp(), sampling).cumsum(-1)
         whole_B1 = reached_BV[:, -1:].contiguous()
         token_B1 = torch.searchsorted(reached_BV, chance_B[:, None] * whole_B1, right=True)
         token_B1 = token_B1.minimum(
@@ -255,7 +255,7 @@ def pick(logits_BV: Tensor, chance_B: Tensor, sampling: Sampling) -> tuple[Tenso
     return token_B1[:, 0], (logits_BV.gather(-1, token_B1) - total_B1)[:, 0]
 
 
-def _cut(chance_BV: Tensor, sampling: Sampling) -> Tensor:
+def _filter_top_k_top_p(chance_BV: Tensor, sampling: Sampling) -> Tensor:
     """Probabilities with those outside of top-k and top-p set to 0."""
     if sampling.top_p >= 1 and not sampling.top_k:
         return chance_BV
@@ -266,7 +266,7 @@ def _cut(chance_BV: Tensor, sampling: Sampling) -> Tensor:
     return chance_BV.scatter(-1, index_BV, sorted_BV.masked_fill(out_BV, 0))
 
 
-def _slices(count_B: Sequence[int], most: int) -> Iterator[range]:
+def _split_rows(count_B: Sequence[int], most: int) -> Iterator[range]:
     """Neighbouring rows that together have at most `most` tokens once they are padded to the longest; at least one row at a time."""
     first = longest = 0
     for row, count in enumerate(count_B):
@@ -277,7 +277,7 @@ def _slices(count_B: Sequence[int], most: int) -> Iterator[range]:
     yield range(first, len(count_B))
 
 
-def _common(held: Sequence[int], ids: Sequence[int]) -> int:
+def _count_common_ids(held: Sequence[int], ids: Sequence[int]) -> int:
     """How many ids of the prompt are held already; never its last one, whose logits are wanted."""
     most = min(len(held), len(ids) - 1)
     differ = np.flatnonzero(np.asarray(held[:most]) != np.asarray(ids[:most]))

@@ -25,7 +25,7 @@ from rlver_gym.policy.models.distributed import all_gather, rank
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
 
 _TOKEN = re.compile(r"token_id:(\d+)")
-_AS_IT_IS = {
+_NEUTRAL_SETTINGS = {
     "repetition_penalty": 1.0,
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
@@ -78,7 +78,7 @@ class ServerSampler:
 
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One reply for each prompt. TrainingError when the server does not answer, or not with token ids and log-probabilities."""
-        return list(self._threads.map(lambda prompt: self._asked(prompt, sampling), prompts))
+        return list(self._threads.map(lambda prompt: self._sample_one(prompt, sampling), prompts))
 
     def forget(self) -> None:
         """Nothing is kept here. A server that caches prefixes must drop them itself when it gets new weights."""
@@ -86,8 +86,8 @@ class ServerSampler:
     def refresh(self) -> None:
         """Nothing is known here of the server's weights."""
 
-    def _asked(self, prompt: Prompt, sampling: Sampling) -> Completion:
-        raw = self._completed(prompt, sampling)
+    def _sample_one(self, prompt: Prompt, sampling: Sampling) -> Completion:
+        raw = self._request_completion(prompt, sampling)
         try:
             return _completion(_Completion.model_validate_json(raw).choices[0], sampling)
         except ValidationError as error:
@@ -95,7 +95,7 @@ class ServerSampler:
                 f"{self.base_url} did not answer with a completion and its log-probabilities, but with {raw[:200]!r}. Use a server such as vLLM."
             ) from error
 
-    def _completed(self, prompt: Prompt, sampling: Sampling) -> str:
+    def _request_completion(self, prompt: Prompt, sampling: Sampling) -> str:
         """What the server sent back, as it came."""
         try:
             return self._client.completions.with_raw_response.create(
@@ -110,7 +110,7 @@ class ServerSampler:
                     "top_k": sampling.top_k or -1,
                     "stop_token_ids": sorted(sampling.stop_ids),
                     "return_tokens_as_token_ids": True,
-                    **_AS_IT_IS,
+                    **_NEUTRAL_SETTINGS,
                 },
             ).text
         except openai.OpenAIError as error:
@@ -135,7 +135,7 @@ def _completion(choice: _Choice, sampling: Sampling) -> Completion:
 
 KEY = "VLLM_API_KEY"
 """The environment variable that holds the server's key, if it asks for one; vLLM reads the same."""
-_KNOWN = "already been loaded"
+_ALREADY_LOADED = "already been loaded"
 """In vLLM's answer to adapters that it has."""
 
 
@@ -153,26 +153,26 @@ class VllmSampler(ServerSampler):
     def refresh(self) -> None:
         """See that the server has the policy's adapters as they are now, under a name made from their content, so that no cache of its can be stale.
         The first process does it and the others wait. TrainingError, on all of them, when the server does not take them, or the folder cannot be written."""
-        name, wrong = all_gather([self._given() if rank() == 0 else ("", "")])[0]
+        name, wrong = all_gather([self._try_publish() if rank() == 0 else ("", "")])[0]
         if wrong:
             raise TrainingError(wrong)
         before, self.model = self.model, name
         if before != name:
-            self._take_away(before)
+            self._remove_adapters(before)
 
     def close(self) -> None:
         """Take the last adapters away."""
-        self._take_away(self.model)
+        self._remove_adapters(self.model)
         self.model = ""
 
-    def _given(self) -> tuple[str, str]:
+    def _try_publish(self) -> tuple[str, str]:
         """The name under which the server knows the adapters now, and what is wrong if it does not."""
         try:
-            return self._published(), ""
+            return self._publish_adapters(), ""
         except TrainingError as error:
             return "", str(error)
 
-    def _published(self) -> str:
+    def _publish_adapters(self) -> str:
         weights = save(_adapters(self.policy), {"format": "pt"})
         name = f"rlver-{self._run}-{hashlib.sha256(weights).hexdigest()[:16]}"
         place = self.folder.absolute() / name
@@ -188,7 +188,7 @@ class VllmSampler(ServerSampler):
         self._post("load_lora_adapter", {"lora_name": name, "lora_path": str(place)})
         return name
 
-    def _take_away(self, name: str) -> None:
+    def _remove_adapters(self, name: str) -> None:
         """Adapters that are not asked for any more: off the server and off the disk. One that has lost them by itself, as by a restart, is none the worse."""
         if name and rank() == 0:
             with suppress(TrainingError):
@@ -199,7 +199,7 @@ class VllmSampler(ServerSampler):
         try:
             self._client.post(f"/{what}", body=body, cast_to=object)
         except openai.OpenAIError as error:
-            if _KNOWN in str(error):
+            if _ALREADY_LOADED in str(error):
                 return
             raise TrainingError(
                 f"{self.base_url} did not {what.replace('_', ' ')} {body['lora_name']} ({error}). Does the address end in /v1, does vLLM run there with --enable-lora, a "

@@ -24,7 +24,7 @@ class TokenSequence:
     """To which turn of the dialogue a sampled token belongs, from 0; -1 elsewhere."""
 
 
-class Line(NamedTuple):
+class TranscriptLine(NamedTuple):
     """One thing said, for people to read. `thought` is what the policy hid from the user."""
 
     speaker: str
@@ -44,7 +44,7 @@ class Trajectory:
     format_error_N: NDArray[np.bool_]
     """The reply of this turn broke the format that was asked for."""
     sequences: tuple[TokenSequence, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TranscriptLine, ...]
     info: dict[str, Any]
     """The environment's last info: emotion, outcome, persona, where it gives them."""
     valid: bool = True

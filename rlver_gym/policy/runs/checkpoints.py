@@ -24,18 +24,18 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
-from rlver_gym.io.version import __version__
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.models.agent import Manner
+from rlver_gym.io.files import open_regular, read_text
+from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.version import __version__
 from rlver_gym.policy.config import TrainConfig, make_config
-from rlver_gym.policy.models.distributed import all_gather, full_params, rank, ranks, unwrap
 from rlver_gym.policy.experience import PersonaBaseline
+from rlver_gym.policy.models.agent import ReplyConfig
+from rlver_gym.policy.models.distributed import all_gather, full_params, rank, ranks, unwrap
 from rlver_gym.policy.models.model import export
 from rlver_gym.policy.models.renderer import agent_prompt
 from rlver_gym.policy.train import Learner
-from rlver_gym.io.files import open_regular, read_text
-from rlver_gym.io.json_text import parse_json
 
 BEST = "best.json"
 _NAME = re.compile(r"[0-9]{6}")
@@ -66,7 +66,7 @@ class Checkpoints:
             fill(unfinished)
             _flush(*filter(Path.is_file, unfinished.rglob("*")), unfinished)
             shutil.rmtree(final, ignore_errors=True)
-            self._note(
+            self._update_best(
                 iteration, score
             )  # whoever is killed before the next line has noted one that is not there: see `best`
             unfinished.rename(final)
@@ -76,7 +76,7 @@ class Checkpoints:
             raise TrainingError(
                 f"the checkpoint {final} cannot be written ({error}). Make room and go on with --resume; {self._what_stays()}"
             ) from error
-        self._clear()
+        self._remove_old()
         return final
 
     def unfinished_path(self, iteration: int) -> Path:
@@ -95,11 +95,11 @@ class Checkpoints:
 
     def best(self) -> Path | None:
         """The one with the highest score; None when none was scored."""
-        noted = self._noted()
+        noted = self._read_best()
         path = self.folder / f"{noted.iteration:06d}" if noted else None
         return path if path is not None and path.is_dir() else None
 
-    def _noted(self) -> "_Best | None":
+    def _read_best(self) -> "_Best | None":
         path = self.folder / BEST
         if not path.exists():
             return None
@@ -114,17 +114,17 @@ class Checkpoints:
             ) from error
         return _Best(iteration, score)
 
-    def _note(self, iteration: int, score: float | None) -> None:
-        noted = self._noted()
+    def _update_best(self, iteration: int, score: float | None) -> None:
+        noted = self._read_best()
         if (
             score is None
             or not math.isfinite(score)
             or (noted is not None and noted.iteration < iteration and noted.score >= score)
         ):
             return
-        write_whole(self.folder / BEST, json.dumps({"iteration": iteration, "score": score}), OSError)
+        write_atomically(self.folder / BEST, json.dumps({"iteration": iteration, "score": score}), OSError)
 
-    def _clear(self) -> None:
+    def _remove_old(self) -> None:
         stay = {*self.all()[-self.keep :], self.best()}
         for path in self.all():
             if path not in stay:
@@ -162,13 +162,13 @@ def save(learner: Learner, folder: Path) -> None:
         else:
             weights, optimizer = get_state_dict(_all(learner), learner.optimizer, options=_FULL)
             if rank() == 0:
-                save_file(_learning_weights(weights, _learning(learner)), folder / WEIGHTS)
+                save_file(_select_trainable(weights, _get_trainable_names(learner)), folder / WEIGHTS)
                 torch.save(optimizer, folder / OPTIMIZER)
         _export(learner, folder / MODEL)
     except (SafetensorError, RuntimeError) as error:  # what safetensors and torch make of a full disk
         raise OSError(str(error)) from error
     if rank() == 0:
-        manner(learner.config).write(folder / MODEL)
+        make_reply_config(learner.config).write(folder / MODEL)
         state = {
             "iteration": learner.iteration,
             "version": __version__,
@@ -213,10 +213,10 @@ def load(learner: Learner, folder: Path) -> None:
         if isinstance(learner.actor, FSDPModule) and len(shards) == ranks():
             _load_own_shard(learner, shards[rank()])
         elif shards:
-            _load_joined(learner, shards)
+            _load_and_join_shards(learner, shards)
         else:
             weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
-            _set(learner, weights, torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu"))
+            _set_state(learner, weights, torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu"))
         if learner.persona_baseline:
             learner.persona_baseline = PersonaBaseline(dict(state["persona_baseline"]))
     except (
@@ -241,10 +241,10 @@ _MAY_CHANGE = frozenset(
 """Settings that decide nothing of what was learned so far."""
 
 
-def manner(config: TrainConfig) -> Manner:
+def make_reply_config(config: TrainConfig) -> ReplyConfig:
     """How the model was told to reply, and is evaluated, for `hf:PATH`."""
     system = agent_prompt(config.language, config.style)
-    return Manner(
+    return ReplyConfig(
         system=system,
         style=config.style,
         max_reply_tokens=config.max_reply_tokens,
@@ -275,16 +275,16 @@ def _all(learner: Learner) -> nn.ModuleDict:
     return nn.ModuleDict(parts | ({"critic": unwrap(learner.critic)} if learner.critic else {}))
 
 
-def _learning(learner: Learner) -> set[str]:
+def _get_trainable_names(learner: Learner) -> set[str]:
     return {name for name, weight in _all(learner).named_parameters() if weight.requires_grad}
 
 
-def _learning_weights(weights: Mapping[str, Any], learning: set[str]) -> dict[str, Tensor]:
+def _select_trainable(weights: Mapping[str, Any], learning: set[str]) -> dict[str, Tensor]:
     """The weights that learn, each once: tied ones have two names."""
     return {name: value.contiguous() for name, value in weights.items() if name in learning}
 
 
-def _set(learner: Learner, weights: dict[str, Any], optimizer: dict[str, Any]) -> None:
+def _set_state(learner: Learner, weights: dict[str, Any], optimizer: dict[str, Any]) -> None:
     set_state_dict(
         _all(learner), learner.optimizer, model_state_dict=weights, optim_state_dict=optimizer, options=_FULL
     )
@@ -302,17 +302,17 @@ def _load_own_shard(learner: Learner, path: Path) -> None:
     for name, part in _own_parts(learner).items():
         if name in saved or "|" not in name:
             part.copy_(saved[name])
-    _forget_unsaved(learner, saved)
+    _drop_missing_state(learner, saved)
 
 
-def _forget_unsaved(learner: Learner, saved: Mapping[str, Tensor]) -> None:
+def _drop_missing_state(learner: Learner, saved: Mapping[str, Tensor]) -> None:
     """A weight that had not learned when it was saved, as in a critic's warm-up, has no state in the optimizer."""
     for name, weight in _all(learner).named_parameters():
         if f"{name}|step" not in saved:
             learner.optimizer.state.pop(weight, None)
 
 
-def _load_joined(learner: Learner, shards: list[Path]) -> None:
+def _load_and_join_shards(learner: Learner, shards: list[Path]) -> None:
     """What another number of processes wrote, put together."""
     parts = [load_file(path) for path in shards]
     saved = {
@@ -325,8 +325,8 @@ def _load_joined(learner: Learner, shards: list[Path]) -> None:
         weight, _, state = name.partition("|")
         if state:
             optimizer["state"][weight][state] = saved[name]
-    _set(learner, {name: value for name, value in saved.items() if "|" not in name}, optimizer)
-    _forget_unsaved(learner, saved)
+    _set_state(learner, {name: value for name, value in saved.items() if "|" not in name}, optimizer)
+    _drop_missing_state(learner, saved)
 
 
 def _own_parts(learner: Learner) -> dict[str, Tensor]:

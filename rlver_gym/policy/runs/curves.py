@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlver_gym.anomaly.alarms import ACTS, in_words
-from rlver_gym.io.atomic import write_whole
+from rlver_gym.anomaly.alarms import ACTS, describe_act
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.files import path_inside, read_lines
 from rlver_gym.io.interval import bootstrap
-from rlver_gym.policy.metrics import EVALUATIONS, MAX_BYTES, is_number, read_metrics
-from rlver_gym.io.files import inside, read_lines
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.terminal import one_line
+from rlver_gym.policy.metrics import EVALUATIONS, MAX_BYTES, is_number, read_metrics
 
 PAGE = "curves.html"
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096")
@@ -35,7 +35,7 @@ _PANELS: tuple[tuple[str, str], ...] = (
     ("explained_variance", "explained variance of the critic"),
     ("format_error", "replies with a broken format, share"),
     ("left", "people who left, share"),
-    *((f"does_{act}", f"replies that {in_words(act)}, share") for act in ACTS),
+    *((f"does_{act}", f"replies that {describe_act(act)}, share") for act in ACTS),
 )
 
 
@@ -57,7 +57,7 @@ def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
         for name, title in _PANELS
         if any(line.get(name) is not None for lines in runs.values() for line in lines)
     )
-    write_whole(
+    write_atomically(
         path,
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Learning curves</title><style>{_CSS}</style>'
         f"<h1>Learning curves</h1><p class=legend>{legend}</p><main>{panels}</main>\n",
@@ -139,7 +139,7 @@ def _range(name: str, values: Sequence[float]) -> tuple[float, float]:
 def _with_start(folder: Path) -> list[dict[str, Any]]:
     """The metrics, with the evaluation before the first iteration in front where there is one."""
     lines = read_metrics(folder)
-    path = inside(folder, EVALUATIONS, error=TrainingError)
+    path = path_inside(folder, EVALUATIONS, error=TrainingError)
     if path.exists() and path.stat().st_size and lines:
         scores = _first_scores(path)
         if len(scores):

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rlver_gym.io.atomic import write_whole
 from rlver_gym.core.cards import shipped_env_ids
+from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.runs.checkpoints import MODEL, Checkpoints, load, save
+from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.policy.config import TrainConfig, folder_name
-from rlver_gym.policy.runs.curves import write_curves
-from rlver_gym.policy.models.distributed import process_group, rank
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
 from rlver_gym.policy.metrics import EVALUATIONS, RunLog, read_iterations
+from rlver_gym.policy.models.distributed import process_group, rank
+from rlver_gym.policy.runs.checkpoints import MODEL, Checkpoints, load, save
+from rlver_gym.policy.runs.curves import write_curves
 from rlver_gym.policy.train import Iteration, Learner, make_learner, train
-from rlver_gym.io.terminal import SafeConsole
 
 CONFIG, BAD_BATCH = "config.json", "bad_batch.pt"
 
@@ -33,7 +33,7 @@ def run(config: TrainConfig, *, out: Path | None = None, resume: bool = False, t
     folder = out or Path("runs") / folder_name(config)
     with process_group():
         checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
-        _refuse_confusion(folder, checkpoints, resume)
+        _refuse_wrong_folder(folder, checkpoints, resume)
         learner = make_learner(config)
         try:
             if resume:
@@ -55,8 +55,8 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
         screen.say(learner.renderer.note)
         if learner.iteration == 0 and config.eval_every:
             first = evaluate(learner)
-            _keep(first, 0, folder)
-            screen.evaluated(0, first)
+            _append_evaluation(first, 0, folder)
+            screen.show_evaluation(0, first)
             scores[0] = first.metrics["eval_score"]
         for iteration in train(learner, save_to=folder / BAD_BATCH):
             number, last = iteration.number, iteration.number == config.iterations
@@ -64,12 +64,12 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
             if config.eval_every and (last or number % config.eval_every == 0):
                 held_out = evaluate(learner)
                 metrics, score = metrics | held_out.metrics, held_out.metrics["eval_score"]
-                _keep(held_out, number, folder)
+                _append_evaluation(held_out, number, folder)
                 scores[number] = score
-                screen.evaluated(number, held_out)
+                screen.show_evaluation(number, held_out)
                 alarmed |= {number} if held_out.alarms else set()
                 last = last or (config.stop_on_alarm and bool(held_out.alarms))
-            screen.iterated(iteration)
+            screen.show_iteration(iteration)
             if log:
                 log.write(number, metrics, iteration.times)
                 if config.show_every and (last or number % config.show_every == 0):
@@ -122,7 +122,7 @@ def _checkpoint(learner: Learner, checkpoints: Checkpoints, score: float | None)
         save(learner, checkpoints.unfinished_path(learner.iteration))
 
 
-def _keep(held_out: Evaluation, iteration: int, folder: Path) -> None:
+def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> None:
     """Every held-out dialogue's score, so that evaluations can be compared pair by pair, and its words."""
     line = {
         "iteration": iteration,
@@ -148,17 +148,17 @@ def _drop_later(path: Path, iteration: int) -> None:
     """Drop what a run that goes on will write again."""
     if path.exists():
         kept = [line for line in read_iterations(path) if line["iteration"] <= iteration and iteration]
-        write_whole(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept), TrainingError)
+        write_atomically(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept), TrainingError)
 
 
-def _refuse_confusion(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:
+def _refuse_wrong_folder(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:
     if resume and checkpoints.latest() is None:
         raise TrainingError(f"{folder} holds no checkpoint to go on from. Leave --resume out to begin.")
     if not resume and checkpoints.latest() is not None:
         raise TrainingError(f"{folder} holds a run already. Go on with --resume, or choose another folder with --out.")
 
 
-_SHOWN = {
+_COLUMNS = {
     "emotion": ("emotion", "{:.1f}"), "return": ("return", "{:+.1f}"), "content": ("content", "{:.0%}"), "left": ("left", "{:.0%}"),
     "tokens": ("tokens", "{:.0f}"), "kl": ("kl", "{:.4f}"), "clip_fraction": ("clipped", "{:.1%}"), "entropy": ("entropy", "{:.2f}"),
     "explained_variance": ("expl.var", "{:.2f}"), "format_error": ("broken", "{:.0%}"),
@@ -194,7 +194,7 @@ class _Screen:
         if text:
             self._console.print(text, style="dim", highlight=False, soft_wrap=True)
 
-    def evaluated(self, number: int, held_out: Evaluation) -> None:
+    def show_evaluation(self, number: int, held_out: Evaluation) -> None:
         """The score on people it never learned from."""
         m = held_out.metrics
         self._console.print(
@@ -206,9 +206,9 @@ class _Screen:
         for alarm in held_out.alarms:
             self._console.print(f"alarm: the policy {alarm}", style="red", highlight=False, markup=False)
 
-    def iterated(self, iteration: Iteration) -> None:
+    def show_iteration(self, iteration: Iteration) -> None:
         """One line of numbers."""
-        shown = {name: column for name, column in _SHOWN.items() if name in iteration.metrics}
+        shown = {name: column for name, column in _COLUMNS.items() if name in iteration.metrics}
         if self._lines % _HEADER_EVERY == 0:
             self._console.print(
                 "  iter " + "".join(f"{title:>9}" for title, _ in shown.values()) + "    tok/s", style="dim"

@@ -1,15 +1,25 @@
-"""Appraise: what an utterance does to a person by measured weights, every point after gates as a reason. One engine for all languages. Pure."""
+"""Appraise: what an utterance does to a person by measured weights, every point after the gain factors as a reason. One engine for all languages. Pure."""
 
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue, Reason
+from rlver_gym.core.ledger import ACT_IN_WORDS, Ledger, quote, round_and_clip
 from rlver_gym.core.persona import Persona
-from rlver_gym.users.embedded.english import describe, plain_acts
+from rlver_gym.users.embedded.english import describe, find_plain_acts
 from rlver_gym.users.embedded.factors import Worth, factor_model
-from rlver_gym.users.embedded.features import Listened, Told, features, listen, nearness, own_words, ramp, share, told
-from rlver_gym.users.embedded.ledger import ACT_IN_WORDS, Ledger, quote, settle
+from rlver_gym.users.embedded.features import (
+    DialogueContext,
+    SurfaceFeatures,
+    build_context,
+    compute_features,
+    compute_nearness,
+    extract_surface_features,
+    find_own_words,
+    ramp,
+    share,
+)
 from rlver_gym.users.embedded.weights import NEARNESS, Preset, Relevance, Weights, priors
 
 FORM_IN_WORDS = {
@@ -19,13 +29,13 @@ FORM_IN_WORDS = {
 }  # fmt: skip
 
 
-class Gates(NamedTuple):
+class GainFactors(NamedTuple):
     """How much of what is good counts, each a share in [0, 1]."""
 
     relevance: float
     """Whether it is about this person: their last words, their story."""
     nearness: float
-    """The same, more gradually; it is felt, but gates nothing."""
+    """The same, more gradually; it costs points, but scales no gain."""
     own_words: float
     """0 when it gives their words back."""
     novelty: float
@@ -51,67 +61,71 @@ class Gates(NamedTuple):
         return self.relevance * self.talk
 
 
-OPEN = Gates(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+FULL_GAIN = GainFactors(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 
 
-def relevance(rule: Relevance, listened: Listened, context: Told) -> float:
+def compute_relevance_logit(rule: Relevance, surface: SurfaceFeatures, context: DialogueContext) -> float:
     """The logit that it is meant for this person rather than for somebody else."""
     logit = rule.intercept
-    for name, value in zip(NEARNESS, nearness(listened, context), strict=True):
+    for name, value in zip(NEARNESS, compute_nearness(surface, context), strict=True):
         logit += rule.weights[name] * value
     return logit
 
 
-def gates(known: Relevance | None, listened: Listened, context: Told) -> Gates:
+def compute_gain_factors(known: Relevance | None, surface: SurfaceFeatures, context: DialogueContext) -> GainFactors:
     """Compare an utterance with the story and with everything said before.
 
     As long as the person has told little, nobody can speak to the point: then relevance does not count yet.
     """
     rule = priors()
-    copied = share(listened.grams & context.their_grams, listened.grams)
-    repeated = max((share(listened.grams & one.grams, listened.grams) for one in context.earlier), default=0.0)
-    if not listened.grams:
-        repeated = float(any(one.about == listened.about and one.length == listened.length for one in context.earlier))
-    cues = 100 * sum(listened.counts.values()) / max(60.0, listened.length)
-    open_to, near = _relevance_gates(known, listened, context) if known else (1.0, 1.0)
-    return Gates(
+    copied = share(surface.grams & context.their_grams, surface.grams)
+    repeated = max((share(surface.grams & one.grams, surface.grams) for one in context.earlier), default=0.0)
+    if not surface.grams:
+        repeated = float(any(one.about == surface.about and one.length == surface.length for one in context.earlier))
+    cues = 100 * sum(surface.counts.values()) / max(60.0, surface.length)
+    open_to, near = _compute_relevance_factors(known, surface, context) if known else (1.0, 1.0)
+    return GainFactors(
         relevance=open_to,
         nearness=near,
         own_words=1 - ramp(copied, *rule["copying"]["ramp"]),
         novelty=1 - ramp(repeated, *rule["reuse"]["ramp"]),
-        readable=listened.readable if listened.length >= rule["empty"]["characters"] else 0.0,
+        readable=surface.readable if surface.length >= rule["empty"]["characters"] else 0.0,
         room=1 - ramp(cues, *rule["crowded"]["ramp"]),
     )
 
 
-def _relevance_gates(known: Relevance, listened: Listened, context: Told) -> tuple[float, float]:
-    rule, logit = priors()["touch"], relevance(known, listened, context)
+def _compute_relevance_factors(
+    known: Relevance, surface: SurfaceFeatures, context: DialogueContext
+) -> tuple[float, float]:
+    rule, logit = priors()["touch"], compute_relevance_logit(known, surface, context)
     told_enough = ramp(len(context.said), *rule["told"])
-    touch = ramp(_taken_up(listened, context), *rule["words"])
+    touch = ramp(_count_story_words(surface, context), *rule["words"])
     return (
         1 - told_enough * (1 - ramp(logit, known.low, (known.high + known.home) / 2) * touch),
         ramp(logit, known.low, known.home) * (1 - told_enough * (1 - touch)),
     )
 
 
-def _taken_up(listened: Listened, context: Told) -> float:
+def _count_story_words(surface: SurfaceFeatures, context: DialogueContext) -> float:
     """How many of the words of their story it takes up in its own sentences; one that the agent took up before counts for little."""
-    rule, home = priors()["touch"], own_words(listened, context) & (context.said | context.story)
+    rule, home = priors()["touch"], find_own_words(surface, context) & (context.said | context.story)
     fresh = len(home.difference(*(one.about for one in context.earlier)))
     return fresh + min(rule["again_most"], rule["again"] * (len(home) - fresh))
 
 
-def worth(weights: Weights, persona: Persona, dialogue: Dialogue, listened: Listened, context: Told) -> Iterable[Worth]:
-    """What the reply is worth, in points before gain and gates: by factors where they were measured, else feature by feature."""
+def compute_worth(
+    weights: Weights, persona: Persona, dialogue: Dialogue, surface: SurfaceFeatures, context: DialogueContext
+) -> Iterable[Worth]:
+    """What the reply is worth, in points before gain and gain factors: by factors where they were measured, else feature by feature."""
     if weights.factors:
         return factor_model(weights.factors).worth(describe(persona, dialogue), persona.need)
     points = {
         name: weights.features[name].of(persona.need) * value
-        for name, value in features(listened, context).items()
+        for name, value in compute_features(surface, context).items()
         if name in weights.features
     }
     return [
-        Worth(f"act:{name}" if name in ACT_IN_WORDS else name, points[name], _note(name, listened))
+        Worth(f"act:{name}" if name in ACT_IN_WORDS else name, points[name], _describe_feature(name, surface))
         for name in sorted(points, key=lambda name: -abs(points[name]))
     ]
 
@@ -130,58 +144,66 @@ def reasons_for(
 
     `gated=False` leaves out all that recordings cannot teach, to measure what it costs.
     """
-    listened, context, ledger = listen(dialogue.utterance or "", persona.language), told(persona, dialogue), Ledger()
-    gate = gates(weights.relevance, listened, context) if gated else OPEN
+    surface, context, ledger = (
+        extract_surface_features(dialogue.utterance or "", persona.language),
+        build_context(persona, dialogue),
+        Ledger(),
+    )
+    factors = compute_gain_factors(weights.relevance, surface, context) if gated else FULL_GAIN
     if weights.factors:
-        gate = gate._replace(readable=1.0)  # whether it is talk stands among the evidence
-    warming = preset.gain * gate.all * (priors()["challenging"]["warming"] if challenging else 1.0)
-    ledger.add("base", preset.base * (gate.base if preset.base > 0 else 1.0), "somebody talks with them")
-    for code, points, note in worth(weights, persona, dialogue, listened, context):
+        factors = factors._replace(readable=1.0)  # whether it is talk stands among the evidence
+    warming = preset.gain * factors.all * (priors()["challenging"]["warming"] if challenging else 1.0)
+    ledger.add("base", preset.base * (factors.base if preset.base > 0 else 1.0), "somebody talks with them")
+    for code, points, note in compute_worth(weights, persona, dialogue, surface, context):
         ledger.add(code, points * (warming if points > 0 else preset.gain), note)
     if gated:
         if not weights.factors:
-            _foreign(ledger, gate, listened, context)
-        _untrue(ledger, gate)
-        heard = plain_acts(describe(persona, dialogue)) if weights.factors else listened.heard
+            _add_off_topic_reasons(ledger, factors, surface, context)
+        _add_repetition_reasons(ledger, factors)
+        heard = find_plain_acts(describe(persona, dialogue)) if weights.factors else surface.heard
         for act, points in priors()["acts"][persona.language].items():
             if act in heard:
                 ledger.add(f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(heard[act], 40)}”")
-    _temper(ledger, preset, persona, emotion, dialogue)
-    settle(ledger, emotion)
+    _add_mood_reasons(ledger, preset, persona, emotion, dialogue)
+    round_and_clip(ledger, emotion)
     return tuple(ledger.reasons)
 
 
-def _note(name: str, listened: Listened) -> str:
+def _describe_feature(name: str, surface: SurfaceFeatures) -> str:
     if name in ACT_IN_WORDS:
-        return f"{ACT_IN_WORDS[name]}: “{quote(listened.heard.get(name, ''), 40)}”"
+        return f"{ACT_IN_WORDS[name]}: “{quote(surface.heard.get(name, ''), 40)}”"
     return FORM_IN_WORDS[name]
 
 
-def _foreign(ledger: Ledger, gate: Gates, listened: Listened, context: Told) -> None:
+def _add_off_topic_reasons(
+    ledger: Ledger, factors: GainFactors, surface: SurfaceFeatures, context: DialogueContext
+) -> None:
     """What recorded changes cannot teach, because nobody in them does it: noise, and speaking past them."""
     rule = priors()
-    if listened.length < rule["empty"]["characters"]:
+    if surface.length < rule["empty"]["characters"]:
         ledger.add("silence", rule["empty"]["points"], "the agent said next to nothing")
     else:
-        ledger.add("nonsense", rule["unreadable"]["points"] * (1 - gate.readable), "no talk that they could follow")
-        ledger.add("foreign", rule["relevance"]["points"] * (1 - gate.nearness), "not about them or their story")
-    strangers = sorted(listened.names - context.story - context.said)
+        ledger.add("nonsense", rule["unreadable"]["points"] * (1 - factors.readable), "no talk that they could follow")
+        ledger.add("foreign", rule["relevance"]["points"] * (1 - factors.nearness), "not about them or their story")
+    strangers = sorted(surface.names - context.story - context.said)
     if strangers:
         names = quote(", ".join(strangers))
         ledger.add("strangers", rule["strangers"]["points"], f"named people they do not know: {names}")
 
 
-def _untrue(ledger: Ledger, gate: Gates) -> None:
+def _add_repetition_reasons(ledger: Ledger, factors: GainFactors) -> None:
     """Copying, repeating, and cues in heaps."""
     rule = priors()
-    ledger.add("copying", rule["copying"]["points"] * (1 - gate.own_words), "gave their own words back")
-    ledger.add("repetition", rule["reuse"]["points"] * (1 - gate.novelty), "said what was already said")
+    ledger.add("copying", rule["copying"]["points"] * (1 - factors.own_words), "gave their own words back")
+    ledger.add("repetition", rule["reuse"]["points"] * (1 - factors.novelty), "said what was already said")
     ledger.add(
-        "crowded", rule["crowded"]["points"] * (1 - gate.room), "one kind word after the other, and nothing in between"
+        "crowded",
+        rule["crowded"]["points"] * (1 - factors.room),
+        "one kind word after the other, and nothing in between",
     )
 
 
-def _temper(ledger: Ledger, preset: Preset, persona: Persona, emotion: int, dialogue: Dialogue) -> None:
+def _add_mood_reasons(ledger: Ledger, preset: Preset, persona: Persona, emotion: int, dialogue: Dialogue) -> None:
     disposition = persona.person.disposition
     ledger.add(f"temper:{disposition}", preset.temper[disposition], f"their nature: {disposition}")
     if dialogue.turns:

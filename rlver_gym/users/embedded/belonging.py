@@ -31,7 +31,7 @@ class Overlap(NamedTuple):
     """Those of their card that they have not said yet."""
 
 
-def masses(overlap: Overlap, situations: int, spread: Mapping[str, int]) -> Iterator[float]:
+def compute_masses(overlap: Overlap, situations: int, spread: Mapping[str, int]) -> Iterator[float]:
     """How much each part says, in the order of `MASSES`, in nats or as a share.
 
     A word says log(situations / those in which supporters use it): words that fit everywhere say nothing,
@@ -51,12 +51,12 @@ def masses(overlap: Overlap, situations: int, spread: Mapping[str, int]) -> Iter
     yield math.log1p(own)
 
 
-def clues(
+def extract_clues(
     values: Mapping[str, float], overlap: Overlap, situations: int, spread: Mapping[str, int]
 ) -> dict[str, float]:
     """Everything by which it is told, by name: features of the description, and masses."""
     described = {name: values.get(name, 0.0) for name in DESCRIBED_CLUES}
-    return described | dict(zip(MASSES, masses(overlap, situations, spread), strict=True))
+    return described | dict(zip(MASSES, compute_masses(overlap, situations, spread), strict=True))
 
 
 def belonging(known: Belonging, values: Mapping[str, float], overlap: Overlap) -> float:
@@ -64,7 +64,7 @@ def belonging(known: Belonging, values: Mapping[str, float], overlap: Overlap) -
 
     What has no words of another story belongs to anybody, however little it takes up.
     """
-    found = clues(values, overlap, known.situations, known.spread)
+    found = extract_clues(values, overlap, known.situations, known.spread)
     logit = known.intercept + math.fsum(known.weights[name] * value for name, value in found.items())
     free, all_ = _ALIEN
     strange = (found["alien"] - free) / (all_ - free)

@@ -42,7 +42,7 @@ def acts() -> dict[str, re.Pattern[str]]:
 
 
 @lru_cache(maxsize=1)
-def everyday() -> tuple[frozenset[str], frozenset[str]]:
+def load_everyday() -> tuple[frozenset[str], frozenset[str]]:
     """Characters and words that are at home in any talk."""
     data: dict[str, Any] = load_data("everyday_zh.json")
     return frozenset("".join(data["characters"])), frozenset(" ".join(data["words"]).split())
@@ -57,7 +57,7 @@ def sentences(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=16_384)
 def content(text: str) -> frozenset[str]:
     """What a text is about: the pairs of neighbouring characters that are neither everyday words nor made of everyday characters."""
-    characters, words = everyday()
+    characters, words = load_everyday()
     return frozenset(
         pair
         for run in _HAN.findall(text)
@@ -85,7 +85,7 @@ def han_share(text: str) -> float:
 
 def everyday_share(text: str) -> float:
     """The share of everyday characters among Chinese ones, in [0, 1]: about 0.5 in talk, near 0 in a row of keywords."""
-    characters, _ = everyday()
+    characters, _ = load_everyday()
     run = "".join(_HAN.findall(text))
     return sum(char in characters for char in run) / len(run) if run else 0.0
 

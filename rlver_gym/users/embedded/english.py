@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from rlver_gym.conversation.claims import check_claim
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
-from rlver_gym.conversation.listen import Sentence, listen
-from rlver_gym.conversation.parse import Parsed, parse_utterance
+from rlver_gym.conversation.parse import ParsedUtterance, parse_utterance
 from rlver_gym.conversation.recognise import generalise, pairs_of
+from rlver_gym.conversation.sentences import Sentence, classify_sentences
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.dialogue import Dialogue, Reason
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS
 from rlver_gym.core.words import words as words_of
 from rlver_gym.users.embedded.belonging import Overlap
-from rlver_gym.users.embedded.evidence import evidence_in
-from rlver_gym.users.embedded.hear import hear
+from rlver_gym.users.embedded.evidence import collect_evidence
+from rlver_gym.users.embedded.utterance_analysis import analyse_utterance
 
 PRIOR_SCALE = 5.0
 """Points of expert evidence that make a feature of 1."""
@@ -63,11 +63,11 @@ def describe(persona: Persona, dialogue: Dialogue) -> Described:
 _latest: tuple[Persona, Dialogue, Described] | None = None
 
 
-def plain_acts(described: Described) -> dict[str, str]:
+def find_plain_acts(described: Described) -> dict[str, str]:
     """Acts that are done so plainly that nobody does them unawares, each with its sentence: a phrase for it in a short sentence that neither denies nor quotes."""
     return {
         act: one.text
-        for one in reversed(hear(described.text).sentences)
+        for one in reversed(analyse_utterance(described.text).sentences)
         for act, phrase in one.acts.items()
         if phrase and len(one.stems) <= _PLAIN_WORDS and _NOT_PLAIN.isdisjoint(one.stems) and '"' not in one.text
     }
@@ -76,20 +76,20 @@ def plain_acts(described: Described) -> dict[str, str]:
 def _describe(persona: Persona, dialogue: Dialogue) -> Described:
     text = dialogue.utterance or ""
     parsed, known = parse_utterance(text), knowledge(persona)
-    sentences = listen(text, parsed, known.names)
+    sentences = classify_sentences(text, parsed, known.names)
     words = words_of(text)
-    evidence = evidence_in(persona, dialogue)
-    overlap = _overlap(words, dialogue, known)
+    evidence = collect_evidence(persona, dialogue)
+    overlap = _compute_overlap(words, dialogue, known)
     values: dict[str, float] = {}
     for part in (
-        _of_evidence(evidence),
-        _of_acts(sentences, parsed),
-        _of_claims(parsed, known),
-        _of_nearness(overlap, dialogue, known),
-        _of_copies(words, dialogue),
-        _of_names(text, words, dialogue, known),
-        _of_form(text, words, sentences, parsed),
-        _of_place(dialogue),
+        _extract_evidence(evidence),
+        _extract_acts(sentences, parsed),
+        _extract_claims(parsed, known),
+        _extract_nearness(overlap, dialogue, known),
+        _extract_copies(words, dialogue),
+        _extract_names(text, words, dialogue, known),
+        _extract_form(text, words, sentences, parsed),
+        _extract_place(dialogue),
     ):
         values.update(part)
     return Described(
@@ -111,7 +111,7 @@ def grams_of(sentences: Sequence[Sentence], names: Collection[str] = ()) -> froz
     return frozenset(found)
 
 
-def _of_evidence(evidence: Sequence[Reason]) -> dict[str, float]:
+def _extract_evidence(evidence: Sequence[Reason]) -> dict[str, float]:
     """The experts' points, by kind of item."""
     found: dict[str, float] = {}
     for code, points, _ in evidence:
@@ -120,12 +120,12 @@ def _of_evidence(evidence: Sequence[Reason]) -> dict[str, float]:
     return found
 
 
-def _of_acts(sentences: Sequence[Sentence], parsed: Parsed) -> Iterator[tuple[str, float]]:
+def _extract_acts(sentences: Sequence[Sentence], parsed: ParsedUtterance) -> Iterator[tuple[str, float]]:
     """What it does and asks, by the recogniser: how surely at all, and in what share of it."""
     count = max(1, len(sentences))
     total: dict[str, float] = {}
     for one in sentences:
-        for label, probability in one.recognised.ranked:
+        for label, probability in one.classification.ranked:
             total[label] = total.get(label, 0.0) + probability
     for label, sum_ in total.items():
         yield f"does:{label}", math.tanh(sum_)
@@ -140,7 +140,7 @@ def _of_acts(sentences: Sequence[Sentence], parsed: Parsed) -> Iterator[tuple[st
         yield f"act:{act}", 1.0
 
 
-def _of_claims(parsed: Parsed, known: Knowledge) -> Iterator[tuple[str, float]]:
+def _extract_claims(parsed: ParsedUtterance, known: Knowledge) -> Iterator[tuple[str, float]]:
     """What it says about them that the card contradicts."""
     faults = [fault for claim in parsed.claims if (fault := check_claim(known, claim).fault) is not None]
     yield "faults", math.tanh(len(faults))
@@ -148,7 +148,7 @@ def _of_claims(parsed: Parsed, known: Knowledge) -> Iterator[tuple[str, float]]:
         yield f"fault:{fault}", 1.0
 
 
-def _overlap(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Overlap:
+def _compute_overlap(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Overlap:
     """Its words, by where this person has them."""
     lines = [_tokens_of(known, line) for line in dialogue.user_lines]
     told, own = frozenset().union(*lines), known.tokens(words) - _NOBODY
@@ -156,7 +156,7 @@ def _overlap(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Over
     return Overlap(own, own - told - story, own & told, own & lines[-1], (own & story) - told)
 
 
-def _of_nearness(overlap: Overlap, dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
+def _extract_nearness(overlap: Overlap, dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
     """How much of this person's words it takes up, weighed by how much each says, in nats."""
     last = _tokens_of(known, dialogue.user_lines[-1])
     before = frozenset().union(*[_tokens_of(known, one) for one in dialogue.earlier_utterances])
@@ -172,7 +172,7 @@ def _of_nearness(overlap: Overlap, dialogue: Dialogue, known: Knowledge) -> Iter
     yield "near:aliens", math.log1p(len(overlap.alien))
 
 
-def _of_copies(words: Sequence[str], dialogue: Dialogue) -> Iterator[tuple[str, float]]:
+def _extract_copies(words: Sequence[str], dialogue: Dialogue) -> Iterator[tuple[str, float]]:
     """Runs of words that the person said before it, and that the agent did."""
     own = _fold(words)
     for size in _COPIES:
@@ -205,7 +205,9 @@ def _runs(words: Sequence[str], size: int) -> frozenset[tuple[str, ...]]:
     return frozenset(zip(*[words[at:] for at in range(size)], strict=False))
 
 
-def _of_names(text: str, words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
+def _extract_names(
+    text: str, words: Sequence[str], dialogue: Dialogue, known: Knowledge
+) -> Iterator[tuple[str, float]]:
     """Names that they told, and names that nobody in their story has."""
     heard = frozenset().union(*map(words_of, dialogue.user_lines))
     yield "names:told", math.tanh(len(known.names & heard & frozenset(words)) / 2)
@@ -213,8 +215,8 @@ def _of_names(text: str, words: Sequence[str], dialogue: Dialogue, known: Knowle
     yield "names:strange", math.tanh(len(names - heard - known.words - known.names) / 2)
 
 
-def _of_form(
-    text: str, words: Sequence[str], sentences: Sequence[Sentence], parsed: Parsed
+def _extract_form(
+    text: str, words: Sequence[str], sentences: Sequence[Sentence], parsed: ParsedUtterance
 ) -> Iterator[tuple[str, float]]:
     """Length, punctuation and person."""
     count, floor = len(words), max(5, len(words))
@@ -239,7 +241,7 @@ def _of_form(
     yield "form:ends_asking", float(text.rstrip().endswith("?"))
 
 
-def _of_place(dialogue: Dialogue) -> Iterator[tuple[str, float]]:
+def _extract_place(dialogue: Dialogue) -> Iterator[tuple[str, float]]:
     """Where in the dialogue it stands."""
     yield "turn", min(len(dialogue.turns), 8) / 8
     yield "turn:first", float(not dialogue.turns)

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.conversation.listen import Sentence
+from rlver_gym.conversation.sentences import Sentence
+from rlver_gym.core.ledger import quote
 from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.io.frozen import kept
+from rlver_gym.io.frozen import cache_by_identity
 from rlver_gym.users.embedded.belonging import belonging
 from rlver_gym.users.embedded.english import PRIOR_SCALE, Described, grams_of
-from rlver_gym.users.embedded.ledger import quote
 from rlver_gym.users.embedded.weights import FACTOR_SCALE, FACTORS, Factor, Factors
 
 _STEP = 256
@@ -44,7 +44,7 @@ class Worth(NamedTuple):
     code: str
     """A factor, or "whole" for all factors of which nothing is known surely enough to be told."""
     points: float
-    """Before gain and gates."""
+    """Before gain and gain factors."""
     note: str
 
 
@@ -125,14 +125,14 @@ class FactorModel:
     def _share(self, sentence: Sentence, column: int) -> int:
         """What one sentence adds to a factor, by its acts and words."""
         known, rows, steps = self._at, [], []
-        for label, probability in sentence.recognised.ranked:
+        for label, probability in sentence.classification.ranked:
             rows.append(known.get(f"does:{label}", -1))
             steps.append(round(probability * _STEP))
         of_words = [at for gram in grams_of([sentence]) if (at := known.get(f"={gram}")) is not None]
         return int(self._table[rows, column] @ np.array(steps)) + _STEP * int(self._table[of_words, column].sum())
 
 
-@kept
+@cache_by_identity
 def factor_model(factors: Factors) -> FactorModel:
     """The model of some factors, laid out once."""
     return FactorModel(factors)

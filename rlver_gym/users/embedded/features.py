@@ -10,8 +10,8 @@ from rlver_gym.core import words as english
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.users.embedded import chinese
-from rlver_gym.users.embedded.hear import hear
-from rlver_gym.users.embedded.said import fourgrams, line
+from rlver_gym.users.embedded.tokenized_text import fourgrams, summarise_line
+from rlver_gym.users.embedded.utterance_analysis import analyse_utterance
 from rlver_gym.users.embedded.weights import priors
 
 _LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)、．]|#{1,6}|[一二三四五六七八九十]、)\s*\S")
@@ -19,14 +19,14 @@ _CHARACTERS_PER_WORD = 1.6
 """An English word counts as so many Chinese characters, so that lengths mean the same."""
 
 
-class Part(NamedTuple):
+class TalkSentence(NamedTuple):
     """A sentence of an utterance that is talk, not a row of words."""
 
     about: frozenset[str]
     grams: frozenset[object]
 
 
-class Listened(NamedTuple):
+class SurfaceFeatures(NamedTuple):
     """An utterance apart from any person."""
 
     length: float
@@ -41,7 +41,7 @@ class Listened(NamedTuple):
     """Names in it, as they stand in `about`."""
     grams: frozenset[object]
     """Runs of words or characters, by which copies are found."""
-    parts: tuple[Part, ...]
+    parts: tuple[TalkSentence, ...]
     """Its sentences, those left out that are no talk."""
     list_items: int
     questions: int
@@ -52,24 +52,24 @@ class Listened(NamedTuple):
 
 
 @lru_cache(maxsize=16_384)
-def listen(text: str, language: str) -> Listened:
+def extract_surface_features(text: str, language: str) -> SurfaceFeatures:
     """The utterance in numbers."""
-    return _listen_chinese(text) if language == "zh" else _listen_english(text)
+    return _extract_chinese(text) if language == "zh" else _extract_english(text)
 
 
-def _listen_chinese(text: str) -> Listened:
+def _extract_chinese(text: str) -> SurfaceFeatures:
     rule, said = priors()["talk"], chinese.sentences(text)
     talk = [one for one in said if chinese.is_talk(one, rule["everyday"], rule["clause"], rule["variety"])]
     fluent = sum(map(len, talk)) / max(1, sum(map(len, said)))
     found = {act: hits for act, pattern in chinese.acts().items() if (hits := pattern.findall(text))}
-    return Listened(
+    return SurfaceFeatures(
         length=len(text),
         counts={act: len(hits) for act, hits in found.items()},
         heard={act: hits[0] for act, hits in found.items()},
         about=chinese.content(text),
         names=chinese.names(text),
         grams=chinese.grams(text),
-        parts=tuple(Part(chinese.content(one), chinese.grams(one)) for one in talk),
+        parts=tuple(TalkSentence(chinese.content(one), chinese.grams(one)) for one in talk),
         list_items=len(_LIST_ITEM.findall(text)),
         questions=text.count("？") + text.count("?"),
         exclamations=text.count("！") + text.count("!"),
@@ -80,20 +80,20 @@ def _listen_chinese(text: str) -> Listened:
     )
 
 
-def _listen_english(text: str) -> Listened:
-    heard = hear(text)
+def _extract_english(text: str) -> SurfaceFeatures:
+    heard = analyse_utterance(text)
     counts: dict[str, int] = {}
     for sentence in heard.sentences:
         for act in sorted(sentence.acts.keys() - {"question"}):  # counted by its mark
             counts[act] = counts.get(act, 0) + 1
-    return Listened(
+    return SurfaceFeatures(
         length=heard.word_count * _CHARACTERS_PER_WORD,
         counts=counts,
         heard=dict(heard.acts),
         about=heard.content,
         names=frozenset(map(english.stem, heard.names)),
         grams=heard.fourgrams,
-        parts=tuple(Part(one.content, fourgrams(one.folded)) for one in heard.sentences if one.fluent),
+        parts=tuple(TalkSentence(one.content, fourgrams(one.folded)) for one in heard.sentences if one.is_fluent),
         list_items=heard.list_items,
         questions=heard.questions,
         exclamations=text.count("!"),
@@ -102,7 +102,7 @@ def _listen_english(text: str) -> Listened:
     )
 
 
-class Told(NamedTuple):
+class DialogueContext(NamedTuple):
     """What an utterance can be compared with."""
 
     story: frozenset[str]
@@ -112,61 +112,63 @@ class Told(NamedTuple):
     last: frozenset[str]
     """What their last message is about."""
     their_grams: frozenset[object]
-    earlier: tuple[Listened, ...]
+    earlier: tuple[SurfaceFeatures, ...]
     """The agent's earlier utterances."""
 
 
-def told(persona: Persona, dialogue: Dialogue) -> Told:
+def build_context(persona: Persona, dialogue: Dialogue) -> DialogueContext:
     """What there is to compare with, at this point of the dialogue."""
     lines, language = dialogue.user_lines, persona.language
-    about = english.content if language == "en" else chinese.content
-    return Told(
-        story=_story(persona),
+    about = english.content_stems if language == "en" else chinese.content
+    return DialogueContext(
+        story=_extract_story_words(persona),
         said=_union(map(about, lines)),
         last=about(lines[-1]),
-        their_grams=_union(line(one).fourgrams if language == "en" else chinese.grams(one) for one in lines),
-        earlier=tuple(listen(text, language) for text in dialogue.earlier_utterances),
+        their_grams=_union(summarise_line(one).fourgrams if language == "en" else chinese.grams(one) for one in lines),
+        earlier=tuple(extract_surface_features(text, language) for text in dialogue.earlier_utterances),
     )
 
 
 @lru_cache(maxsize=2_048)
-def _story_of(text: str, language: str) -> frozenset[str]:
-    return english.content(text) if language == "en" else chinese.content(text)
+def _extract_content(text: str, language: str) -> frozenset[str]:
+    return english.content_stems(text) if language == "en" else chinese.content(text)
 
 
-def _story(persona: Persona) -> frozenset[str]:
+def _extract_story_words(persona: Persona) -> frozenset[str]:
     situation = persona.situation
     moments = (f"{one.what} {one.felt}" for one in situation.timeline)
-    return _story_of("\n".join((persona.person.name, situation.cause, *moments, situation.now)), persona.language)
+    return _extract_content(
+        "\n".join((persona.person.name, situation.cause, *moments, situation.now)), persona.language
+    )
 
 
-def features(listened: Listened, context: Told) -> dict[str, float]:
+def compute_features(surface: SurfaceFeatures, context: DialogueContext) -> dict[str, float]:
     """Every feature by name, most of them in [0, 1]: cue densities tanh(n / (1 + length / 150)), form, relation to what was said."""
-    size, found = listened.length, {}
-    for act, count in listened.counts.items():
+    size, found = surface.length, {}
+    for act, count in surface.counts.items():
         found[act] = math.tanh(count / (1 + size / 150))
     found["length"] = math.log1p(size / 200)
     found["over"] = max(0.0, size - 400) / 300
     found["far_over"] = max(0.0, size - 800) / 300
     found["under"] = max(0.0, 60 - size) / 60
-    found["list"] = min(listened.list_items, 12) / 12
-    found["questions"] = min(listened.questions, 2) / 2
-    found["many_questions"] = min(5, max(0, listened.questions - 3)) / 3
-    found["first_person"] = min(max(0, listened.first_person), 8) / 8
-    found["exclamations"] = math.tanh(listened.exclamations / 2 / (1 + size / 150))
-    found["overlap"] = share(context.last & listened.about, context.last)
+    found["list"] = min(surface.list_items, 12) / 12
+    found["questions"] = min(surface.questions, 2) / 2
+    found["many_questions"] = min(5, max(0, surface.questions - 3)) / 3
+    found["first_person"] = min(max(0, surface.first_person), 8) / 8
+    found["exclamations"] = math.tanh(surface.exclamations / 2 / (1 + size / 150))
+    found["overlap"] = share(context.last & surface.about, context.last)
     found["repetition"] = max(
-        (share(listened.grams & before.grams, listened.grams) for before in context.earlier), default=0.0
+        (share(surface.grams & before.grams, surface.grams) for before in context.earlier), default=0.0
     )
     return {name: value for name, value in found.items() if value}
 
 
-def own_words(listened: Listened, context: Told) -> frozenset[str]:
+def find_own_words(surface: SurfaceFeatures, context: DialogueContext) -> frozenset[str]:
     """What it is about in its own sentences: those that give the person's words back, and rows of words, are left out."""
     quoted_from = priors()["talk"]["quoted"]
     return _union(
         part.about
-        for part in listened.parts
+        for part in surface.parts
         if part.grams and share(part.grams & context.their_grams, part.grams) < quoted_from
     )
 
@@ -185,9 +187,9 @@ def ramp(value: float, low: float, high: float) -> float:
     return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
-def nearness(listened: Listened, context: Told) -> tuple[float, ...]:
+def compute_nearness(surface: SurfaceFeatures, context: DialogueContext) -> tuple[float, ...]:
     """How near an utterance is to this person, in the order of `NEARNESS`: what it shares with their last words, with all their words, with their story."""
-    about, size = own_words(listened, context), max(1, len(listened.about))
+    about, size = find_own_words(surface, context), max(1, len(surface.about))
     last, said = len(about & context.last), len(about & context.said)
     home = len(about & (context.said | context.story))
     return (

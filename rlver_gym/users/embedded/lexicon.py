@@ -128,7 +128,7 @@ def load_data(name: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def lexicon() -> Lexicon:
+def load_lexicon() -> Lexicon:
     """The shipped English lexicon."""
     data = load_data("lexicon_en.json")
     return Lexicon(data["acts"], frozenset(data["negatable"]))

@@ -1,4 +1,4 @@
-"""Relevance: how much of an utterance reaches this person, sentence by sentence. What is copied, torn out of a quotation, said before or about somebody else does not."""
+"""Relevance: how much of an utterance reaches this person, sentence by sentence. What is copied, spliced out of a quotation, said before or about somebody else does not."""
 
 import re
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.words import sentences, words
-from rlver_gym.users.embedded.hear import Heard, Remembered
-from rlver_gym.users.embedded.said import fourgrams, line
-from rlver_gym.users.embedded.story_index import World
+from rlver_gym.users.embedded.story_index import StoryIndex
+from rlver_gym.users.embedded.tokenized_text import fourgrams, summarise_line
+from rlver_gym.users.embedded.utterance_analysis import UtteranceAnalysis, UtteranceSummary
 
 _PAUSE = re.compile(r"[,;:–—()\"“”]")
 _JOINTS = frozenset("and or but so then that because when while if how who which as like for with about".split())
@@ -24,7 +24,7 @@ _FOLDED = {
 """Speaker and listener folded: "we had our list" given back is "you had your list"."""
 
 
-def torn(text: str, lines: tuple[str, ...], least: int) -> bool:
+def has_spliced_quote(text: str, lines: tuple[str, ...], least: int) -> bool:
     """Whether a run of at least `least` words from `lines` is glued to other words in the middle of a clause."""
     clauses = [words(part) for part in _PAUSE.split(text)]
     spoken = [word for clause in clauses for word in clause]
@@ -33,22 +33,22 @@ def torn(text: str, lines: tuple[str, ...], least: int) -> bool:
         at += len(clause)
         pauses.add(at)
     return any(
-        not (_seam(spoken, start, pauses) and _seam(spoken, end, pauses))
-        for start, end in _runs(_trigrams(spoken), _said(lines))
+        not (_is_clause_boundary(spoken, start, pauses) and _is_clause_boundary(spoken, end, pauses))
+        for start, end in _find_copied_runs(_trigrams(spoken), _collect_trigrams(lines))
         if end - start >= least
     )
 
 
-def _seam(spoken: list[str], at: int, pauses: set[int]) -> bool:
+def _is_clause_boundary(spoken: list[str], at: int, pauses: set[int]) -> bool:
     """Whether a clause may begin or end before the word at `at`."""
     return at in pauses or spoken[at - 1] in _JOINTS or spoken[at] in _JOINTS
 
 
 @lru_cache(maxsize=256)
-def _said(lines: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+def _collect_trigrams(lines: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
     if not lines:
         return frozenset()
-    before = _said(lines[:-1])
+    before = _collect_trigrams(lines[:-1])
     return before.union(*(_trigrams(words(sentence)) for sentence in sentences(lines[-1])))
 
 
@@ -57,7 +57,7 @@ def _trigrams(spoken: Sequence[str]) -> list[tuple[str, ...]]:
     return list(zip(folded, folded[1:], folded[2:], strict=False))
 
 
-def _runs(grams: Sequence[tuple[str, ...]], said: frozenset[tuple[str, ...]]) -> list[tuple[int, int]]:
+def _find_copied_runs(grams: Sequence[tuple[str, ...]], said: frozenset[tuple[str, ...]]) -> list[tuple[int, int]]:
     """Word positions [start, end) of the longest stretches whose 3-grams were all said."""
     found: list[tuple[int, int]] = []
     for at, gram in enumerate(grams):
@@ -72,11 +72,11 @@ def _runs(grams: Sequence[tuple[str, ...]], said: frozenset[tuple[str, ...]]) ->
 class UtteranceRelevance(NamedTuple):
     """How much of what is good counts, as shares in [0, 1], and which sentences and names do not belong."""
 
-    touch: float
+    uptake: float
     """How much it takes up of what this person told and the agent had not taken up before."""
     elsewhere: float
     """How much of it, and how much at all, is about something else than their story."""
-    meant: tuple[float, ...]
+    sentence_uptake: tuple[float, ...]
     """Of each sentence, the same of it and its neighbours: whether what it does is done to this person."""
     own_words: float
     """0 when it only gives the person's words back."""
@@ -86,7 +86,7 @@ class UtteranceRelevance(NamedTuple):
     """Numbers of the sentences that are word for word the person's."""
     stale: frozenset[int]
     """Numbers of the sentences that the agent said before."""
-    torn: frozenset[int]
+    spliced: frozenset[int]
     """Numbers of the sentences into which a piece of the person's words is glued."""
     parroted: frozenset[int]
     """Numbers of the sentences that are nothing but the person's."""
@@ -94,55 +94,63 @@ class UtteranceRelevance(NamedTuple):
     """How much of the listener is left for what is good in it: less when other parts leave them wondering whose story it is."""
     at_home: tuple[float, ...]
     """Of each sentence, how far its words single out this story: 1 when they do, 0 when they would suit another one better."""
-    belief: tuple[float, ...]
+    story_share: tuple[float, ...]
     """Of each sentence, how far it is of this story: 0 when it is about somebody else's."""
     strangers: frozenset[str]
     """Names that nobody in this story has."""
 
 
 def measure_relevance(
-    w: dict[str, Any], world: World, heard: Heard, earlier: tuple[Remembered, ...], dialogue: Dialogue
+    w: dict[str, Any],
+    index: StoryIndex,
+    heard: UtteranceAnalysis,
+    earlier: tuple[UtteranceSummary, ...],
+    dialogue: Dialogue,
 ) -> UtteranceRelevance:
-    """Compare an utterance with everything said before, and with the person's world."""
-    lines = list(map(line, dialogue.user_lines))
+    """Compare an utterance with everything said before, and with the person's story."""
+    lines = list(map(summarise_line, dialogue.user_lines))
     theirs = frozenset().union(*[content for content, _ in lines])
     unlike = heard.fourgrams.isdisjoint
     known = frozenset().union(*[grams for _, grams in lines if not unlike(grams)])
     alike = [before for before in earlier if not unlike(before.fourgrams)]
-    copies = _copies(w, heard, known, dialogue) if known else _NO_COPIES
-    empty = copies.parroted | copies.torn
-    alien = heard.content - theirs - world.story
-    common = world.weight(heard.content - alien)
-    spoken_of = common + world.weight(alien)
+    copies = _find_copies(w, heard, known, dialogue) if known else _NO_COPIES
+    empty = copies.parroted | copies.spliced
+    alien = heard.content - theirs - index.story
+    common = index.weight(heard.content - alien)
+    spoken_of = common + index.weight(alien)
     share = common / spoken_of if spoken_of else 0.0
     belonging = _ramp(share, w["belonging"])
-    strangeness = [world.strangeness(sentence.content, alien, w["strange"]["own"]) for sentence in heard.sentences]
+    strangeness = [index.strangeness(sentence.content, alien, w["strange"]["own"]) for sentence in heard.sentences]
     at_home = tuple([1 - _ramp(odd, w["at_home"]) for odd in strangeness])
-    reaches = _reaches(w, world, heard, earlier, theirs, copies.quoted, empty, strangeness, at_home)
+    uptake = _measure_uptake(w, index, heard, earlier, theirs, copies.quoted, empty, strangeness, at_home)
     full = w["touch"]["full_at"]
     return UtteranceRelevance(
-        touch=min(1.0, sum(reaches) / full) * belonging,
-        meant=tuple([min(1.0, sum(reaches[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(reaches))]),
+        uptake=min(1.0, sum(uptake) / full) * belonging,
+        sentence_uptake=tuple(
+            [min(1.0, sum(uptake[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(uptake))]
+        ),
         elsewhere=(1 - _ramp(share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
-        novelty=1 - _ramp(_repeated(heard, alike, dialogue), w["reuse"]),
+        novelty=1 - _ramp(_measure_repetition(heard, alike, dialogue), w["reuse"]),
         quoted=copies.quoted,
-        stale=_stale(heard, earlier, alike) if earlier else _NONE,
-        torn=copies.torn,
+        stale=_find_repeated_sentences(heard, earlier, alike) if earlier else _NONE,
+        spliced=copies.spliced,
         parroted=copies.parroted,
         at_home=at_home,
-        attention=_attention(w, world, heard, alien, empty),
-        belief=tuple([1 - _ramp(odd, w["strange"]) for odd in strangeness]),
-        strangers=heard.names - world.names - world.vocabulary - theirs if heard.names else _NONE,
+        attention=_measure_attention(w, index, heard, alien, empty),
+        story_share=tuple([1 - _ramp(odd, w["strange"]) for odd in strangeness]),
+        strangers=heard.names - index.names - index.vocabulary - theirs if heard.names else _NONE,
     )
 
 
-def _attention(w: dict[str, Any], world: World, heard: Heard, alien: frozenset[str], empty: frozenset[int]) -> float:
+def _measure_attention(
+    w: dict[str, Any], index: StoryIndex, heard: UtteranceAnalysis, alien: frozenset[str], empty: frozenset[int]
+) -> float:
     """By the words of all sentences that are not nothing but the person's."""
     about = heard.content
     if empty:
         about = frozenset().union(*[one.content for number, one in enumerate(heard.sentences) if number not in empty])
-    return 1 - _ramp(world.strangeness(about, alien, w["attention"]["own"]), w["attention"])
+    return 1 - _ramp(index.strangeness(about, alien, w["attention"]["own"]), w["attention"])
 
 
 _NONE: frozenset[Any] = frozenset()
@@ -153,13 +161,13 @@ class _Copies(NamedTuple):
 
     quoted: frozenset[int]
     parroted: frozenset[int]
-    torn: frozenset[int]
+    spliced: frozenset[int]
 
 
 _NO_COPIES = _Copies(_NONE, _NONE, _NONE)
 
 
-def _copies(w: dict[str, Any], heard: Heard, known: frozenset[int], dialogue: Dialogue) -> _Copies:
+def _find_copies(w: dict[str, Any], heard: UtteranceAnalysis, known: frozenset[int], dialogue: Dialogue) -> _Copies:
     """By the share of each sentence's 4-grams that the person said."""
     copied = [_share(fourgrams(sentence.folded), known) for sentence in heard.sentences]
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
@@ -173,12 +181,14 @@ def _copies(w: dict[str, Any], heard: Heard, known: frozenset[int], dialogue: Di
         frozenset(
             number
             for number, share in enumerate(copied)
-            if share > 0 and torn(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
+            if share > 0 and has_spliced_quote(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
         ),
     )
 
 
-def _stale(heard: Heard, earlier: tuple[Remembered, ...], alike: list[Remembered]) -> frozenset[int]:
+def _find_repeated_sentences(
+    heard: UtteranceAnalysis, earlier: tuple[UtteranceSummary, ...], alike: list[UtteranceSummary]
+) -> frozenset[int]:
     """Numbers of the sentences said before."""
     return frozenset(
         [
@@ -193,11 +203,11 @@ def _stale(heard: Heard, earlier: tuple[Remembered, ...], alike: list[Remembered
     )
 
 
-def _reaches(
+def _measure_uptake(
     w: dict[str, Any],
-    world: World,
-    heard: Heard,
-    earlier: tuple[Remembered, ...],
+    index: StoryIndex,
+    heard: UtteranceAnalysis,
+    earlier: tuple[UtteranceSummary, ...],
     theirs: frozenset[str],
     quoted: frozenset[int],
     empty: frozenset[int],
@@ -210,26 +220,26 @@ def _reaches(
     half = (w["strange"]["free"] + w["strange"]["all"]) / 2
     rule, spent, found = w["touch"], frozenset().union(*[before.content for before in earlier]), []
     for number, one in enumerate(heard.sentences):
-        if number in empty or not one.fluent or strangeness[number] >= half:
+        if number in empty or not one.is_fluent or strangeness[number] >= half:
             found.append(0.0)
             continue
-        about = one.content & world.story
+        about = one.content & index.story
         if not about:
             found.append(0.0)
             continue
         told = about & theirs
         fresh, guessed = told - spent, about - theirs - spent
         reach = (
-            world.particularity(fresh)
-            + rule["again"] * world.particularity(told - fresh)
-            + rule["guessed"] * min(world.particularity(guessed), max(0.0, -strangeness[number]))
+            index.particularity(fresh)
+            + rule["again"] * index.particularity(told - fresh)
+            + rule["guessed"] * min(index.particularity(guessed), max(0.0, -strangeness[number]))
         )
         found.append(reach * at_home[number] * (w["quote"]["share"] if number in quoted else 1.0))
         spent = spent | fresh
     return found
 
 
-def _repeated(heard: Heard, alike: list[Remembered], dialogue: Dialogue) -> float:
+def _measure_repetition(heard: UtteranceAnalysis, alike: list[UtteranceSummary], dialogue: Dialogue) -> float:
     if dialogue.utterance in dialogue.earlier_utterances:
         return 1.0
     said_before = max((_share(heard.fourgrams, before.fourgrams) for before in alike), default=0.0)

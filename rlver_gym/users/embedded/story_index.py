@@ -6,16 +6,16 @@ from itertools import repeat
 from sys import intern
 from typing import Any, NamedTuple
 
-from rlver_gym.core.anchors import AnchorIndex, Touch
+from rlver_gym.core.anchors import AnchorIndex, AnchorMatch
 from rlver_gym.core.persona import Situation
-from rlver_gym.core.words import content, words
-from rlver_gym.io.frozen import kept
-from rlver_gym.users.embedded.hear import hear
+from rlver_gym.core.words import content_stems, words
+from rlver_gym.io.frozen import cache_by_identity
 from rlver_gym.users.embedded.lexicon import load_data
+from rlver_gym.users.embedded.utterance_analysis import analyse_utterance
 
-_PLAIN = 100
+_MAX_PLAIN_WEIGHT = 100
 """Hundredths of a nat for a plain word, at most: that of a word in every third story."""
-_UNHEARD = 50
+_UNKNOWN_WEIGHT = 50
 """That of a word of no story at all: it may be a slip of the finger, and proves little."""
 
 
@@ -28,7 +28,7 @@ class Rarity(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def rarity() -> Rarity:
+def load_rarity() -> Rarity:
     """The shipped counts."""
     data = load_data("stories_en.json")
     return Rarity(
@@ -37,17 +37,17 @@ def rarity() -> Rarity:
     )
 
 
-class World:
+class StoryIndex:
     """The story of one situation, ready to be looked up."""
 
     def __init__(self, situation: Situation) -> None:
         """Compile the situation."""
         texts = list(texts_of(situation.model_dump()))
         self.anchors = AnchorIndex(situation)
-        self.story = frozenset().union(*map(content, texts))
-        self.vocabulary = self.story | everyday()
-        self._rarity = rarity()
-        self._rarest, self._familiar = rarities()
+        self.story = frozenset().union(*map(content_stems, texts))
+        self.vocabulary = self.story | load_everyday_stems()
+        self._rarity = load_rarity()
+        self._rarest, self._familiar = load_stem_weights()
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
 
     def weight(self, stems: frozenset[str]) -> int:
@@ -58,7 +58,7 @@ class World:
     def strangeness(self, about: frozenset[str], alien: frozenset[str], own: float) -> float:
         """How far words are from this story: rare ones that are `alien` to it add, the other rare ones take away `own` times as much. In nats."""
         odd = about & alien
-        found = sum(map(self._familiar.get, odd, repeat(_UNHEARD))) / 100 if odd else 0.0
+        found = sum(map(self._familiar.get, odd, repeat(_UNKNOWN_WEIGHT))) / 100 if odd else 0.0
         return found if len(odd) == len(about) else found - own * self.particularity(about - odd)
 
     def particularity(self, about: frozenset[str]) -> float:
@@ -89,32 +89,34 @@ _CALENDAR = frozenset(
 
 
 @lru_cache(maxsize=1)
-def everyday() -> frozenset[str]:
+def load_everyday_stems() -> frozenset[str]:
     """Stems that are at home in any story."""
     return frozenset(map(intern, load_data("everyday_en.json")["stems"]))
 
 
 @lru_cache(maxsize=1)
-def rarities() -> tuple[int, dict[str, int]]:
+def load_stem_weights() -> tuple[int, dict[str, int]]:
     """How rare a stem is among the known stories, in hundredths of a nat: that of a stem which one of them has, and those of all; plain words are never rare."""
-    known = rarity().of
-    plain = everyday().union(load_data("plain_en.json")["stems"].split())
-    return max(known.values()), known | {stem: min(_PLAIN, known.get(stem, _PLAIN)) for stem in plain}
+    known = load_rarity().of
+    plain = load_everyday_stems().union(load_data("plain_en.json")["stems"].split())
+    return max(known.values()), known | {
+        stem: min(_MAX_PLAIN_WEIGHT, known.get(stem, _MAX_PLAIN_WEIGHT)) for stem in plain
+    }
 
 
-@kept
-def world(situation: Situation) -> World:
-    """The world of a situation, compiled once."""
-    return World(situation)
+@cache_by_identity
+def index_story(situation: Situation) -> StoryIndex:
+    """The story of a situation, compiled once."""
+    return StoryIndex(situation)
 
 
 @lru_cache(maxsize=2)
-def touches(index: AnchorIndex, text: str) -> tuple[Touch, ...]:
+def match_anchors(index: AnchorIndex, text: str) -> tuple[AnchorMatch, ...]:
     """The anchors that an utterance touches."""
-    return index.touched(tuple(sentence.stems for sentence in hear(text).sentences))
+    return index.match(tuple(sentence.stems for sentence in analyse_utterance(text).sentences))
 
 
 @lru_cache(maxsize=2_048)
-def touched_keys(index: AnchorIndex, text: str) -> frozenset[str]:
+def match_anchor_keys(index: AnchorIndex, text: str) -> frozenset[str]:
     """Their keys; kept longer, because every turn looks back at all earlier ones."""
-    return frozenset(touch.key for touch in touches(index, text))
+    return frozenset(touch.key for touch in match_anchors(index, text))

@@ -34,12 +34,12 @@ def addresses_judge(appraisal: Appraisal) -> bool:
     return any(reason.code == ADDRESSED for reason in appraisal.reasons)
 
 
-def change_as_made(appraisal: Appraisal) -> int:
+def get_unclipped_change(appraisal: Appraisal) -> int:
     """The change before the end of the scale cut it: what the words did, not what the number could show of it."""
     return appraisal.change - int(sum(reason.points for reason in appraisal.reasons if reason.code == SCALE_END))
 
 
-def judgement(claims: Claims, draft: Reply | None = None) -> Judgement:
+def parse_judgement(claims: Claims, draft: Reply | None = None) -> Judgement:
     """The judgement that an answer holds. Raises Unreadable when it has no clear change."""
     return Judgement(
         change=change_in(claims),
@@ -52,7 +52,7 @@ def judgement(claims: Claims, draft: Reply | None = None) -> Judgement:
     )
 
 
-def appraisal_of(judgements: Sequence[Judgement], emotion: int, addressed: str | None) -> Appraisal:
+def aggregate_judgements(judgements: Sequence[Judgement], emotion: int, addressed: str | None) -> Appraisal:
     """The appraisal by one judgement or more, of which the lower median counts. `addressed` says how the utterance spoke to the judge, if it did.
 
     The reasons' points add up to the change, which is at most ±10 and keeps the emotion within its scale.

@@ -141,38 +141,38 @@ PATTERNS = (
 )  # fmt: skip
 
 
-def judge_addressed(utterance: str, before: str = "") -> str | None:
+def find_judge_address(utterance: str, before: str = "") -> str | None:
     """What the utterance does to whoever judges, in words with the place; None when it speaks to the person.
 
     `before` is what the agent said last: an attempt cut in two is one all the same.
     """
-    found = _addressed(utterance)
-    if found or not before or _addressed(before):
+    found = _find_attempt(utterance)
+    if found or not before or _find_attempt(before):
         return found
     end, beginning = before[-_SEAM:], utterance[:_SEAM]
-    alone = _addressed(end) or _addressed(beginning)
-    return None if alone else _addressed(f"{end} {beginning}")
+    alone = _find_attempt(end) or _find_attempt(beginning)
+    return None if alone else _find_attempt(f"{end} {beginning}")
 
 
 @lru_cache(maxsize=4_096)
-def audible(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """What can be seen of a text: signs without a shape, in which messages can be smuggled, are left out."""
     kept = _UNSEEN.sub("", _TAG.sub("", _REGIONAL_FLAG.sub("\U0001f3f4", text)))
     return "".join(char for char in kept if unicodedata.category(char) != "Cf")
 
 
 @lru_cache(maxsize=4_096)
-def _addressed(text: str) -> str | None:
-    for view in _views(text):
+def _find_attempt(text: str) -> str | None:
+    for view in _iterate_readings(text):
         for pattern in PATTERNS:
             if match := pattern.found.search(view):
                 return f"{pattern.meaning}: “{' '.join(match.group().split())[:60]}”"
     return None
 
 
-def _views(text: str) -> Iterator[str]:
+def _iterate_readings(text: str) -> Iterator[str]:
     """The text as it reads once each disguise is taken off."""
-    plain = folded(text)
+    plain = normalise(text)
     yield plain
     together = _SPELLED_OUT.sub(lambda run: re.sub(r"[ .\-_*·|/]", "", run.group()), plain)
     together = _BETWEEN_CHINESE.sub("", together)
@@ -184,20 +184,20 @@ def _views(text: str) -> Iterator[str]:
         )
         yield " ".join(words)
     for packed in _PACKED.findall(text):
-        if unpacked := _unpacked(packed):
-            yield folded(unpacked)
+        if unpacked := _decode_run(packed):
+            yield normalise(unpacked)
             yield "sudo"  # nobody speaks to a person in code, whatever it says
 
 
-def folded(text: str) -> str:
+def normalise(text: str) -> str:
     """Lower case, compatible forms, no unseen signs, no accents, look-alike letters of other scripts as Latin ones."""
     text = _TAG.sub(lambda tag: chr(ord(tag.group()) - 0xE0000), _REGIONAL_FLAG.sub("", text))
-    text = unicodedata.normalize("NFKD", html.unescape(audible(text))).casefold().translate(_LOOKALIKES)
+    text = unicodedata.normalize("NFKD", html.unescape(strip_invisible(text))).casefold().translate(_LOOKALIKES)
     text = "".join(char for char in text if not unicodedata.combining(char))
     return re.sub(r"[^\S\n]+", " ", text.translate(str.maketrans("−–—’‘", "---''"))).strip()
 
 
-def _unpacked(packed: str) -> str | None:
+def _decode_run(packed: str) -> str | None:
     """What a run of base64 or hex digits says; None when it is no text."""
     bare = re.sub(r"[ :]", "", packed)
     for decode in (_from_hex, _from_base64):

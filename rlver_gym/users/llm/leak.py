@@ -12,28 +12,28 @@ _SENTENCE = re.compile(r"[^.!?…。！？\n]+[.!?…。！？]*[\"'”’」)]*
 
 def leaks(reply: str, need: HiddenNeed) -> bool:
     """Whether the reply names the need or the machinery, in any of our languages."""
-    return bool(_never(need).search(_folded(reply)))
+    return bool(_compile_forbidden(need).search(_normalise(reply)))
 
 
-def without_leaks(reply: str, need: HiddenNeed) -> str:
+def remove_leaks(reply: str, need: HiddenNeed) -> str:
     """The reply without the sentences that do; empty when nothing is left."""
     kept = [sentence for sentence in _SENTENCE.findall(reply) if not leaks(sentence, need)]
     rest = "".join(kept).strip()
     return "" if leaks(rest, need) else rest
 
 
-def _folded(text: str) -> str:
+def _normalise(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 @lru_cache(maxsize=16)
-def _never(need: HiddenNeed) -> re.Pattern[str]:
+def _compile_forbidden(need: HiddenNeed) -> re.Pattern[str]:
     """The need's label, its other names and its description, and the words of the machinery."""
     phrases = {need.value, need.value.replace("_", " ")} - _SINGLE
     for language in LANGUAGES:
         said = words(language)
         phrases |= {said.needs[need], *said.named[need], *said.never_said}
-    found = sorted((re.escape(_folded(phrase)) for phrase in phrases), key=len, reverse=True)
+    found = sorted((re.escape(_normalise(phrase)) for phrase in phrases), key=len, reverse=True)
     return re.compile("|".join(rf"(?<![a-z]){phrase}(?![a-z])" for phrase in found))
 
 

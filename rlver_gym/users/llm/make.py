@@ -19,11 +19,11 @@ def llm_user(model: str, options: dict[str, Any]) -> LLMUser:
     for name in options:
         if name not in known:
             raise UnknownName.of(f"option of openai:{model}", name, known, ", ".join(known))
-    user = _made(LLMOptions, model, options)
-    return LLMUser(connect(_made(ChatSettings, model, options)), model, user)
+    user = _validate_options(LLMOptions, model, options)
+    return LLMUser(connect(_validate_options(ChatSettings, model, options)), model, user)
 
 
-def _made(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:
+def _validate_options(kind: type[Settings], model: str, options: dict[str, Any]) -> Settings:
     """Says what is wrong without repeating the value, which may be a key."""
     try:
         return kind(**{name: value for name, value in options.items() if name in kind.model_fields})

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Disclosure, Fact, Persona
 from rlver_gym.core.user import Depth
-from rlver_gym.core.words import content
+from rlver_gym.core.words import content_stems
 
 _MAX_NEXT = 4
 """Disclosures offered at once because they come next, so that a story is told from its beginning."""
@@ -36,9 +36,9 @@ class Material(NamedTuple):
         return tuple(dict.fromkeys((*self.disclosures, *self.facts)))
 
 
-def material(persona: Persona, dialogue: Dialogue, depth: Depth) -> Material:
+def select_material(persona: Persona, dialogue: Dialogue, depth: Depth) -> Material:
     """What is left to tell, no deeper than `depth` and nothing that presupposes what was not told."""
-    told = told_ids(persona, dialogue)
+    told = find_told_ids(persona, dialogue)
     utterance = dialogue.utterance or ""
     asked = topics(utterance)
     least = 1 if "?" in utterance or "？" in utterance else 2
@@ -46,8 +46,8 @@ def material(persona: Persona, dialogue: Dialogue, depth: Depth) -> Material:
     facts = [one for one in _facts(persona) if one.depth <= depth and one.id not in told and told.issuperset(one.after)]
     spoken = " ".join(dialogue.user_lines).casefold()
     return Material(
-        {one.id: one.normal for one in _next(disclosures, asked, least)},
-        {one.id: one.answers[0] for one in _answering(facts, asked, least)},
+        {one.id: one.normal for one in _select_next(disclosures, asked, least)},
+        {one.id: one.answers[0] for one in _select_answers(facts, asked, least)},
         {
             one.name: one.introduction
             for one in persona.situation.people
@@ -56,7 +56,7 @@ def material(persona: Persona, dialogue: Dialogue, depth: Depth) -> Material:
     )
 
 
-def told_ids(persona: Persona, dialogue: Dialogue) -> frozenset[str]:
+def find_told_ids(persona: Persona, dialogue: Dialogue) -> frozenset[str]:
     """The ids of all that the person has told: what the record says, and what the text tells, of the card's wordings as of their own."""
     named = {one for turn in dialogue.turns for one in turn.disclosures or ()}
     wordings = {one.id: one.answers for one in _facts(persona)}
@@ -68,7 +68,7 @@ def told_ids(persona: Persona, dialogue: Dialogue) -> frozenset[str]:
 
 def topics(text: str) -> frozenset[str]:
     """What a text is about: the stems of its words, and pairs of neighbouring Chinese characters."""
-    return content(text) | {run[at : at + 2] for run in _HAN.findall(text) for at in range(len(run) - 1)}
+    return content_stems(text) | {run[at : at + 2] for run in _HAN.findall(text) for at in range(len(run) - 1)}
 
 
 def _facts(persona: Persona) -> Iterator[Fact]:
@@ -86,22 +86,22 @@ def _is_told(wordings: tuple[str, ...], spoken: list[frozenset[str]]) -> bool:
     return any(len(one & line) >= _MOSTLY * len(one) for one in about for line in spoken)
 
 
-def _next(disclosures: list[Disclosure], asked: frozenset[str], least: int) -> list[Disclosure]:
+def _select_next(disclosures: list[Disclosure], asked: frozenset[str], least: int) -> list[Disclosure]:
     """The next in order, and of the others those that share most with what was asked."""
     later = disclosures[_MAX_NEXT:]
-    nearest = _nearest([topics(one.normal) for one in later], asked, _MAX_ASKED, least)
+    nearest = _select_nearest([topics(one.normal) for one in later], asked, _MAX_ASKED, least)
     return disclosures[:_MAX_NEXT] + [later[number] for number in nearest]
 
 
-def _answering(facts: list[Fact], asked: frozenset[str], least: int) -> list[Fact]:
+def _select_answers(facts: list[Fact], asked: frozenset[str], least: int) -> list[Fact]:
     """The facts that share most with what was asked; the first ones where card and utterance are in scripts that share nothing."""
     if facts and any(map(_HAN.match, asked)) and not _HAN.search(facts[0].answers[0]):
         return facts[:_MAX_FACTS]
     about = [topics(" ".join((*one.about, *one.asked))) for one in facts]
-    return [facts[number] for number in _nearest(about, asked, _MAX_FACTS, least)]
+    return [facts[number] for number in _select_nearest(about, asked, _MAX_FACTS, least)]
 
 
-def _nearest(about: list[frozenset[str]], asked: frozenset[str], most: int, least: int) -> list[int]:
+def _select_nearest(about: list[frozenset[str]], asked: frozenset[str], most: int, least: int) -> list[int]:
     """The numbers of those that share most with what was asked, in order: up to `most`, each with `least` topics at least."""
     shared = [len(asked & one) for one in about]
     nearest = sorted(range(len(about)), key=lambda number: -shared[number])[:most]

@@ -82,7 +82,7 @@ def change_in(claims: Claims) -> int:
 
 def text_in(claims: Claims, field: str) -> str:
     """What the answer gives for a field of text; empty when it gives nothing."""
-    texts = (_tidy(value) for value in claims.get(field, ()) if isinstance(value, str))
+    texts = (_strip_markup(value) for value in claims.get(field, ()) if isinstance(value, str))
     return next((text for text in texts if text), "")[:_MAX_TEXT]
 
 
@@ -105,7 +105,7 @@ def _ids(value: str | list[Any]) -> Iterator[str]:
 def whole_number(value: Any) -> int:
     """A whole number in [-100, 100] from JSON or from words such as "＋5分" or "-3 (because…)". Raises Unreadable for fractions, ranges and words."""
     if isinstance(value, str):
-        number = _written(value)
+        number = _parse_number(value)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Unreadable("no_number")
     elif isinstance(value, float) and not value.is_integer():
@@ -117,7 +117,7 @@ def whole_number(value: Any) -> int:
     return number
 
 
-def _written(text: str) -> int:
+def _parse_number(text: str) -> int:
     plain = unicodedata.normalize("NFKC", text.translate(_MINUS)).translate(_MINUS)
     plain = _BRACKETS.sub(" ", re.sub(r"[*_`\"'“”‘’,]", " ", plain)).strip()
     plain = _SIGN_IN_WORDS.sub(lambda sign: "-" if sign.group(1) else "+", plain)
@@ -145,7 +145,7 @@ def _claims(text: str) -> Claims:
         for field, value in _fields(pairs):
             claims.setdefault(field, []).append(sound(value) if isinstance(value, str) else value)
     outside.append(text[at:])
-    for field, value in _labelled("\n".join(outside)):
+    for field, value in _parse_labelled_lines("\n".join(outside)):
         claims.setdefault(field, []).append(value)
     return claims
 
@@ -175,7 +175,7 @@ def _fields(pairs: _Pairs, depth: int = 0) -> Iterator[tuple[str, Any]]:
             yield from _fields(value, depth + 1)
 
 
-def _labelled(text: str) -> Iterator[tuple[str, str]]:
+def _parse_labelled_lines(text: str) -> Iterator[tuple[str, str]]:
     """What stands after each label, up to the next label or a blank line."""
     labels = list(_LABEL.finditer(text))
     for label, following in zip_longest(labels, labels[1:]):
@@ -185,7 +185,7 @@ def _labelled(text: str) -> Iterator[tuple[str, str]]:
         yield field, value.split("\n")[0] if field == "change" else value
 
 
-def _tidy(text: str) -> str:
+def _strip_markup(text: str) -> str:
     """Without the quotation marks, asterisks and commas that models put around a value."""
     text = text.strip().removesuffix(",").strip().strip("*").strip()
     for opening, closing in ('""', "“”", "「」"):

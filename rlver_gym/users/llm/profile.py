@@ -6,13 +6,13 @@ from typing import Any
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.user import Scene, disclosure_depth, restless_below
-from rlver_gym.users.llm.feel import addresses_judge, change_as_made
-from rlver_gym.users.llm.hostile import audible
-from rlver_gym.users.llm.material import Material, material
+from rlver_gym.core.user import Scene, disclosure_depth, restless_threshold
+from rlver_gym.users.llm.feel import addresses_judge, get_unclipped_change
+from rlver_gym.users.llm.hostile import strip_invisible
+from rlver_gym.users.llm.material import Material, select_material
 from rlver_gym.users.llm.prompts import Words
 
-_FELT = ("reading", "feeling")
+_SPEAK_NOTES = ("reading", "feeling")
 """Which notes of an appraisal the speaking step sees. Not the fit, which speaks of the hidden need, nor the thought, which would be said aloud."""
 _LAST_CHANGES = 2
 _ENDINGS = {Outcome.CONTENT: "content", Outcome.LEFT: "left"}
@@ -45,7 +45,7 @@ def profile_line(persona: Persona, words: Words) -> str:
         "hidden_need": words.needs[persona.need],
         "disposition": words.dispositions[person.disposition],
     }
-    return _line(_without_gaps(profile))
+    return _line(_drop_empty_fields(profile))
 
 
 def appraise_state(scene: Scene, emotion: int, dialogue: Dialogue, words: Words) -> str:
@@ -55,7 +55,7 @@ def appraise_state(scene: Scene, emotion: int, dialogue: Dialogue, words: Words)
             "step": "appraise",
             **_mood(scene, emotion, words),
             "last_changes": _last_changes(dialogue),
-            "conversation": _said(dialogue, words),
+            "conversation": _build_conversation(dialogue, words),
         }
     )
 
@@ -70,38 +70,38 @@ def both_state(scene: Scene, emotion: int, dialogue: Dialogue, words: Words) -> 
             "last_changes": _last_changes(dialogue),
             "content_from": card.content_at,
             "leaves_below": card.leave_below,
-            "going_below": restless_below(disposition),
-            **_material(tellable(scene, emotion, dialogue)),
-            "conversation": _said(dialogue, words),
+            "going_below": restless_threshold(disposition),
+            **_material(select_tellable(scene, emotion, dialogue)),
+            "conversation": _build_conversation(dialogue, words),
         }
     )
 
 
 def speak_state(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal, words: Words) -> str:
     """What is known when the person answers, `emotion` being that after the appraisal."""
-    notes = {reason.code: reason.note for reason in appraisal.reasons if reason.code in _FELT}
-    felt = notes | {"change": change_as_made(appraisal)}
+    notes = {reason.code: reason.note for reason in appraisal.reasons if reason.code in _SPEAK_NOTES}
+    felt = notes | {"change": get_unclipped_change(appraisal)}
     return _line(
         {
             "step": "speak",
             **_mood(scene, emotion, words),
             **({} if addresses_judge(appraisal) else {"felt": felt}),
             "goodbye": _goodbye(scene, emotion, dialogue),
-            **_material(tellable(scene, emotion, dialogue, appraisal)),
-            "conversation": _said(dialogue, words, appraisal),
+            **_material(select_tellable(scene, emotion, dialogue, appraisal)),
+            "conversation": _build_conversation(dialogue, words, appraisal),
         }
     )
 
 
-def tellable(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal | None = None) -> Material:
+def select_tellable(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal | None = None) -> Material:
     """What may be told now; before the appraisal of the last words, what trust there was until then allows."""
     change = appraisal.change if appraisal else 0
-    return material(scene.persona, dialogue, disclosure_depth(emotion, change, len(dialogue.turns)))
+    return select_material(scene.persona, dialogue, disclosure_depth(emotion, change, len(dialogue.turns)))
 
 
 def open_state(scene: Scene, emotion: int, words: Words) -> str:
     """What is known before anything was said: how the card begins, if it does."""
-    opening = scene.persona.situation.openings.said(Band.of(emotion).tone)
+    opening = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
     begins = {"opening": opening} if opening else {}
     return _line({"step": "open", **_mood(scene, emotion, words), **begins, "conversation": []})
 
@@ -115,7 +115,7 @@ def _goodbye(scene: Scene, emotion: int, dialogue: Dialogue) -> str | None:
     ending = scene.card.outcome(emotion, len(dialogue.turns) + 1)
     if ending is not None and ending in _ENDINGS:
         return _ENDINGS[ending]
-    return "going" if emotion < restless_below(scene.persona.person.disposition) else None
+    return "going" if emotion < restless_threshold(scene.persona.person.disposition) else None
 
 
 def _material(found: Material) -> dict[str, dict[str, str]]:
@@ -128,10 +128,10 @@ def _material(found: Material) -> dict[str, dict[str, str]]:
 
 def _last_changes(dialogue: Dialogue) -> list[int]:
     """What the last turns did, as they were made."""
-    return [change_as_made(turn.appraisal) for turn in dialogue.turns[-_LAST_CHANGES:]]
+    return [get_unclipped_change(turn.appraisal) for turn in dialogue.turns[-_LAST_CHANGES:]]
 
 
-def _said(dialogue: Dialogue, words: Words, last: Appraisal | None = None) -> list[dict[str, str]]:
+def _build_conversation(dialogue: Dialogue, words: Words, last: Appraisal | None = None) -> list[dict[str, str]]:
     """The conversation without what was found to be meant for the machinery, so that nothing set up there works later. `last` is the appraisal of the last words, once there is one."""
     appraisals = [*(turn.appraisal for turn in dialogue.turns), last]
     said: list[dict[str, str]] = []
@@ -139,16 +139,16 @@ def _said(dialogue: Dialogue, words: Words, last: Appraisal | None = None) -> li
         agent = message.speaker == "agent"
         appraisal = appraisals[(number - 1) // 2] if agent else None
         withheld = appraisal is not None and addresses_judge(appraisal)
-        text = words.withheld if withheld else audible(message.text)
+        text = words.withheld if withheld else strip_invisible(message.text)
         said.append({"speaker": "partner" if agent else "person", "text": text})
     return said
 
 
-def _without_gaps(value: Any) -> Any:
+def _drop_empty_fields(value: Any) -> Any:
     """Without the fields that a sketched persona leaves empty."""
     if not isinstance(value, dict):
         return value
-    parts = {name: _without_gaps(part) for name, part in value.items()}
+    parts = {name: _drop_empty_fields(part) for name, part in value.items()}
     return {name: part for name, part in parts.items() if part not in ("", (), [], {})}
 
 

@@ -63,7 +63,7 @@ class Words(Frozen):
         return f"{self.moods[level]}{self.joint}{self.manners[disposition][zone]}"
 
 
-def filled(language: Language, name: str, **values: str) -> str:
+def fill_prompt(language: Language, name: str, **values: str) -> str:
     """The prompt file with its $names replaced, once: a value that itself holds a $name stays as it is. KeyError when one is missing."""
     return Template(_text(language, f"{name}.md")).substitute(values).strip()
 

@@ -12,15 +12,15 @@ from rlver_gym.llm_client.values import ChatMessage, ChatRequest
 from rlver_gym.users.llm import profile
 from rlver_gym.users.llm.material import MAX_OFFERED
 from rlver_gym.users.llm.options import LLMOptions
-from rlver_gym.users.llm.prompts import Language, Words, filled, words
+from rlver_gym.users.llm.prompts import Language, Words, fill_prompt, words
 
 Step = Literal["appraise", "speak", "both", "open"]
-_APPRAISED = ("meant_for", "reading", "fit", "thought", "feeling", "change")
-_SPOKEN = ("attitude", "aim", "tone", "reply", "told")
+_APPRAISE_FIELDS = ("meant_for", "reading", "fit", "thought", "feeling", "change")
+_SPEAK_FIELDS = ("attitude", "aim", "tone", "reply", "told")
 FIELDS: dict[Step, tuple[str, ...]] = {
-    "appraise": _APPRAISED,
-    "speak": _SPOKEN,
-    "both": _APPRAISED + _SPOKEN,
+    "appraise": _APPRAISE_FIELDS,
+    "speak": _SPEAK_FIELDS,
+    "both": _APPRAISE_FIELDS + _SPEAK_FIELDS,
     "open": ("reply",),
 }
 """What each step is asked for, in this order: reasons before what follows from them."""
@@ -36,7 +36,7 @@ _MAX_RAW = 2_000
 
 
 @dataclass(frozen=True)
-class Asker:
+class RequestBuilder:
     """Writes the requests of one user in one scene."""
 
     model: str
@@ -72,8 +72,8 @@ class Asker:
 
     def repair(self, request: ChatRequest, raw: str, code: str) -> ChatRequest:
         """The same request once more, after an answer that could not be used; the answer is shown as data."""
-        shown = json.dumps(profile.audible(raw[:_MAX_RAW]), ensure_ascii=False)
-        text = filled(self.language, "repair", reason=self.words.unreadable[code], raw=shown)
+        shown = json.dumps(profile.strip_invisible(raw[:_MAX_RAW]), ensure_ascii=False)
+        text = fill_prompt(self.language, "repair", reason=self.words.unreadable[code], raw=shown)
         return replace(request, messages=(*request.messages, ChatMessage("user", text)))
 
     def _request(self, step: Step, state: str, turn: int, sample: int = 0) -> ChatRequest:
@@ -83,11 +83,11 @@ class Asker:
             model=(options.speak_model if speaks else None) or self.model,
             messages=(
                 ChatMessage("system", self._instructions(step)),
-                ChatMessage("user", filled(self.language, "ask", state=state)),
+                ChatMessage("user", fill_prompt(self.language, "ask", state=state)),
             ),
             temperature=options.temperature if warmer is None else warmer,
             max_tokens=options.max_tokens,
-            seed=_seed(self.scene.seed, turn, sample),
+            seed=_derive_seed(self.scene.seed, turn, sample),
             sample=sample,
             schema=schema(step, options.max_field_chars) if options.structured else None,
         )
@@ -95,14 +95,14 @@ class Asker:
     def _instructions(self, step: Step) -> str:
         """Who the person is, what to do, and in which form to answer. The same in every turn, so that servers can keep it."""
         difficulty = self.scene.card.difficulty
-        who = filled(
+        who = fill_prompt(
             self.language,
             "who",
             profile=profile.profile_line(self.scene.persona, self.words),
             difficulty=self.words.difficulty[difficulty],
         )
         texts = {"hints": self.words.hints[difficulty], "reached_by": self.words.reached_by[self.scene.persona.need]}
-        what = [filled(self.language, name, **texts) for name in _PROMPTS[step]]
+        what = [fill_prompt(self.language, name, **texts) for name in _PROMPTS[step]]
         return "\n\n".join((who, *what, self._form(step)))
 
     def _form(self, step: Step) -> str:
@@ -110,10 +110,10 @@ class Asker:
         if self.options.structured:
             keys = ", ".join(f"`{field}`" for field in fields)
             but = (said.but if "change" in fields else "") + (said.and_told if "told" in fields else "")
-            return filled(self.language, "form_json", keys=keys, but=but)
+            return fill_prompt(self.language, "form_json", keys=keys, but=but)
         special = {"change": said.change_line, "meant_for": said.meant_for_line, "told": said.told_line}
         lines = [f"{said.labels[field]}: {special.get(field, said.rest_of_line)}" for field in fields]
-        return filled(self.language, "form_text", lines="\n".join(lines))
+        return fill_prompt(self.language, "form_text", lines="\n".join(lines))
 
 
 def schema(step: Step, max_chars: int | None = None) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def schema(step: Step, max_chars: int | None = None) -> dict[str, Any]:
     return {"type": "object", "properties": kinds, "required": list(kinds), "additionalProperties": False}
 
 
-def _seed(scene_seed: int, turn: int, sample: int) -> int:
+def _derive_seed(scene_seed: int, turn: int, sample: int) -> int:
     """A number in [0, 2**31) of its own for every dialogue, turn and sample."""
     digest = hashlib.blake2b(f"{scene_seed}/{turn}/{sample}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1

@@ -5,24 +5,24 @@ import hashlib
 from collections.abc import Callable
 from typing import TypeVar
 
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, cleaned
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, clean_utterance
 from rlver_gym.core.emotion import Band
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
 from rlver_gym.io.errors import STOPPING, ChatError, UserFailed
 from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client.values import Chat, ChatRequest
-from rlver_gym.users.llm.feel import Judgement, appraisal_of, judgement
-from rlver_gym.users.llm.hostile import PATTERNS, audible, judge_addressed
-from rlver_gym.users.llm.leak import leaks, without_leaks
+from rlver_gym.users.llm.feel import Judgement, aggregate_judgements, parse_judgement
+from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address, strip_invisible
+from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.options import LLMOptions
 from rlver_gym.users.llm.parse import Claims, Unreadable, ids_in, read_claims, sound, text_in
-from rlver_gym.users.llm.profile import tellable
+from rlver_gym.users.llm.profile import select_tellable
 from rlver_gym.users.llm.prompts import prompts_hash
-from rlver_gym.users.llm.requests import Asker
+from rlver_gym.users.llm.requests import RequestBuilder
 
 T = TypeVar("T")
-_ReplyIn = Callable[[Claims], Reply]
+_ReplyParser = Callable[[Claims], Reply]
 
 _CODE = "2"
 """Counts up whenever the code, not the prompts, would appraise or speak otherwise."""
@@ -60,60 +60,68 @@ class LLMUser:
 
     async def aopen(self, scene: Scene, emotion: int) -> str:
         """The opening of the card as this person would say it; with `opening="card"` its own words, where it has any in the language spoken."""
-        card = scene.persona.situation.openings.said(Band.of(emotion).tone)
-        asker = self._asker(scene)
-        if card and self.options.opening == "card" and asker.language == scene.persona.language:
+        card = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
+        builder = self._make_builder(scene)
+        if card and self.options.opening == "card" and builder.language == scene.persona.language:
             return card
-        return (await self._spoken(asker, asker.open(emotion), ())).text
+        return (await self._request_reply(builder, builder.open(emotion), ())).text
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """What the utterance does, by as many judgements as the options say. Raises UserFailed, or the ChatErrors that stop a run."""
-        asker = self._asker(scene)
+        builder = self._make_builder(scene)
         samples = range(self.options.samples)
-        ids = tellable(scene, emotion, dialogue).ids if self.options.calls == 1 else ()
-        asked = (self._judged(asker, asker.appraise(emotion, dialogue, sample), ids) for sample in samples)
+        ids = select_tellable(scene, emotion, dialogue).ids if self.options.calls == 1 else ()
+        asked = (
+            self._request_judgement(builder, builder.appraise(emotion, dialogue, sample), ids) for sample in samples
+        )
         judgements = await asyncio.gather(*asked)
         before = dialogue.earlier_utterances[-1] if dialogue.turns else ""
-        return appraisal_of(judgements, emotion, judge_addressed(dialogue.utterance or "", before))
+        return aggregate_judgements(judgements, emotion, find_judge_address(dialogue.utterance or "", before))
 
     async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> Reply:
         """What the person says, which never names the hidden need, and what of the card it tells. Raises UserFailed, or the ChatErrors that stop a run."""
         if appraisal.draft is not None:
             return appraisal.draft
-        asker = self._asker(scene)
-        ids = tellable(scene, emotion, dialogue, appraisal).ids
-        return await self._spoken(asker, asker.speak(emotion, dialogue, appraisal), ids)
+        builder = self._make_builder(scene)
+        ids = select_tellable(scene, emotion, dialogue, appraisal).ids
+        return await self._request_reply(builder, builder.speak(emotion, dialogue, appraisal), ids)
 
-    def _asker(self, scene: Scene) -> Asker:
-        return Asker(self.model, self.options, scene)
+    def _make_builder(self, scene: Scene) -> RequestBuilder:
+        return RequestBuilder(self.model, self.options, scene)
 
-    async def _judged(self, asker: Asker, request: ChatRequest, ids: tuple[str, ...]) -> Judgement:
+    async def _request_judgement(
+        self, builder: RequestBuilder, request: ChatRequest, ids: tuple[str, ...]
+    ) -> Judgement:
         both = self.options.calls == 1
-        return await self._answered(
-            asker, request, ids, lambda claims, reply_in: judgement(claims, reply_in(claims) if both else None)
+        return await self._request_and_parse(
+            builder, request, ids, lambda claims, reply_in: parse_judgement(claims, reply_in(claims) if both else None)
         )
 
-    async def _spoken(self, asker: Asker, request: ChatRequest, ids: tuple[str, ...]) -> Reply:
-        return await self._answered(asker, request, ids, lambda claims, reply_in: reply_in(claims))
+    async def _request_reply(self, builder: RequestBuilder, request: ChatRequest, ids: tuple[str, ...]) -> Reply:
+        return await self._request_and_parse(builder, request, ids, lambda claims, reply_in: reply_in(claims))
 
-    async def _answered(
-        self, asker: Asker, request: ChatRequest, ids: tuple[str, ...], read: Callable[[Claims, _ReplyIn], T]
+    async def _request_and_parse(
+        self,
+        builder: RequestBuilder,
+        request: ChatRequest,
+        ids: tuple[str, ...],
+        read: Callable[[Claims, _ReplyParser], T],
     ) -> T:
         """What the model answers, read. One that cannot be used is asked for once more; of the second, what must not be said is cut out.
 
         `ids` are those of the disclosures and facts that the request offers: the reply can tell no others.
         """
-        need = asker.scene.persona.need
-        raw = await self._asked(request)
+        need = builder.scene.persona.need
+        raw = await self._complete(request)
         try:
             return read(read_claims(raw), lambda claims: _reply(claims, ids, need, text_in(claims, "reply")))
         except Unreadable as problem:
             code = problem.code
-        raw = await self._asked(asker.repair(request, raw, code))
+        raw = await self._complete(builder.repair(request, raw, code))
         try:
             return read(
                 read_claims(raw),
-                lambda claims: _reply(claims, ids, need, without_leaks(text_in(claims, "reply"), need)),
+                lambda claims: _reply(claims, ids, need, remove_leaks(text_in(claims, "reply"), need)),
             )
         except Unreadable as problem:
             raise UserFailed(
@@ -121,9 +129,9 @@ class LLMUser:
                 sound(raw)[:_MAX_SHOWN],
             ) from None
 
-    async def _asked(self, request: ChatRequest) -> str:
+    async def _complete(self, request: ChatRequest) -> str:
         try:
-            return (await self._chat.ask(request)).text
+            return (await self._chat.complete(request)).text
         except STOPPING:
             raise
         except ChatError as error:
@@ -132,7 +140,7 @@ class LLMUser:
 
 def _reply(claims: Claims, ids: tuple[str, ...], need: HiddenNeed, text: str) -> Reply:
     """The text as it may be said, with those of the ids that it tells. Raises Unreadable when there is none, or it names what is never said."""
-    said = cleaned(audible(text), _MAX_REPLY, "truncate").strip()
+    said = clean_utterance(strip_invisible(text), _MAX_REPLY, "truncate").strip()
     if not said:
         raise Unreadable("no_reply")
     if leaks(said, need):

@@ -5,10 +5,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rlver_gym.conversation.claims import Fault, Verdict, check_claim, check_guess, check_names
-from rlver_gym.conversation.find import Answered, Match, find_answer, query
-from rlver_gym.conversation.knowledge import Entry, Knowledge, gives_of, knowledge, who_is
-from rlver_gym.conversation.names import without_introductions
-from rlver_gym.conversation.parse import NEGATIONS, Ask, Claim, Parsed, Question, names_in, parse_utterance
+from rlver_gym.conversation.find import AnswerSearch, Match, find_answer, make_query
+from rlver_gym.conversation.knowledge import Entry, Knowledge, answerable_questions, knowledge, who_is
+from rlver_gym.conversation.names import remove_introductions
+from rlver_gym.conversation.parse import (
+    NEGATIONS,
+    Claim,
+    ParsedUtterance,
+    Question,
+    QuestionKind,
+    names_in,
+    parse_utterance,
+)
 from rlver_gym.conversation.tokens import PRONOUNS, YOU, tokens_of
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.emotion import Tone
@@ -19,7 +27,7 @@ _TRUE = 0.6
 """Share of a guess's weight that a sentence of the card must have for a plain yes."""
 
 
-class Found(NamedTuple):
+class AnswerLookup(NamedTuple):
     """What they know to a question; `match` is None when the card has nothing to do with it."""
 
     question: Question
@@ -30,7 +38,7 @@ class Found(NamedTuple):
     """Of a yes-or-no question: whether it is so."""
 
 
-class _Mentioned:
+class _MentionTracker:
     """Tokens of the people who were spoken of, the last ones first. Looked up when a pronoun asks for it."""
 
     def __init__(self, known: Knowledge, dialogue: Dialogue) -> None:
@@ -60,21 +68,21 @@ class Mistake(NamedTuple):
     verdict: Verdict
 
 
-class Asked:
+class QuestionAnswerer:
     """What the person makes of the questions and claims of an utterance. Each answer is looked up when it is wanted."""
 
-    def __init__(self, persona: Persona, parsed: Parsed, dialogue: Dialogue, said: frozenset[str]) -> None:
+    def __init__(self, persona: Persona, parsed: ParsedUtterance, dialogue: Dialogue, said: frozenset[str]) -> None:
         """`said`: the sentences that the person has said, case-folded."""
         self._persona, self._parsed, self._dialogue = persona, parsed, dialogue
         self._known = knowledge(persona)
-        self._mentioned = _Mentioned(self._known, dialogue)
-        self._spent = _Spent(persona, dialogue, said)
+        self._mentioned = _MentionTracker(self._known, dialogue)
+        self._spent = _ToldEntries(persona, dialogue, said)
         self.mistake: Mistake | None = None
 
-    def correction(self, tone: Tone) -> str | None:
+    def find_correction(self, tone: Tone) -> str | None:
         """What they say is right, when something about their story was wrong; None when nothing surely was."""
         for claim in self._parsed.claims:
-            verdict = check_claim(self._known, claim, _meant(self._known, claim.words, self._mentioned))
+            verdict = check_claim(self._known, claim, _resolve_pronouns(self._known, claim.words, self._mentioned))
             if verdict.fault is not None and _is_sure(verdict):
                 self.mistake = Mistake(claim, verdict)
                 return truth_of(self._persona, self.mistake, tone)
@@ -87,27 +95,27 @@ class Asked:
                     return truth_of(self._persona, self.mistake, tone)
         return None
 
-    def find(self, question: Question) -> Found:
+    def find(self, question: Question) -> AnswerLookup:
         """What they know to it."""
         known = self._known
-        meant = _meant(known, question.words, self._mentioned)
-        found = Answered(None, 1.0)
+        meant = _resolve_pronouns(known, question.words, self._mentioned)
+        found = AnswerSearch(None, 1.0)
         if not is_invitation(question):
-            asked = query(known, question, meant)
+            asked = make_query(known, question, meant)
             is_repeated = self._spent.is_repeated(known, asked.tokens)
             found = find_answer(known, asked, (lambda entry: False) if is_repeated else self._spent.is_spent)
         verdict = None
-        if question.ask is Ask.YES_NO:
+        if question.kind is QuestionKind.YES_NO:
             verdict = check_guess(known, Claim(question.words, question.text), meant)
-        return Found(question, found.match, found.none, verdict)
+        return AnswerLookup(question, found.match, found.none, verdict)
 
-    def other(self, words: Sequence[str]) -> str | None:
+    def resolve_person(self, words: Sequence[str]) -> str | None:
         """The token of the one of the story whom some words mean: by name, by relation, or by a pronoun for who was mentioned last."""
         tokens = self._known.tokens(words)
         named = [token for token in map(self._known.alias.get, tokens_of(list(words))) if token]
         if named:
             return named[-1]
-        meant = _meant(self._known, words, self._mentioned)
+        meant = _resolve_pronouns(self._known, words, self._mentioned)
         if meant:
             return meant[0]
         if tokens & PRONOUNS:
@@ -115,11 +123,11 @@ class Asked:
         last = self._mentioned.tokens()
         return last[0] if last else None
 
-    def best_wordings(self, found: Found, texts: Sequence[str]) -> list[str]:
+    def choose_wordings(self, found: AnswerLookup, texts: Sequence[str]) -> list[str]:
         """Those of several wordings that say most of what was asked."""
         return best_wording(self._persona, found.question, texts) if texts else []
 
-    def plain_answer(self, found: Found, text: str) -> bool | None:
+    def answer_yes_or_no(self, found: AnswerLookup, text: str) -> bool | None:
         """Yes or no, when it was asked for and the card says so; None otherwise, or when the text says it already."""
         if found.verdict is None or says_yes_or_no(text):
             return None
@@ -135,7 +143,7 @@ def _is_sure(verdict: Verdict) -> bool:
     return verdict.fault is Fault.LISTED
 
 
-class _Spent:
+class _ToldEntries:
     """What was told whole already: another question is not answered with it again."""
 
     def __init__(self, persona: Persona, dialogue: Dialogue, said: frozenset[str]) -> None:
@@ -155,7 +163,7 @@ class _Spent:
         return False
 
 
-def _meant(known: Knowledge, words: Sequence[str], mentioned: _Mentioned) -> tuple[str, ...]:
+def _resolve_pronouns(known: Knowledge, words: Sequence[str], mentioned: _MentionTracker) -> tuple[str, ...]:
     """Whom the pronouns among some words mean: the last one mentioned who is spoken of so."""
     pronouns = known.tokens(words) & PRONOUNS
     if not pronouns:
@@ -183,7 +191,7 @@ def wordings(entry: Entry, tone: Tone) -> list[str]:
         toned = {"high": entry.item.high, "low": entry.item.low}.get(tone)
         return [*([toned] if toned else []), *entry.item.answers]
     if entry.item is not None:
-        return [entry.item.told(tone)]
+        return [entry.item.in_tone(tone)]
     return list(entry.texts)
 
 
@@ -195,7 +203,7 @@ def best_wording(persona: Persona, question: Question, texts: Sequence[str]) -> 
     def worth(text: str) -> float:
         words = split_words(text)
         return known.weigh(tokens & known.tokens(words)) + 3.0 * (
-            question.ask in gives_of((text,), known.person_tokens)
+            question.kind in answerable_questions((text,), known.person_tokens)
         )
 
     each = [worth(text) for text in texts]
@@ -206,33 +214,33 @@ def truth_of(persona: Persona, mistake: Mistake, tone: Tone) -> str | None:
     """What the person says is right; None when they only say that it is not so."""
     known, verdict = knowledge(persona), mistake.verdict
     if verdict.fault is Fault.NAME:
-        return _right_name(known, mistake)
+        return _correct_name(known, mistake)
     if verdict.fault is Fault.RELATION:
-        return _right_relation(persona, verdict.person)
+        return _correct_relation(persona, verdict.person)
     if verdict.truth is None:
         return None
     entry = known.entries[verdict.truth.entry]
     if isinstance(entry.item, Fact):
-        return entry.item.correction or _nearest_of(known, verdict, wordings(entry, tone))
-    return _nearest_of(
+        return entry.item.correction or _pick_nearest(known, verdict, wordings(entry, tone))
+    return _pick_nearest(
         known, verdict, [sentence for text in wordings(entry, tone) for sentence in split_sentences(text)]
     )
 
 
-def _nearest_of(known: Knowledge, verdict: Verdict, texts: list[str]) -> str:
+def _pick_nearest(known: Knowledge, verdict: Verdict, texts: list[str]) -> str:
     """The one of several texts that says most of the truth."""
     assert verdict.truth is not None
     tokens = verdict.truth.tokens
     return max(texts, key=lambda text: known.weigh(known.tokens(split_words(text)) & tokens))
 
 
-def _right_name(known: Knowledge, mistake: Mistake) -> str:
+def _correct_name(known: Knowledge, mistake: Mistake) -> str:
     wrong = next((name for name in mistake.claim.names if name not in known.words), mistake.claim.names[0]).capitalize()
     right = next((one.name for one in known.people if one.token == mistake.verdict.person), None)
     return f"It's {right}, not {wrong}." if right else f"Who's {wrong}?"
 
 
-def _right_relation(persona: Persona, token: str | None) -> str | None:
+def _correct_relation(persona: Persona, token: str | None) -> str | None:
     known = knowledge(persona)
     for one, other in zip(known.people, persona.situation.people, strict=True):
         if one.token == token:
@@ -242,7 +250,7 @@ def _right_relation(persona: Persona, token: str | None) -> str | None:
 
 def is_told(persona: Persona, text: str, said: frozenset[str]) -> bool:
     """Whether some sentence of a text was said already."""
-    plain = without_introductions(persona.situation, text)
+    plain = remove_introductions(persona.situation, text)
     return any(sentence.casefold() in said for sentence in split_sentences(plain))
 
 
@@ -258,7 +266,9 @@ def is_invitation(question: Question) -> bool:
     if _LIKE.search(" ".join(question.words)):
         return True
     tokens = [token for token in tokens_of(question.words) if token != YOU and token not in PRONOUNS]
-    return question.ask in (Ask.WHAT, Ask.HOW, Ask.TELL_MORE) and all(token in _INVITING for token in tokens)
+    return question.kind in (QuestionKind.WHAT, QuestionKind.HOW, QuestionKind.TELL_MORE) and all(
+        token in _INVITING for token in tokens
+    )
 
 
 def says_yes_or_no(text: str) -> bool:
@@ -268,7 +278,7 @@ def says_yes_or_no(text: str) -> bool:
     )
 
 
-def yes_or_no(found: Found, text: str) -> bool | None:
+def yes_or_no(found: AnswerLookup, text: str) -> bool | None:
     """The plain answer to a yes-or-no question that is answered with a text, when the card gives one that the text bears out."""
     verdict = found.verdict
     if verdict is None or verdict.truth is None:

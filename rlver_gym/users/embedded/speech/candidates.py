@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rlver_gym.conversation.find import FACTUAL
-from rlver_gym.conversation.listen import Sentence
-from rlver_gym.conversation.parse import Ask
+from rlver_gym.conversation.parse import QuestionKind
+from rlver_gym.conversation.sentences import Sentence
 from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.inquiries import Inquiry, Remark
-from rlver_gym.users.embedded.speech.answer import Found, wordings
+from rlver_gym.users.embedded.speech.answer import AnswerLookup, wordings
 from rlver_gym.users.embedded.speech.moment import Moment
 from rlver_gym.users.embedded.speech.react import REACTION_TO, YOU_WORDS
 from rlver_gym.users.embedded.speech.tell import stands_alone
@@ -48,18 +48,18 @@ class Candidate(NamedTuple):
     score: float
     """In nats, as the logarithm of a probability."""
     lines: Sequence[str]
-    found: Found | None
+    found: AnswerLookup | None
     """A fact, instead of lines."""
 
 
 def answers_to(moment: Moment, sentence: Sentence) -> list[Candidate]:
     """What may answer a question, best first: a fact, the lines of an inquiry, of a feeling, of a matter that it touches."""
-    label, probability = sentence.recognised.ranked[0]
+    label, probability = sentence.classification.ranked[0]
     if label == Remark.OFFTOPIC and probability >= _OFF_TOPIC and YOU_WORDS.isdisjoint(sentence.words):
         return []
     tokens = moment.known.tokens(sentence.words) - PRONOUNS - {YOU}
     found: list[Candidate] = []
-    match = moment.asked.find(sentence.question) if sentence.question is not None else None
+    match = moment.answerer.find(sentence.question) if sentence.question is not None else None
     factual = 0.0
     if match is not None and match.match is not None:
         score = math.log(match.match.probability + 1e-9) - _misfit(moment, sentence, match)
@@ -68,7 +68,7 @@ def answers_to(moment: Moment, sentence: Sentence) -> list[Candidate]:
             found.append(Candidate(score, (), match))
     if match is not None:
         factual += (1 - match.none) * _OF_FACTS * is_factual(sentence)
-    for label, probability in sentence.recognised.ranked:
+    for label, probability in sentence.classification.ranked:
         if label == Inquiry.SAFE and probability < _SAFE:
             continue
         elsewhere = _NOBODY if label.startswith("p_") and not _names_somebody(moment, sentence) else 0.0
@@ -78,7 +78,7 @@ def answers_to(moment: Moment, sentence: Sentence) -> list[Candidate]:
             moment,
             found,
             math.log(_FEELING_ASKED),
-            moment.open(moment.repertoire.to_feeling(sentence.feelings[0])),
+            moment.select_open(moment.repertoire.to_feeling(sentence.feelings[0])),
             tokens,
         )
     for matter in moment.repertoire.threads(tokens)[:2]:
@@ -86,21 +86,21 @@ def answers_to(moment: Moment, sentence: Sentence) -> list[Candidate]:
     return sorted([one for one in found if one.score >= _LEAST], key=lambda one: -one.score)
 
 
-def _misfit(moment: Moment, sentence: Sentence, found: Found) -> float:
+def _misfit(moment: Moment, sentence: Sentence, found: AnswerLookup) -> float:
     """What speaks against a fact that its words do not show, in nats."""
     assert found.match is not None
     entry = found.match.entry
     cost = 0.0
-    if found.question.ask not in entry.asks and not all(map(stands_alone, wordings(entry, moment.tone))):
+    if found.question.kind not in entry.asks and not all(map(stands_alone, wordings(entry, moment.tone))):
         cost += _WRONG_KIND
-    if entry.is_personal and not any(label in _PERSONAL for label, _ in sentence.recognised.ranked[:3]):
+    if entry.is_personal and not any(label in _PERSONAL for label, _ in sentence.classification.ranked[:3]):
         cost += _OF_THEMSELVES
     return cost
 
 
 def _add(moment: Moment, found: list[Candidate], score: float, lines: Sequence[str], tokens: frozenset[str]) -> None:
     """Add those lines of a list that were not said and have most to do with what was asked."""
-    fresh = moment.fresh(lines)
+    fresh = moment.select_unsaid(lines)
     if fresh:
         each = [min(_MOST_SHARED, moment.known.weigh(tokens & moment.repertoire.tokens_of(line))) for line in fresh]
         best = [line for line, shared in zip(fresh, each, strict=True) if shared >= max(each) - 1.0]
@@ -115,9 +115,9 @@ def _of_label(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
     if label == Remark.CHECK or label == Remark.OFFER:
         return getattr(moment.manner, REACTION_TO[Remark(label)])
     if label.startswith("p_"):
-        other = moment.asked.other(sentence.words)
-        return moment.open(moment.repertoire.about_other(other, label[2:])) if other else ()
-    return moment.open(moment.repertoire.to_inquiry(label))
+        other = moment.answerer.resolve_person(sentence.words)
+        return moment.select_open(moment.repertoire.about_other(other, label[2:])) if other else ()
+    return moment.select_open(moment.repertoire.to_inquiry(label))
 
 
 def _names_somebody(moment: Moment, sentence: Sentence) -> bool:
@@ -128,11 +128,11 @@ def _names_somebody(moment: Moment, sentence: Sentence) -> bool:
 def _is_yes_no(sentence: Sentence) -> bool:
     return (
         sentence.question is not None
-        and sentence.question.ask is Ask.YES_NO
+        and sentence.question.kind is QuestionKind.YES_NO
         and not YOU_WORDS.isdisjoint(sentence.words)
     )
 
 
 def is_factual(sentence: Sentence) -> bool:
     """Whether it asks who, when, where, how long or how many."""
-    return sentence.question is not None and sentence.question.ask in FACTUAL
+    return sentence.question is not None and sentence.question.kind in FACTUAL

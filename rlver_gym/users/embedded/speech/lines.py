@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from rlver_gym.core.persona import Disclosure, Situation
 from rlver_gym.core.user import Scene
-from rlver_gym.core.words import content, is_short, sentences
-from rlver_gym.io.frozen import kept
+from rlver_gym.core.words import content_stems, is_short, sentences
+from rlver_gym.io.frozen import cache_by_identity
 
 
-class Cut(NamedTuple):
+class SplitLine(NamedTuple):
     """A line cut into sentences."""
 
     text: str
@@ -22,20 +22,20 @@ class Cut(NamedTuple):
 
 
 @lru_cache(maxsize=2_048)
-def cut(line: str) -> Cut:
+def split_line(line: str) -> SplitLine:
     """A line in sentences. Cached, because every turn looks back at all earlier lines."""
     pairs = [(sentence.casefold(), sentence) for sentence in sentences(line)]
     telling = frozenset(folded for folded, _ in pairs if not is_short(folded))
-    return Cut(line, telling or frozenset(folded for folded, _ in pairs), tuple(pairs[::-1]))
+    return SplitLine(line, telling or frozenset(folded for folded, _ in pairs), tuple(pairs[::-1]))
 
 
 @lru_cache(maxsize=1_024)
-def each_cut(lines: tuple[str, ...]) -> tuple[Cut, ...]:
+def split_lines(lines: tuple[str, ...]) -> tuple[SplitLine, ...]:
     """The same of several lines, among which one is chosen."""
-    return tuple(map(cut, lines))
+    return tuple(map(split_line, lines))
 
 
-class Telling(NamedTuple):
+class DisclosureSummary(NamedTuple):
     """A disclosure, its three tones taken together."""
 
     item: Disclosure
@@ -45,17 +45,17 @@ class Telling(NamedTuple):
     """The stems that say what it is about."""
 
 
-@kept
-def tellings(situation: Situation) -> tuple[Telling, ...]:
+@cache_by_identity
+def summarise_disclosures(situation: Situation) -> tuple[DisclosureSummary, ...]:
     """All that there is to tell, in order."""
     return tuple(_telling(item, (item.high, item.normal, item.low)) for item in situation.disclosures)
 
 
-def _telling(item: Disclosure, tones: tuple[str, ...]) -> Telling:
-    return Telling(
+def _telling(item: Disclosure, tones: tuple[str, ...]) -> DisclosureSummary:
+    return DisclosureSummary(
         item,
-        frozenset().union(*(cut(line).folded for line in tones)),
-        frozenset().union(*map(content, tones)),
+        frozenset().union(*(split_line(line).folded for line in tones)),
+        frozenset().union(*map(content_stems, tones)),
     )
 
 

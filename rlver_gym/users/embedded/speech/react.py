@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from rlver_gym.conversation.listen import Sentence
-from rlver_gym.conversation.parse import Act, Parsed
+from rlver_gym.conversation.parse import Act, ParsedUtterance
+from rlver_gym.conversation.sentences import Sentence
 from rlver_gym.core.dialogue import Reason
 from rlver_gym.core.inquiries import Remark
 
@@ -51,7 +51,7 @@ _APOLOGY = 30
 """Words of an utterance that is an apology and nothing more, at most."""
 
 
-def manner_of_act(parsed: Parsed, is_content: bool) -> str | None:
+def manner_of_act(parsed: ParsedUtterance, is_content: bool) -> str | None:
     """The manner that answers an act done with the words themselves, whatever is felt; None when there is none."""
     for act in (Act.SILENCE, Act.COMMAND, Act.FOREIGN, Act.SHOUTS, Act.FAREWELL):
         if act in parsed.acts:
@@ -86,7 +86,7 @@ def asks(sentence: Sentence) -> bool:
     """Whether a sentence asks for an answer."""
     if sentence.suggests:
         return False
-    label, probability = sentence.recognised.ranked[0]
+    label, probability = sentence.classification.ranked[0]
     if sentence.question is not None:
         return label != Remark.ADVISE or probability < _SURELY
     return label not in REACTION_TO and probability >= _ASKED and len(sentence.words) >= 3

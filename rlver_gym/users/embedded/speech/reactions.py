@@ -4,8 +4,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Reason
+from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.core.persona import Disposition
-from rlver_gym.users.embedded.ledger import ACT_IN_WORDS
 
 
 class Answer(NamedTuple):

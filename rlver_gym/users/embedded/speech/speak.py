@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from rlver_gym.conversation.listen import Sentence
 from rlver_gym.conversation.names import introduce
 from rlver_gym.conversation.parse import gives_advice
+from rlver_gym.conversation.sentences import Sentence
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.inquiries import Inquiry
@@ -13,8 +13,8 @@ from rlver_gym.core.words import FUNCTION_WORDS, split_words
 from rlver_gym.users.embedded.english import describe
 from rlver_gym.users.embedded.speech.answer import wordings
 from rlver_gym.users.embedded.speech.candidates import Candidate, answers_to, is_factual
-from rlver_gym.users.embedded.speech.lines import choose, cut
-from rlver_gym.users.embedded.speech.moment import Moment, is_nearly
+from rlver_gym.users.embedded.speech.lines import choose, split_line
+from rlver_gym.users.embedded.speech.moment import Moment, is_near_duplicate
 from rlver_gym.users.embedded.speech.react import (
     ALONE,
     GENTLE,
@@ -90,13 +90,13 @@ def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], chang
 
 def opening(scene: Scene, emotion: int) -> str:
     """The first words, in the tone of the start emotion."""
-    said = scene.persona.situation.openings.said(Band.of(emotion).tone)
+    said = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
     return introduce(scene.persona.situation, said, "")
 
 
 def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
     """What they say: goodbye; a correction; answers; a reply to what was said; or what comes next."""
-    speech = _Speech(Moment(scene, emotion, dialogue, appraisal))
+    speech = _AnswerBuilder(Moment(scene, emotion, dialogue, appraisal))
     outcome = scene.card.outcome(emotion, len(dialogue.turns) + 1)
     if outcome is Outcome.CONTENT or outcome is Outcome.LEFT:
         speech.take_leave(outcome)
@@ -112,7 +112,7 @@ def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal)
     return speech.text()
 
 
-class _Speech:
+class _AnswerBuilder:
     """One answer while it is put together. Each step says whether the answer is complete."""
 
     def __init__(self, moment: Moment) -> None:
@@ -148,7 +148,7 @@ class _Speech:
 
     def correct(self) -> bool:
         """Put right what is wrong about their story."""
-        truth = self.moment.asked.correction(self.moment.tone)
+        truth = self.moment.answerer.find_correction(self.moment.tone)
         if not truth:
             return False
         self._say_one_of("corrects", self.manner.corrects or _NO)
@@ -164,7 +164,7 @@ class _Speech:
         return True
 
     def _invites(self, sentence: Sentence) -> bool:
-        label, probability = sentence.recognised.ranked[0]
+        label, probability = sentence.classification.ranked[0]
         is_vague = sentence.question is None and self.moment.parsed.wants_more and len(sentence.words) <= _INVITATION
         return is_vague or (label in _INVITATIONS and probability >= _INVITED)
 
@@ -182,7 +182,7 @@ class _Speech:
             is_first = not self.parts
             if at in answered or (not is_first and (candidate.score < _SECOND or self._is_long())):
                 continue
-            if self._give(asking[at], candidate, is_only=is_first):
+            if self._add_answer(asking[at], candidate, is_only=is_first):
                 answered.add(at)
                 if len(answered) == 2:
                     break
@@ -206,7 +206,9 @@ class _Speech:
         suggesting = [sentence for sentence in self.moment.sentences if suggests(sentence)]
         telling = [sentence for sentence in self.moment.sentences if gives_advice(sentence.text)]
         for sentence in (*reversed(suggesting), *reversed(telling)):
-            lines = self.moment.fresh(self.moment.repertoire.to_suggestion(self.moment.known.tokens(sentence.words)))
+            lines = self.moment.select_unsaid(
+                self.moment.repertoire.to_suggestion(self.moment.known.tokens(sentence.words))
+            )
             if lines:
                 self.parts.append(self.moment.choose("suggestion", lines))
                 return True
@@ -215,7 +217,7 @@ class _Speech:
             self._say("suggested")
             return True
         for feeling in main.feelings if guesses_a_feeling(main) else ():
-            lines = self.moment.fresh(self.moment.open(self.moment.repertoire.to_feeling(feeling)))
+            lines = self.moment.select_unsaid(self.moment.select_open(self.moment.repertoire.to_feeling(feeling)))
             if lines:
                 self.parts.append(self.moment.choose("feeling", lines))
                 return True
@@ -225,23 +227,29 @@ class _Speech:
             if manner in ALONE:
                 return True
         thread = (
-            self.moment.thread(self.moment.known.tokens(main.words)) if manner is None or manner in GENTLE else None
+            self.moment.choose_thread(self.moment.known.tokens(main.words))
+            if manner is None or manner in GENTLE
+            else None
         )
-        if thread is not None and (not self.parts or self.moment.chance("thread") < 0.5):
+        if thread is not None and (not self.parts or self.moment.draw_chance("thread") < 0.5):
             self.parts.append(thread)
             return True
-        return bool(self.parts) and self.moment.chance("leave it") < 0.5
+        return bool(self.parts) and self.moment.draw_chance("leave it") < 0.5
 
     def _acknowledge(self, asking: Sequence[Sentence]) -> None:
         """Now and then, a few words in front of an answer to what else was said."""
         said = [sentence for sentence in self.moment.sentences if sentence not in asking and not sentence.suggests]
-        if not said or self.moment.chance("acknowledge") >= _REACTS or self._is_long():
+        if not said or self.moment.draw_chance("acknowledge") >= _REACTS or self._is_long():
             return
         main = main_remark(said, self.moment.reasons)
         manner = reaction(main, self.moment.reasons, _ACKNOWLEDGED)
         if manner is not None and manner not in ALONE:
             lines = getattr(self.manner, manner) or getattr(self.manner, _PLAIN.get(manner, manner))
-            brief = [line for line in self.moment.fresh(lines) if len(split_words(line)) <= _BRIEF and "?" not in line]
+            brief = [
+                line
+                for line in self.moment.select_unsaid(lines)
+                if len(split_words(line)) <= _BRIEF and "?" not in line
+            ]
             if brief:
                 self.parts.insert(0, self.moment.choose("acknowledge", brief))
                 self._is_colourable = False
@@ -256,26 +264,26 @@ class _Speech:
         """Tell what comes next to what was spoken about."""
         moment = self.moment
         spoken = (*moment.words, *split_words(moment.dialogue.user_lines[-1]), *split_words(" ".join(self.parts)))
-        told = tell_next(moment.scene, moment.turn, spoken, moment.depth, moment.said, moment.tone)
+        told = tell_next(moment.scene, moment.turn, spoken, moment.depth, moment.said_sentences, moment.tone)
         if told:
             self.parts.append(told)
         return bool(told)
 
     def hint(self, chance: float) -> bool:
         """Let the need show, with that chance."""
-        fresh = self.moment.fresh(self.moment.hints)
-        if self._hints_given() >= _MOST_HINTS or not fresh or self.moment.chance("hint") >= chance:
+        fresh = self.moment.select_unsaid(self.moment.hints)
+        if self._hints_given() >= _MOST_HINTS or not fresh or self.moment.draw_chance("hint") >= chance:
             return False
         self.parts.append(self.moment.choose("hint", fresh))
         return True
 
     def _hints_given(self) -> int:
-        return len(self.moment.hints) - len(self.moment.fresh(self.moment.hints))
+        return len(self.moment.hints) - len(self.moment.select_unsaid(self.moment.hints))
 
-    def _give(self, sentence: Sentence, answer: Candidate, *, is_only: bool) -> bool:
+    def _add_answer(self, sentence: Sentence, answer: Candidate, *, is_only: bool) -> bool:
         if answer.found is None:
-            fresh = self.moment.fresh(answer.lines)
-            if fresh and not (self.parts and is_nearly(fresh[0], self.parts)):
+            fresh = self.moment.select_unsaid(answer.lines)
+            if fresh and not (self.parts and is_near_duplicate(fresh[0], self.parts)):
                 self.parts.append(self.moment.choose("answer", fresh))
                 return True
             return False
@@ -286,18 +294,18 @@ class _Speech:
                 self._say("not_yet")
             return is_only
         ways = wordings(entry, self.moment.tone)
-        fresh = self.moment.fresh(self.moment.asked.best_wordings(answer.found, ways))
+        fresh = self.moment.select_unsaid(self.moment.answerer.choose_wordings(answer.found, ways))
         if not fresh:
             if is_only:
                 frames = self.manner.asked_again or _AGAIN
                 self._is_colourable = False
                 again = [f"{frame.rstrip(',:.')}: {_first_sentence(ways[-1])}" for frame in frames]
-                self.parts.append(self.moment.choose("asked again", self.moment.fresh(again) or again))
+                self.parts.append(self.moment.choose("asked again", self.moment.select_unsaid(again) or again))
             return is_only
-        if is_nearly(fresh[0], self.parts):
+        if is_near_duplicate(fresh[0], self.parts):
             return False
         said = self.moment.choose("answer", fresh)
-        plain = self.moment.asked.plain_answer(answer.found, said) if is_only else None
+        plain = self.moment.answerer.answer_yes_or_no(answer.found, said) if is_only else None
         if plain is not None:
             lines = self.manner.yes if plain else self.manner.no
             self.parts.append(self.moment.choose("yes or no", _short(lines) or (("Yes.",) if plain else ("No.",))))
@@ -322,12 +330,12 @@ class _Speech:
 
     def text(self) -> str:
         """The parts as one text, names introduced, without any sentence that was said before."""
-        once = {folded: sentence for part in reversed(self.parts) for folded, sentence in cut(part).backwards}
-        fresh = [sentence for folded, sentence in reversed(once.items()) if folded not in self.moment.said]
+        once = {folded: sentence for part in reversed(self.parts) for folded, sentence in split_line(part).backwards}
+        fresh = [sentence for folded, sentence in reversed(once.items()) if folded not in self.moment.said_sentences]
         if not fresh:
-            lines = [line for line in _LAST_RESORT if line.casefold() not in self.moment.said]
+            lines = [line for line in _LAST_RESORT if line.casefold() not in self.moment.said_sentences]
             return self.moment.choose("last", lines) if lines else "…"
-        told = coloured(self.moment, " ".join(fresh)) if self._is_colourable else " ".join(fresh)
+        told = add_habit(self.moment, " ".join(fresh)) if self._is_colourable else " ".join(fresh)
         heard = "\n".join(
             [*self.moment.dialogue.user_lines, *self.moment.dialogue.earlier_utterances, self.moment.utterance]
         )
@@ -339,7 +347,7 @@ class _Speech:
         self._say_one_of(manner, lines)
 
     def _say_one_of(self, purpose: str, lines: Sequence[str]) -> None:
-        unused = self.moment.fresh(lines)
+        unused = self.moment.select_unsaid(lines)
         if unused:
             self._is_colourable = False  # these lines are in their own voice
             self.parts.append(self.moment.choose(purpose, unused))
@@ -351,7 +359,7 @@ def _short(lines: Sequence[str]) -> list[str]:
 
 
 def _first_sentence(text: str) -> str:
-    return cut(text).backwards[-1][1] if cut(text).backwards else text
+    return split_line(text).backwards[-1][1] if split_line(text).backwards else text
 
 
 _OFTEN = 0.35
@@ -360,9 +368,9 @@ _SHORT = 4
 """Words of a text that is left as it is."""
 
 
-def coloured(moment: Moment, text: str) -> str:
+def add_habit(moment: Moment, text: str) -> str:
     """The text with one of their habits before or behind it, now and then."""
-    chance = moment.chance("colour")
+    chance = moment.draw_chance("colour")
     if chance >= _OFTEN or len(split_words(text)) < _SHORT:
         return text
     spoken = "\n".join(moment.dialogue.user_lines).casefold()
@@ -370,11 +378,11 @@ def coloured(moment: Moment, text: str) -> str:
     after = [one for one in moment.manner.tags if one.casefold() not in spoken]
     if before and chance < 0.5 * _OFTEN:
         opener = moment.choose("opener", before)
-        return f"{opener} {text if opener.endswith('.') else _lowered(text)}"
+        return f"{opener} {text if opener.endswith('.') else _lower_first_letter(text)}"
     return f"{text} {moment.choose('tag', after)}" if after and text.endswith(".") else text
 
 
-def _lowered(text: str) -> str:
+def _lower_first_letter(text: str) -> str:
     """The text as it goes on behind a comma: small, where it does not begin with a name or I."""
     first = text.split(" ", 1)[0].rstrip(",.'").casefold().partition("'")[0]
     return text[0].lower() + text[1:] if first in FUNCTION_WORDS and first != "i" else text

@@ -6,7 +6,7 @@ from rlver_gym.core.emotion import Tone
 from rlver_gym.core.persona import Fact
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import FUNCTION_WORDS, split_words
-from rlver_gym.users.embedded.speech.lines import draw, tellings
+from rlver_gym.users.embedded.speech.lines import draw, summarise_disclosures
 
 _IN_ORDER = 0.35
 """What each place further down the card's order costs, in nats: people tell the beginning first."""
@@ -23,7 +23,7 @@ def tell_next(
     known = knowledge(scene.persona)
     spoken = known.tokens(words) - PRONOUNS - {YOU}
     best, found = -1e9, None
-    for place, telling in enumerate(tellings(scene.persona.situation)):
+    for place, telling in enumerate(summarise_disclosures(scene.persona.situation)):
         item = telling.item
         if item.depth > depth or not said.isdisjoint(telling.folded):
             continue
@@ -34,11 +34,11 @@ def tell_next(
         )
         if value > best:
             best, found = value, item
-    return found.told(tone) if found else _fact_to_tell(scene, known, turn, spoken, depth, said)
+    return found.in_tone(tone) if found else _fact_to_tell(scene, known, turn, spoken, depth, said)
 
 
 def _nearness(known: Knowledge, spoken: frozenset[str], name: str) -> float:
-    for entry in known.told_by(name):
+    for entry in known.disclosure_entry(name):
         return known.weigh(spoken & entry.body)
     return 0.0
 

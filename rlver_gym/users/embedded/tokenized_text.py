@@ -6,8 +6,8 @@ from sys import intern
 from typing import NamedTuple
 
 from rlver_gym.core.words import FUNCTION_WORDS, content_stem, sentences, split_words, stem
-from rlver_gym.users.embedded.act_classifier import ear
-from rlver_gym.users.embedded.lexicon import Phrase, lexicon
+from rlver_gym.users.embedded.act_classifier import load_act_classifier
+from rlver_gym.users.embedded.lexicon import Phrase, load_lexicon
 
 # Pronouns and "to be" folded, so that giving somebody's words back with "you" for "I" still counts as a copy.
 _FOLDED = {
@@ -16,7 +16,7 @@ _FOLDED = {
     **dict.fromkeys(("am", "are", "is"), "are"),
     **dict.fromkeys(("was", "were"), "were"),
 }
-_MOST_WORDS = 50_000
+_MAX_VOCABULARY = 50_000
 
 
 class _Word(NamedTuple):
@@ -29,10 +29,10 @@ class _Word(NamedTuple):
     function: bool
     phrases: tuple[Phrase, ...]
     """Phrases of the lexicon that are looked up by it."""
-    alone: int
-    """What it tells the ear by itself."""
-    after: dict[str, int]
-    """What the stems that may follow tell the ear."""
+    unigrams: int
+    """Its weight in the act classifier."""
+    bigrams: dict[str, int]
+    """The classifier's weights of the stems that may follow."""
 
 
 class _Vocabulary(dict[str, _Word]):
@@ -40,30 +40,30 @@ class _Vocabulary(dict[str, _Word]):
 
     def __missing__(self, word: str) -> _Word:
         """Work it out; forget the others when they are too many."""
-        if len(self) >= _MOST_WORDS:
+        if len(self) >= _MAX_VOCABULARY:
             self.clear()
         word = intern(word)  # mostly its own stem and folding: one place in memory to look at instead of three
-        found = self[word] = _word(word)
+        found = self[word] = _look_up_word(word)
         return found
 
 
 _VOCABULARY = _Vocabulary()
 
 
-def _word(word: str) -> _Word:
+def _look_up_word(word: str) -> _Word:
     root = stem(word)
     return _Word(
         stem=root,
         content=content_stem(word),
         folded=_FOLDED.get(word, word),
         function=word in FUNCTION_WORDS,
-        phrases=lexicon().phrases(root),
-        alone=ear().alone(root),
-        after=ear().after(root),
+        phrases=load_lexicon().phrases(root),
+        unigrams=load_act_classifier().get_unigram(root),
+        bigrams=load_act_classifier().get_bigrams(root),
     )
 
 
-class Said(NamedTuple):
+class TokenizedText(NamedTuple):
     """A text in words."""
 
     stems: tuple[str, ...]
@@ -73,40 +73,40 @@ class Said(NamedTuple):
     function_words: int
     phrases: tuple[tuple[Phrase, ...], ...]
     """Of each word, the phrases that are looked up by it."""
-    alone: tuple[int, ...]
-    """Of each word, what it tells the ear by itself."""
-    after: tuple[dict[str, int], ...]
-    """Of each word, what those that may follow tell the ear."""
+    unigrams: tuple[int, ...]
+    """Of each word, its weight in the act classifier."""
+    bigrams: tuple[dict[str, int], ...]
+    """Of each word, the classifier's weights of the stems that may follow."""
 
 
-class Line(NamedTuple):
+class LineSummary(NamedTuple):
     """What stays of a text that others are compared with."""
 
     content: frozenset[str]
     fourgrams: frozenset[int]
 
 
-def said(text: str) -> Said:
+def tokenize(text: str) -> TokenizedText:
     """A text in words. Not cached: hardly a sentence is said twice, and what is kept has to be walked by the garbage collector."""
     spoken = split_words(text)
     if not spoken:
-        return _NOTHING
-    stems, about, folded, function, phrases, alone, after = zip(*map(_VOCABULARY.__getitem__, spoken), strict=True)
-    return Said(stems, frozenset(filter(None, about)), folded, sum(function), phrases, alone, after)
+        return _NO_TOKENS
+    stems, about, folded, function, phrases, unigrams, bigrams = zip(*map(_VOCABULARY.__getitem__, spoken), strict=True)
+    return TokenizedText(stems, frozenset(filter(None, about)), folded, sum(function), phrases, unigrams, bigrams)
 
 
-_NOTHING = Said((), frozenset(), (), 0, (), (), ())
+_NO_TOKENS = TokenizedText((), frozenset(), (), 0, (), (), ())
 
 
 @lru_cache(maxsize=2_048)
-def line(text: str) -> Line:
+def summarise_line(text: str) -> LineSummary:
     """Cached, because every turn looks back at all earlier lines."""
-    parts = list(map(_of_a_card, sentences(text)))
+    parts = list(map(_tokenize_card_sentence, sentences(text)))
     content = frozenset().union(*[part.content for part in parts])
-    return Line(content, fourgrams(tuple(chain.from_iterable([part.folded for part in parts]))))
+    return LineSummary(content, fourgrams(tuple(chain.from_iterable([part.folded for part in parts]))))
 
 
-class _Part(NamedTuple):
+class _SentenceTokens(NamedTuple):
     """A sentence of a line."""
 
     content: frozenset[str]
@@ -114,10 +114,10 @@ class _Part(NamedTuple):
 
 
 @lru_cache(maxsize=8_192)
-def _of_a_card(sentence: str) -> _Part:
+def _tokenize_card_sentence(sentence: str) -> _SentenceTokens:
     """Cached, because what people say is put together from the sentences of their cards."""
-    spoken = said(sentence)
-    return _Part(spoken.content, spoken.folded)
+    spoken = tokenize(sentence)
+    return _SentenceTokens(spoken.content, spoken.folded)
 
 
 def fourgrams(folded: tuple[str, ...]) -> frozenset[int]:

@@ -1,0 +1,1 @@
+"""The folder of a training: its config, metrics, checkpoints and curves."""
