@@ -44,6 +44,7 @@ COMMANDS = (
     "redteam",
     "fidelity",
     "calibrate",
+    "train-reader",
     "sft",
     "train",
     "sb3",

@@ -15,10 +15,12 @@ COMMANDS = [
         "report",
         "export",
         "verify",
+        "conversation",
         "appraise",
         "redteam",
         "fidelity",
         "calibrate",
+        "train-reader",
         "sft",
         "train",
         "sb3",
@@ -47,3 +49,26 @@ def test_no_option_is_cut_off_in_a_terminal_of_80_columns(command: str) -> None:
     lines = shown(command, 80)
     assert max(map(len, lines)) <= 80
     assert not [line for line in lines if line.startswith("│") and re.search(r"\w…", line)]
+
+
+def test_the_short_option_shows_the_same_help() -> None:
+    for command in ("", "bench", "personas show"):
+        long, short = (CliRunner().invoke(app, [*command.split(), option]).stdout for option in ("--help", "-h"))
+        assert long == short != ""
+
+
+def test_every_command_stands_in_a_group_of_its_own_kind() -> None:
+    panels = [line for line in shown("", 80) if line.startswith("╭")]
+    assert [line.strip("╭─╮ ") for line in panels] == [
+        "Options",
+        "Try it",
+        "Compare agents",
+        "Check the score",
+        "Train",
+    ]
+
+
+def test_a_shell_can_complete_commands() -> None:
+    env = {"_RLVER_GYM_COMPLETE": "complete_bash", "COMP_WORDS": "rlver-gym per", "COMP_CWORD": "1"}
+    done = CliRunner().invoke(app, [], env=env, prog_name="rlver-gym")
+    assert "personas" in done.output

@@ -16,31 +16,33 @@ from rlver_gym.io.version import __version__
 STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""
 
+_TRY, _COMPARE, _TRUST, _TRAIN = "Try it", "Compare agents", "Check the score", "Train"
+
 app = typer.Typer(
     name="rlver-gym",
     help="A sentient user to train and test empathetic agents on. Begin with: rlver-gym talk, rlver-gym bench.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("talk")(talk.talk)
-app.command("bench")(bench.bench)
-app.command("report")(report.report)
-app.command("export")(export.export)
-app.command("verify")(report.verify)
-app.command("conversation")(audit.conversation)
-app.command("appraise")(talk.appraise)
-app.command("redteam")(audit.attack)
-app.command("sft")(train.sft)
-app.command("train")(train.train)
-app.command("fidelity")(audit.fidelity)
-app.command("calibrate")(calibrate.calibrate)
-app.command("train-reader")(calibrate.train_reader)
-app.command("sb3")(sb3.sb3)
-app.add_typer(personas.app, name="personas")
-app.add_typer(envs.app, name="envs")
-app.add_typer(tape.app, name="tape")
+app.command("talk", rich_help_panel=_TRY)(talk.talk)
+app.command("appraise", rich_help_panel=_TRY)(talk.appraise)
+app.add_typer(personas.app, name="personas", rich_help_panel=_TRY)
+app.add_typer(envs.app, name="envs", rich_help_panel=_TRY)
+app.command("bench", rich_help_panel=_COMPARE)(bench.bench)
+app.command("report", rich_help_panel=_COMPARE)(report.report)
+app.command("verify", rich_help_panel=_COMPARE)(report.verify)
+app.command("export", rich_help_panel=_COMPARE)(export.export)
+app.add_typer(tape.app, name="tape", rich_help_panel=_COMPARE)
+app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
+app.command("fidelity", rich_help_panel=_TRUST)(audit.fidelity)
+app.command("conversation", rich_help_panel=_TRUST)(audit.conversation)
+app.command("calibrate", rich_help_panel=_TRUST)(calibrate.calibrate)
+app.command("train-reader", rich_help_panel=_TRUST)(calibrate.train_reader)
+app.command("sft", rich_help_panel=_TRAIN)(train.sft)
+app.command("train", rich_help_panel=_TRAIN)(train.train)
+app.command("sb3", rich_help_panel=_TRAIN)(sb3.sb3)
 
 
 def _help_of(command: Callable[..., object]) -> str:
