@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 560, 300, 44, 150, 44, 14
-_INKS = ("#2b6cb0", "#267960", "#b24a3a", "#8a5fb0")
+_INKS = ("#2b6cb0", "#267960", "#b24a3a", "#8a5fb0", "#b7791f", "#4a5568")
+_FEW = 12
+"""Steps of which each gets a tick; of more, every quarter."""
 
 
 def draw(
@@ -28,9 +30,10 @@ def draw(
             f'<line x1="{_LEFT}" y1="{y(tick):.0f}" x2="{x(most):.0f}" y2="{y(tick):.0f}" stroke="#eee"/>',
             f'<text x="{_LEFT - 8}" y="{y(tick) + 4:.0f}" text-anchor="end" fill="#555">{tick}</text>',
         ]
+    ticks = range(most + 1) if most <= _FEW else [share * most / 4 for share in range(5)]
     parts += [
-        f'<text x="{x(share * most):.0f}" y="{y(0) + 16:.0f}" text-anchor="middle" fill="#555">{share * most:,.0f}</text>'
-        for share in (0, 0.25, 0.5, 0.75, 1)
+        f'<text x="{x(tick):.0f}" y="{y(0) + 16:.0f}" text-anchor="middle" fill="#555">{tick:,.0f}</text>'
+        for tick in ticks
     ]
     parts.append(
         f'<text x="{x(most / 2):.0f}" y="{_HEIGHT - 8}" text-anchor="middle" fill="#333">{escape(across)}</text>'

@@ -78,7 +78,7 @@ def answers_to(moment: Moment, sentence: Sentence) -> list[Candidate]:
             moment,
             found,
             math.log(_FEELING_ASKED),
-            moment.select_open(moment.repertoire.to_feeling(sentence.feelings[0])),
+            moment.filter_by_trust(moment.repertoire.to_feeling(sentence.feelings[0])),
             tokens,
         )
     for matter in moment.repertoire.threads(tokens)[:2]:
@@ -116,8 +116,8 @@ def _of_label(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
         return getattr(moment.manner, REACTION_TO[Remark(label)])
     if label.startswith("p_"):
         other = moment.answerer.resolve_person(sentence.words)
-        return moment.select_open(moment.repertoire.about_other(other, label[2:])) if other else ()
-    return moment.select_open(moment.repertoire.to_inquiry(label))
+        return moment.filter_by_trust(moment.repertoire.about_other(other, label[2:])) if other else ()
+    return moment.filter_by_trust(moment.repertoire.to_inquiry(label))
 
 
 def _names_somebody(moment: Moment, sentence: Sentence) -> bool:

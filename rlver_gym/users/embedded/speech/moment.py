@@ -68,7 +68,7 @@ class Moment:
             if self.said_sentences.isdisjoint(folded) and not is_near_duplicate(text, self.dialogue.user_lines)
         ]
 
-    def select_open(self, lines: Sequence[str]) -> Sequence[str]:
+    def filter_by_trust(self, lines: Sequence[str]) -> Sequence[str]:
         """Those that they would say now: to strangers not the most open one, while there is another."""
         if self.depth > 1 or len(lines) < 2:
             return lines
@@ -76,7 +76,7 @@ class Moment:
 
     def about(self, matter: Matter) -> Sequence[str]:
         """The lines of a matter, by name where nobody has just named the one whom they are about."""
-        lines = self.select_open(matter.lines)
+        lines = self.filter_by_trust(matter.lines)
         if matter.name is None or matter.name in self.utterance or matter.name in self.dialogue.user_lines[-1]:
             return lines
         return [_BEGINS.sub(matter.name, line, count=1) for line in lines]

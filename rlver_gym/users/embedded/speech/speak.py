@@ -217,7 +217,7 @@ class _AnswerBuilder:
             self._say("suggested")
             return True
         for feeling in main.feelings if guesses_a_feeling(main) else ():
-            lines = self.moment.select_unsaid(self.moment.select_open(self.moment.repertoire.to_feeling(feeling)))
+            lines = self.moment.select_unsaid(self.moment.filter_by_trust(self.moment.repertoire.to_feeling(feeling)))
             if lines:
                 self.parts.append(self.moment.choose("feeling", lines))
                 return True
