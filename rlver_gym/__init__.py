@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # loaded by __getattr__ when first used, so that importing th
     from rlver_gym.core.dialogue import Appraisal, Dialogue, Message, Reason, Turn
     from rlver_gym.core.library import PersonaLibrary
     from rlver_gym.core.persona import HiddenNeed, Persona
+    from rlver_gym.core.user import Scene
     from rlver_gym.environment.env import EmpathyEnv
     from rlver_gym.environment.session import EmpathySession
     from rlver_gym.environment.vector_env import EmpathyVectorEnv
@@ -39,6 +40,7 @@ __all__ = [
     "PersonaLibrary",
     "Reason",
     "RlverError",
+    "Scene",
     "Turn",
     "__version__",
     "env_card",
@@ -59,6 +61,7 @@ _HOMES = {
     "PersonaLibrary": "core.library",
     "Reason": "core.dialogue",
     "RlverError": "io.errors",
+    "Scene": "core.user",
     "Turn": "core.dialogue",
     "env_card": "core.cards",
     "make_agent": "agents",

@@ -22,8 +22,8 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import ChatError, RunError, ServerOutage
+from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin
 from rlver_gym.llm_client.client import ChatClient
-from rlver_gym.llm_client.outage import REQUEST_ORIGIN, RequestOrigin
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest

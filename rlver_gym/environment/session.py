@@ -12,8 +12,7 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
 from rlver_gym.environment.snapshot import Snapshot, check_snapshot
 from rlver_gym.io.errors import AgentFailed, DialogueError, UserFailed
-from rlver_gym.io.event_loop import run_sync, wait_for
-from rlver_gym.llm_client.outage import REQUEST_ORIGIN, RequestOrigin
+from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin, run_sync, wait_for
 
 T = TypeVar("T")
 _AGENT_FAILED, _AGENT_FAILED_NOTE = "agent_failed", "the agent failed: "

@@ -5,9 +5,10 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextvars import ContextVar
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 THREAD = "rlver-gym loop"
@@ -16,6 +17,19 @@ _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _owner: int | None = None
 """The process that the loop belongs to: after a fork its thread is gone, and the child needs one of its own."""
+
+
+class RequestOrigin(NamedTuple):
+    """On whose behalf a request is made."""
+
+    dialogue: int
+    """A number that no other dialogue of the process has."""
+    bypass_cache: bool = False
+    """Whether the request goes to the server although the cache holds an answer."""
+
+
+REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
+"""Set by whoever runs a dialogue; None for requests of no dialogue. It follows a request to the event loop on which it is made."""
 
 
 def _running() -> asyncio.AbstractEventLoop:

@@ -3,7 +3,7 @@
 import asyncio
 
 from rlver_gym.io.errors import STOPPING, ChatError, NotOnTape
-from rlver_gym.llm_client.outage import REQUEST_ORIGIN
+from rlver_gym.io.event_loop import REQUEST_ORIGIN
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import TapeMode
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest

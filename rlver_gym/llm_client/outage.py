@@ -3,11 +3,10 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from rlver_gym.io.errors import ServerOutage
+from rlver_gym.io.event_loop import REQUEST_ORIGIN
 from rlver_gym.llm_client.retries import MAX_WAIT_S, Failure, Kind
 
 _SEVERAL, _QUIET_S = 6, 1.0
@@ -18,19 +17,6 @@ _DOUBT_S = 2.0
 _NAP_S = 0.25
 """After this the one who waits looks up: another's answer may have changed everything."""
 _OF_THE_SERVER = (Kind.NO_CONNECTION, Kind.BROKEN, Kind.BUSY)
-
-
-class RequestOrigin(NamedTuple):
-    """On whose behalf a request is made."""
-
-    dialogue: int
-    """A number that no other dialogue of the process has."""
-    bypass_cache: bool = False
-    """Whether the request goes to the server although the cache holds an answer."""
-
-
-REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
-"""Set by whoever runs a dialogue; None for requests of no dialogue. It follows a request to the event loop on which it is made."""
 
 
 class Outage:
