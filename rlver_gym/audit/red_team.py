@@ -7,9 +7,11 @@ from typing import NamedTuple
 from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
 from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.dialogue import Message
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import SentientUser
+from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
 
 
@@ -45,7 +47,8 @@ def redteam(
         sessions = []
         for seed in range(seeds):
             for persona in personas:
-                sessions.append(_run_attack(attack, EmpathySession(user, persona, card, seed)))
+                session = EmpathySession(user, persona, card, seed)
+                sessions.append(run_episode(session, _Attacker(attack, session)))
                 on_progress()
         ended = [session for session in sessions if session.outcome is not Outcome.FAILED]
         yield AttackResult(
@@ -63,13 +66,16 @@ def _mean(values: Sequence[int]) -> float:
     return sum(values) / len(values) if values else float("nan")
 
 
-def _run_attack(attack: Attack | SearchAttack, session: EmpathySession) -> EmpathySession:
-    persona, seed = session.scene.persona, session.scene.seed
-    rng = random.Random(f"{attack.name}/{persona.id}/{seed}")
-    session.start()
-    while session.outcome is None:
-        if isinstance(attack, SearchAttack):
-            session.reply(attack.choose(session, rng))
-        else:
-            session.reply(attack.say(persona, seed, tuple(session.dialogue.messages())))
-    return session
+class _Attacker:
+    """An attack in the place of an agent. A searching one tries its replies on the session itself."""
+
+    def __init__(self, attack: Attack | SearchAttack, session: EmpathySession) -> None:
+        self._attack, self._session = attack, session
+        persona, seed = session.scene.persona, session.scene.seed
+        self._rng = random.Random(f"{attack.name}/{persona.id}/{seed}")
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        scene = self._session.scene
+        if isinstance(self._attack, SearchAttack):
+            return self._attack.choose(self._session, self._rng)
+        return self._attack.say(scene.persona, scene.seed, messages)

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from rlver_gym.agents import make_agent
+from rlver_gym.core.agent import Agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences
 from rlver_gym.data.demonstrations import Demonstration
+from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.tiny.word_substitution import content_words, draw_word, replace_words
 from rlver_gym.users import EmbeddedUser
@@ -26,6 +28,20 @@ _PLANS = {
 _NO_PLAN = "What do they need to hear?"
 
 
+class _MixedAgent:
+    """Lets one of several agents reply, drawn anew each turn."""
+
+    def __init__(self, agents: Sequence[tuple[str, Agent]], rng: np.random.Generator) -> None:
+        self._agents, self._rng = agents, rng
+        self.spoke: list[str] = []
+        """Who replied, turn by turn."""
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        name, agent = self._agents[int(self._rng.integers(len(self._agents)))]
+        self.spoke.append(name)
+        return agent.reply(messages)
+
+
 def agent_demonstrations(agents: Sequence[str], count: int, seed: int = 0) -> Iterator[Demonstration]:
     """`count` dialogues, each reply by one of the named agents, drawn by lot; what the last reply was answered is left out.
 
@@ -36,18 +52,13 @@ def agent_demonstrations(agents: Sequence[str], count: int, seed: int = 0) -> It
     rng = np.random.default_rng(seed)
     for number in map(int, rng.permutation(count)):
         persona = cards.get(people[number % len(people)])
-        speakers = [make_agent(name, persona, seed=number) for name in agents]
-        session, plans = EmpathySession(user, persona, card, seed=number), []
-        session.start()
-        while session.outcome is None:
-            speaker = int(rng.integers(len(speakers)))
-            session.reply(speakers[speaker].reply(tuple(session.dialogue.messages())))
-            plans.append(_PLANS.get(agents[speaker], _NO_PLAN))
+        mixed = _MixedAgent([(name, make_agent(name, persona, seed=number)) for name in agents], rng)
+        session = run_episode(EmpathySession(user, persona, card, seed=number), mixed)
         said: list[Message] = list(session.dialogue.messages())
         yield Demonstration(
             tuple(one.text for one in said[:-1] if one.speaker == "user"),
             tuple(one.text for one in said if one.speaker == "agent"),
-            tuple(plans),
+            tuple(_PLANS.get(name, _NO_PLAN) for name in mixed.spoke),
         )
 
 

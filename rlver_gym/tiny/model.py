@@ -9,6 +9,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 from rlver_gym.agents import make_agent
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
+from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.model_cache import hide_progress_bars
 from rlver_gym.tiny.copying import HEADS, THETA, teach_copying
@@ -78,7 +79,5 @@ def corpus(people: int = 40) -> Iterator[str]:
     for number, persona in enumerate(map(cards.get, cards.ids("train")[:people])):
         agent = make_agent(_TEACHERS[number % len(_TEACHERS)], persona, seed=number)
         session = EmpathySession(user, persona, card, seed=number)
-        session.start()
-        while session.outcome is None:
-            session.reply(agent.reply(tuple(session.dialogue.messages())))
+        run_episode(session, agent)
         yield from (message.text for message in session.dialogue.messages())
