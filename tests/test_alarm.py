@@ -172,6 +172,7 @@ def test_the_ceiling_by_hand() -> None:
     assert compute_score_bound({}) is None
 
 
+@pytest.mark.slow
 def test_the_shipped_ceilings_are_what_honest_agents_reach_now() -> None:
     plan = BenchPlan(agents=(*REFERENCE_AGENTS, PRIVILEGED_AGENT), seeds=3, split="demo")
     episodes = [run_case(case, plan, agent_maker(case.agent)) for case in plan.cases()]

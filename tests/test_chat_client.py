@@ -258,6 +258,7 @@ def test_openai_itself_needs_a_key_and_an_address_has_to_be_one(monkeypatch: pyt
             ChatSettings(**wrong)  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.slow
 def test_many_requests_are_under_way_at_once() -> None:
     with ChatServer("x", latency_s=4.0) as server:
         results = asked(ChatSettings(base_url=server.base_url, concurrency=200), *map(request, range(200)))
@@ -431,6 +432,7 @@ def ending(line: shared.ChatHandle) -> str:
         return "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
 
 
+@pytest.mark.slow
 def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_script_that_rates_is_found(folder: Path) -> None:
     assert wrong(folder) == ["thoughts stand there twice"]
 
 
+@pytest.mark.slow
 def test_a_script_that_writes_replies_is_found(folder: Path) -> None:
     path = folder / "train" / "dialogues.jsonl"
     kept = lines(path)

@@ -74,6 +74,7 @@ def test_only_the_best_when_asked(folder: Path, tmp_path: Path) -> None:
     assert min(row["metadata"]["final"] for row in best) >= line
 
 
+@pytest.mark.slow
 def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path: Path) -> None:
     """On the whole corpus: where an earlier turn of one moment is a rated reply of another, only the rating counts."""
     changes: dict[tuple[str, tuple[str, ...], str], list[float]] = {}

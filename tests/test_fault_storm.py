@@ -151,6 +151,7 @@ def test_a_storm_over_two_hundred_dialogues_ends_well_and_twice_the_same() -> No
     _equal(first, second)
 
 
+@pytest.mark.slow
 def test_many_dialogues_in_step_go_through_a_storm_and_every_end_is_told() -> None:
     with ChatServer(ANSWERS, faults=Faults(0.3, seed=5, only=ALL - {"hang", "drip"}, retry_after_s=0.01)) as server:
         settings = {"base_url": server.base_url, "attempts": 2, "max_wait_s": None}

@@ -54,6 +54,7 @@ def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change() -> None
     assert sum(gains) / len(gains) > 4
 
 
+@pytest.mark.slow
 def test_the_same_words_to_somebody_else_earn_less() -> None:
     """But for the few things that truly hold for both: two people shamed in public, two parties nobody had asked for."""
     pairs = [

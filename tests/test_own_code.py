@@ -167,6 +167,7 @@ def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(own: Path,
     assert set(verify(tmp_path)) == {None}
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(own: Path, tmp_path: Path) -> None:
     words = ("--agent", "own_agents:ABlocks", "--agent", "comfort", "--agent-timeout", "0.3")
     done = bench(own, tmp_path, *words, in_process=False)  # the process ends though a thread of it does not

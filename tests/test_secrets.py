@@ -159,6 +159,7 @@ class Hostile:
         return INJECTED
 
 
+@pytest.mark.slow
 def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(caplog: pytest.LogCaptureFixture) -> None:
     """A storm in which nearly every call fails, in all ways. Logs are those of the default level and above. Nothing is taken for an outage, which would
     be waited for."""
