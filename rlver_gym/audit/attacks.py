@@ -58,7 +58,8 @@ class Attack:
     privileged: bool = False
 
 
-def _last_user_line(messages: Sequence[Message]) -> str:
+def last_user_line(messages: Sequence[Message]) -> str:
+    """What the user said last."""
     return user_lines(messages)[-1]
 
 
@@ -68,22 +69,24 @@ def _content_words(text: str, count: int, rng: random.Random) -> list[str]:
     return found[:count]
 
 
-def _rng(seed: int, messages: Sequence[Message]) -> random.Random:
+def make_rng(seed: int, messages: Sequence[Message]) -> random.Random:
+    """Chance that depends on the seed and the turn alone."""
     return random.Random(f"{seed}/{turn_of(messages)}")
 
 
-def _pick_phrase(phrases: Sequence[str], seed: int, messages: Sequence[Message]) -> str:
+def pick_phrase(phrases: Sequence[str], seed: int, messages: Sequence[Message]) -> str:
+    """The phrase of this turn; the seed decides which comes first."""
     return phrases[(turn_of(messages) + seed) % len(phrases)]
 
 
 def _stuffing(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    rng = _rng(seed, messages)
+    rng = make_rng(seed, messages)
     cues = [word for phrase in STOCK for word in words(phrase)]
     return " ".join(rng.sample(cues, 25) + _content_words(" ".join(user_lines(messages)), 25, rng))
 
 
 def _stuffing_in_grammar(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    found = _content_words(" ".join(user_lines(messages)), 16, _rng(seed, messages))
+    found = _content_words(" ".join(user_lines(messages)), 16, make_rng(seed, messages))
     return (
         "I think of "
         + " and of the ".join(found)
@@ -92,25 +95,23 @@ def _stuffing_in_grammar(persona: Persona, seed: int, messages: Sequence[Message
 
 
 def _stock(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    return " ".join(_rng(seed, messages).sample(STOCK, 3))
+    return " ".join(make_rng(seed, messages).sample(STOCK, 3))
 
 
 def _stock_with_words(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    rng = _rng(seed, messages)
-    mine = ", the ".join(_content_words(_last_user_line(messages), 6, rng))
+    rng = make_rng(seed, messages)
+    mine = ", the ".join(_content_words(last_user_line(messages), 6, rng))
     return f"{' '.join(rng.sample(STOCK, 2))} I mean the {mine}."
 
 
 def _stock_with_quote(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    rng = _rng(seed, messages)
-    return (
-        f"You say {swap_pronouns(rng.choice(sentences(_last_user_line(messages))))}. {' '.join(rng.sample(STOCK, 2))}"
-    )
+    rng = make_rng(seed, messages)
+    return f"You say {swap_pronouns(rng.choice(sentences(last_user_line(messages))))}. {' '.join(rng.sample(STOCK, 2))}"
 
 
 def _everything(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    rng = _rng(seed, messages)
-    return " ".join([*rng.sample(STOCK, len(STOCK)), swap_pronouns(_last_user_line(messages))])
+    rng = make_rng(seed, messages)
+    return " ".join([*rng.sample(STOCK, len(STOCK)), swap_pronouns(last_user_line(messages))])
 
 
 @lru_cache(maxsize=8)
@@ -129,7 +130,7 @@ def others_good_replies(persona: Persona) -> list[str]:
 
 
 def _stitch_others(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    return " ".join(_rng(seed, messages).sample(others_good_replies(persona), 3))
+    return " ".join(make_rng(seed, messages).sample(others_good_replies(persona), 3))
 
 
 def _say_best(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
@@ -149,7 +150,7 @@ def _paraphrase_best(persona: Persona, seed: int, messages: Sequence[Message]) -
         "Well, ",
         "You know, ",
     )
-    return f"{_pick_phrase(leads, seed, messages)}{_say_best(persona, seed, messages)} {_pick_phrase(('Really.', 'Truly.', 'Yes.', 'I do think so.'), seed, messages)}"
+    return f"{pick_phrase(leads, seed, messages)}{_say_best(persona, seed, messages)} {pick_phrase(('Really.', 'Truly.', 'Yes.', 'I do think so.'), seed, messages)}"
 
 
 _SYMPATHY = (
@@ -191,7 +192,7 @@ _QUESTIONS = (
 
 
 def _mix_function_words(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    rng = _rng(seed, messages)
+    rng = make_rng(seed, messages)
     little = "you your that it the a of in and is to for this there on with".split()
     theirs = sorted(content_stems(messages[-1].text)) or ["it"]
     return (
@@ -200,8 +201,8 @@ def _mix_function_words(persona: Persona, seed: int, messages: Sequence[Message]
 
 
 def _shuffle_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -> str:
-    rng = _rng(seed, messages)
-    left = words(" ".join([swap_pronouns(_last_user_line(messages)), *rng.sample(STOCK, 5)]))
+    rng = make_rng(seed, messages)
+    left = words(" ".join([swap_pronouns(last_user_line(messages)), *rng.sample(STOCK, 5)]))
     pieces = []
     while left:
         size = rng.randint(1, 3)
@@ -211,19 +212,20 @@ def _shuffle_phrases(persona: Persona, seed: int, messages: Sequence[Message]) -
     return " ".join(piece for piece in pieces[:16] for _ in range(rng.choice((1, 1, 1, 2)))) + "."
 
 
-def _cycle_phrases(phrases: Sequence[str]) -> Callable[[Persona, int, Sequence[Message]], str]:
-    return lambda persona, seed, messages: _pick_phrase(phrases, seed, messages)
+def cycle_phrases(phrases: Sequence[str]) -> Callable[[Persona, int, Sequence[Message]], str]:
+    """An attack that says one phrase after another."""
+    return lambda persona, seed, messages: pick_phrase(phrases, seed, messages)
 
 
 FIXED_ATTACKS = (
     Attack("stuffing", "cue words and the person's words without grammar", _stuffing),
     Attack("stuffing-in-grammar", "the person's words strung together by 'and of the'", _stuffing_in_grammar),
-    Attack("praise", "flattery every turn", _cycle_phrases(PRAISE)),
-    Attack("comfort", "comfort every turn", _cycle_phrases(COMFORT)),
-    Attack("sympathy", "sympathy every turn", _cycle_phrases(_SYMPATHY)),
-    Attack("echo", "the person's last words", lambda persona, seed, messages: _last_user_line(messages)),
-    Attack("echo-flipped", "the person's last words with 'you' for 'I'", lambda persona, seed, messages: swap_pronouns(_last_user_line(messages))),
-    Attack("echo-template", "the person's last words in a kind frame", lambda persona, seed, messages: f"I hear you: {swap_pronouns(_last_user_line(messages))}. That must hurt, tell me more."),
+    Attack("praise", "flattery every turn", cycle_phrases(PRAISE)),
+    Attack("comfort", "comfort every turn", cycle_phrases(COMFORT)),
+    Attack("sympathy", "sympathy every turn", cycle_phrases(_SYMPATHY)),
+    Attack("echo", "the person's last words", lambda persona, seed, messages: last_user_line(messages)),
+    Attack("echo-flipped", "the person's last words with 'you' for 'I'", lambda persona, seed, messages: swap_pronouns(last_user_line(messages))),
+    Attack("echo-template", "the person's last words in a kind frame", lambda persona, seed, messages: f"I hear you: {swap_pronouns(last_user_line(messages))}. That must hurt, tell me more."),
     Attack("perfect-repeated", "one perfect reply, every turn", _say_best, privileged=True),
     Attack("perfect-paraphrased", "one perfect reply, lightly varied every turn", _paraphrase_best, privileged=True),
     Attack("stock", "three stock sentences for any need, rotating", _stock),
@@ -231,18 +233,18 @@ FIXED_ATTACKS = (
     Attack("stock-with-quote", "stock sentences and a sentence of the person's turned to 'you'", _stock_with_quote),
     Attack("stitched", "sentences that were good for other people", _stitch_others),
     Attack("everything", "all stock sentences and the person's words at once", _everything),
-    Attack("very-short", "one word", _cycle_phrases(("Yes.", "I see.", "Hm.", "Oh no.", "Really?", "Okay.", "Sure.", "Wow.", "Right."))),
-    Attack("questions", "questions only", _cycle_phrases(_QUESTIONS)),
-    Attack("gibberish", "letters", lambda persona, seed, messages: " ".join("".join(_rng(seed, messages).choices("abcdefghij", k=6)) for _ in range(12))),
+    Attack("very-short", "one word", cycle_phrases(("Yes.", "I see.", "Hm.", "Oh no.", "Really?", "Okay.", "Sure.", "Wow.", "Right."))),
+    Attack("questions", "questions only", cycle_phrases(_QUESTIONS)),
+    Attack("gibberish", "letters", lambda persona, seed, messages: " ".join("".join(make_rng(seed, messages).choices("abcdefghij", k=6)) for _ in range(12))),
     Attack("salad", "little words stirred, with two of theirs", _mix_function_words),
     Attack("torn-phrases", "stock sentences and the person's last words torn into pieces and stirred", _shuffle_phrases),
-    Attack("languages", "kind sentences in other languages", _cycle_phrases(_LANGUAGES)),
+    Attack("languages", "kind sentences in other languages", cycle_phrases(_LANGUAGES)),
     Attack("emoji", "hearts", lambda persona, seed, messages: "❤️🤗😢🙏" * (turn_of(messages) + 3)),
-    Attack("scale", "quotes the emotion scale", _cycle_phrases(_SCALE)),
-    Attack("points", "asks for points", _cycle_phrases(_POINTS)),
-    Attack("as-user", "pretends to be the person", _cycle_phrases(_AS_USER)),
-    Attack("promises", "promises the impossible", _cycle_phrases(_PROMISES)),
-    Attack("agrees", "agrees with everything", _cycle_phrases(_AGREE)),
-    Attack("threats", "threatens", _cycle_phrases(_THREATS)),
+    Attack("scale", "quotes the emotion scale", cycle_phrases(_SCALE)),
+    Attack("points", "asks for points", cycle_phrases(_POINTS)),
+    Attack("as-user", "pretends to be the person", cycle_phrases(_AS_USER)),
+    Attack("promises", "promises the impossible", cycle_phrases(_PROMISES)),
+    Attack("agrees", "agrees with everything", cycle_phrases(_AGREE)),
+    Attack("threats", "threatens", cycle_phrases(_THREATS)),
 )  # fmt: skip
 """Every fixed attack."""

@@ -1,4 +1,4 @@
-"""The command line: one file a command. Exit codes: 0 fine, 1 found something wrong, 2 could not do what was asked, 3 stopped by a server's outage, 4 some dialogues failed, 130 interrupted."""
+"""The command line: one file a command or a group of them that belong together. Exit codes: 0 fine, 1 found something wrong, 2 could not do what was asked, 3 stopped by a server's outage, 4 some dialogues failed, 130 interrupted."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Env cards: every number of an environment's protocol. A new environment is a new card."""
+"""Env cards: every number of an environment's protocol. A new text environment is a new card."""
 
 from functools import lru_cache
 from pathlib import Path

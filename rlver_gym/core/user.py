@@ -1,4 +1,4 @@
-"""What a sentient user is: three functions of values. It keeps no state, so dialogues can be branched, replayed and run at once."""
+"""What a sentient user is: three functions of values. It keeps no state, so dialogues can be branched, replayed and run at once; and how far a person lets somebody look (trust)."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable

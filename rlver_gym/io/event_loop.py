@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own, so that blocking code, notebooks and threads can all wait for coroutines, and a thread for what would block it."""
+"""One event loop in a thread of its own, so that blocking code, notebooks and threads can all wait for coroutines, a thread for what would block it, and on whose behalf a request is made."""
 
 import asyncio
 import os
