@@ -1,0 +1,201 @@
+"""Calls to a server of episodes: JSON over HTTP, repeated while the server asks to wait or cannot
+be reached, with errors that name the remedy. Needs only the standard library.
+"""
+
+import json
+import os
+import random
+import time
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from rlver_gym.io.errors import (
+    CardError,
+    ChatError,
+    DialogueError,
+    RlverError,
+    ServerOutage,
+    ServerRefused,
+    ServerUnreachable,
+    UnknownName,
+    UtteranceError,
+)
+
+TOKEN_VARIABLE = "RLVER_GYM_TOKEN"
+MAX_ANSWER_BYTES = 4 << 20
+_FIRST_WAIT_S, _MAX_WAIT_S = 0.1, 5.0
+_WAIT_FOR_FIRST_ANSWER_S = 2.0
+"""A server that has never answered is hardly worth waiting for."""
+_PROBLEMS: dict[str, type[RlverError]] = {
+    "unauthorized": ServerRefused,
+    "foreign-page": ServerRefused,
+    "user-not-offered": UnknownName,
+    "unknown-name": UnknownName,
+    "unknown-episode": DialogueError,
+    "wrong-turn": DialogueError,
+    "episode-over": DialogueError,
+    "request-id-used": DialogueError,
+    "too-large": UtteranceError,
+    "invalid": UtteranceError,
+    "user-unavailable": ServerOutage,
+}
+"""What a problem of the server's is raised as; all others are a ChatError."""
+
+
+class _Answer(NamedTuple):
+    status: int
+    retry_after_s: float
+    value: Any
+    """The JSON; None when it is none."""
+
+
+class RemoteServer:
+    """One server. Its connection is kept open between calls, and made anew in a copy or another
+    process. For one thread.
+    """
+
+    def __init__(self, url: str, timeout_s: float, patience_s: float) -> None:
+        """`url`: such as http://127.0.0.1:8000. `timeout_s`: of one attempt. `patience_s`: for how
+        long a call is repeated.
+
+        CardError for what is no address, or holds a password.
+        """
+        self.url = _check_url(url)
+        self.timeout_s = timeout_s
+        self.patience_s = patience_s
+        self._has_answered = False
+        self._connection: HTTPConnection | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_connection": None}
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        if self._connection:
+            self._connection.close()
+        self._connection = None
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        patience_s: float | None = None,
+    ) -> dict[str, Any]:
+        """What the server answers; {} for nothing. What is repeated must be safe to repeat.
+
+        Raises ServerUnreachable, ServerOutage, ServerRefused, and what a problem stands for.
+        """
+        content = None if body is None else json.dumps(body).encode()
+        patience_s = self.patience_s if patience_s is None else patience_s
+        began, attempt = time.monotonic(), 0
+        while True:
+            attempt += 1
+            backoff_s = random.random() * min(_MAX_WAIT_S, _FIRST_WAIT_S * 2 ** min(attempt, 10))
+            error: RlverError
+            try:
+                answer = self._exchange(method, path, content)
+            except (OSError, HTTPException) as failure:
+                self.close()
+                wait_s, error = backoff_s, self._unreachable(failure)
+                most_s = (
+                    patience_s if self._has_answered else min(patience_s, _WAIT_FOR_FIRST_ANSWER_S)
+                )
+            else:
+                self._has_answered = True
+                if answer.status < 300 and isinstance(answer.value, dict):
+                    return answer.value
+                if not _asks_to_wait(answer):
+                    raise self._error(answer)
+                wait_s, most_s = max(backoff_s, answer.retry_after_s), patience_s
+                error = ServerOutage(
+                    f"{self.url} had no room for {patience_s:g} s: {_detail(answer)} Use fewer"
+                    " environments, start it with higher limits, or raise patience_s."
+                )
+            if time.monotonic() - began + wait_s > most_s:
+                raise error
+            time.sleep(wait_s)
+
+    def _exchange(self, method: str, path: str, content: bytes | None) -> _Answer:
+        if self._connection is None:
+            parts = urlsplit(self.url)
+            kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+            self._connection = kind(parts.netloc, timeout=self.timeout_s)
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if token := os.environ.get(TOKEN_VARIABLE, "").strip():
+            headers["Authorization"] = f"Bearer {token}"
+        prefix = urlsplit(self.url).path
+        self._connection.request(method, prefix + path, content, headers)
+        response = self._connection.getresponse()
+        if response.length is None and not response.chunked:
+            raise HTTPException("the answer broke off")
+        data = response.read(MAX_ANSWER_BYTES)
+        if not response.isclosed():
+            raise HTTPException("the answer is too large")
+        value = {} if response.status == 204 else _parse_json(data)
+        return _Answer(response.status, _parse_seconds(response.headers.get("retry-after")), value)
+
+    def _unreachable(self, failure: Exception) -> ServerUnreachable:
+        return ServerUnreachable(
+            f"{self.url} does not answer ({failure or type(failure).__name__}). Is the server"
+            " running there (rlver-gym serve)?"
+        )
+
+    def _error(self, answer: _Answer) -> RlverError:
+        kind = _kind(answer)
+        if kind is None:
+            return ServerRefused(
+                f"{self.url} answers {answer.status}, and not as rlver-gym serve does. Check the"
+                " address."
+            )
+        message = f"{self.url}: {_detail(answer)}"
+        if kind == "unknown-episode":
+            message = f"{message} In Gymnasium that is reset()."
+        return _PROBLEMS.get(kind, ChatError)(message)
+
+
+def _asks_to_wait(answer: _Answer) -> bool:
+    """Whether the same request may be granted later; 502 and 504 are a proxy's."""
+    return answer.status in (429, 503) or (answer.status in (502, 504) and _kind(answer) is None)
+
+
+def _kind(answer: _Answer) -> str | None:
+    """The kind of a problem; None for an answer that is none of this server's."""
+    kind = answer.value.get("type") if isinstance(answer.value, dict) else None
+    return kind.removeprefix("urn:rlver-gym:") if isinstance(kind, str) else None
+
+
+def _detail(answer: _Answer) -> str:
+    detail = answer.value.get("detail") if isinstance(answer.value, dict) else None
+    return detail if isinstance(detail, str) else f"status {answer.status}."
+
+
+def _parse_json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+def _parse_seconds(header: str | None) -> float:
+    return float(header) if header and header.isdecimal() and len(header) < 6 else 0.0
+
+
+def _check_url(url: object) -> str:
+    """The address without its last slash. CardError for what is none; no message repeats it."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        usable = False
+    else:
+        usable = usable and not (parts.query or parts.fragment or "@" in parts.netloc)
+    if not usable or not isinstance(url, str) or not url.isprintable() or " " in url:
+        raise CardError(
+            "url must be the address of a server, such as http://127.0.0.1:8000, without a"
+            f" password or query: it would stand in the spec. The token is read from"
+            f" {TOKEN_VARIABLE}."
+        )
+    return url.rstrip("/")

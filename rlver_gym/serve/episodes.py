@@ -1,0 +1,348 @@
+"""The episodes of a server: begun and stepped once for each request id, and dropped when idle.
+Knows no web framework.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from gymnasium.utils.seeding import np_random
+
+from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.dialogue import Turn
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import PersonaLibrary, library
+from rlver_gym.core.user import is_async_user
+from rlver_gym.environment.env import EmpathyEnv, describe_turn, draw_scene
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import CardError, ChatError, UnknownName, UtteranceError
+from rlver_gym.io.event_loop import Worker
+from rlver_gym.serve.messages import (
+    EpisodeAnswer,
+    EpisodeRequest,
+    EpisodeState,
+    Line,
+    StepAnswer,
+    StepRequest,
+)
+from rlver_gym.serve.operation import Metrics, ServeSettings
+from rlver_gym.serve.problems import Refusal
+from rlver_gym.users import EmbeddedUser, SentientUser
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Work that is done once for each request id. Whoever asks again gets the same result, also
+    while the work is under way. Failed work is forgotten, and may be tried again.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was asked for yet."""
+        self._known: dict[str, tuple[object, asyncio.Task[T]]] = {}
+
+    async def run(
+        self, request_id: str, content: object, start: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
+        """What `start` leads to; it may refuse at once. Whoever stops waiting does not stop the
+        work.
+
+        Refusal when the id came with other content before.
+        """
+        if request_id not in self._known:
+            task = asyncio.create_task(start())
+            self._known[request_id] = content, task
+            task.add_done_callback(partial(self._forget_failure, request_id))
+        known_content, task = self._known[request_id]
+        if known_content != content:
+            raise Refusal("request-id-used")
+        return await asyncio.shield(task)
+
+    def forget(self, request_id: str) -> None:
+        """The id means nothing any more."""
+        self._known.pop(request_id, None)
+
+    def _forget_failure(self, request_id: str, task: asyncio.Task[T]) -> None:
+        if task.cancelled() or task.exception():
+            self.forget(request_id)
+
+
+@dataclass
+class Episode:
+    """One that has begun. Its state is the session's: a value that changes at the end of a turn."""
+
+    id: str
+    request_id: str
+    session: EmpathySession
+    last_used: float
+    is_answering: bool = False
+    steps: Once[StepAnswer] = field(default_factory=Once)
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """Those that were taken."""
+        return self.session.dialogue.turns
+
+
+class EpisodeTable:
+    """All episodes of a server. For one event loop."""
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        users: Mapping[str, SentientUser],
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`users`: who is offered, by name, the default first.
+
+        Reads all persona cards: CardError when one cannot be used.
+        """
+        self.settings = settings
+        self.users = dict(users)
+        self.cards: dict[str, EnvCard] = {
+            card.id: card for card in map(env_card, settings.served_envs)
+        }
+        self.shelf: PersonaLibrary = library(settings.personas)
+        for persona_id in self.shelf.ids():
+            self.shelf.get(persona_id)
+        self._metrics = metrics
+        self._clock = clock
+        self._threads = {id(user): Worker() for user in users.values() if not is_async_user(user)}
+        self._warm: set[tuple[int, str]] = set()
+        self._begun: Once[Episode] = Once()
+        self._open: dict[str, Episode] = {}
+        self._ended: dict[str, Episode] = {}
+        self._opening = 0
+        self._under_way = 0
+
+    @property
+    def num_open(self) -> int:
+        """Episodes that go on, those included that are just beginning."""
+        return len(self._open) + self._opening
+
+    @property
+    def num_under_way(self) -> int:
+        """Turns and openings that are being worked on."""
+        return self._under_way
+
+    async def begin(self, request: EpisodeRequest) -> EpisodeAnswer:
+        """Begin an episode, or find the one that the same request began."""
+        request_id = request.request_id or secrets.token_hex(16)
+        content = request.model_dump(exclude={"type"})
+        episode = await self._begun.run(
+            request_id, content, lambda: self._begin(request_id, request)
+        )
+        session = episode.session
+        first = session.dialogue.turns[0] if session.has_failed_to_open else None
+        return EpisodeAnswer(**self._describe(episode, first), opening=session.dialogue.opening)
+
+    async def step(self, episode_id: str, request: StepRequest) -> StepAnswer:
+        """Take a turn, or give the answer that the same request got."""
+        episode = self.find(episode_id)
+        content = request.turn, request.utterance
+        return await episode.steps.run(
+            request.request_id, content, lambda: self._start_turn(episode, request)
+        )
+
+    def state(self, episode_id: str) -> EpisodeState:
+        """Where an episode stands, and all that was said."""
+        episode = self.find(episode_id)
+        dialogue, turns = episode.session.dialogue, episode.turns
+        return EpisodeState(
+            **self._describe(episode, turns[-1] if turns else None),
+            next_turn=None if episode.session.outcome else len(turns) + 1,
+            transcript=[Line(speaker=one.speaker, text=one.text) for one in dialogue.messages()],
+            rewards=[turn.reward for turn in turns],
+        )
+
+    def find(self, episode_id: str) -> Episode:
+        """The episode of that id, which is then no longer idle. Refusal when there is none."""
+        episode = self._open.get(episode_id) or self._ended.get(episode_id)
+        if episode is None:
+            idle = f"was idle for longer than {self.settings.idle_s:g} s"
+            raise Refusal(
+                "unknown-episode",
+                f"There is no such episode: it was deleted, {idle}, or the server has started anew."
+                " Begin another one with POST /v1/episodes.",
+            )
+        episode.last_used = self._clock()
+        return episode
+
+    def delete(self, episode_id: str) -> None:
+        """Drop an episode; a turn of it that is under way ends unseen."""
+        self._drop(self.find(episode_id))
+
+    def expire(self) -> int:
+        """Drop what was idle for too long; how many these were."""
+        oldest = self._clock() - self.settings.idle_s
+        idle = [
+            episode
+            for episode in (*self._open.values(), *self._ended.values())
+            if episode.last_used < oldest and not episode.is_answering
+        ]
+        for episode in idle:
+            self._drop(episode)
+        return len(idle)
+
+    def _drop(self, episode: Episode) -> None:
+        self._open.pop(episode.id, None)
+        self._ended.pop(episode.id, None)
+        self._begun.forget(episode.request_id)
+
+    def _begin(self, request_id: str, request: EpisodeRequest) -> Coroutine[Any, Any, Episode]:
+        """The opening as work to be done, which counts from now on. Refusal when it cannot be."""
+        if self.num_open >= self.settings.max_episodes:
+            raise Refusal(
+                "too-many-episodes",
+                f"{self.num_open:,} episodes are open. Wait, or delete those you do not need.",
+                retry_after=5,
+            )
+        name = request.user or next(iter(self.users))
+        if name not in self.users:
+            offered = ", ".join(self.users)
+            raise Refusal(
+                "user-not-offered",
+                f"The server does not offer the user {name!r}. It offers: {offered}.",
+            )
+        session = self._make_session(request, self.users[name])
+        self._check_capacity()
+        episode = Episode(secrets.token_urlsafe(16), request_id, session, self._clock())
+        self._opening += 1
+        self._under_way += 1
+        return self._open_episode(episode)
+
+    def _make_session(self, request: EpisodeRequest, user: SentientUser) -> EmpathySession:
+        try:
+            if request.env not in self.cards:
+                raise UnknownName.of("environment", request.env, self.cards, "GET /v1/envs")
+            card = self.cards[request.env]
+            ids = (request.persona,) if request.persona else ()
+            ids = ids or self.shelf.ids(request.split or card.split)
+            if not ids:
+                raise UnknownName(f"there is nobody in the split {request.split or card.split}.")
+            generator, _ = np_random(request.seed)
+            persona_id, scene_seed = draw_scene(generator, ids)
+            persona = self.shelf.get(persona_id)
+        except (UnknownName, CardError) as error:
+            raise Refusal("unknown-name", str(error)) from None
+        asked = request.scene_seed
+        return EmpathySession(user, persona, card, scene_seed if asked is None else asked)
+
+    async def _open_episode(self, episode: Episode) -> Episode:
+        try:
+            thread = self._thread_for(episode.session)
+            await (thread(episode.session.start) if thread else episode.session.astart())
+        except ChatError as error:
+            raise Refusal("user-unavailable") from error
+        finally:
+            self._opening -= 1
+            self._under_way -= 1
+        self._metrics.episodes += 1
+        self._file(episode)
+        return episode
+
+    def _check_capacity(self) -> None:
+        if self._under_way >= self.settings.max_in_flight:
+            raise Refusal(
+                "busy", f"{self._under_way:,} turns are under way. Wait 1 s.", retry_after=1
+            )
+
+    def _start_turn(
+        self, episode: Episode, request: StepRequest
+    ) -> Coroutine[Any, Any, StepAnswer]:
+        """The turn as work to be done, which counts from now on. Refusal when it cannot be."""
+        session = episode.session
+        if session.outcome is not None:
+            raise Refusal(
+                "episode-over",
+                f"The episode has ended ({session.outcome}). Begin another one with POST"
+                " /v1/episodes.",
+                outcome=str(session.outcome),
+            )
+        taken = len(episode.turns) + episode.is_answering
+        if request.turn != taken + 1 or episode.is_answering:
+            wait = f" Turn {taken} is under way: wait for its answer." * episode.is_answering
+            raise Refusal(
+                "wrong-turn",
+                f"Turn {request.turn} cannot be taken now. The next one is {taken + 1}.{wait}",
+                next_turn=taken + 1,
+            )
+        try:
+            session.validate_utterance(request.utterance)
+        except UtteranceError as error:
+            raise Refusal("invalid", str(error)) from None
+        self._check_capacity()
+        episode.is_answering = True
+        self._under_way += 1
+        return self._take_turn(episode, request.utterance)
+
+    async def _take_turn(self, episode: Episode, utterance: str) -> StepAnswer:
+        session, began = episode.session, time.perf_counter()
+        try:
+            thread = self._thread_for(session)
+            turn = await (thread(session.reply, utterance) if thread else session.areply(utterance))
+            self._warm.add((id(session.user), session.scene.persona.id))
+        except ChatError as error:
+            raise Refusal("user-unavailable") from error
+        finally:
+            episode.is_answering = False
+            episode.last_used = self._clock()
+            self._under_way -= 1
+        self._metrics.observe_step(time.perf_counter() - began)
+        if episode.id in self._open and turn.outcome is not None:
+            self._file(episode)
+        cut = max(0, len(utterance) - session.scene.card.max_utterance_chars)
+        answer = self._describe(episode, turn)
+        return StepAnswer(**answer, reply=turn.reply, reward=turn.reward, cut_chars=cut)
+
+    def _thread_for(self, session: EmpathySession) -> Worker | None:
+        """Where a turn keeps nobody waiting; None for the event loop itself.
+
+        A synchronous user may wait for something. The embedded one takes a millisecond, but for its
+        first turn with a person up to half a second, in which it compiles their cards.
+        """
+        is_warm = (id(session.user), session.scene.persona.id) in self._warm
+        if isinstance(session.user, EmbeddedUser) and is_warm:
+            return None
+        return self._threads.get(id(session.user))
+
+    def close(self) -> None:
+        """End the threads."""
+        for thread in self._threads.values():
+            thread.stop()
+
+    def _file(self, episode: Episode) -> None:
+        """Put an episode where it belongs. As many that have ended are kept as may be open, so that
+        a last answer that was lost can be had again.
+        """
+        if episode.session.outcome is None:
+            self._open[episode.id] = episode
+            return
+        self._open.pop(episode.id, None)
+        self._ended[episode.id] = episode
+        if len(self._ended) > self.settings.max_episodes:
+            self._drop(next(iter(self._ended.values())))
+
+    def _describe(self, episode: Episode, turn: Turn | None) -> dict[str, Any]:
+        """What every answer says of an episode after this turn, its last one."""
+        session = episode.session
+        info = describe_turn(session, turn, 0)
+        failed = session.outcome is Outcome.FAILED
+        hidden = {name: info[name] for name in EmpathyEnv.privileged_info if name in info}
+        return {
+            "episode_id": episode.id,
+            "env": session.scene.card.id,
+            "persona": info["persona"],
+            "scene_seed": session.scene.seed,
+            "turn": info["turn"],
+            "terminated": session.outcome is not None and not failed,
+            "truncated": failed,
+            "outcome": info["outcome"],
+            "valid": info["valid"],
+            "privileged": hidden if self.settings.privileged else None,
+        }

@@ -1,0 +1,178 @@
+"""What every request passes before the application sees it: the rate of its client, the token, and
+the size of its body. Counts the answers. Plain ASGI.
+"""
+
+import asyncio
+import hmac
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from math import ceil
+from typing import Any
+
+from rlver_gym.serve.operation import Metrics, ServeSettings
+from rlver_gym.serve.problems import Refusal
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN_PATHS = frozenset({"/healthz", "/docs", "/openapi.json"})
+"""Answered without a token: nothing of an episode is there."""
+LOG = logging.getLogger("rlver_gym.serve")
+_MAX_CLIENTS = 10_000
+
+
+class RateLimit:
+    """So many requests a second from each client, after a burst of as many (a token bucket)."""
+
+    def __init__(self, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """`per_s`: 0 for any number."""
+        self.per_s = per_s
+        self._burst = max(1.0, per_s)
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def check(self, client: str) -> None:
+        """Count a request of the client's. Refusal when it is one too many."""
+        if not self.per_s:
+            return
+        now = self._clock()
+        left, before = self._left.pop(client, (self._burst, now))
+        left = min(self._burst, left + (now - before) * self.per_s)
+        self._left[client] = (left - 1 if left >= 1 else left), now
+        if len(self._left) > _MAX_CLIENTS:
+            self._left.popitem(last=False)
+        if left < 1:
+            wait_s = max(1, ceil((1 - left) / self.per_s))
+            raise Refusal(
+                "rate-limited",
+                f"Wait {wait_s} s: {self.per_s:g} requests a second are allowed.",
+                retry_after=wait_s,
+            )
+
+
+class Guard:
+    """An ASGI application around another one."""
+
+    def __init__(
+        self,
+        app: App,
+        settings: ServeSettings,
+        token: str | None,
+        rate: RateLimit,
+        metrics: Metrics,
+    ) -> None:
+        """`token`: None lets everybody in."""
+        self._app = app
+        self._settings = settings
+        self._token = token.encode() if token else None
+        self._rate = rate
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with a problem."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._rate.check(client_of(scope))
+            self._check_origin(scope)
+            self._check_token(scope)
+            if scope["type"] == "http":
+                body = await self._read_body(scope, receive)
+                if body is None:
+                    return
+                receive = _replay(body, receive)
+            elif self._metrics.open_sockets >= self._settings.max_episodes:
+                raise Refusal("too-many-connections", retry_after=5)
+        except Refusal as refusal:
+            await self._refuse(refusal, scope, send)
+            return
+        await self._pass_on(scope, receive, send)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer. What nobody foresaw is logged, and not shown."""
+        has_begun = False
+
+        async def count_and_send(message: MutableMapping[str, Any]) -> None:
+            nonlocal has_begun
+            has_begun = True
+            if message["type"] == "http.response.start":
+                self._metrics.responses[message["status"]] += 1
+            await send(message)
+
+        try:
+            await self._app(scope, receive, count_and_send)
+        except Exception:
+            LOG.exception("%s failed", scope["path"])
+            if has_begun:
+                raise
+            await self._refuse(Refusal("server-error"), scope, send)
+
+    def _check_token(self, scope: Scope) -> None:
+        if self._token is None or scope["path"] in OPEN_PATHS:
+            return
+        scheme, _, token = _header(scope, b"authorization").partition(b" ")
+        is_right = hmac.compare_digest(token.strip(), self._token)
+        if scheme.lower() != b"bearer" or not is_right:
+            raise Refusal("unauthorized")
+
+    def _check_origin(self, scope: Scope) -> None:
+        """Refuse pages of other hosts: a browser would let any of them talk to loopback."""
+        origin = _header(scope, b"origin").decode("latin-1")
+        host = _header(scope, b"host").decode("latin-1")
+        if origin and origin.partition("://")[2] != host:
+            raise Refusal("foreign-page")
+
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The whole body; None when the client has gone."""
+        most = self._settings.max_body_bytes
+        too_large = Refusal("too-large", f"Send at most {most:,} bytes.")
+        length = _header(scope, b"content-length")
+        if length.isdigit() and int(length[:20]) > most:
+            raise too_large
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._settings.body_timeout_s):
+                while (message := await receive())["type"] == "http.request":
+                    body += message.get("body", b"")
+                    if len(body) > most:
+                        raise too_large
+                    if not message.get("more_body"):
+                        return bytes(body)
+        except TimeoutError:
+            raise Refusal("slow-request") from None
+        return None
+
+    async def _refuse(self, refusal: Refusal, scope: Scope, send: Send) -> None:
+        """Answer with a problem; the connection is closed, for the body may not have been read."""
+        prefix = "websocket.http" if scope["type"] == "websocket" else "http"
+        headers = {**refusal.headers, "content-length": str(len(refusal.content))}
+        headers["connection"] = "close"
+        self._metrics.responses[refusal.problem.status] += 1
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        start = {"status": refusal.problem.status, "headers": pairs}
+        await send({"type": f"{prefix}.response.start", **start})
+        await send({"type": f"{prefix}.response.body", "body": refusal.content})
+
+
+def client_of(scope: Scope) -> str:
+    """The address that a request comes from."""
+    return (scope.get("client") or ("",))[0]
+
+
+def _header(scope: Scope, name: bytes) -> bytes:
+    return next((value for key, value in scope["headers"] if key == name), b"")
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A receive that first gives the whole body."""
+    first = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_body() -> MutableMapping[str, Any]:
+        return first.pop() if first else await receive()
+
+    return receive_body

@@ -1,0 +1,156 @@
+"""Problems as RFC 9457 describes them: each has a kind, a status, and a detail that says what to
+do. Knows no web framework.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Kind(NamedTuple):
+    """A sort of problem."""
+
+    status: int
+    title: str
+    example: str
+    """A detail, for the documentation."""
+
+
+KINDS = {
+    "not-json": Kind(400, "The request cannot be read", "The body is no JSON. Send an object."),
+    "unauthorized": Kind(
+        401,
+        "No valid token",
+        "The token is missing or wrong. Send it as `Authorization: Bearer TOKEN`; clients of"
+        " rlver-gym read it from RLVER_GYM_TOKEN.",
+    ),
+    "foreign-page": Kind(
+        403, "Asked by a web page", "The page of another host asked. Call this from a program."
+    ),
+    "user-not-offered": Kind(
+        403, "No such user here", "The server does not offer the user 'x'. It offers: embedded."
+    ),
+    "unknown-name": Kind(
+        404, "No such name", "there is no persona 'x'. All of them: rlver-gym personas list"
+    ),
+    "unknown-episode": Kind(
+        404,
+        "No such episode",
+        "There is no such episode: it was deleted, was idle for longer than 900 s, or the server"
+        " has started anew. Begin another one with POST /v1/episodes.",
+    ),
+    "not-found": Kind(404, "Nothing is here", "See /docs for what there is."),
+    "method-not-allowed": Kind(405, "No such method here", "See /docs for what there is."),
+    "slow-request": Kind(408, "The body did not come", "Send the whole body within 30 s."),
+    "wrong-turn": Kind(409, "Another turn is next", "Turn 5 cannot be taken. The next one is 3."),
+    "episode-over": Kind(
+        409, "The episode is over", "It has ended (left). Begin another with POST /v1/episodes."
+    ),
+    "request-id-used": Kind(
+        409,
+        "The request id stands for another request",
+        "This request id was used for something else. Use a new one for every request.",
+    ),
+    "wrong-message": Kind(409, "Not now", "Send a message `begin` first."),
+    "too-large": Kind(413, "The body is too large", "Send at most 262,144 bytes."),
+    "invalid": Kind(
+        422, "The request is not valid", "turn: Field required. See /docs for what is expected."
+    ),
+    "rate-limited": Kind(429, "Too many requests", "Wait 2 s: 100 requests a second are allowed."),
+    "server-error": Kind(
+        500, "The server failed", "The episode is as it was. Look into the server's log."
+    ),
+    "user-unavailable": Kind(
+        502,
+        "The user's model does not answer",
+        "The episode is as it was: send the same request again later.",
+    ),
+    "too-many-episodes": Kind(
+        503, "Too many open episodes", "1,000 are open. Wait, or delete those you do not need."
+    ),
+    "too-many-connections": Kind(
+        503, "Too many WebSockets", "As many are connected as episodes may be open. Wait 5 s."
+    ),
+    "busy": Kind(503, "Too many turns at once", "64 turns are under way. Wait 1 s."),
+}
+
+
+class Problem(BaseModel):
+    """What went wrong and what to do about it (RFC 9457)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = Field(examples=["urn:rlver-gym:wrong-turn"])
+    title: str
+    status: int
+    detail: str = Field(description="What was wrong, and the remedy.")
+    next_turn: int | None = Field(None, description="Of wrong-turn: which turn is next.")
+    outcome: str | None = Field(None, description="Of episode-over: how it ended.")
+    retry_after: int | None = Field(
+        None, description="Seconds to wait, where waiting helps; as in the header Retry-After."
+    )
+
+
+class Refusal(Exception):
+    """A request is not granted. What was asked for is as it was."""
+
+    def __init__(self, kind: str, detail: str = "", **members: Any) -> None:
+        """`kind`: a name of `KINDS`; `members`: other fields of `Problem`."""
+        super().__init__(detail or KINDS[kind].example)
+        self.kind = kind
+        self.problem = Problem(
+            type=f"urn:rlver-gym:{kind}",
+            title=KINDS[kind].title,
+            status=KINDS[kind].status,
+            detail=str(self),
+            **members,
+        )
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The problem as plain values."""
+        return self.problem.model_dump(exclude_none=True)
+
+    @property
+    def content(self) -> bytes:
+        """The problem as JSON; what it quotes may hold any character."""
+        return json.dumps(self.body).encode()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that come with it."""
+        headers = {"content-type": MEDIA_TYPE}
+        if self.problem.retry_after is not None:
+            headers["retry-after"] = str(self.problem.retry_after)
+        if self.kind == "unauthorized":
+            headers["www-authenticate"] = "Bearer"
+        return headers
+
+
+def document_problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route, with an example of each kind."""
+    responses: dict[int | str, dict[str, Any]] = {}
+    for name in kinds:
+        kind, refusal = KINDS[name], Refusal(name)
+        known = responses.setdefault(kind.status, {"description": kind.title, "content": {}})
+        if kind.title not in known["description"]:
+            known["description"] += f"; {kind.title[0].lower()}{kind.title[1:]}"
+        media = known["content"].setdefault(
+            MEDIA_TYPE, {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
+        )
+        media["examples"][name] = {"value": refusal.body}
+    return responses
+
+
+def describe_invalid(problems: Iterable[Mapping[str, Any]]) -> str:
+    """What is wrong with the fields of a request, without what they hold."""
+    lines = [
+        ".".join(map(str, one["loc"])) + ": " + one["msg"].removeprefix("Value error, ")
+        for one in islice(problems, 5)
+    ]
+    return f"{'; '.join(lines)}. See /docs for what is expected."

@@ -1,0 +1,106 @@
+"""Runs the server: in this process until it is interrupted, or on a thread for a while."""
+
+# pyright: reportMissingImports=false
+# (it is an extra, and the types are checked without it, too)
+
+import logging
+import socket
+from collections.abc import Mapping
+from threading import Thread
+from typing import Self
+
+import uvicorn
+
+from rlver_gym.io.errors import RlverError
+from rlver_gym.serve.app import make_app
+from rlver_gym.serve.operation import ServeSettings
+from rlver_gym.users import SentientUser
+
+_BACKLOG = 2_048
+_KEEP_ALIVE_S = 75
+"""How long an idle connection is kept: longer than a policy thinks between two steps."""
+_GRACE_S = 10
+"""How long turns that are under way may take when the server is stopped."""
+
+
+def make_server(
+    settings: ServeSettings,
+    *,
+    token: str | None = None,
+    users: Mapping[str, SentientUser] | None = None,
+    grace_s: int = _GRACE_S,
+) -> uvicorn.Server:
+    """A server that is not running yet. See `make_app` for the arguments."""
+    logging.getLogger("uvicorn.error").addFilter(_is_no_refused_handshake)
+    return uvicorn.Server(
+        uvicorn.Config(
+            make_app(settings, token=token, users=users),
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,  # anybody can send them
+            server_header=False,
+            backlog=_BACKLOG,
+            ws="websockets-sansio",
+            ws_max_size=settings.max_body_bytes,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=grace_s,
+        )
+    )
+
+
+def _is_no_refused_handshake(record: logging.LogRecord) -> bool:
+    """uvicorn calls every handshake that is answered with a problem an error of the application."""
+    return "without completing handshake" not in record.getMessage()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one. RlverError when it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise RlverError(
+            f"{host}:{port} cannot be served from: {error}. Choose another --host or --port."
+        ) from None
+
+
+class BackgroundServer:
+    """A server on loopback, on a thread of its own, until the end of its `with`.
+
+    with BackgroundServer() as server:
+        env = gym.make("RLVER-Empathy-v0", url=server.url)
+    """
+
+    def __init__(
+        self,
+        settings: ServeSettings | None = None,
+        *,
+        token: str | None = None,
+        users: Mapping[str, SentientUser] | None = None,
+        port: int = 0,
+    ) -> None:
+        """See `make_app`; `port` 0 takes a free one."""
+        settings = settings or ServeSettings()
+        self._server = make_server(settings, token=token, users=users, grace_s=1)
+        self._socket = listen("127.0.0.1", port)
+        self.port: int = self._socket.getsockname()[1]
+        self._thread = Thread(
+            target=self._server.run,
+            args=([self._socket],),
+            name=f"rlver-gym:{self.port}",
+            daemon=True,
+        )
+
+    @property
+    def url(self) -> str:
+        """What a client is given."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()

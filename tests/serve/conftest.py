@@ -1,0 +1,76 @@
+"""A server for each test that asks for one, and a plain HTTP client."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from typing import Any, NamedTuple
+
+import pytest
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+class Caller:
+    """One connection to a server."""
+
+    def __init__(self, port: int, token: str | None = None) -> None:
+        self.connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        self.headers = {"content-type": "application/json"}
+        if token:
+            self.headers["authorization"] = f"Bearer {token}"
+
+    def __call__(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        content = json.dumps(body) if isinstance(body, dict) else body
+        self.connection.request(method, path, content, {**self.headers, **(headers or {})})
+        response = self.connection.getresponse()
+        data = response.read()
+        got = {name.lower(): value for name, value in response.getheaders()}
+        is_json = "json" in got.get("content-type", "")
+        return Answer(response.status, got, json.loads(data) if is_json and data else data.decode())
+
+    def begin(self, **fields: Any) -> Any:
+        answer = self("POST", "/v1/episodes", fields)
+        assert answer.status == 201, answer
+        return answer.body
+
+    def step(self, episode: str, turn: int, utterance: str, request_id: str = "") -> Answer:
+        body = {"request_id": request_id or f"r{turn}", "turn": turn, "utterance": utterance}
+        return self("POST", f"/v1/episodes/{episode}/steps", body)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Any]]:
+    """Starts a server with these settings; it runs until the end of the test."""
+    server = pytest.importorskip("rlver_gym.serve.server", reason="needs rlver-gym[serve]")
+    from rlver_gym.serve.operation import ServeSettings
+
+    with ExitStack() as stack:
+
+        def start(token: str | None = None, users: Any = None, **settings: Any) -> Any:
+            background = server.BackgroundServer(
+                ServeSettings(**settings), token=token, users=users
+            )
+            return stack.enter_context(background)
+
+        yield start
+
+
+@pytest.fixture
+def caller() -> Iterator[Callable[..., Caller]]:
+    """Makes clients, and closes their connections."""
+    opened: list[Caller] = []
+
+    def connect(server: Any, token: str | None = None) -> Caller:
+        opened.append(Caller(server.port, token))
+        return opened[-1]
+
+    yield connect
+    for one in opened:
+        one.connection.close()

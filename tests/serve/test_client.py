@@ -1,0 +1,426 @@
+"""`gym.make(..., url=...)`: the same episodes as on this machine, and what it does when the server
+is slow, full, restarted or gone.
+"""
+
+import pickle
+import socket
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env, data_equivalence
+
+import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym.core.cards import env_card, shipped_env_ids
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.io.errors import (
+    CardError,
+    ChatError,
+    DialogueError,
+    ServerOutage,
+    ServerRefused,
+    ServerUnreachable,
+    UnknownName,
+    UserFailed,
+    UtteranceError,
+)
+from rlver_gym.serve.client import RemoteEnv, make_env
+from rlver_gym.users import EmbeddedUser
+
+TOKEN = "a-token-of-some-length"
+WORDS = (
+    "It sounds as if that weighs on you.",
+    "What happened then?",
+    "You did that with great care.",
+    "",
+    "Everything will be fine.\x00\x1b[2J",
+    "x" * 5_000,
+    "你好 😀",
+)
+KIND = ("I'm here. What happened next?",)
+RUDE = ("Shut up, you are pathetic.",)
+NEW = "POST /v1/episodes"
+
+
+@pytest.fixture
+def remote(serve: Any) -> Iterator[Any]:
+    """Makes environments of a server, and closes them."""
+    made: list[gym.Env[Any, Any]] = []
+
+    def make(env_id: str = "RLVER-Empathy-v0", *, server: Any = None, **options: Any) -> Any:
+        options.setdefault("url", (server or serve()).url)
+        made.append(gym.make(env_id, **options))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+def rollout(env: Any, seed: int, words: tuple[str, ...], options: Any = None) -> list[Any]:
+    """Two episodes, the second without a seed."""
+    seen: list[Any] = [env.reset(seed=seed, options=options)]
+    for _ in range(2):
+        over, turn = False, 0
+        while not over:
+            seen.append(env.step(words[turn % len(words)]))
+            over, turn = seen[-1][2] or seen[-1][3], turn + 1
+        seen.append(env.reset())
+    return seen
+
+
+def public(seen: list[Any]) -> list[Any]:
+    """The same without what an agent may not know."""
+    hidden = EmpathyEnv.privileged_info
+    return [
+        (*one[:-1], {name: value for name, value in one[-1].items() if name not in hidden})
+        for one in seen
+    ]
+
+
+@pytest.mark.parametrize("env_id", shipped_env_ids())
+@pytest.mark.parametrize("words", [WORDS, RUDE], ids=["to the end", "they leave"])
+def test_episodes_are_equal_to_those_on_this_machine(
+    serve: Any, remote: Any, env_id: str, words: Any
+) -> None:
+    server = serve()
+    for seed in (0, 12_345):
+        here, there = gym.make(env_id), remote(env_id, server=server)
+        expected = rollout(here, seed, words)
+        assert data_equivalence(rollout(there, seed, words), public(expected), exact=True)
+        assert (
+            here.unwrapped.np_random.bit_generator.state
+            == there.unwrapped.np_random.bit_generator.state
+        )
+
+
+def test_personas_and_splits_are_chosen_as_on_this_machine(serve: Any, remote: Any) -> None:
+    server = serve()
+    chosen = [
+        *library().ids("train")[:3],
+        library().ids("test")[0],
+        f"{library().ids('demo')[0]}/validation",
+    ]
+    for persona in chosen[:4]:
+        expected = public(rollout(gym.make("RLVER-Empathy-v0", persona=persona), 5, KIND))
+        assert data_equivalence(rollout(remote(server=server, persona=persona), 5, KIND), expected)
+    for split in ("validation", "all"):
+        expected = public(rollout(gym.make("RLVER-Empathy-v0", split=split), 5, KIND))
+        assert data_equivalence(rollout(remote(server=server, split=split), 5, KIND), expected)
+    options = {"persona": chosen[-2]}
+    expected = public(rollout(gym.make("RLVER-Empathy-v0"), 5, KIND, options))
+    assert data_equivalence(rollout(remote(server=server), 5, KIND, options), expected)
+
+
+def test_with_privileged_answers_everything_is_equal(serve: Any, remote: Any) -> None:
+    server = serve(privileged=True)
+    expected = rollout(gym.make("RLVER-Empathy-v0"), 1, WORDS)
+    assert data_equivalence(rollout(remote(server=server), 1, WORDS), expected)
+
+
+def test_gymnasiums_checker_passes_with_warnings_as_errors(serve: Any, remote: Any) -> None:
+    server = serve()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(remote(server=server).unwrapped)
+        check_env(remote(server=server, render_mode="ansi").unwrapped)
+
+
+def test_the_strategy_view_is_equal_too(serve: Any, remote: Any) -> None:
+    here, there = gym.make("RLVER-Strategy-v0"), remote("RLVER-Strategy-v0")
+    for env in (here, there):
+        env.reset(seed=2)
+    for action in (3, 0, 7):
+        expected, got = here.step(action), there.step(action)
+        assert (got[0] == expected[0]).all()
+        assert got[1:4] == expected[1:4]
+        assert got[4]["utterance"] == expected[4]["utterance"]
+
+
+def test_without_a_url_nothing_is_different() -> None:
+    env = gym.make("RLVER-Empathy-v0", user="embedded")
+    assert type(env.unwrapped) is EmpathyEnv
+    assert EnvSpec.from_json(env.spec.to_json()) == env.spec
+    assert type(gym.make(pickle.loads(pickle.dumps(env.spec))).unwrapped) is EmpathyEnv
+
+
+def test_the_spec_and_the_environment_can_be_pickled(
+    serve: Any, remote: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLVER_GYM_TOKEN", TOKEN)
+    env = remote(server=serve(token=TOKEN))
+    env.reset(seed=3)
+    env.step(WORDS[0])
+    frozen = pickle.dumps(env)
+    assert TOKEN.encode() not in frozen
+    assert TOKEN not in env.spec.to_json()
+    copy = pickle.loads(frozen)
+    assert copy.step(WORDS[1]) == env.step(WORDS[1])
+    again = gym.make(EnvSpec.from_json(env.spec.to_json()))
+    assert again.reset(seed=3) == env.reset(seed=3)
+    again.close()
+    copy.close()
+
+
+def test_what_was_said_can_be_rendered(remote: Any) -> None:
+    env = remote(render_mode="ansi")
+    opening, _ = env.reset(seed=0)
+    reply, *_ = env.step(WORDS[0])
+    assert env.render() == f"{opening}\n> {WORDS[0]}\n{reply}"
+
+
+def test_closing_and_beginning_anew_drop_the_episode(serve: Any, remote: Any, caller: Any) -> None:
+    server = serve(max_episodes=1)
+    env = remote(server=server)
+    for seed in range(3):
+        env.reset(seed=seed)
+    env.close()
+    env.close()
+    assert "rlver_gym_open_episodes 0" in caller(server)("GET", "/metrics").body
+
+
+def test_errors_are_those_of_the_environment(remote: Any) -> None:
+    env = remote().unwrapped
+    with pytest.raises(DialogueError, match="reset"):
+        env.step("Hello")
+    env.reset(seed=0)
+    with pytest.raises(UtteranceError, match="lone surrogate"):
+        env.step("\ud800")
+    with pytest.raises(UtteranceError, match="must be a string"):
+        env.step(3)
+    with pytest.raises(UnknownName, match="reset option"):
+        env.reset(options={"person": "x"})
+    with pytest.raises(UnknownName, match="there is no persona"):
+        env.reset(options={"persona": "nobody"})
+    env.reset(seed=0)
+    while not env.step(RUDE[0])[2]:
+        pass
+    with pytest.raises(DialogueError, match="has ended"):
+        env.step("Hello?")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"user": "openai:gpt"}, "there is no user"),
+        ({"user": EmbeddedUser()}, "a name that the server offers"),
+        ({"persona": "nobody-at-all"}, "there is no persona"),
+        ({"split": "everybody"}, "there is no split"),
+        ({"personas": "folder"}, "where the server is started"),
+        ({"base_url": "http://x/v1"}, "where the server is started"),
+        ({"render_mode": "human"}, "there is no render mode"),
+        ({"card": "RLVER-Empathy-v9"}, "there is no environment"),
+        ({"card": "my/card.yaml"}, "cannot be sent"),
+        ({"card": env_card("RLVER-Sparse-v0")}, "cannot be sent"),
+    ],
+)
+def test_options_that_cannot_be_had_are_named(serve: Any, options: Any, match: str) -> None:
+    with pytest.raises((UnknownName, CardError), match=match):
+        make_env(**{"url": serve().url, **options})
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "localhost:8000", "ftp://x", "http://", "http://me:secret@x", "http://x?key=secret",
+     "http://x:port", "http://x y", "http://x\n", 3],
+)  # fmt: skip
+def test_what_is_no_address_is_refused_and_not_repeated(url: Any) -> None:
+    with pytest.raises(CardError, match="address of a server") as caught:
+        RemoteEnv(url=url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_wrong_token_is_named(serve: Any, remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve(token=TOKEN)
+    for token in ("", "wrong"):
+        monkeypatch.setenv("RLVER_GYM_TOKEN", token)
+        with pytest.raises(ServerRefused, match="RLVER_GYM_TOKEN"):
+            remote(server=server)
+    monkeypatch.setenv("RLVER_GYM_TOKEN", TOKEN)
+    remote(server=server).reset(seed=0)
+
+
+def test_a_server_that_is_not_there_is_named_soon() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    began = time.monotonic()
+    with pytest.raises(ServerUnreachable, match=r"rlver-gym serve"):
+        RemoteEnv(url=f"http://127.0.0.1:{port}")
+    assert time.monotonic() - began < 4
+
+
+def test_another_kind_of_server_is_recognised() -> None:
+    from rlver_gym.testing import ChatServer
+
+    with ChatServer("x") as server, pytest.raises(ServerRefused, match="not as rlver-gym serve"):
+        RemoteEnv(url=server.base_url.removesuffix("/v1"))
+
+
+def test_a_dropped_episode_says_to_reset(serve: Any, remote: Any) -> None:
+    env = remote(server=serve(idle_s=0.3))
+    env.reset(seed=0)
+    time.sleep(0.8)
+    with pytest.raises(DialogueError, match=r"idle.*reset\(\)"):
+        env.step(WORDS[0])
+    env.reset(seed=0)
+
+
+def test_a_full_server_is_waited_for_and_then_named(serve: Any, remote: Any) -> None:
+    server = serve(max_episodes=1)
+    first, second = (remote(server=server, patience_s=patience) for patience in (60.0, 0.5))
+    first.reset(seed=0)
+    with pytest.raises(ServerOutage, match="no room"):
+        second.reset(seed=0)
+    timer = threading.Timer(1.0, first.close)
+    timer.start()
+    third = remote(server=server, patience_s=20.0)
+    third.reset(seed=0)
+    timer.join()
+
+
+def test_a_rate_limit_is_kept(serve: Any, remote: Any) -> None:
+    env = remote(server=serve(max_requests_per_s=3))
+    expected = gym.make("RLVER-Empathy-v0")
+    expected.reset(seed=0)
+    env.reset(seed=0)
+    for words in WORDS[:3]:
+        assert env.step(words)[:2] == expected.step(words)[:2]
+
+
+class Cutting:
+    """A proxy that breaks connections off: every other one, before or after the server has seen
+    the request.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.upstream = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.cuts = 0
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self) -> None:
+        number = 0
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            number += 1
+            with client, socket.create_connection(("127.0.0.1", self.upstream)) as server:
+                client.settimeout(5)
+                server.settimeout(5)
+                if number % 3 == 1:
+                    self.cuts += 1
+                    continue
+                request = self.read(client)
+                server.sendall(request)
+                answer = self.read(server)
+                if number % 3 == 2:
+                    self.cuts += 1
+                    client.sendall(answer[:40])
+                    continue
+                client.sendall(answer)
+
+    def read(self, connection: socket.socket) -> bytes:
+        """A request or an answer, with its body."""
+        data = b""
+        while b"\r\n\r\n" not in data:
+            part = connection.recv(65_536)
+            if not part:
+                return data
+            data += part
+        head, _, body = data.partition(b"\r\n\r\n")
+        lengths = [
+            line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+        ]
+        length = int(lengths[0].partition(b":")[2]) if lengths else 0
+        while len(body) < length and (part := connection.recv(65_536)):
+            body += part
+        return head + b"\r\n\r\n" + body
+
+
+def test_dropped_connections_change_nothing(serve: Any, remote: Any) -> None:
+    server = serve()
+    proxy = Cutting(server.port)
+    env = remote(url=proxy.url)
+    here = gym.make("RLVER-Empathy-v0")
+    assert env.reset(seed=4)[0] == here.reset(seed=4)[0]
+    for number in range(8):
+        expected = here.step(WORDS[number % 3])
+        assert env.step(WORDS[number % 3])[:4] == expected[:4]
+        if expected[2]:
+            break
+    assert proxy.cuts >= 2 * number
+    proxy.listener.close()
+
+
+def test_a_step_that_timed_out_can_be_taken_again_and_is_taken_once(
+    serve: Any, remote: Any
+) -> None:
+    from test_server import Slow
+
+    user = Slow()
+    env = remote(server=serve(users={"slow": user}), timeout_s=0.2, patience_s=0.5)
+    env.reset(seed=0)
+    with pytest.raises(ServerUnreachable, match="timed out"):
+        env.step(WORDS[0])
+    user.may_go_on.set()
+    assert env.step(WORDS[0])[4]["turn"] == 1
+    assert user.asked == 1
+
+
+def test_a_failed_user_is_no_score(serve: Any, remote: Any) -> None:
+    class Mute(EmbeddedUser):
+        def open(self, scene, emotion):
+            raise UserFailed("nothing to say")
+
+    here = EmpathyEnv(user=Mute())
+    expected = [here.reset(seed=0), here.step("Hello?")]
+    env = remote(server=serve(users={"mute": Mute()}))
+    assert data_equivalence([env.reset(seed=0), env.step("Hello?")], public(expected))
+
+
+def test_a_user_whose_model_is_away_leaves_the_dialogue_where_it_was(
+    serve: Any, remote: Any
+) -> None:
+    from test_server import Failing
+
+    users = {"bad": Failing(ServerOutage("out"), once=True)}
+    env = remote(server=serve(users=users))
+    env.reset(seed=0)
+    with pytest.raises(ServerOutage, match="send the same request again"):
+        env.step(WORDS[0])
+    assert env.step(WORDS[0])[4]["turn"] == 1
+
+
+def test_a_server_error_is_an_error(serve: Any, remote: Any) -> None:
+    from test_server import Failing
+
+    env = remote(server=serve(users={"bad": Failing(KeyError("x"), once=True)}))
+    env.reset(seed=0)
+    with pytest.raises(ChatError, match="server's log"):
+        env.step(WORDS[0])
+    assert env.step(WORDS[0])[4]["turn"] == 1
+
+
+def test_a_language_model_plays_the_person(
+    serve: Any, remote: Any, close_shared_clients: None
+) -> None:
+    from rlver_gym.testing import ChatServer
+    from rlver_gym.testing.answers import EmbeddedAnswers
+    from rlver_gym.users import make_user
+
+    with ChatServer(EmbeddedAnswers()) as model:
+        user = make_user("openai:m", base_url=model.base_url)
+        expected = rollout(gym.make("RLVER-Empathy-v0", user=user), 0, KIND)
+        env = remote(
+            server=serve(users={"embedded": EmbeddedUser(), "openai:m": user}), user="openai:m"
+        )
+        assert data_equivalence(rollout(env, 0, KIND), public(expected))

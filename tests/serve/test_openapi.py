@@ -1,0 +1,70 @@
+"""The description at /openapi.json: complete, and what schemathesis finds against it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
+
+from rlver_gym.serve.problems import KINDS
+
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.fixture
+def schema(serve: Any, caller: Any) -> Any:
+    return caller(serve(token=TOKEN))("GET", "/openapi.json").body
+
+
+def test_every_route_documents_its_problems_with_examples(schema: Any) -> None:
+    found: dict[str, set[int]] = {}
+    for path, methods in schema["paths"].items():
+        for method, route in methods.items():
+            assert route["summary"], path
+            assert route["description"], path
+            problems = [status for status in route["responses"] if status >= "400"]
+            found[f"{method} {path}"] = set(map(int, problems))
+            for status in problems:
+                media = route["responses"][status]["content"]["application/problem+json"]
+                assert media["schema"] == {"$ref": "#/components/schemas/Problem"}
+                for name, example in media["examples"].items():
+                    assert example["value"]["type"] == f"urn:rlver-gym:{name}"
+                    assert example["value"]["status"] == KINDS[name].status == int(status)
+    assert found["post /v1/episodes/{episode_id}/steps"] == {
+        *(400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503)
+    }
+    assert found["get /healthz"] == {403, 429}
+    assert "HTTPValidationError" not in json.dumps(schema)
+
+
+def test_the_token_is_asked_for_where_it_is_needed(schema: Any) -> None:
+    open_ones = [
+        path
+        for path, methods in schema["paths"].items()
+        for route in methods.values()
+        if "security" not in route
+    ]
+    assert open_ones == ["/healthz"]
+
+
+def test_every_field_of_the_requests_is_described(schema: Any) -> None:
+    for name in ("EpisodeRequest", "StepRequest"):
+        fields: dict[str, Any] = schema["components"]["schemas"][name]["properties"]
+        assert [field for field, kind in fields.items() if "description" not in str(kind)] == []
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("token", [None, TOKEN], ids=["without a token", "with a token"])
+def test_schemathesis_finds_nothing(serve: Any, tmp_path: Path, token: str | None) -> None:
+    pytest.importorskip("schemathesis", reason="needs: pip install schemathesis")
+    server = serve(token=token, max_requests_per_s=0, max_episodes=100_000)
+    command = [str(Path(sys.executable).parent / "schemathesis"), "run"]
+    command += [f"{server.url}/openapi.json", "--max-examples=50", "--seed=1", "--no-color"]
+    command += ["--checks=all", "--phases=examples,coverage,fuzzing,stateful"]
+    command += ["--header", f"Authorization: Bearer {token}"] if token else []
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]

@@ -1,0 +1,163 @@
+"""`rlver-gym serve`, and the container files."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import yaml
+from commands import run_command
+from typer.main import get_command
+
+import rlver_gym  # noqa: F401 (registers the environments)
+from rlver_gym.cli import app
+from rlver_gym.io.errors import CardError
+from rlver_gym.serve.operation import check_host, read_token
+
+ROOT = Path(__file__).parent.parent.parent
+TOKEN = "a-token-of-some-length"
+SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+
+
+@contextmanager
+def running(command: list[str], **env: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process that serves, and its port."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | env
+    ) as process:
+        try:
+            assert process.stdout
+            line = process.stdout.readline()
+            found = re.fullmatch(r"serving at http://\S+:(\d+)\S*\n", line)
+            assert found, line + process.stdout.read()
+            yield process, int(found[1])
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_stopped(caller: Any, tmp_path: Path, stop: signal.Signals) -> None:
+    pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    command = [sys.executable, "-m", "rlver_gym", "serve", "--port", "0"]
+    command += ["--token-file", str(tmp_path / "token"), "--env", "RLVER-Sparse-v0"]
+    with running(command) as (process, port):
+        call = caller(SimpleNamespace(port=port), TOKEN)
+        envs = call("GET", "/v1/envs").body["envs"]
+        assert [one["id"] for one in envs] == ["RLVER-Sparse-v0"]
+        process.send_signal(stop)
+        shown = process.communicate(timeout=30)[0]
+        assert process.returncode in (0, 130, -stop)
+        assert "Traceback" not in shown
+        assert TOKEN not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--host", "0.0.0.0"], "RLVER_GYM_TOKEN"),
+        (["--env", "RLVER-Empathy-v9"], "there is no environment"),
+        (["--user", "nobody"], "there is no user"),
+        (["--user-option", "samples=3"], "takes no options"),
+        (["--personas", "nowhere"], "nowhere"),
+        (["--token-file", "nowhere"], "nowhere"),
+        (["--host", "no.such.host.invalid", "--insecure"], "Choose another --host"),
+    ],
+)
+def test_what_cannot_be_served_is_named(words: list[str], match: str) -> None:
+    pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
+    done = run_command("serve", *words)
+    assert done.returncode == 2
+    assert match in " ".join(done.stderr.split())
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run_command("serve", "--port", str(taken.getsockname()[1]))
+    assert done.returncode == 2
+    assert "--port" in done.stderr
+
+
+def test_the_token_is_read_from_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RLVER_GYM_TOKEN", raising=False)
+    assert read_token(None) is None
+    monkeypatch.setenv("RLVER_GYM_TOKEN", TOKEN)
+    assert read_token(None) == TOKEN
+    file = tmp_path / "token"
+    file.write_text("another-token-of-some-length\n")
+    assert read_token(file) == "another-token-of-some-length"
+    for bad in ("short", "with blanks in between", "with-ümlaut-in-between", ""):
+        file.write_text(bad, encoding="utf-8")
+        with pytest.raises(CardError, match="openssl") as caught:
+            read_token(file)
+        assert not bad or bad not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_allowed"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.0.2", False),
+        ("localhost.example.org", False),
+    ],
+)
+def test_other_machines_are_served_with_a_token_only(host: str, is_allowed: bool) -> None:
+    check_host(host, TOKEN, insecure=False)
+    check_host(host, None, insecure=True)
+    if is_allowed:
+        check_host(host, None, insecure=False)
+    else:
+        with pytest.raises(CardError, match="--token-file"):
+            check_host(host, None, insecure=False)
+
+
+def test_the_containers_start_commands_that_there_are() -> None:
+    text = (ROOT / "Containerfile").read_text(encoding="utf-8")
+    copied = re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE)
+    assert all((ROOT / name).exists() for names in copied for name in names.split())
+    known = {
+        option
+        for parameter in get_command(app).commands["serve"].params  # pyright: ignore
+        for option in parameter.opts
+    }
+    words = SERVICES["server"]["command"]
+    assert words[0] == "serve"
+    assert {word.partition("=")[0] for word in words[1:]} <= known
+    assert re.findall(r'^CMD \["serve", "(--host)"', text, re.MULTILINE) == ["--host"]
+    assert SERVICES["model"]["image"] == SERVICES["server"]["image"]
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_containers_work_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
+    monkeypatch.setenv("RLVER_GYM_TOKEN", TOKEN)
+    program = SERVICES["model"]["entrypoint"][2].replace("port=8765", "port=0")
+    with running([sys.executable, "-c", program]) as (_, model_port):
+        words = SERVICES["server"]["command"]
+        words = [word.replace(":8765", f":{model_port}") for word in words]
+        command = [sys.executable, "-m", "rlver_gym", *words, "--port=0"]
+        with running(command, RLVER_GYM_TOKEN=TOKEN) as (_, port):
+            rewards = {}
+            for user in ("embedded", "openai:stand-in"):
+                env = gym.make("RLVER-Empathy-v0", url=f"http://127.0.0.1:{port}", user=user)
+                env.reset(seed=0)
+                rewards[user] = env.step("That sounds hard. What happened then?")[1]
+                env.close()
+    assert rewards["embedded"] == rewards["openai:stand-in"]

@@ -1,0 +1,554 @@
+"""The HTTP interface over real sockets: every status, and what happens when clients die."""
+
+import asyncio
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs rlver-gym[serve]")
+
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.io.errors import ServerOutage, UserFailed
+from rlver_gym.serve.guard import RateLimit
+from rlver_gym.serve.problems import Refusal
+from rlver_gym.users import EmbeddedUser
+
+TOKEN = "a-token-of-some-length"
+PERSONA = library().ids("train")[0]
+WORDS = "That sounds hard. What happened then?"
+
+
+class Slow(EmbeddedUser):
+    """Appraises when it is let go on, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+        self.asked = 0
+
+    async def aopen(self, scene, emotion):
+        return self.open(scene, emotion)
+
+    async def aappraise(self, scene, emotion, dialogue):
+        self.asked += 1
+        while not self.may_go_on.is_set():
+            await asyncio.sleep(0.002)
+        return self.appraise(scene, emotion, dialogue)
+
+    async def aspeak(self, scene, emotion, dialogue, appraisal):
+        return self.speak(scene, emotion, dialogue, appraisal)
+
+    def wait_until_asked(self, times: int = 1) -> None:
+        for _ in range(2_000):
+            if self.asked >= times:
+                return
+            time.sleep(0.005)
+        raise AssertionError("it was never asked")
+
+
+class Failing(EmbeddedUser):
+    """Raises the given error in its first turn; only once when told so."""
+
+    def __init__(self, error: Exception, *, once: bool = False) -> None:
+        super().__init__()
+        self.error: Exception | None = error
+        self.once = once
+
+    def appraise(self, scene, emotion, dialogue):
+        if error := self.error:
+            self.error = None if self.once else error
+            raise error
+        return super().appraise(scene, emotion, dialogue)
+
+
+def assert_problem(answer: Any, status: int, kind: str) -> dict[str, Any]:
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert answer.body["type"] == f"urn:rlver-gym:{kind}"
+    assert answer.body["status"] == status
+    assert len(answer.body["detail"]) > 10
+    if status in (429, 503):
+        assert int(answer.headers["retry-after"]) == answer.body["retry_after"] >= 1
+    return answer.body
+
+
+def send_and_die(port: int, path: str, body: dict[str, Any]) -> None:
+    """Send a whole request and break the connection off, without waiting for an answer."""
+    content = json.dumps(body).encode()
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        connection.sendall(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+        time.sleep(0.05)
+        linger = struct.pack("ii", 1, 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)  # closed by a reset
+
+
+def test_an_episode_is_the_one_that_gymnasium_gives(serve: Any, caller: Any) -> None:
+    call = caller(serve())
+    for seed in (0, 3):
+        env = EmpathyEnv(persona=PERSONA)
+        opening, _ = env.reset(seed=seed)
+        begun = call.begin(persona=PERSONA, seed=seed)
+        assert (begun["opening"], begun["turn"], begun["outcome"]) == (opening, 0, None)
+        for turn in range(1, 9):
+            expected = env.step(WORDS)
+            got = call.step(begun["episode_id"], turn, WORDS).body
+            names = ("reply", "reward", "terminated", "truncated")
+            assert tuple(got[name] for name in names) == expected[:4]
+            assert (got["turn"], got["outcome"]) == (turn, expected[4]["outcome"])
+            if got["terminated"]:
+                break
+        state = call("GET", f"/v1/episodes/{begun['episode_id']}").body
+        assert [line["text"] for line in state["transcript"]] == [
+            message.text for message in env.session.dialogue.messages()
+        ]
+        assert (state["next_turn"], len(state["rewards"])) == (None, turn)
+
+
+def test_a_split_and_a_seed_draw_as_reset_does(serve: Any, caller: Any) -> None:
+    call = caller(serve())
+    env = EmpathyEnv("SAGE-Sentient-v0", split="validation")
+    for seed in range(5):
+        opening, info = env.reset(seed=seed)
+        begun = call.begin(env="SAGE-Sentient-v0", split="validation", seed=seed)
+        assert (begun["persona"], begun["opening"]) == (info["persona"], opening)
+        assert begun["scene_seed"] == env.session.scene.seed
+        again = call.begin(persona=begun["persona"], scene_seed=begun["scene_seed"])
+        assert again["opening"] == opening
+        assert again["episode_id"] != begun["episode_id"]
+
+
+def test_what_an_agent_may_not_know_stays_on_the_server(serve: Any, caller: Any) -> None:
+    env = EmpathyEnv(persona=PERSONA)
+    env.reset(seed=0)
+    info = env.step(WORDS)[4]
+    for privileged in (False, True):
+        call = caller(serve(privileged=privileged))
+        begun = call.begin(persona=PERSONA, seed=0)
+        answers = [begun, call.step(begun["episode_id"], 1, WORDS).body]
+        answers.append(call("GET", f"/v1/episodes/{begun['episode_id']}").body)
+        known = {name: info[name] for name in env.privileged_info if name in info}
+        assert (
+            answers[1]["privileged"] == answers[2]["privileged"] == (known if privileged else None)
+        )
+        if not privileged:
+            page = json.dumps(answers)
+            assert info["hidden_need"] not in page
+            assert info["thought"] not in page
+            assert not {f'"{name}"' for name in env.privileged_info if f'"{name}"' in page}
+
+
+def test_environments_health_and_documentation(serve: Any, caller: Any) -> None:
+    call = caller(serve())
+    ids = [card["id"] for card in call("GET", "/v1/envs").body["envs"]]
+    assert "RLVER-Empathy-v0" in ids
+    shown = call("GET", "/v1/envs/SAGE-Sentient-v0").body
+    assert shown["card"]["split"] == "test"
+    assert shown["personas"]["test"] == list(library().ids("test"))
+    assert shown["users"] == ["embedded"]
+    assert call("GET", "/healthz").body["status"] == "ok"
+    assert "swagger" in call("GET", "/docs").body.lower()
+
+
+def test_a_repeated_request_gets_the_same_answer_and_no_second_turn(
+    serve: Any, caller: Any
+) -> None:
+    call = caller(serve())
+    begun = call.begin(request_id="one", persona=PERSONA)
+    assert call.begin(request_id="one", persona=PERSONA) == begun
+    first = call.step(begun["episode_id"], 1, WORDS, "a")
+    assert call.step(begun["episode_id"], 1, WORDS, "a") == first
+    call.step(begun["episode_id"], 2, WORDS, "b")
+    assert call.step(begun["episode_id"], 1, WORDS, "a").body == first.body
+    assert call("GET", f"/v1/episodes/{begun['episode_id']}").body["turn"] == 2
+    for answer in (
+        call("POST", "/v1/episodes", {"request_id": "one"}),
+        call.step(begun["episode_id"], 1, "Other words.", "a"),
+    ):
+        assert_problem(answer, 409, "request-id-used")
+
+
+def test_a_repeated_request_waits_for_the_turn_that_is_under_way(serve: Any, caller: Any) -> None:
+    user = Slow()
+    server = serve(users={"slow": user})
+    episode = caller(server).begin(persona=PERSONA)["episode_id"]
+    with ThreadPoolExecutor(4) as pool:
+        calls = [caller(server) for _ in range(4)]
+        same = [pool.submit(one.step, episode, 1, WORDS, "a") for one in calls[:3]]
+        user.wait_until_asked()
+        other = calls[3].step(episode, 1, WORDS, "b")
+        assert assert_problem(other, 409, "wrong-turn")["next_turn"] == 2
+        early = calls[3].step(episode, 2, WORDS, "c")
+        assert "under way" in assert_problem(early, 409, "wrong-turn")["detail"]
+        user.may_go_on.set()
+        answers = [one.result() for one in same]
+    assert answers[0].status == 200
+    assert answers[0].body == answers[1].body == answers[2].body
+    assert user.asked == 1
+
+
+def test_of_two_ids_that_race_one_takes_the_turn(serve: Any, caller: Any) -> None:
+    server = serve()
+    for number in range(20):
+        episode = caller(server).begin(persona=PERSONA, seed=number)["episode_id"]
+        calls = [caller(server), caller(server)]
+        barrier = threading.Barrier(2)
+
+        def race(call: Any, name: str, episode: str = episode, start: Any = barrier) -> Any:
+            start.wait()
+            return call.step(episode, 1, f"{WORDS} {name}", name)
+
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(race, calls, "ab"))
+        assert sorted(one.status for one in answers) == [200, 409]
+        state = calls[0]("GET", f"/v1/episodes/{episode}").body
+        assert (state["turn"], len(state["rewards"])) == (1, 1)
+
+
+def test_a_client_killed_in_the_middle_of_a_turn_loses_nothing(serve: Any, caller: Any) -> None:
+    user = Slow()
+    server = serve(users={"slow": user})
+    call = caller(server)
+    env = EmpathyEnv(persona=PERSONA)
+    env.reset(seed=0)
+    episode = call.begin(persona=PERSONA, seed=0)["episode_id"]
+    body = {"request_id": "a", "turn": 1, "utterance": WORDS}
+    send_and_die(server.port, f"/v1/episodes/{episode}/steps", body)
+    user.wait_until_asked()
+    time.sleep(0.1)
+    user.may_go_on.set()
+    answer = call.step(episode, 1, WORDS, "a").body
+    assert (answer["reply"], answer["reward"]) == env.step(WORDS)[:2]
+    assert user.asked == 1
+    assert call.step(episode, 2, WORDS, "b").body["reward"] == env.step(WORDS)[1]
+
+
+def test_half_a_request_does_nothing(serve: Any, caller: Any) -> None:
+    server = serve()
+    call = caller(server)
+    episode = call.begin()["episode_id"]
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        head = (
+            f"POST /v1/episodes/{episode}/steps HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n"
+        )
+        connection.sendall(head.encode() + b'{"request_id": "a", "turn": 1')
+    assert call("GET", f"/v1/episodes/{episode}").body["turn"] == 0
+
+
+def test_a_turn_that_is_not_the_next_one_is_409_and_says_which_is(serve: Any, caller: Any) -> None:
+    call = caller(serve())
+    episode = call.begin()["episode_id"]
+    assert assert_problem(call.step(episode, 3, WORDS), 409, "wrong-turn")["next_turn"] == 1
+    call.step(episode, 1, WORDS, "a")
+    assert assert_problem(call.step(episode, 1, WORDS, "b"), 409, "wrong-turn")["next_turn"] == 2
+
+
+def test_a_step_after_the_end_is_409_with_the_outcome(serve: Any, caller: Any) -> None:
+    call = caller(serve())
+    episode = call.begin(persona=PERSONA)["episode_id"]
+    turn, over = 0, False
+    while not over:
+        turn += 1
+        over = call.step(episode, turn, "Shut up, you are pathetic.").body["terminated"]
+    problem = assert_problem(call.step(episode, turn + 1, WORDS), 409, "episode-over")
+    assert problem["outcome"] == "left"
+    assert call("GET", f"/v1/episodes/{episode}").body["outcome"] == "left"
+
+
+def test_an_unknown_or_deleted_episode_is_404(serve: Any, caller: Any) -> None:
+    call = caller(serve())
+    assert_problem(call.step("nothing", 1, WORDS), 404, "unknown-episode")
+    episode = call.begin()["episode_id"]
+    assert call("DELETE", f"/v1/episodes/{episode}").status == 204
+    for method in ("GET", "DELETE"):
+        assert_problem(call(method, f"/v1/episodes/{episode}"), 404, "unknown-episode")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "kind", "named"),
+    [
+        ({"env": "RLVER-Empathy-v9"}, 404, "unknown-name", "RLVER-Empathy-v0"),
+        ({"persona": "noor"}, 404, "unknown-name", "noor-"),
+        ({"user": "openai:gpt"}, 403, "user-not-offered", "embedded"),
+        ({"split": "everybody"}, 422, "invalid", "split"),
+        ({"seed": -1}, 422, "invalid", "seed"),
+        ({"seed": 2**70}, 422, "invalid", "seed"),
+        ({"seed": "1"}, 422, "invalid", "seed"),
+        ({"sead": 1}, 422, "invalid", "sead"),
+        ({"request_id": "with blanks"}, 422, "invalid", "request_id"),
+    ],
+)
+def test_what_cannot_be_begun_is_refused_by_name(
+    serve: Any, caller: Any, fields: dict[str, Any], status: int, kind: str, named: str
+) -> None:
+    answer = caller(serve())("POST", "/v1/episodes", fields)
+    assert named in assert_problem(answer, status, kind)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("{", 400),
+        (b"\xff\xfe", 400),
+        ("[" * 100_000, 400),
+        ("[]", 422),
+        ("", 422),
+        ('{"seed": NaN}', 422),
+        ('{"seed": ' + "9" * 5_000 + "}", 400),
+        ('{"persona": "\\ud800"}', 422),
+    ],
+)
+def test_a_body_that_is_none_is_refused(serve: Any, caller: Any, body: Any, status: int) -> None:
+    answer = caller(serve())("POST", "/v1/episodes", body)
+    assert_problem(answer, status, "not-json" if status == 400 else "invalid")
+
+
+def test_a_body_that_is_too_large_is_413_however_it_comes(serve: Any, caller: Any) -> None:
+    server = serve(max_body_bytes=2_000)
+    assert_problem(caller(server)("POST", "/v1/episodes", "x" * 2_001), 413, "too-large")
+    call = caller(server)
+    call.connection.request("POST", "/v1/episodes", iter([b"x" * 1_500] * 3), encode_chunked=True)
+    assert call.connection.getresponse().status == 413
+    assert caller(server)("GET", "/healthz").status == 200
+
+
+def test_a_body_that_does_not_come_is_408(serve: Any) -> None:
+    server = serve(body_timeout_s=0.1)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(b"POST /v1/episodes HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+        assert connection.recv(4_096).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("sent", [None, "Bearer wrong", f"Basic {TOKEN}", "Bearer é", "Bearer"])
+def test_without_the_token_everything_but_health_and_docs_is_401(
+    serve: Any, caller: Any, sent: str | None
+) -> None:
+    server = serve(token=TOKEN)
+    call = caller(server)
+    headers = {"authorization": sent.encode("latin-1")} if sent else {}
+    for method, path in [
+        ("POST", "/v1/episodes"),
+        ("GET", "/v1/envs"),
+        ("GET", "/metrics"),
+        ("GET", "/nothing"),
+    ]:
+        answer = call(method, path, headers=headers)
+        assert_problem(answer, 401, "unauthorized")
+        assert answer.headers["www-authenticate"] == "Bearer"
+        call.connection.close()
+    for path in ("/healthz", "/docs", "/openapi.json"):
+        assert call("GET", path, headers=headers).status == 200
+    assert caller(server, TOKEN)("GET", "/v1/envs").status == 200
+
+
+def test_a_web_page_of_another_host_is_403(serve: Any, caller: Any) -> None:
+    server = serve()
+    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{server.port + 1}"):
+        answer = caller(server)("GET", "/healthz", headers={"origin": origin})
+        assert_problem(answer, 403, "foreign-page")
+    own = {"origin": server.url}
+    assert caller(server)("GET", "/healthz", headers=own).status == 200
+
+
+def test_paths_and_methods_that_are_not_there(serve: Any, caller: Any) -> None:
+    call = caller(serve())
+    assert_problem(call("GET", "/v2"), 404, "not-found")
+    answer = call("PUT", "/v1/envs")
+    assert_problem(answer, 405, "method-not-allowed")
+    assert answer.headers["allow"] == "GET"
+    assert call("PUT", "/v1/episodes/x").headers["allow"] == "DELETE, GET"
+    assert call("GET", "/v1/episodes").headers["allow"] == "POST"
+
+
+def test_too_many_open_episodes_are_503_until_one_ends(serve: Any, caller: Any) -> None:
+    call = caller(serve(max_episodes=2))
+    first, _ = call.begin(), call.begin()
+    assert_problem(call("POST", "/v1/episodes", {}), 503, "too-many-episodes")
+    call("DELETE", f"/v1/episodes/{first['episode_id']}")
+    third = call.begin()["episode_id"]
+    for turn in range(1, 9):
+        if call.step(third, turn, "Shut up, you are pathetic.").body["terminated"]:
+            break
+    call.begin()
+    assert call("GET", f"/v1/episodes/{third}").body["outcome"] == "left"
+
+
+def test_turns_beyond_the_limit_are_503_and_may_come_again(serve: Any, caller: Any) -> None:
+    user = Slow()
+    server = serve(users={"slow": user}, max_in_flight=2)
+    episodes = [caller(server).begin()["episode_id"] for _ in range(3)]
+    with ThreadPoolExecutor(2) as pool:
+        under_way = [pool.submit(caller(server).step, one, 1, WORDS) for one in episodes[:2]]
+        user.wait_until_asked(2)
+        assert_problem(caller(server).step(episodes[2], 1, WORDS), 503, "busy")
+        assert_problem(caller(server)("POST", "/v1/episodes", {}), 503, "busy")
+        user.may_go_on.set()
+        assert [one.result().status for one in under_way] == [200, 200]
+    assert caller(server).step(episodes[2], 1, WORDS).status == 200
+
+
+def test_many_turns_of_an_asynchronous_user_go_on_at_once(serve: Any, caller: Any) -> None:
+    user = Slow()
+    server = serve(users={"slow": user})
+    episodes = [caller(server).begin()["episode_id"] for _ in range(12)]
+    with ThreadPoolExecutor(12) as pool:
+        turns = [pool.submit(caller(server).step, one, 1, WORDS) for one in episodes]
+        user.wait_until_asked(12)
+        assert caller(server)("GET", "/healthz").status == 200
+        user.may_go_on.set()
+        assert {one.result().status for one in turns} == {200}
+
+
+def test_a_synchronous_user_that_waits_does_not_keep_others_waiting(
+    serve: Any, caller: Any
+) -> None:
+    may_go_on, is_asked = threading.Event(), threading.Event()
+
+    class Waiting(EmbeddedUser):
+        def appraise(self, scene, emotion, dialogue):
+            is_asked.set()
+            may_go_on.wait(20)
+            return super().appraise(scene, emotion, dialogue)
+
+    class Own(Waiting):
+        pass
+
+    own = type("NotEmbedded", (), {name: getattr(Own(), name) for name in USER_PARTS})()
+    server = serve(users={"own": own})
+    episode = caller(server).begin()["episode_id"]
+    with ThreadPoolExecutor(1) as pool:
+        turn = pool.submit(caller(server).step, episode, 1, WORDS)
+        assert is_asked.wait(20)
+        assert caller(server)("GET", "/healthz").status == 200
+        may_go_on.set()
+        assert turn.result().status == 200
+
+
+USER_PARTS = ("kind", "version", "open", "appraise", "speak")
+
+
+def test_a_client_that_asks_too_often_is_429(serve: Any, caller: Any) -> None:
+    server = serve(max_requests_per_s=0.05)
+    assert caller(server)("GET", "/healthz").status == 200
+    assert assert_problem(caller(server)("GET", "/healthz"), 429, "rate-limited")["retry_after"] > 9
+
+
+def test_a_rate_is_allowed_after_a_burst_and_counts_each_client() -> None:
+    now = 0.0
+    rate = RateLimit(2.0, clock=lambda: now)
+
+    def count_granted(client: str) -> int:
+        for number in range(10):
+            try:
+                rate.check(client)
+            except Refusal:
+                return number
+        return 10
+
+    assert [count_granted("a"), count_granted("a"), count_granted("b")] == [2, 0, 2]
+    now = 0.5
+    assert [count_granted("a"), count_granted("b")] == [1, 1]
+    now = 100.0
+    assert count_granted("a") == 2
+
+
+def test_idle_episodes_expire_and_used_ones_do_not(serve: Any, caller: Any) -> None:
+    call = caller(serve(idle_s=0.5))
+    idle, used = call.begin()["episode_id"], call.begin()["episode_id"]
+    for _ in range(12):
+        time.sleep(0.1)
+        assert call("GET", f"/v1/episodes/{used}").status == 200
+    problem = assert_problem(call("GET", f"/v1/episodes/{idle}"), 404, "unknown-episode")
+    assert "0.5 s" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "heard"), [("ab\x00\x1b[2Jc", "ab[2Jc"), ("\u202eabc", "\u202eabc"), ("", "")]
+)
+def test_control_characters_are_not_heard(serve: Any, caller: Any, text: str, heard: str) -> None:
+    call = caller(serve())
+    episode = call.begin()["episode_id"]
+    assert call.step(episode, 1, text).status == 200
+    assert call("GET", f"/v1/episodes/{episode}").body["transcript"][1]["text"] == heard
+
+
+def test_a_long_utterance_is_cut_and_a_lone_surrogate_refused(serve: Any, caller: Any) -> None:
+    call = caller(serve())
+    episode = call.begin()["episode_id"]
+    path = f"/v1/episodes/{episode}/steps"
+    answer = call("POST", path, '{"request_id": "a", "turn": 1, "utterance": "x\\ud83d"}')
+    assert (
+        "lone surrogate (U+D83D) at character 1" in assert_problem(answer, 422, "invalid")["detail"]
+    )
+    assert call.step(episode, 1, "x" * 5_000).body["cut_chars"] == 1_000
+    pair = '{"request_id": "b", "turn": 2, "utterance": "\\ud83d\\ude00"}'
+    assert call("POST", path, pair).status == 200
+    assert call("GET", f"/v1/episodes/{episode}").body["transcript"][3]["text"] == "😀"
+
+
+def test_a_user_that_failed_makes_an_episode_that_is_no_score(serve: Any, caller: Any) -> None:
+    call = caller(serve(users={"bad": Failing(UserFailed("no idea"))}))
+    episode = call.begin()["episode_id"]
+    answer = call.step(episode, 1, WORDS).body
+    assert (answer["truncated"], answer["terminated"], answer["valid"]) == (True, False, False)
+    assert (answer["reward"], answer["outcome"]) == (0.0, "failed")
+    assert "no idea" not in json.dumps(answer)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (ServerOutage("http://10.0.0.7/v1 is out"), 502, "user-unavailable"),
+        (KeyError("secret in a traceback"), 500, "server-error"),
+    ],
+)
+def test_after_an_error_the_same_request_can_be_sent_again(
+    serve: Any, caller: Any, error: Exception, status: int, kind: str, caplog: Any
+) -> None:
+    call = caller(serve(users={"bad": Failing(error, once=True)}))
+    episode = call.begin()["episode_id"]
+    problem = assert_problem(call.step(episode, 1, WORDS, "a"), status, kind)
+    assert "10.0.0.7" not in json.dumps(problem)
+    assert "secret" not in json.dumps(problem)
+    assert call("GET", f"/v1/episodes/{episode}").body["turn"] == 0
+    assert call.step(episode, 1, WORDS, "a").body["turn"] == 1
+
+
+def test_metrics_count_what_happened(serve: Any, caller: Any) -> None:
+    call = caller(serve())
+    episode = call.begin()["episode_id"]
+    call.begin()
+    call.step(episode, 1, WORDS)
+    call.step(episode, 1, WORDS)
+    call.step("nothing", 1, WORDS)
+    answer = call("GET", "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    values = dict(line.rsplit(" ", 1) for line in answer.body.splitlines() if line[0] != "#")
+    assert values["rlver_gym_open_episodes"] == "2"
+    assert values["rlver_gym_episodes_total"] == "2"
+    assert values["rlver_gym_steps_total"] == values["rlver_gym_step_seconds_count"] == "1"
+    assert values['rlver_gym_step_seconds_bucket{le="+Inf"}'] == "1"
+    assert values['rlver_gym_http_responses_total{status="404"}'] == "1"
+    assert float(values["rlver_gym_step_seconds_sum"]) > 0
+    assert all(
+        re.fullmatch(r'\w+(\{\w+="[^"]+"\})? [\d.e-]+', " ".join(one)) for one in values.items()
+    )
+
+
+def test_the_token_is_in_no_log_and_no_answer(
+    serve: Any, caller: Any, caplog: Any, capfd: Any, monkeypatch: Any
+) -> None:
+    caplog.set_level(0)
+    server = serve(token=TOKEN, users={"bad": Failing(KeyError("x"))})
+    call = caller(server, TOKEN)
+    episode = call.begin()["episode_id"]
+    seen = [call.step(episode, 1, WORDS), call("GET", "/openapi.json"), call("GET", "/metrics")]
+    caller(server, TOKEN + "x")("GET", "/v1/envs")
+    assert TOKEN not in caplog.text + "".join(capfd.readouterr()) + str(seen)
