@@ -1,0 +1,207 @@
+"""What every foreign loop needs of an episode: who is met, what is said, what it was worth.
+
+Knows no framework. A framework's module translates between its interface and this one, so that the
+same persona, seed and utterances give the same rewards everywhere, and the same as
+`gym.make(env, persona=...).reset(seed=...)` gives.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, Self
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import SplitChoice
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.io.errors import DialogueError
+from rlver_gym.users import SentientUser, make_user
+
+DEFAULT_ENV = "RLVER-Empathy-v0"
+
+
+class EpisodeSpec(NamedTuple):
+    """Which episode: a row of a dataset, as plain values."""
+
+    persona: str
+    """The id of a persona."""
+    seed: int = 0
+    """What `reset` gets. Episodes of a group (GRPO) share it."""
+    env: str = DEFAULT_ENV
+    """The id of an environment card."""
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Self:
+        """The spec in a row; other columns are left alone.
+
+        DialogueError when persona or seed is missing or of the wrong type.
+        """
+        persona, seed, env = row.get("persona"), row.get("seed", 0), row.get("env", DEFAULT_ENV)
+        if not (isinstance(persona, str) and isinstance(env, str)) or type(seed) is not int:
+            raise DialogueError(
+                "a row does not say whom to meet: it needs a persona (the id of one) and a seed (an"
+                " integer). Make the rows with rlver_gym.integrations.episodes.list_specs()."
+            )
+        return cls(persona, seed, env)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for a dataset or a request."""
+        return self._asdict()
+
+
+def list_specs(
+    env: str = DEFAULT_ENV, split: SplitChoice | None = None, seeds: Iterable[int] = (0,)
+) -> list[EpisodeSpec]:
+    """Every persona of a split (None: the environment's) with each seed, the personas in the order
+    of the library.
+    """
+    chosen = tuple(seeds)
+    personas = library().ids(split or env_card(env).split)
+    return [EpisodeSpec(persona, seed, env) for persona in personas for seed in chosen]
+
+
+class StepResult(NamedTuple):
+    """What comes back for an utterance."""
+
+    reply: str
+    """What the person answers; "" when the user failed."""
+    reward: float
+    """As the environment's card says: by default the change of the emotion in points, in [-10, 10].
+    """
+    done: bool
+    """The episode is over, for whatever reason."""
+    valid: bool
+    """False when the user failed: the episode is no score, and is to be left out."""
+
+
+class EpisodeHost:
+    """Begins episodes with one user, which all of them share: of an LLM user its client, limits and
+    cache.
+    """
+
+    def __init__(self, user: str | SentientUser = "embedded", **options: Any) -> None:
+        """`user`, `options`: as for `gym.make`.
+
+        UnknownName for a user or an option that does not exist.
+        """
+        self.user = make_user(user, **options)
+
+    def episode(self, spec: EpisodeSpec) -> "TextEpisode":
+        """An episode that has not begun.
+
+        UnknownName for a persona or an environment that does not exist.
+        """
+        return TextEpisode(spec, self.user)
+
+
+class TextEpisode:
+    """One episode: `begin`, then `say` until `done`. `abegin` and `asay` are the same on an event
+    loop.
+
+    For one task at a time; as many episodes as you like go on at once.
+    """
+
+    def __init__(self, spec: EpisodeSpec, user: SentientUser) -> None:
+        """See `EpisodeHost.episode`."""
+        self.spec = spec
+        self._env = EmpathyEnv(spec.env, user=user, persona=spec.persona)
+        self._info: dict[str, Any] = {}
+        self._done = False
+        self.rewards: list[float] = []
+        """One a turn."""
+
+    @property
+    def language(self) -> Literal["en", "zh"]:
+        """Of the persona: "en" or "zh"."""
+        return self._env.session.scene.persona.language
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """What was said, as a policy is given it: roles system, user (the person) and assistant
+        (the policy).
+        """
+        roles = {"user": "user", "agent": "assistant"}
+        said = (
+            {"role": roles[one.speaker], "content": one.text}
+            for one in self._env.session.dialogue.messages()
+        )
+        return [{"role": "system", "content": agent_prompt(self.language)}, *said]
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over."""
+        return self._done
+
+    @property
+    def valid(self) -> bool:
+        """False when the user failed. Leave such an episode out of training and of averages."""
+        return bool(self._info.get("valid", True))
+
+    @property
+    def emotion(self) -> int:
+        """The emotion now, in [0, 100].
+
+        A real supporter could not know it: it is for the reward, not for the policy.
+        """
+        return self._env.session.emotion
+
+    @property
+    def score(self) -> float | None:
+        """The emotion now, from 0 to 1; None when the user failed."""
+        return self.emotion / 100 if self.valid else None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Figures for a loop's log, all numbers: emotion, gain (points since the start), turns, and
+        a 1 for the outcome.
+        """
+        outcome = self._info.get("outcome")
+        ends = {f"outcome_{one}": float(str(one) == outcome) for one in Outcome}
+        gain = self.emotion - self._env.card.start
+        return {
+            "emotion": float(self.emotion),
+            "gain": float(gain),
+            "turns": float(len(self.rewards)),
+            **ends,
+        }
+
+    def begin(self) -> str:
+        """The person's first words.
+
+        When the user fails here they are empty, and the episode is done and not valid.
+        """
+        opening, self._info = self._env.reset(
+            seed=self.spec.seed, options={"persona": self.spec.persona}
+        )
+        return self._begun(opening)
+
+    async def abegin(self) -> str:
+        """See `begin`."""
+        options = {"persona": self.spec.persona}
+        opening, self._info = await self._env.areset(seed=self.spec.seed, options=options)
+        return self._begun(opening)
+
+    def say(self, utterance: str) -> StepResult:
+        """Say something to the person. DialogueError before the beginning and after the end."""
+        return self._heard(*self._env.step(self._open(utterance)))
+
+    async def asay(self, utterance: str) -> StepResult:
+        """See `say`."""
+        return self._heard(*await self._env.astep(self._open(utterance)))
+
+    def _begun(self, opening: str) -> str:
+        self.rewards = []
+        self._done = not self.valid
+        return opening
+
+    def _open(self, utterance: str) -> str:
+        if self._done:
+            raise DialogueError("the episode is over. Begin another one.")
+        return utterance
+
+    def _heard(
+        self, reply: str, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]
+    ) -> StepResult:
+        self._info, self._done = info, terminated or truncated
+        self.rewards.append(reward)
+        return StepResult(reply, reward, self._done, self.valid)

@@ -1,0 +1,1 @@
+"""Interfaces of the kind of Gymnasium's: a reset and a step, in words or by strategy."""

@@ -1,0 +1,197 @@
+"""SkyRL-Gym's text environments: `rlver_empathy`, registered when this module is imported, and the
+rows of a dataset for it.
+
+    env = skyrl_gym.make("rlver_empathy", env_config={"user": "embedded"}, extras=row)
+
+SkyRL trains on such an environment with `generator.max_turns` at least as high as the card's turns,
+`generator.use_conversation_multi_turn=true`, and this module imported where the generator runs (in
+the remote entry point). Where the user is a server, `max_env_workers` is how many are waited for at
+the same time.
+"""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
+from functools import lru_cache
+from typing import Any
+
+import skyrl_gym
+from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
+from skyrl_gym.metrics import default_aggregate_metrics
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import SplitChoice
+from rlver_gym.integrations.episodes import (
+    DEFAULT_ENV,
+    EpisodeHost,
+    EpisodeSpec,
+    StepResult,
+    list_specs,
+)
+from rlver_gym.io.errors import CardError, TrainingError
+
+ENV_ID = "rlver_empathy"
+_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+
+def make_rows(
+    env: str = DEFAULT_ENV, split: SplitChoice | None = None, seeds: Iterable[int] = (0,)
+) -> list[dict[str, Any]]:
+    """The rows of a dataset: every persona of a split (None: the environment's) with each seed.
+
+    Written as JSON lines or Parquet they are what SkyRL's `train_data` takes; all columns but
+    `prompt` and `env_class` become the extras of the environment. The prompt's last message is
+    empty: the person's first words take its place in `init`.
+    """
+    people = library()
+    return [
+        {
+            "data_source": env,
+            "prompt": [
+                {
+                    "role": "system",
+                    "content": agent_prompt(people.get(spec.persona).language),
+                },
+                {"role": "user", "content": ""},
+            ],
+            "env_class": ENV_ID,
+            "reward_spec": {"method": "rule", "ground_truth": ""},
+            **spec.to_dict(),
+        }
+        for spec in list_specs(env, split, seeds)
+    ]
+
+
+class EmpathyTextEnv(BaseTextEnv):
+    """One dialogue; the reward of a turn is the change of the emotion in points, in [-10, 10], or
+    what the card says. Thoughts (`<think>...</think>`) that come first are not heard.
+
+    SkyRL puts each reward on the last token of its turn. With `step_wise_trajectories`, or a
+    `generator.chat_template`, the reward of the last turn alone counts: make the rows with
+    `env="RLVER-Sparse-v0"` then, whose last reward is the final emotion, from 0 to 1.
+
+    SkyRL knows no invalid trajectory. Where the user failed, the turn ends the episode with reward
+    0, its metadata says `valid` False, its metrics `valid` 0, and `aggregate_metrics` leaves it out
+    of all other figures (SkyRL's own average of rewards counts it); `mask_failed` keeps it out of
+    the loss.
+    """
+
+    def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
+        """`env_config`: `user` and its options, as for `gym.make`, as a mapping or a dataclass; all
+        environments with equal ones share a user. `extras`: a row of `make_rows`, and `max_turns`.
+
+        DialogueError for extras that name nobody, UnknownName for what does not exist, CardError
+        for a key in `env_config`, TrainingError when `max_turns` would cut dialogues off.
+        """
+        super().__init__()
+        spec = EpisodeSpec.from_dict(extras or {})
+        turns = env_card(spec.env).turns
+        self.max_turns = int((extras or {}).get("max_turns", turns))
+        if self.max_turns < turns:
+            raise TrainingError(
+                f"generator.max_turns is {self.max_turns}, but a dialogue of {spec.env} has"
+                f" {turns} turns, and would be cut off. Set generator.max_turns={turns}, or take"
+                " an environment card with fewer turns."
+            )
+        self._episode = _make_host(env_config).episode(spec)
+
+    def init(self, prompt: ConversationType) -> tuple[ConversationType, dict[str, Any]]:
+        """The prompt with the person's first words in place of its last user message (they are
+        empty when the user failed), and `valid`.
+        """
+        self.turns = 0
+        opening = self._episode.begin()
+        before = prompt[:-1] if prompt and prompt[-1]["role"] == "user" else prompt
+        return [*before, {"role": "user", "content": opening}], {"valid": self._episode.valid}
+
+    def step(self, action: str) -> BaseTextEnvStepOutput:
+        """Say something to the person. The last observation is empty, their last words are the
+        metadata's `reply`.
+
+        DialogueError before `init` and after the end.
+        """
+        self.turns += 1
+        if self._has_failed_at_once:
+            result = StepResult("", 0.0, done=True, valid=False)
+        else:
+            result = self._episode.say(_THOUGHTS.sub("", action, count=1))
+        reply = {"role": "user", "content": result.reply}
+        return BaseTextEnvStepOutput(
+            observations=[] if result.done else [reply],
+            reward=result.reward,
+            done=result.done,
+            metadata={"valid": result.valid, "reply": result.reply},
+            postprocessed_action=None,
+        )
+
+    def get_metrics(self) -> dict[str, Any]:
+        """Of the episode so far: emotion, gain (points since the start), turns, a 1 for the
+        outcome, and `valid`, 0 when the user failed.
+        """
+        metrics = self._episode.metrics
+        failed = metrics.pop("outcome_failed")
+        return {**metrics, "valid": 1.0 - failed}
+
+    @staticmethod
+    def aggregate_metrics(metrics: list[dict[str, Any]]) -> dict[str, Any]:
+        """Means over the episodes whose user did not fail, and `valid`, the share of these.
+
+        Empty ones, which SkyRL gives for all steps but the last of an episode, do not count.
+        """
+        ended = [one for one in metrics if one]
+        if not ended:
+            return {}
+        means = default_aggregate_metrics([one for one in ended if one["valid"]])
+        return {**means, "valid": sum(one["valid"] for one in ended) / len(ended)}
+
+    @property
+    def _has_failed_at_once(self) -> bool:
+        """Whether the user failed before its first words; SkyRL asks the policy all the same."""
+        return self._episode.done and not self._episode.valid and not self._episode.rewards
+
+
+def mask_failed(output: Any) -> Any:
+    """The output of SkyRL's `agent_loop`, without a token to learn from where the user failed.
+
+    To be called in a generator of your own:
+
+        class Generator(SkyRLGymGenerator):
+            def _post_process_agent_loop_output(self, output, env_extras, trajectory_id):
+                return mask_failed(output)
+
+    The rewards before the failure still count in the mean of its group.
+    """
+    steps = output.step_outputs if hasattr(output, "step_outputs") else [output]
+    if steps and steps[-1].env_metrics.get("valid", 1.0) == 0.0:
+        for one in steps:
+            one.loss_mask = [0] * len(one.loss_mask)
+    return output
+
+
+def _make_host(env_config: Any) -> EpisodeHost:
+    config: dict[str, Any] = dict(
+        vars(env_config) if is_dataclass(env_config) else env_config or {}
+    )
+    if config.get("api_key") is not None or "@" in str(config.get("base_url", "")):
+        raise CardError(
+            "a key, or a password in base_url, would stand in the environment's spec and in SkyRL's"
+            " log. Set OPENAI_API_KEY and OPENAI_BASE_URL instead."
+        )
+    if not isinstance(config.get("user", ""), str):
+        return EpisodeHost(**config)
+    return _shared_host(json.dumps(config, sort_keys=True))
+
+
+@lru_cache(maxsize=8)
+def _shared_host(config: str) -> EpisodeHost:
+    return EpisodeHost(**json.loads(config))
+
+
+if ENV_ID not in skyrl_gym.registry:
+    skyrl_gym.register(id=ENV_ID, entry_point=f"{__name__}:{EmpathyTextEnv.__name__}")

@@ -1,0 +1,203 @@
+"""inspect_ai's evals: the task `rlver_empathy`, a solver that plays its dialogues turn by turn with
+`generate`, and a scorer.
+
+    inspect eval rlver_gym/rlver_empathy --model openai/gpt-5 -T split=test -T seeds=3 --epochs 2
+
+The log holds rewards, outcome and transcript of each sample in its store; the model is given the
+system prompt and what was said, and nothing else.
+"""
+
+# pyright: reportMissingImports=false, reportCallIssue=false, reportGeneralTypeIssues=false
+# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser
+from inspect_ai.scorer import Score, Scorer, Target, ci, mean, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.util import StoreModel
+from pydantic import Field
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import SplitChoice
+from rlver_gym.core.user import SentientUser
+from rlver_gym.integrations.episodes import (
+    DEFAULT_ENV,
+    EpisodeHost,
+    EpisodeSpec,
+    TextEpisode,
+    list_specs,
+)
+from rlver_gym.io.errors import CardError, DialogueError
+
+EPOCH_STRIDE = 1_000_000
+"""Epoch e of a sample with seed s plays seed s + (e - 1) * EPOCH_STRIDE: each epoch meets the
+person in another mood, the first one as `reset(seed=s)` does. Seeds of samples lie below this
+number, so that no two epochs play the same dialogue.
+"""
+_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+"""Which inspect_ai leaves in the text for some providers, and where they were cut off."""
+
+
+class DialogueRecord(StoreModel):
+    """What is kept of a dialogue in the store of its sample, after each turn:
+    `sample.store_as(DialogueRecord)`.
+    """
+
+    seed: int | None = None
+    """What `reset` got: the sample's seed, moved by its epoch. None before the dialogue."""
+    rewards: list[float] = Field(default_factory=list)
+    """One a turn, as the card says: by default the change of the emotion in points, in [-10, 10].
+    """
+    transcript: list[dict[str, str]] = Field(default_factory=list)
+    """Messages as the person heard them: without control characters, cut at the card's limit."""
+    emotion: int | None = None
+    """The last emotion, in [0, 100]; None before the dialogue."""
+    outcome: str | None = None
+    """"content", "left", "out_of_turns", or "failed" when the user failed, which is no score; None
+    when a limit of inspect_ai cut the dialogue off.
+    """
+
+
+def make_samples(
+    env: str = DEFAULT_ENV, split: SplitChoice | None = None, seeds: int | Sequence[int | str] = 1
+) -> list[Sample]:
+    """A sample for each persona of a split (None: the environment's) with each seed.
+
+    Its id is PERSONA_SEED, its input the system prompt (the person's first words follow in the
+    solver), its metadata persona, seed and env. `seeds`: as for `rlver_empathy`.
+    """
+    people = library()
+    return [
+        Sample(
+            id=f"{spec.persona}_{spec.seed}",
+            input=[ChatMessageSystem(content=agent_prompt(people.get(spec.persona).language))],
+            metadata=spec.to_dict(),
+        )
+        for spec in list_specs(env, split, _parse_seeds(seeds))
+    ]
+
+
+@task
+def rlver_empathy(
+    env: str = DEFAULT_ENV,
+    split: SplitChoice | None = None,
+    seeds: int | Sequence[int | str] = 1,
+    user: str | SentientUser = "embedded",
+    **options: Any,
+) -> Task:
+    """Supportive dialogues with the personas of a split, scored by the final emotion.
+
+    `env`: the id of an environment card. `split`: train, validation, test, demo or all; None takes
+    the card's. `seeds`: how many dialogues with each persona, with the seeds from 0; or a list of
+    seeds (`-T seeds=7,8`). `user`, `options`: as for `gym.make`, such as `-T user=openai:MODEL -T
+    base_url=http://...`; keys are read from the environment, since the log keeps these options.
+
+    UnknownName for what does not exist, CardError for a key among the options, DialogueError for
+    seeds that are none.
+    """
+    return Task(
+        dataset=MemoryDataset(make_samples(env, split, seeds), name=env),
+        solver=empathy_dialogue(user, **options),
+        scorer=final_emotion(),
+    )
+
+
+@solver
+def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> Solver:
+    """Plays the dialogue that a sample of `make_samples` names, one `generate` a turn, until it
+    ends. Thoughts (`<think>...</think>`) that come first are not heard.
+
+    `user`, `options`: as for `rlver_empathy`; all samples share the user. A server of the user that
+    is out or refuses is an error of the sample.
+    """
+    if options.get("api_key") is not None or "@" in str(options.get("base_url", "")):
+        raise CardError(
+            "a key, or a password in base_url, would stand in the log. Set OPENAI_API_KEY and"
+            " OPENAI_BASE_URL instead."
+        )
+    host = EpisodeHost(user, **options)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        spec = epoch_spec(EpisodeSpec.from_dict(state.metadata), state.epoch)
+        episode = host.episode(spec)
+        record = state.store_as(DialogueRecord)
+        record.seed = spec.seed
+        reply = await episode.abegin()
+        _update(state, record, episode, reply)
+        while not (episode.done or state.completed):
+            state = await generate(state)
+            result = await episode.asay(_THOUGHTS.sub("", state.output.completion, count=1))
+            _update(state, record, episode, result.reply)
+        return state
+
+    return solve
+
+
+@scorer(metrics=[mean(), stderr(cluster="persona"), ci(cluster="persona")])
+def final_emotion() -> Scorer:
+    """The last emotion, from 0 to 1; the rewards of the turns are in the sample's store.
+
+    A dialogue that a limit of inspect_ai cut off is scored as it stood. Where the user failed, or
+    no dialogue took place, the sample is unscored: metrics and epoch reducers leave it out. The
+    standard error and the interval are over personas, since dialogues with the same person are not
+    independent; of a single persona they say nothing.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        record = state.store_as(DialogueRecord)
+        if record.emotion is None:
+            return Score.unscored(
+                reason="scoring_failed",
+                explanation="no dialogue took place: the sample needs the solver empathy_dialogue",
+            )
+        if record.outcome == Outcome.FAILED:
+            return Score.unscored(
+                reason="grader_failed",
+                explanation="the simulated user failed; this is no score of the model",
+            )
+        turns, outcome = len(record.rewards), record.outcome or "cut off by a limit"
+        return Score(
+            value=record.emotion / 100,
+            answer=state.output.completion,
+            explanation=f"emotion {record.emotion} of 100 after {turns} turns: {outcome}",
+            metadata={"turns": turns, "outcome": record.outcome},
+        )
+
+    return score
+
+
+def epoch_spec(spec: EpisodeSpec, epoch: int) -> EpisodeSpec:
+    """The episode that is played in an epoch, counted from 1: see `EPOCH_STRIDE`."""
+    return spec._replace(seed=spec.seed + (epoch - 1) * EPOCH_STRIDE)
+
+
+def _update(state: TaskState, record: DialogueRecord, episode: TextEpisode, reply: str) -> None:
+    """What the person answered goes to the model, how they feel to the store alone."""
+    if reply:
+        state.messages.append(ChatMessageUser(content=reply))
+    record.rewards = list(episode.rewards)
+    record.transcript = episode.messages
+    record.emotion = episode.emotion
+    metrics = episode.metrics
+    record.outcome = next((str(one) for one in Outcome if metrics[f"outcome_{one}"]), None)
+
+
+def _parse_seeds(seeds: int | Sequence[int | str]) -> list[int]:
+    """From a count, or from a list whose numbers may be text, as a command line gives them."""
+    try:
+        chosen = list(range(seeds)) if isinstance(seeds, int) else [int(one) for one in seeds]
+    except (TypeError, ValueError):
+        chosen = []
+    if not chosen or not all(0 <= one < EPOCH_STRIDE for one in chosen):
+        raise DialogueError(
+            f"seeds={seeds!r} names no seeds. Give a count from 1, as in seeds=3, or a list of"
+            f" numbers from 0 to {EPOCH_STRIDE - 1}, as in seeds=7,8."
+        )
+    return list(dict.fromkeys(chosen))

@@ -1,0 +1,168 @@
+"""OpenReward (ORS): episodes as tasks of an environment server, and one tool, `say`, whose every
+call gives the reward of its turn.
+
+Server([make_environment()]).run() serves them. The policy sees the prompt and what `say` returns;
+the client sees also the task (persona and seed), the rewards and the number of the turn. What the
+person feels, thinks and needs stays on the server.
+"""
+
+# pyright: reportMissingImports=false
+# (it is an extra, and the types are checked without it, too)
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from openreward.environments import Environment, JSONObject, Message, TextBlock, ToolOutput, tool
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.persona import SPLITS
+from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeHost, EpisodeSpec, list_specs
+from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed, UtteranceError
+from rlver_gym.users import SentientUser
+
+_HOW_TO_SPEAK = {
+    "en": (
+        "You speak to them by calling the tool `say`, one call at a time; it returns what they"
+        " answer. They have spoken first."
+    ),
+    "zh": "你要说的话，用工具 say 说出来，一次调用说一句；它返回对方的回答。对方先开口。",
+}
+_log = logging.getLogger(__name__)
+
+
+class SayParams(BaseModel):
+    """What is said."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: str = Field(description="What you say to them.")
+
+
+class EmpathyEnvironment(Environment):
+    """One episode. `make_environment` makes the classes that a `Server` takes."""
+
+    host: ClassVar[EpisodeHost]
+    env: ClassVar[str]
+    """The id of an environment card, or its file."""
+    seeds: ClassVar[tuple[int, ...]]
+    server_name: ClassVar[str]
+
+    def __init__(
+        self, task_spec: JSONObject | None = None, secrets: dict[str, str] | None = None
+    ) -> None:
+        """`task_spec`: a task of `list_tasks`, or one like it with another persona or seed.
+
+        DialogueError for a task that names no persona or has a negative seed, UnknownName for a
+        persona that does not exist.
+        """
+        super().__init__(dict(task_spec or {}), secrets or {})
+        spec = EpisodeSpec.from_dict({**self.task_spec, "env": self.env})
+        if spec.seed < 0:
+            raise DialogueError(f"the task's seed is {spec.seed}. Seeds are integers from 0.")
+        self._episode = self.host.episode(spec)
+        self._opening = ""
+
+    @classmethod
+    def name(cls) -> str:
+        """What the server calls the environment, such as RLVER-Empathy-v0."""
+        return cls.server_name
+
+    @classmethod
+    def list_splits(cls) -> Sequence[str]:
+        """train, validation, test and demo (which OpenReward takes for one to validate on)."""
+        return SPLITS
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        """A task for each persona of the split with each seed: {"persona": ..., "seed": ...}."""
+        if split not in SPLITS:
+            raise UnknownName.of("split", split, SPLITS, ", ".join(SPLITS))
+        specs = list_specs(cls.env, split, cls.seeds)
+        return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
+
+    async def setup(self) -> None:
+        """Begin the episode. UserFailed when the person found no first words."""
+        with _hide_private_errors():
+            self._opening = await self._episode.abegin()
+        self._check_user()
+
+    def get_prompt(self) -> list[TextBlock]:
+        """What the policy is told, and the person's first words: two blocks."""
+        language = self._episode.language
+        told = f"{agent_prompt(language)}\n\n{_HOW_TO_SPEAK[language]}"
+        return [TextBlock(text=told), TextBlock(text=self._opening)]
+
+    def get_messages(self) -> list[Message]:
+        """The same as two messages: the system's, and the user's, who is the person."""
+        told, opening = self.get_prompt()
+        return [Message(role="system", blocks=[told]), Message(role="user", blocks=[opening])]
+
+    @tool
+    async def say(self, params: SayParams) -> ToolOutput:
+        """Say something to the person you are talking with. Returns what they answer."""
+        with _hide_private_errors():
+            result = await self._episode.asay(params.message)
+        self._check_user()
+        return ToolOutput(
+            blocks=[TextBlock(text=result.reply)],
+            metadata={"turn": len(self._episode.rewards)},
+            reward=result.reward,
+            finished=result.done,
+        )
+
+    def _check_user(self) -> None:
+        if not self._episode.valid:
+            raise UserFailed(
+                "the simulated user failed: this episode is no score. Leave it out, or play the"
+                " task again."
+            )
+
+
+def make_environment(
+    user: str | SentientUser = "embedded",
+    *,
+    env: str = DEFAULT_ENV,
+    seeds: Iterable[int] = (0,),
+    name: str | None = None,
+    **options: Any,
+) -> type[EmpathyEnvironment]:
+    """A class for `openreward.environments.Server`, whose sessions share one user.
+
+    `user`, `options`: as for `gym.make`. `env`: an environment card. `seeds`: each persona is a
+    task with each of them. `name`: what the server calls it, for it may hold several classes; None
+    for the card's id.
+
+    The reward of a turn is what the card says: by default the change of the emotion in points, in
+    [-10, 10]. When the user fails, the call of `say` fails: the client raises ToolFailed, and the
+    session is over without a reward.
+
+    UnknownName for a user, an option or an environment that does not exist.
+    """
+    members = {
+        "host": EpisodeHost(user, **options),
+        "env": env,
+        "seeds": tuple(seeds),
+        "server_name": name or env_card(env).id,
+    }
+    return type("Empathy", (EmpathyEnvironment,), members)
+
+
+@contextmanager
+def _hide_private_errors() -> Iterator[None]:
+    """Errors about what the policy said reach the client. Others may quote the persona or a
+    model's thoughts: they stay in this server's log.
+    """
+    try:
+        yield
+    except (DialogueError, UnknownName, UtteranceError):
+        raise
+    except Exception:
+        _log.exception("the simulated user gave no answer")
+        raise UserFailed(
+            "the simulated user gave no answer: this episode is no score. The environment server's"
+            " log says why."
+        ) from None

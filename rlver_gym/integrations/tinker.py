@@ -1,0 +1,231 @@
+"""tinker-cookbook: dialogues as a `MessageEnv`, groups of them, and a dataset for its RL trainer.
+
+    rl.train.Config(dataset_builder=EmpathyDatasetBuilder(
+        model_name=MODEL, renderer_name="qwen3_instruct", group_size=8, groups_per_batch=16), ...)
+
+The policy is given the system prompt and what was said. Its thoughts are not heard where the
+renderer tells them apart.
+"""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false
+# (it is an extra, and the types are checked without it, too)
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import chz
+from tinker_cookbook.renderers import Message, Renderer, get_renderer, get_text_content
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
+from tinker_cookbook.rl.types import (
+    STOP_METRIC_PREFIX,
+    Env,
+    EnvGroupBuilder,
+    RLDataset,
+    RLDatasetBuilder,
+    StopReason,
+)
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.emotion import MAX_CHANGE
+from rlver_gym.core.persona import SplitChoice
+from rlver_gym.integrations.episodes import (
+    DEFAULT_ENV,
+    EpisodeHost,
+    EpisodeSpec,
+    TextEpisode,
+    list_specs,
+)
+from rlver_gym.io.errors import CardError, TrainingError, UserFailed
+from rlver_gym.users import SentientUser
+
+
+class EmpathyMessageEnv(MessageEnv):
+    """One dialogue. The reward of a turn is the change of the emotion in points, in [-10, 10], or
+    what the card says; tinker-cookbook adds them up.
+
+    When the user fails, UserFailed ends the rollout as an error, which is what its rollout
+    strategies are for: with `RetryOnFailure` it is tried again, or its group skipped; the default,
+    `FailFast`, stops the training.
+    """
+
+    def __init__(self, episode: TextEpisode) -> None:
+        """`episode`: one that has not begun."""
+        self._episode = episode
+        self._messages: list[Message] = []
+
+    async def initial_observation(self) -> list[Message]:
+        """The system prompt, and the person's first words as the user's message."""
+        await self._episode.abegin()
+        self._check_user()
+        self._messages = [
+            Message(role=one["role"], content=one["content"]) for one in self._episode.messages
+        ]
+        return list(self._messages)
+
+    async def step(self, message: Message) -> MessageStepResult:
+        """Say something to the person. The policy's messages stay in the conversation as they were
+        sampled.
+
+        The metrics of the last turn are emotion, gain (points since the start), turns, a 1 for the
+        outcome, and tinker-cookbook's reason to stop. UserFailed when the user failed,
+        DialogueError after the end.
+        """
+        result = await self._episode.asay(get_text_content(message))
+        self._check_user()
+        self._messages += [message, Message(role="user", content=result.reply)]
+        return MessageStepResult(
+            reward=result.reward,
+            episode_done=result.done,
+            next_messages=list(self._messages),
+            metrics=self._measure() if result.done else {},
+        )
+
+    def _check_user(self) -> None:
+        if not self._episode.valid:
+            raise UserFailed(
+                "the simulated user failed: this rollout is no score. Train with"
+                " rollout_error_tolerance=RetryOnFailure() to try it again, or skip its group."
+            )
+
+    def _measure(self) -> dict[str, float]:
+        metrics = self._episode.metrics
+        out_of_turns = metrics["outcome_out_of_turns"]
+        reason = StopReason.MAX_TURNS if out_of_turns else StopReason.COMPLETED
+        return {**metrics, f"{STOP_METRIC_PREFIX}{reason}": 1.0}
+
+
+@dataclass(frozen=True)
+class EmpathyGroupBuilder(EnvGroupBuilder):
+    """A group whose members meet the same person in the same mood. Can be pickled when its renderer
+    was made by `get_renderer` with a `model_name`.
+    """
+
+    spec: EpisodeSpec
+    """Whom all of them meet."""
+    renderer: Renderer
+    group_size: int
+    user: str | SentientUser = "embedded"
+    """As for `gym.make`; the members share it."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The user's, as for `gym.make`."""
+    max_trajectory_tokens: int | None = None
+    """Of a dialogue, its prompt included; None for no limit."""
+    max_generation_tokens: int | None = None
+    """Of a reply: what has to be left in `max_trajectory_tokens` for a turn to take place."""
+    penalty: float | None = None
+    """The reward of a turn that ends the dialogue because the reply did not come to its end, or the
+    context was full. None for the worst that a turn can give: -10, or 0 where a card rewards the
+    final emotion alone. tinker-cookbook's own defaults, -1 and -0.1, are less than an unlucky turn
+    costs here, so that breaking off would be worth learning.
+    """
+
+    async def make_envs(self) -> Sequence[Env]:
+        """The members, with a user that they share."""
+        host = EpisodeHost(self.user, **self.options)
+        worst = 0.0 if env_card(self.spec.env).reward == "terminal" else -float(MAX_CHANGE)
+        penalty = worst if self.penalty is None else self.penalty
+        return [
+            EnvFromMessageEnv(
+                self.renderer,
+                EmpathyMessageEnv(host.episode(self.spec)),
+                failed_parse_reward=penalty,
+                context_overflow_reward=penalty,
+                max_trajectory_tokens=self.max_trajectory_tokens,
+                max_generation_tokens=self.max_generation_tokens,
+            )
+            for _ in range(self.group_size)
+        ]
+
+    def logging_tags(self) -> list[str]:
+        """The id of the environment card."""
+        return [self.spec.env]
+
+
+@dataclass(frozen=True)
+class EmpathyDataset(RLDataset):
+    """Batches of groups, in their order; a rest that fills no batch is left out."""
+
+    groups: Sequence[EmpathyGroupBuilder]
+    groups_per_batch: int
+
+    def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
+        """The groups of a batch. IndexError when there are not so many."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"there is no batch {index}: the dataset has {len(self)}.")
+        start = index * self.groups_per_batch
+        return self.groups[start : start + self.groups_per_batch]
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+        return len(self.groups) // self.groups_per_batch
+
+
+@chz.chz
+class EmpathyDatasetBuilder(RLDatasetBuilder):
+    """Every persona of a split with each seed, shuffled; and those of another split to test on, one
+    dialogue each.
+    """
+
+    model_name: str
+    """The name that tinker-cookbook's `get_tokenizer` takes."""
+    renderer_name: str
+    group_size: int
+    groups_per_batch: int
+    env: str = DEFAULT_ENV
+    """The id of an environment card."""
+    split: SplitChoice | None = None
+    """To train on; None for the environment's."""
+    test_split: SplitChoice | None = "validation"
+    """None for no test."""
+    num_seeds: int = 1
+    """How many groups a persona gets, with the seeds from 0."""
+    shuffle_seed: int = 0
+    user: str = "embedded"
+    options: Mapping[str, Any] = chz.field(default_factory=dict)
+    """As for `gym.make`. The builder is written to the log: a key belongs in OPENAI_API_KEY."""
+    max_trajectory_tokens: int | None = None
+    max_generation_tokens: int | None = None
+
+    async def __call__(self) -> tuple[EmpathyDataset, EmpathyDataset | None]:
+        """The dataset to train on, and the one to test on.
+
+        CardError for a key among the options, TrainingError when there are fewer groups than a
+        batch holds.
+        """
+        if self.options.get("api_key") is not None or "@" in str(self.options.get("base_url", "")):
+            raise CardError(
+                "a key, or a password in base_url, would stand in the log. Set OPENAI_API_KEY and"
+                " OPENAI_BASE_URL instead."
+            )
+        specs = list_specs(self.env, self.split, range(self.num_seeds))
+        if len(specs) < self.groups_per_batch:
+            raise TrainingError(
+                f"a batch holds {self.groups_per_batch} groups, but there are only {len(specs)}."
+                " Set a higher num_seeds."
+            )
+        random.Random(self.shuffle_seed).shuffle(specs)
+        train = EmpathyDataset(self._group(specs, self.group_size), self.groups_per_batch)
+        if self.test_split is None:
+            return train, None
+        tests = self._group(list_specs(self.env, self.test_split), group_size=1)
+        return train, EmpathyDataset(tests, len(tests))
+
+    def _group(self, specs: Sequence[EpisodeSpec], group_size: int) -> list[EmpathyGroupBuilder]:
+        tokenizer = get_tokenizer(self.model_name)
+        renderer = get_renderer(self.renderer_name, tokenizer, model_name=self.model_name)
+        return [
+            EmpathyGroupBuilder(
+                spec=spec,
+                renderer=renderer,
+                group_size=group_size,
+                user=self.user,
+                options=self.options,
+                max_trajectory_tokens=self.max_trajectory_tokens,
+                max_generation_tokens=self.max_generation_tokens,
+            )
+            for spec in specs
+        ]

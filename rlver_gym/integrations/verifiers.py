@@ -1,0 +1,245 @@
+"""verifiers 0.4 (the v1 API): a taskset of people to talk to, and the environment that plays the
+dialogues.
+
+    vf-eval rlver-empathy --model MODEL --client.base-url URL --env.taskset.split test -r 2
+
+The reward of a rollout is the final emotion, from 0 to 1; the rewards of its turns are in the
+trace's info. The policy is given the system prompt and what was said, and nothing else.
+"""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+
+import re
+import ssl
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import verifiers.v1 as vf
+from openai import AsyncOpenAI, BadRequestError, DefaultAsyncHttpxClient
+from pydantic import field_validator
+from verifiers.v1.dialects.chat import message_to_wire
+from verifiers.v1.harnesses.utils.compaction import is_context_overflow
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import SplitChoice
+from rlver_gym.integrations.episodes import (
+    DEFAULT_ENV,
+    EpisodeHost,
+    EpisodeSpec,
+    TextEpisode,
+    list_specs,
+)
+from rlver_gym.io.errors import RlverError, UserFailed
+
+_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+
+class EmpathyTaskData(vf.TaskData):
+    """Whom a rollout meets. Its `id` is ENV/PERSONA/SEED, its `name` the persona's id."""
+
+    persona: str
+    seed: int
+    """What `reset` gets. The rollouts of a group share it, and so meet the person in one mood."""
+    env: str = DEFAULT_ENV
+
+    @property
+    def spec(self) -> EpisodeSpec:
+        """The episode to play."""
+        return EpisodeSpec(self.persona, self.seed, self.env)
+
+
+class EmpathyTask(vf.Task[EmpathyTaskData, vf.State, vf.TaskConfig]):
+    """A dialogue, scored from what `EmpathyDialogueEnv` left in its trace, so that `vf-replay` can
+    score it again. A rollout that failed is not scored at all.
+    """
+
+    @property
+    def key(self) -> str:
+        """The same in every run, wherever the task stands in the taskset."""
+        return self.data.id
+
+    @vf.reward
+    async def emotion(self, trace: vf.Trace) -> float:
+        """The final emotion, from 0 to 1. Of a dialogue that a limit cut off, the emotion then."""
+        return trace.info["score"]
+
+    @vf.metric
+    async def dialogue(self, trace: vf.Trace) -> Mapping[str, float]:
+        """`final_emotion` (0 to 100), `gain` (points since the start), `turns`, and 1 for one of
+        `outcome_content`, `outcome_left`, `outcome_out_of_turns` and `outcome_cut_off`.
+        """
+        return trace.info["metrics"]
+
+
+class EmpathyTasksetConfig(vf.TasksetConfig):
+    """Which people are met: `--env.taskset.*`."""
+
+    env: str = DEFAULT_ENV
+    """The id of an environment card, or the path of one (.yaml)."""
+    split: SplitChoice | None = None
+    """train, validation, test, demo or all; None takes the card's."""
+    seeds: list[int] = [0]  # noqa: RUF012 (pydantic copies it)
+    """A dialogue with each person for each of these seeds: `--env.taskset.seeds 0 1 2`."""
+
+    @field_validator("env")
+    @classmethod
+    def _check_env(cls, env: str) -> str:
+        try:
+            env_card(env)
+        except RlverError as error:
+            raise ValueError(str(error)) from error
+        return env
+
+    @field_validator("seeds")
+    @classmethod
+    def _check_seeds(cls, seeds: list[int]) -> list[int]:
+        if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+            raise ValueError("seeds are different integers from 0, at least one of them")
+        return seeds
+
+
+class EmpathyTaskset(vf.Taskset[EmpathyTask, EmpathyTasksetConfig]):
+    """A task for each persona of a split with each seed, the personas in the library's order.
+
+    One person alone: `--select.include.names ID`.
+    """
+
+    def load(self) -> Iterable[EmpathyTask]:
+        """The tasks: `prompt` is None, since the person speaks first."""
+        for spec in list_specs(self.config.env, self.config.split, self.config.seeds):
+            data = EmpathyTaskData(
+                id=f"{spec.env}/{spec.persona}/{spec.seed}",
+                name=spec.persona,
+                system_prompt=agent_prompt(library().get(spec.persona).language),
+                **spec.to_dict(),
+            )
+            yield EmpathyTask(data, self.config.task)
+
+
+class ChatHarness(vf.Harness[vf.HarnessConfig]):
+    """One completion a turn, requested on verifiers' own event loop.
+
+    The `null` harness, which is a chat without tools too, starts a Python process for each turn,
+    which takes about two seconds; this one takes a few hundredths of one.
+    """
+
+    APPENDS_SYSTEM_PROMPT = True
+    SUPPORTS_RESUME = True
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    def __init__(self, config: vf.HarnessConfig) -> None:
+        """Reads the certificates, once for all turns."""
+        super().__init__(config)
+        self._tls = ssl.create_default_context()
+
+    async def setup(self, runtime: vf.Runtime) -> None:
+        """TypeError for a sandbox: nothing would run in it."""
+        if not isinstance(runtime.config, vf.SubprocessConfig):
+            raise TypeError(
+                f"this chat runs nothing in a sandbox ({runtime.config.type}). Use"
+                " --env.agent.runtime.type subprocess, or --env.agent.harness.id null"
+            )
+
+    async def launch(
+        self,
+        ctx: vf.ModelContext,
+        trace: vf.Trace,
+        runtime: vf.Runtime,
+        endpoint: str,
+        secret: str,
+        mcp_urls: dict[str, str],
+        data: vf.TaskData,
+    ) -> vf.ProgramResult:
+        """Requests the reply to `data.prompt` through verifiers' endpoint, which records it.
+
+        A dialogue that has become too long for the model gets none, and is over.
+        """
+        system, prompt = self.resolve_prompt(data)
+        said = [vf.UserMessage(content=prompt)] if isinstance(prompt, str) else prompt or []
+        messages = [*([vf.SystemMessage(content=system)] if system else []), *said]
+        http_client = DefaultAsyncHttpxClient(verify=self._tls)
+        async with AsyncOpenAI(
+            base_url=endpoint, api_key=secret, timeout=None, http_client=http_client
+        ) as client:
+            try:
+                await client.chat.completions.create(
+                    model=ctx.model, messages=[message_to_wire(one) for one in messages]
+                )
+            except BadRequestError as error:
+                if not is_context_overflow(error):
+                    raise
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+
+class EmpathyDialogueEnvConfig(vf.SingleAgentEnvConfig):
+    """Who is talked to, and how the policy is run: `--env.*`."""
+
+    agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
+    """The policy: unless you name a harness, `ChatHarness`."""
+    user: str = "embedded"
+    """The simulated person, as for `gym.make`: "embedded", "openai:MODEL", "module:Name"."""
+    user_options: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
+    """Options of the user, such as '{"base_url": "http://localhost:8000/v1"}'. Its key is read from
+    OPENAI_API_KEY."""
+
+    @field_validator("user_options")
+    @classmethod
+    def _refuse_keys(cls, options: dict[str, Any]) -> dict[str, Any]:
+        if "api_key" in options or "@" in str(options.get("base_url", "")):
+            raise ValueError(
+                "verifiers writes these options into the run's folder. Set OPENAI_API_KEY instead"
+                " of api_key, and leave a password out of base_url"
+            )
+        return options
+
+
+class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
+    """Plays a task's dialogue with the policy; the person speaks first.
+
+    All rollouts share the user. A user that fails fails the rollout, which then has an error and no
+    reward; `--env.retries.max-retries` plays it again. Thoughts (`<think>...</think>`) that come
+    before a reply are not said.
+    """
+
+    def __init__(self, config: EmpathyDialogueEnvConfig) -> None:
+        """UnknownName for a user or an option that does not exist."""
+        super().__init__(config)
+        self._host = EpisodeHost(config.user, **config.user_options)
+
+    async def run(self, task: EmpathyTask, agents: vf.Agents) -> None:
+        """One dialogue, until it ends or the policy gives no reply, as at a limit of its own.
+
+        UserFailed when the user failed.
+        """
+        episode = self._host.episode(task.data.spec)
+        async with agents.agent.interaction(task) as interaction:
+            words = await episode.abegin()
+            while not episode.done:
+                segment = await interaction.turn(words)
+                if segment.terminated:
+                    break
+                result = await episode.asay(_THOUGHTS.sub("", segment.last_reply).strip())
+                words = result.reply
+            if not episode.valid:
+                turn = f"in turn {len(episode.rewards)}" if episode.rewards else "to begin"
+                raise UserFailed(
+                    f"the simulated person failed {turn}: no score. To play such a dialogue again:"
+                    " --env.retries.max-retries"
+                )
+            _record(interaction.trace, episode)
+
+
+def _record(trace: vf.Trace, episode: TextEpisode) -> None:
+    """What `EmpathyTask` scores, beside the reward of each turn."""
+    figures = {name: value for name, value in episode.metrics.items() if name != "outcome_failed"}
+    trace.info["score"] = episode.score
+    trace.info["turn_rewards"] = list(episode.rewards)
+    trace.info["metrics"] = {
+        "final_emotion": figures.pop("emotion"),
+        **figures,
+        "outcome_cut_off": float(not episode.done),
+    }

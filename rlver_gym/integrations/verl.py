@@ -1,0 +1,242 @@
+"""verl's agent loop: dialogues with exact token ids, and an advantage for each turn.
+
+`agent_loop.yaml`, named by `actor_rollout_ref.rollout.agent.agent_loop_config_path`:
+
+    - name: rlver_empathy
+      _target_: rlver_gym.integrations.verl.EmpathyAgentLoop
+      rewards: turn
+      max_reply_tokens: 256
+
+The data are `dataset_rows(...)` as parquet. `algorithm.adv_estimator=rlver_turn` needs this module
+in the trainer's process: VERL_USE_EXTERNAL_MODULES=rlver_gym.integrations.verl. Written for verl
+0.9.1 with `trainer.use_v1=True`, its default.
+"""
+
+# pyright: reportMissingImports=false, reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
+# (it is an extra, and the types are checked without it, where its name is taken for this file)
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+from verl.trainer.ppo.core_algos import register_adv_est
+from verl.utils.profiler import simple_timer
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+from rlver_gym.io.errors import TrainingError, UserFailed
+from rlver_gym.policy.learning.algorithms import by_turn
+from rlver_gym.policy.models.renderer import Renderer
+
+Rewards = Literal["turn", "final"]
+
+
+def dataset_rows(specs: Iterable[EpisodeSpec], system: str | None = None) -> list[dict[str, Any]]:
+    """Rows of verl's dataset, such as for `pandas.DataFrame(rows).to_parquet(...)`.
+
+    `system`: what the policy is told; None for `agent_prompt()` in the language of the persona. The
+    user's message is empty: the person speaks first, and says it when the dialogue begins.
+    """
+    told = [{"role": "system", "content": system}] if system else []
+    return [
+        {
+            "data_source": "rlver_gym",
+            "agent_name": "rlver_empathy",
+            "prompt": [*told, {"role": "user", "content": ""}],
+            "reward_model": {"style": "rule", "ground_truth": ""},
+            "extra_info": {"index": index, **spec.to_dict()},
+        }
+        for index, spec in enumerate(specs)
+    ]
+
+
+class TurnRewardOutput(AgentLoopOutput):
+    """An output whose `rm_scores` have each turn's reward at the last token of its reply.
+
+    verl itself puts one number at the end of the response, and hands `turn_scores` to no estimator.
+    """
+
+    turn_ends: list[int] = []  # noqa: RUF012 (pydantic copies it)
+    """Of each turn, where its last sampled token stands in `response_ids`."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What verl trains on."""
+        output = super().as_dict()
+        ends, scores = output.pop("turn_ends"), self.extra_fields["turn_scores"]
+        rm_scores = torch.zeros_like(output["response_mask"], dtype=torch.float32)
+        rm_scores[ends] = torch.tensor(scores)
+        return output | {"rm_scores": rm_scores}
+
+
+class _Tokens(NamedTuple):
+    """A dialogue as tokens. They are only ever appended to."""
+
+    prompt: list[int]
+    response: list[int]
+    mask: list[int]
+    """1 where the policy sampled the token, else 0."""
+    logprobs: list[float]
+    """In nats, 0 where the policy did not sample. Empty when the server gives none."""
+    turn_ends: list[int]
+
+    def append(self, ids: Sequence[int], logprobs: Sequence[float] | None, sampled: bool) -> None:
+        self.response.extend(ids)
+        self.mask.extend([int(sampled)] * len(ids))
+        if sampled:
+            self.turn_ends.append(len(self.response) - 1)
+            self.logprobs.extend(logprobs or ())
+        elif self.logprobs:
+            self.logprobs.extend([0.0] * len(ids))
+
+
+class EmpathyAgentLoop(AgentLoopBase):
+    """One dialogue: the policy samples a reply, the person answers, until the dialogue is over or
+    the response is full (`rollout.response_length`; the metric `context_overflow`).
+
+    The reward is with `rewards="turn"` each turn's, as the environment's card says, and with
+    "final" the last emotion, from 0 to 1, at the end. `extra_fields["turn_scores"]` has each turn's
+    either way. A dialogue in which the user failed gives no output, so that verl leaves it out of
+    its group. What was sampled is never tokenized again; the person's words have mask 0.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        rewards: Rewards = "turn",
+        max_reply_tokens: int = 256,
+        user: str = "embedded",
+        user_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """`rewards`, `max_reply_tokens`, `user` and `user_options` (as for `gym.make`) come from
+        the YAML, all others from verl. TrainingError for rewards of another name.
+        """
+        super().__init__(*args, **kwargs)
+        if rewards not in ("turn", "final"):
+            raise TrainingError(f"there are no rewards {rewards!r}. Set rewards to turn or final.")
+        self.rewards: Rewards = rewards
+        self.max_reply_tokens = max_reply_tokens
+        self._host = _shared_host(user, tuple(sorted((user_options or {}).items())))
+
+    async def run(
+        self, sampling_params: dict[str, Any], priority: int = 0, **row: Any
+    ) -> AgentLoopOutput | list[AgentLoopOutput]:
+        """What verl asks for; the empty list when the dialogue is no sample.
+
+        TrainingError for a prompt that is too long, DialogueError for a row that names nobody.
+        """
+        episode = self._host.episode(EpisodeSpec.from_dict(row["extra_info"]))
+        timing: dict[str, Any] = {}
+        with simple_timer("tool_calls", timing):
+            opening = await episode.abegin()
+        renderer = Renderer(self.tokenizer, _system_prompt(row["raw_prompt"], episode.language))
+        tokens = _Tokens(self._check_prompt(renderer.opening(opening)), [], [], [], [])
+        extra: dict[str, Any] = {}
+        request_id, room = uuid4().hex, self.rollout_config.response_length
+        while not episode.done and len(tokens.response) < room:
+            limit = min(self.max_reply_tokens, room - len(tokens.response))
+            with simple_timer("generate_sequences", timing):
+                sampled = await self.server_manager.generate(
+                    request_id=request_id,
+                    prompt_ids=tokens.prompt + tokens.response,
+                    sampling_params={**sampling_params, "max_tokens": limit},
+                    priority=int(priority),
+                )
+            extra = {**sampled.extra_fields, **extra}
+            extra["max_global_steps"] = sampled.extra_fields.get("max_global_steps")
+            if not sampled.token_ids:
+                break
+            tokens.append(sampled.token_ids, sampled.log_probs, sampled=True)
+            with simple_timer("tool_calls", timing):
+                result = await episode.asay(renderer.parse(sampled.token_ids).text)
+            if not result.done:
+                between = renderer.between(result.reply, sampled.token_ids[-1])
+                if len(tokens.response) + len(between) >= room:
+                    break
+                tokens.append(between, None, sampled=False)
+        return self._output(episode, tokens, timing, extra)
+
+    def _check_prompt(self, prompt: list[int]) -> list[int]:
+        limit = self.rollout_config.prompt_length
+        if len(prompt) > limit:
+            raise TrainingError(
+                f"the system prompt and the person's first words are {len(prompt)} tokens long, and"
+                f" rollout.prompt_length is {limit}. Raise data.max_prompt_length."
+            )
+        return prompt
+
+    def _output(
+        self, episode: TextEpisode, tokens: _Tokens, timing: dict[str, Any], extra: dict[str, Any]
+    ) -> AgentLoopOutput | list[AgentLoopOutput]:
+        if not episode.valid or not tokens.response:
+            if not self.config.trainer.get("use_v1", True):
+                raise UserFailed(
+                    "the user failed, or the server sampled nothing, and verl's old trainer cannot"
+                    " leave a dialogue out. Set trainer.use_v1=True."
+                )
+            return []
+        final = self.rewards == "final"
+        overflow = {"context_overflow": float(not episode.done)}
+        values = {
+            "prompt_ids": tokens.prompt,
+            "response_ids": tokens.response,
+            "response_mask": tokens.mask,
+            "response_logprobs": tokens.logprobs or None,
+            "reward_score": episode.score if final else sum(episode.rewards),
+            "num_turns": 1 + 2 * len(episode.rewards),
+            "metrics": timing,
+            "extra_fields": {
+                **extra,
+                "turn_scores": list(episode.rewards),
+                "tool_rewards": [],
+                "reward_extra_info": episode.metrics | overflow,
+            },
+        }
+        if final:
+            return AgentLoopOutput(**values)
+        return TurnRewardOutput(**values, turn_ends=tokens.turn_ends)
+
+
+@cache
+def _shared_host(user: str, options: tuple[tuple[str, Any], ...]) -> EpisodeHost:
+    """One for all dialogues of a process: verl makes a loop for each."""
+    return EpisodeHost(user, **dict(options))
+
+
+def _system_prompt(messages: Sequence[Mapping[str, Any]], language: Literal["en", "zh"]) -> str:
+    first = messages[0]
+    return first["content"] if first["role"] == "system" else agent_prompt(language)
+
+
+@register_adv_est("rlver_turn")
+def compute_turn_advantage(
+    token_level_rewards: Tensor,
+    response_mask: Tensor,
+    index: NDArray[Any],
+    config: Any = None,
+    **others: Any,
+) -> tuple[Tensor, Tensor]:
+    """Advantages and returns, shape (batch, response_length) both: every token of a reply has the
+    return from its turn on against those of its group at the same turn, scaled by their standard
+    deviation. `gamma` of the config counts from turn to turn.
+
+    A turn is a run of tokens with `response_mask` 1, `index` the group of each row. See
+    `rlver_gym.policy.learning.algorithms.by_turn`.
+    """
+    mask = response_mask.bool()
+    starts = mask & ~torch.nn.functional.pad(mask, (1, 0))[:, :-1]
+    turn = (starts.cumsum(dim=1) - 1).clamp(min=0)
+    turns_D = starts.sum(dim=1)
+    reward_DN = torch.zeros(len(mask), max(1, int(turns_D.max())), dtype=torch.float64)
+    reward_DN.scatter_add_(1, turn.cpu(), (token_level_rewards * mask).double().cpu())
+    gamma = float(config.get("gamma", 1.0)) if config is not None else 1.0
+    group_D = np.unique(index, return_inverse=True)[1]
+    advantage_DN = by_turn(reward_DN.numpy(), turns_D.cpu().numpy(), group_D, gamma=gamma)
+    advantages = torch.from_numpy(advantage_DN).to(token_level_rewards).gather(1, turn) * mask
+    return advantages, advantages

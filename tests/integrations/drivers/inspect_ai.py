@@ -1,0 +1,36 @@
+"""inspect_ai: `eval` on one sample, with a mock model that says the utterances."""
+
+import warnings
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from inspect_ai import eval as run_eval
+from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model
+
+from rlver_gym.integrations.inspect_ai import DialogueRecord, rlver_empathy
+
+
+def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
+    """The rewards of an episode, until it ends or nothing is left to say."""
+
+    def speak(messages: list[ChatMessage], *_: Any) -> ModelOutput:
+        turn = sum(one.role == "assistant" for one in messages)
+        output = ModelOutput.from_content("mockllm", utterances[turn])
+        output.usage = ModelUsage()  # without it, a table of tokens would be downloaded
+        return output
+
+    with TemporaryDirectory() as log_dir, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The 'initial' parameter", DeprecationWarning)
+        warnings.filterwarnings("ignore", "Unclosed <MemoryObject", ResourceWarning)
+        (log,) = run_eval(
+            rlver_empathy(split="all", seeds=[seed]),
+            model=get_model("mockllm/model", custom_outputs=speak),
+            sample_id=f"{persona}_{seed}",
+            turn_limit=len(utterances),
+            log_dir=log_dir,
+            display="none",
+        )
+        assert log.status == "success", log.error
+        assert log.samples
+        return log.samples[0].store_as(DialogueRecord).rewards

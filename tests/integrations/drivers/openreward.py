@@ -1,0 +1,73 @@
+"""OpenReward: its environment server on loopback, and its own client."""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+os.environ.setdefault("OPENREWARD_DISABLE_UPDATE_CHECK", "1")  # it would ask PyPI
+os.environ.setdefault("OPENREWARD_LOG_LEVEL", "ERROR")
+
+import uvicorn
+from openreward import OpenReward
+from openreward.api.environments.client import Environment as RemoteEnvironment
+from openreward.api.environments.types import Task
+from openreward.environments import Server
+
+from rlver_gym.integrations.episodes import DEFAULT_ENV
+from rlver_gym.integrations.openreward import make_environment
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Of all servers of this process: sse-starlette 2 has an event that belongs to one loop."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
+@contextmanager
+def serve(server: Server) -> Iterator[str]:
+    """The server's address, while it serves."""
+    config = uvicorn.Config(server.app, host="127.0.0.1", port=0, log_level="error")
+    running = uvicorn.Server(config)
+    ended = asyncio.run_coroutine_threadsafe(running.serve(), _loop())
+    while not running.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        running.should_exit = True
+        ended.result()
+
+
+@contextmanager
+def connect(url: str, name: str = DEFAULT_ENV) -> Iterator[RemoteEnvironment]:
+    """The client's side of an environment of the server at `url`."""
+    with OpenReward(api_key="none", base_url=url) as client:
+        yield client.environments.get(name, variant=name, base_url=url)
+
+
+def task_of(persona: str, seed: int = 0, name: str = DEFAULT_ENV) -> Task:
+    """The task to meet this persona with this seed."""
+    return Task(name, name, {"persona": persona, "seed": seed}, None)
+
+
+def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
+    """The rewards of an episode, until it ends or nothing is left to say."""
+    rewards: list[float] = []
+    with (
+        serve(Server([make_environment()])) as url,
+        connect(url) as env,
+        env.session(task_of(persona, seed)) as session,
+    ):
+        for utterance in utterances:
+            output = session.call_tool("say", {"message": utterance})
+            assert output.reward is not None
+            rewards.append(output.reward)
+            if output.finished:
+                break
+    return rewards

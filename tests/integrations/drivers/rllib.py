@@ -1,0 +1,69 @@
+"""RLlib: its env runner steps the dialogue, and its module chooses by number which of the
+utterances is said. RLlib holds no text, so that the numbers are put into words by a wrapper, as in
+the strategy view.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core import Columns
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+from rlver_gym.environment.strategy_env import TalkFeatures
+from rlver_gym.integrations.gyms.rllib import DropFailedEpisodes
+
+
+class SayUtterance(gym.Wrapper[str, Any, str, Any]):
+    """Action i says the i-th utterance."""
+
+    def __init__(self, env: gym.Env[str, str], utterances: Sequence[str]) -> None:
+        super().__init__(env)
+        self.utterances = utterances
+        self.action_space = gym.spaces.Discrete(len(utterances))
+
+    def step(self, action: Any) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+        return self.env.step(self.utterances[int(action)])
+
+
+class OneAfterTheOther(TorchRLModule):
+    """Chooses actions 0, 1, 2, …"""
+
+    def setup(self) -> None:
+        self.turn = 0
+
+    def _forward(self, batch: Any, **context: Any) -> dict[str, Any]:
+        self.turn += 1
+        return {Columns.ACTIONS: np.array([self.turn - 1])}
+
+
+def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
+    """The rewards of an episode, until it ends or nothing is left to say."""
+
+    def make_env(env_config: Any) -> gym.Env[Any, Any]:
+        text = gym.make("RLVER-Empathy-v0", persona=persona)
+        return DropFailedEpisodes(TalkFeatures(SayUtterance(text, utterances)))
+
+    config = (
+        PPOConfig()
+        .environment(make_env)
+        .env_runners(num_env_runners=0)
+        .rl_module(rl_module_spec=RLModuleSpec(module_class=OneAfterTheOther))
+        .debugging(seed=seed)
+    )
+    with warnings.catch_warnings():  # RLlib registers every environment under the same id
+        warnings.filterwarnings("ignore", message=".*Overriding environment rllib-single-agent-env")
+        runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    rewards: list[float] = []
+    for _ in utterances:
+        (turn,) = runner.sample(num_timesteps=1, explore=False)
+        rewards += [float(reward) for reward in turn.get_rewards()]
+        if turn.is_done:
+            break
+    runner.stop()
+    return rewards

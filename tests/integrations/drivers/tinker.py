@@ -1,0 +1,66 @@
+"""tinker-cookbook: a group rollout, with its renderer for Qwen and a policy that says the
+utterances in tokens.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import cache
+
+import tinker
+from tinker_cookbook.completers import StopCondition, TokenCompleter, TokensWithLogprobs
+from tinker_cookbook.renderers import Renderer, get_renderer
+from tinker_cookbook.rl.rollouts import do_group_rollout
+from tinker_cookbook.tokenizer_utils import get_tokenizer, register_tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from rlver_gym.integrations.episodes import EpisodeSpec
+from rlver_gym.integrations.tinker import EmpathyGroupBuilder
+
+TOKENIZER = "rlver/bytes"
+
+
+@cache
+def _tokenize_bytes() -> PreTrainedTokenizerBase:
+    """A token for each byte, and those of the chat format."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    bytes_only = Tokenizer(models.BPE({one: id for id, one in enumerate(alphabet)}, []))
+    bytes_only.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bytes_only.decoder = decoders.ByteLevel()
+    bytes_only.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    return PreTrainedTokenizerFast(tokenizer_object=bytes_only, eos_token="<|im_end|>")
+
+
+register_tokenizer(TOKENIZER, _tokenize_bytes)
+
+
+def make_renderer() -> Renderer:
+    return get_renderer("qwen3_instruct", get_tokenizer(TOKENIZER), model_name=TOKENIZER)
+
+
+class Script(TokenCompleter):
+    """Says one utterance after the other in each of its dialogues, and "" when none is left."""
+
+    def __init__(self, renderer: Renderer, utterances: Sequence[str]) -> None:
+        self.tokenizer = renderer.tokenizer
+        self.utterances = utterances
+        self.prompts: list[str] = []
+
+    async def __call__(
+        self, model_input: tinker.ModelInput, stop: StopCondition, *, max_tokens: int | None = None
+    ) -> TokensWithLogprobs:
+        prompt = str(self.tokenizer.decode(model_input.to_ints()))
+        self.prompts.append(prompt)
+        turn = prompt.count("<|im_start|>assistant") - 1
+        utterance = self.utterances[turn] if turn < len(self.utterances) else ""
+        tokens = self.tokenizer.encode(f"{utterance}<|im_end|>", add_special_tokens=False)
+        return TokensWithLogprobs(tokens=tokens, maybe_logprobs=[0.0] * len(tokens))
+
+
+def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
+    """The rewards of an episode, until it ends or nothing is left to say."""
+    renderer = make_renderer()
+    builder = EmpathyGroupBuilder(EpisodeSpec(persona, seed), renderer, group_size=1)
+    group = asyncio.run(do_group_rollout(builder, Script(renderer, utterances)))
+    rewards = [one.reward for one in group.trajectories_G[0].transitions]
+    return rewards[: len(utterances)]

@@ -1,0 +1,44 @@
+"""verifiers: the environment that `vf-eval rlver-empathy` loads, on one task, with a chat server
+that says the utterances.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import verifiers.v1 as vf
+
+from rlver_gym.testing import ChatServer
+
+
+def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
+    """The rewards of an episode, until it ends or nothing is left to say."""
+    with say_in_turn(utterances) as server:
+        episode = run_task(server, persona, seed, agent={"max_turns": len(utterances)})
+    assert episode.ok, episode.errors
+    return episode.traces[0].info["turn_rewards"]
+
+
+def say_in_turn(utterances: Sequence[str]) -> ChatServer:
+    """A server whose model says these, whatever it is told."""
+    return ChatServer(
+        lambda body: utterances[sum(one["role"] == "assistant" for one in body["messages"])]
+    )
+
+
+def run_task(server: ChatServer, persona: str, seed: int, **config: Any) -> vf.Episode:
+    """One rollout; `config` is what stands under `--env`."""
+    taskset = {"id": "rlver-empathy", "split": "all", "seeds": [seed]}
+    env = vf.load_environment(vf.resolve_env_config({"taskset": taskset, **config}))
+    (task,) = env.taskset.include(names=[persona])
+    context = vf.ModelContext(
+        model="scripted",
+        client=vf.EvalClientConfig(base_url=server.base_url),
+        sampling=vf.SamplingConfig(),
+    )
+
+    async def run() -> vf.Episode:
+        async with env.serving():
+            return await env.run_slot(*env.slots(task), context)
+
+    return asyncio.run(run())

@@ -1,0 +1,100 @@
+import asyncio
+
+import pytest
+
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
+from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed
+from rlver_gym.users import EmbeddedUser
+
+PERSONA = library().ids("train")[0]
+SPEC = EpisodeSpec(PERSONA, 5)
+
+
+class Failing(EmbeddedUser):
+    """A user that fails in the second turn."""
+
+    def appraise(self, scene, emotion, dialogue):
+        if dialogue.turns:
+            raise UserFailed("the server is away")
+        return super().appraise(scene, emotion, dialogue)
+
+
+def test_specs_name_each_persona_of_the_split_with_each_seed():
+    specs = list_specs(split="demo", seeds=(1, 2))
+    assert [one.persona for one in specs[::2]] == list(library().ids("demo"))
+    assert [one.seed for one in specs[:4]] == [1, 2, 1, 2]
+    assert len(list_specs("SAGE-Sentient-v0")) == len(library().ids("test"))
+
+
+def test_a_row_names_an_episode_and_may_hold_more():
+    assert EpisodeSpec.from_dict({**SPEC.to_dict(), "prompt": "x"}) == SPEC
+
+
+@pytest.mark.parametrize(
+    "row", [{}, {"persona": 3}, {"persona": PERSONA, "seed": "1"}, {"seed": 1}]
+)
+def test_a_row_that_names_nobody_is_an_error_that_says_how_to_make_one(row):
+    with pytest.raises(DialogueError, match="list_specs"):
+        EpisodeSpec.from_dict(row)
+
+
+def test_an_unknown_persona_is_named():
+    with pytest.raises(UnknownName, match="nobody"):
+        EpisodeHost().episode(EpisodeSpec("nobody"))
+
+
+def test_messages_are_what_a_policy_is_given_and_metrics_are_numbers():
+    episode = EpisodeHost().episode(SPEC)
+    opening = episode.begin()
+    result = episode.say("What happened?")
+    roles = [one["role"] for one in episode.messages]
+    assert roles == ["system", "user", "assistant", "user"]
+    assert [one["content"] for one in episode.messages[1:]] == [
+        opening,
+        "What happened?",
+        result.reply,
+    ]
+    start = env_card(SPEC.env).start
+    assert episode.metrics["gain"] == result.reward == episode.emotion - start
+    assert episode.metrics["turns"] == 1
+    assert episode.score == episode.emotion / 100
+
+
+def test_nothing_can_be_said_before_the_beginning_or_after_the_end():
+    episode = EpisodeHost().episode(SPEC)
+    with pytest.raises(DialogueError, match="not begun"):
+        episode.say("Hello")
+    episode.begin()
+    while not episode.say("You are pathetic, shut up.").done:
+        pass
+    assert episode.metrics["outcome_left"] == 1
+    with pytest.raises(DialogueError, match="over"):
+        episode.say("Hello?")
+
+
+def test_an_episode_can_begin_again_and_is_the_same_on_an_event_loop():
+    episode = EpisodeHost().episode(SPEC)
+
+    async def play() -> list[float]:
+        await episode.abegin()
+        for _ in range(3):
+            await episode.asay("That sounds hard. What did you do?")
+        return episode.rewards
+
+    episode.begin()
+    for _ in range(3):
+        episode.say("That sounds hard. What did you do?")
+    before = episode.rewards
+    assert asyncio.run(play()) == before
+
+
+def test_a_user_that_fails_ends_the_episode_and_it_is_no_score():
+    episode = EpisodeHost(Failing()).episode(SPEC)
+    episode.begin()
+    assert episode.say("What happened?").valid
+    result = episode.say("And then?")
+    assert (result.done, result.valid, result.reward) == (True, False, 0.0)
+    assert episode.score is None
+    assert episode.metrics["outcome_failed"] == 1

@@ -1,0 +1,587 @@
+"""OpenEnv through a real server and its own clients, over WebSockets and HTTP on loopback."""
+
+import asyncio
+import importlib.util
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("openenv")
+
+import requests
+from fastapi import FastAPI
+from integrations.drivers.openenv import serve
+from openenv.cli.__main__ import app as command_line
+from openenv.validation.graders import Subject
+from openenv.validation.graders.runtime import (
+    ObservationSchemaGrader,
+    RewardWellFormedGrader,
+    StateContractGrader,
+)
+from openenv.validation.parsers.openenv_yaml import OpenEnvYamlParser
+from openenv.validation.runtime.collector import collect_runtime_evidence
+from openenv.validation.runtime.contracts import load_runtime_plan
+from typer.testing import CliRunner
+from websockets.sync.client import connect
+
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
+from rlver_gym.integrations.openenv import (
+    EmpathyAction,
+    EmpathyClient,
+    EmpathyEnvironment,
+    make_app,
+)
+from rlver_gym.io.errors import DialogueError, ServerRefused, UserFailed
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.users import EmbeddedUser
+
+pytestmark = [
+    pytest.mark.usefixtures("close_shared_clients"),
+    # the client of OpenEnv's validation
+    pytest.mark.filterwarnings("ignore:.*must be used as a context manager:DeprecationWarning"),
+]
+SPACE = Path(__file__).parents[2] / "examples" / "openenv_space"
+PERSONA, OTHER = library().ids("train")[3:5]
+SECRET = "amina is afraid of the letter"
+UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
+RUDE = "Shut up, you are pathetic. Nobody cares."
+
+
+def episode(seed: int = 5, persona: str = PERSONA, **options) -> TextEpisode:
+    """What the core gives, without a server."""
+    one = EpisodeHost(**options).episode(EpisodeSpec(persona, seed))
+    one.begin()
+    return one
+
+
+def say(client, utterance: str):
+    return client.step(EmpathyAction(message=utterance))
+
+
+def exchange(socket, kind: str, **data) -> dict:
+    socket.send(json.dumps({"type": kind, "data": data}))
+    return json.loads(socket.recv())
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serve(make_app(seeds=(1, 2))) as address:
+        yield address
+
+
+@pytest.fixture
+def client(url: str) -> Iterator:
+    with EmpathyClient(base_url=url).sync() as client:
+        yield client
+
+
+# Episodes
+
+
+def test_each_step_gives_the_answer_and_the_reward_of_its_turn(client) -> None:
+    expected = episode()
+    first = client.reset(persona=PERSONA, seed=5)
+    assert first.observation.message == expected.messages[-1]["content"]
+    assert (first.reward, first.done, first.observation.turn) == (None, False, 0)
+    for turn, utterance in enumerate(UTTERANCES, start=1):
+        result, wanted = say(client, utterance), expected.say(utterance)
+        assert (result.observation.message, result.reward) == (wanted.reply, wanted.reward)
+        assert (result.observation.turn, result.done) == (turn, wanted.done)
+    assert any(expected.rewards)
+
+
+def test_the_episode_ends_and_another_one_can_begin(client) -> None:
+    client.reset(persona=PERSONA, seed=5)
+    results = [say(client, RUDE)]
+    while not results[-1].done:
+        results.append(say(client, RUDE))
+    assert 1 < len(results) < 8
+    with pytest.raises(RuntimeError, match="over"):
+        say(client, "Sorry.")
+    client.reset(persona=PERSONA, seed=5)
+    assert say(client, RUDE).reward == results[0].reward
+
+
+def test_the_same_seed_gives_the_same_episode_whoever_asks(url: str) -> None:
+    def play(**options) -> list[tuple[str, float | None]]:
+        with EmpathyClient(base_url=url).sync() as client:
+            results = [client.reset(**options), *(say(client, one) for one in UTTERANCES)]
+        return [(one.observation.message, one.reward) for one in results]
+
+    assert play(split="train", seed=11) == play(split="train", seed=11)
+    assert play(split="train", seed=11) != play(split="train", seed=12)
+    assert play(persona=PERSONA, seed=11) != play(persona=PERSONA, seed=12)
+
+
+def test_without_a_seed_the_state_names_the_one_that_was_drawn(client) -> None:
+    first, state = client.reset(split="demo"), client.state()
+    assert state.persona in library().ids("demo")
+    again = client.reset(persona=state.persona, seed=state.seed)
+    assert again.observation.message == first.observation.message
+    client.reset(split="demo")
+    assert client.state().seed != state.seed
+
+
+def test_the_state_says_which_episode_this_is_and_nothing_else(client) -> None:
+    assert client.state().model_dump() == {
+        "episode_id": None,
+        "step_count": 0,
+        "persona": None,
+        "seed": None,
+    }
+    client.reset(persona=PERSONA, seed=5, episode_id="mine")
+    say(client, "Hello")
+    assert client.state().model_dump() == {
+        "episode_id": "mine",
+        "step_count": 1,
+        "persona": PERSONA,
+        "seed": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"persona": "nobody"}, "no persona 'nobody'.*rlver-gym personas list"),
+        ({"persona": 3, "seed": 0}, "it needs a persona"),
+        ({"persona": PERSONA, "split": "train"}, "leave them out"),
+        ({"split": "trian"}, "Did you mean 'train'"),
+        ({"split": "demo", "index": 16}, "0 to 15"),
+        ({"split": "demo", "index": -1}, "0 to 15"),
+        ({"seed": -1}, "integers from 0"),
+        ({"seed": "1"}, "integers from 0"),
+        ({"person": PERSONA}, "Did you mean 'persona'"),
+    ],
+)
+def test_a_reset_that_cannot_be_followed_is_refused_with_the_remedy(
+    client, options: dict, says: str
+) -> None:
+    client.reset(persona=PERSONA, seed=5)
+    with pytest.raises(RuntimeError, match=says):
+        client.reset(**options)
+    with pytest.raises(RuntimeError, match=r"no episode.*reset"):
+        say(client, "Hello")
+
+
+# Tasks
+
+
+def test_tasks_and_splits_are_listed_and_met(url: str, client) -> None:
+    def ask(path: str, **body) -> dict:
+        return requests.post(f"{url}/rlver_gym/{path}", json=body).json()
+
+    splits = requests.get(f"{url}/rlver_gym/splits").json()
+    assert [one["name"] for one in splits] == ["train", "validation", "test", "demo"]
+    people = library().ids("test")
+    assert ask("num_tasks", split="test") == {"num_tasks": 2 * len(people)}
+    tasks = ask("tasks", split="test")["tasks"]
+    assert tasks == [{"persona": one, "seed": seed} for one in people for seed in (1, 2)]
+    assert ask("task_range", split="test", start=1, stop=3)["tasks"] == tasks[1:3]
+    assert ask("task", split="test", index=3)["task"] == tasks[3]
+    client.reset(split="test", index=3)
+    assert {"persona": client.state().persona, "seed": client.state().seed} == tasks[3]
+    client.reset(split="test", index=3, seed=9)
+    assert (client.state().persona, client.state().seed) == (tasks[3]["persona"], 9)
+
+
+@pytest.mark.parametrize("split", [None, "test"])
+def test_the_seed_draws_the_persona_that_gymnasium_draws(client, split: str | None) -> None:
+    for seed in range(5):
+        env = EmpathyEnv(split=split)  # pyright: ignore[reportArgumentType]
+        _, info = env.reset(seed=seed)
+        client.reset(split=split, seed=seed)
+        assert client.state().persona == info["persona"]
+
+
+def test_over_http_errors_are_answers_that_say_what_to_do(url: str) -> None:
+    step = requests.post(f"{url}/step", json={"action": {"message": "Hello"}})
+    split = requests.post(f"{url}/rlver_gym/tasks", json={"split": "trian"})
+    reset = requests.post(f"{url}/reset", json={"split": "demo", "index": 99})
+    assert [one.status_code for one in (step, split, reset)] == [400, 400, 400]
+    assert "reset()" in step.json()["detail"]
+    assert "'train'" in split.json()["detail"]
+    assert "0 to 15" in reset.json()["detail"]
+
+
+# Many at once
+
+
+def test_64_sessions_at_once_give_what_each_gives_alone(url: str) -> None:
+    people = library().ids("train")
+
+    async def play(number: int, all_began: asyncio.Barrier) -> list[float]:
+        async with EmpathyClient(base_url=url) as env:
+            await env.reset(persona=people[number], seed=number)
+            await all_began.wait()
+            rewards = [(await say(env, one)).reward for one in UTTERANCES]
+            await all_began.wait()
+        return rewards
+
+    async def one_more(all_began: asyncio.Barrier) -> str:
+        await all_began.wait()
+        with pytest.raises(RuntimeError) as refused:
+            async with EmpathyClient(base_url=url) as env:
+                await env.reset()
+        await all_began.wait()
+        return str(refused.value)
+
+    async def play_all() -> list:
+        barrier = asyncio.Barrier(65)
+        return await asyncio.gather(*(play(one, barrier) for one in range(64)), one_more(barrier))
+
+    alone = [episode(number, people[number]) for number in range(64)]
+    expected = [[each.say(one).reward for one in UTTERANCES] for each in alone]
+    *together, refusal = asyncio.run(play_all())
+    assert together == expected
+    assert "CAPACITY_REACHED" in refusal
+    assert len({tuple(one) for one in together}) > 20
+
+
+# Late answers
+
+
+TIMEOUT_S = 1.0
+
+
+class Slow(EmbeddedUser):
+    """Answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_open, self.may_answer = threading.Event(), threading.Event()
+        self.may_open.set()
+
+    def open(self, scene, emotion):
+        self.may_open.wait(20)
+        return super().open(scene, emotion)
+
+    def appraise(self, scene, emotion, dialogue):
+        self.may_answer.wait(20)
+        return super().appraise(scene, emotion, dialogue)
+
+
+class KeepsItsSocket(EmpathyClient):
+    """Reads on after a timeout, as OpenEnv's client did before 0.10 (its issue 1143)."""
+
+    async def _receive(self):
+        return json.loads(await asyncio.wait_for(self._ws.recv(), timeout=self._message_timeout))
+
+
+@pytest.fixture
+def slow() -> Iterator[tuple[Slow, str]]:
+    for persona in (PERSONA, OTHER):  # what is first read of a persona takes longer than TIMEOUT_S
+        episode(persona=persona).say("Hello")
+    user = Slow()
+    with serve(make_app(user)) as address:
+        yield user, address
+        user.may_open.set()
+        user.may_answer.set()
+
+
+def test_after_a_timeout_the_next_step_is_refused_until_a_reset(slow: tuple[Slow, str]) -> None:
+    user, address = slow
+    with EmpathyClient(base_url=address, message_timeout_s=TIMEOUT_S).sync() as client:
+        client.reset(persona=PERSONA, seed=5)
+        with pytest.raises(TimeoutError):
+            say(client, UTTERANCES[0])
+        user.may_answer.set()
+        with pytest.raises(RuntimeError, match=r"no episode.*reset\(\)"):
+            say(client, UTTERANCES[1])
+        client.reset(persona=PERSONA, seed=5)
+        alone = episode()
+        for one in UTTERANCES:
+            assert say(client, one).reward == alone.say(one).reward
+
+
+def test_a_client_that_reads_on_after_a_timeout_does_not_take_the_late_answer(
+    slow: tuple[Slow, str],
+) -> None:
+    user, address = slow
+    with KeepsItsSocket(base_url=address, message_timeout_s=TIMEOUT_S).sync() as client:
+        client.reset(persona=PERSONA, seed=5)
+        with pytest.raises(TimeoutError):
+            say(client, UTTERANCES[0])
+        user.may_answer.set()
+        # The late answer to a step is none to a reset,
+        with pytest.raises(DialogueError, match=r"answers turn 1 .* came late"):
+            client.reset(persona=OTHER, seed=6)
+        client.reset(persona=OTHER, seed=6)
+        alone = episode(6, OTHER)
+        for one in UTTERANCES:
+            assert say(client, one).reward == alone.say(one).reward
+        # the late answer to a reset is none to another reset,
+        user.may_open.clear()
+        with pytest.raises(TimeoutError):
+            client.reset(persona=PERSONA, seed=5)
+        user.may_open.set()
+        with pytest.raises(DialogueError, match=r"answers turn 0 .* came late"):
+            client.reset(persona=OTHER, seed=6)
+        # and the late answer to a step is none to the next step.
+        client.reset(persona=PERSONA, seed=5)
+        say(client, UTTERANCES[0])
+        user.may_answer.clear()
+        with pytest.raises(TimeoutError):
+            say(client, UTTERANCES[1])
+        user.may_answer.set()
+        with pytest.raises(DialogueError, match=r"answers turn 2 .* came late"):
+            say(client, UTTERANCES[2])
+
+
+def test_steps_that_were_sent_without_waiting_are_answered_by_number(
+    slow: tuple[Slow, str],
+) -> None:
+    user, address = slow
+    alone = episode()
+    with connect(f"{address.replace('http', 'ws')}/ws") as socket:
+        exchange(socket, "reset", persona=PERSONA, seed=5, episode_id="a")
+        for turn, one in enumerate(UTTERANCES, start=1):
+            message = {"type": "step", "data": {"message": one, "turn": turn}}
+            socket.send(json.dumps(message))
+        user.may_answer.set()
+        answers = [json.loads(socket.recv())["data"] for _ in UTTERANCES]
+    assert [one["observation"]["turn"] for one in answers] == [1, 2, 3]
+    assert {one["observation"]["episode_id"] for one in answers} == {"a"}
+    assert [one["reward"] for one in answers] == [alone.say(one).reward for one in UTTERANCES]
+
+
+def test_an_utterance_that_is_sent_again_is_not_said_again(url: str) -> None:
+    alone = episode()
+    with connect(f"{url.replace('http', 'ws')}/ws") as socket:
+        exchange(socket, "reset", persona=PERSONA, seed=5)
+        first = exchange(socket, "step", message=UTTERANCES[0], turn=1)
+        again = exchange(socket, "step", message=UTTERANCES[0], turn=1)
+        ahead = exchange(socket, "step", message=UTTERANCES[1], turn=3)
+        second = exchange(socket, "step", message=UTTERANCES[1], turn=2)
+    assert again["type"] == ahead["type"] == "error"
+    assert "turn 2 is next" in again["data"]["message"]
+    rewards = [alone.say(one).reward for one in UTTERANCES[:2]]
+    assert [first["data"]["reward"], second["data"]["reward"]] == rewards
+
+
+# Users that fail, and what stays on the server
+
+
+class Speechless(EmbeddedUser):
+    """Has no first words."""
+
+    def open(self, scene, emotion):
+        raise UserFailed("no words", SECRET)
+
+
+class FailsLater(EmbeddedUser):
+    """Fails in the second turn."""
+
+    def appraise(self, scene, emotion, dialogue):
+        if dialogue.turns:
+            raise UserFailed("no appraisal", SECRET)
+        return super().appraise(scene, emotion, dialogue)
+
+
+class Refused(EmbeddedUser):
+    """Its server refuses, and quotes what it was asked."""
+
+    def appraise(self, scene, emotion, dialogue):
+        raise ServerRefused(f"400: bad prompt: {SECRET}")
+
+
+class RefusedOnce(EmbeddedUser):
+    """Its server refuses the first request."""
+
+    refused = False
+
+    def appraise(self, scene, emotion, dialogue):
+        if not self.refused:
+            self.refused = True
+            raise ServerRefused("503")
+        return super().appraise(scene, emotion, dialogue)
+
+
+class Broken(EmbeddedUser):
+    """Its code is wrong."""
+
+    def appraise(self, scene, emotion, dialogue):
+        raise ValueError(SECRET)
+
+
+def test_a_user_that_fails_is_an_error_and_no_reward() -> None:
+    with (
+        serve(make_app(FailsLater())) as address,
+        EmpathyClient(base_url=address).sync() as client,
+    ):
+        client.reset(persona=PERSONA, seed=5)
+        assert say(client, UTTERANCES[0]).reward is not None
+        with pytest.raises(RuntimeError, match="no score") as failure:
+            say(client, UTTERANCES[1])
+        with pytest.raises(RuntimeError, match="over"):
+            say(client, UTTERANCES[1])
+    assert SECRET not in str(failure.value)
+
+
+def test_a_user_without_first_words_gives_no_episode() -> None:
+    with serve(make_app(Speechless())) as address:
+        over_http = requests.post(f"{address}/reset", json={"persona": PERSONA})
+        with EmpathyClient(base_url=address).sync() as client:
+            with pytest.raises(RuntimeError, match="no score"):
+                client.reset(persona=PERSONA, seed=5)
+            with pytest.raises(RuntimeError, match="no episode"):
+                say(client, "Hello")
+    assert over_http.status_code == 502
+    assert SECRET not in over_http.text
+
+
+@pytest.mark.parametrize("user", [Refused, Broken])
+def test_an_error_that_may_quote_the_persona_stays_on_the_server(
+    user: type[EmbeddedUser], caplog: pytest.LogCaptureFixture
+) -> None:
+    with serve(make_app(user())) as address, EmpathyClient(base_url=address).sync() as client:
+        client.reset(persona=PERSONA, seed=5)
+        with pytest.raises(RuntimeError, match="log says why") as failure:
+            say(client, UTTERANCES[0])
+    assert SECRET not in str(failure.value)
+    assert SECRET in caplog.text
+
+
+def test_after_an_error_of_the_users_server_the_same_can_be_said_again() -> None:
+    alone = episode()
+    with (
+        serve(make_app(RefusedOnce())) as address,
+        EmpathyClient(base_url=address).sync() as client,
+    ):
+        client.reset(persona=PERSONA, seed=5)
+        with pytest.raises(RuntimeError, match="try again"):
+            say(client, UTTERANCES[0])
+        for one in UTTERANCES:
+            assert say(client, one).reward == alone.say(one).reward
+
+
+@pytest.fixture(params=["", "true"], ids=["plain", "with the web page"])
+def recorded(request: pytest.FixtureRequest, monkeypatch) -> Iterator[tuple[str, bytearray]]:
+    """A server, and all that it sends."""
+    monkeypatch.setenv("ENABLE_WEB_INTERFACE", request.param)
+    monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
+
+    async def make() -> FastAPI:
+        return make_app()
+
+    # On a loop: without one, gradio makes several, and closes none.
+    app, sent = asyncio.run(make()), bytearray()
+
+    async def recording(scope, receive, send):
+        async def record(message):
+            sent.extend(message.get("body") or message.get("bytes") or b"")
+            sent.extend((message.get("text") or "").encode())
+            await send(message)
+
+        await app(scope, receive, send if scope["type"] == "lifespan" else record)
+
+    with serve(recording) as address:  # pyright: ignore[reportArgumentType]
+        yield address, sent
+
+
+def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
+    recorded: tuple[str, bytearray], request: pytest.FixtureRequest
+) -> None:
+    address, sent = recorded
+    reference = EmpathyEnv(persona=PERSONA)
+    _, info = reference.reset(seed=5)
+    infos = [info]
+    for path in ("metadata", "schema", "state", "openapi.json", "rlver_gym/splits"):
+        assert requests.get(f"{address}/{path}").ok
+    requests.post(f"{address}/rlver_gym/tasks", json={"split": "train"})
+    requests.post(f"{address}/reset", json={"persona": PERSONA, "seed": 5})
+    with EmpathyClient(base_url=address).sync() as client:
+        client.reset(persona=PERSONA, seed=5)
+        for utterance in UTTERANCES:
+            say(client, utterance)
+            client.state()
+            infos.append(reference.step(utterance)[-1])
+        with pytest.raises(RuntimeError):
+            client.reset(persona="nobody")
+    if "web" in request.node.callspec.id:
+        assert requests.get(f"{address}/web/").ok
+        requests.post(f"{address}/web/reset", json={"persona": PERSONA, "seed": 5})
+        for utterance in UTTERANCES:
+            requests.post(f"{address}/web/step", json={"action": {"message": utterance}})
+        assert requests.get(f"{address}/web/state").json()["step_count"] == 3
+    text = sent.decode(errors="replace")
+    replies = [turn.reply for turn in reference.session.dialogue.turns]
+    assert all(json.dumps(one, ensure_ascii=False) in text for one in replies), "nothing recorded"
+    persona = reference.session.scene.persona
+    private = {persona.person.habits, persona.person.way_of_speaking, info["hidden_need"]}
+    private |= {one["thought"] for one in infos} | {
+        reason["note"] for one in infos for reason in one["reasons"]
+    }
+    private |= {anchor.text for anchor in persona.situation.anchors.unspoken}
+    assert len(private) > 10
+    assert [one for one in private if one and one in text] == []
+    names = set(re.findall(r'"(\w+)":', text))
+    assert not names & {*EmpathyEnv.privileged_info, "outcome", "persona_card"}
+
+
+# OpenEnv's own checks, and its web page
+
+
+def test_openenv_validate_accepts_the_space_and_its_server() -> None:
+    spec = importlib.util.spec_from_file_location("space_app", SPACE / "server" / "app.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    static = CliRunner().invoke(command_line, ["validate", str(SPACE), "--level", "static"])
+    assert (static.exit_code, static.output.splitlines()[-1]) == (0, "Verdict: PASS")
+    with serve(module.app) as address:
+        running = CliRunner().invoke(command_line, ["validate", "--url", address])
+        evidence = collect_runtime_evidence(
+            address,
+            load_runtime_plan(SPACE, (manifest := OpenEnvYamlParser().parse(SPACE)).execution),
+            episode_timeout_s=60,
+        )
+        counts = {
+            split: requests.post(f"{address}/rlver_gym/num_tasks", json={"split": split}).json()
+            for split in manifest.capabilities.declared_task_count
+        }
+    assert (running.exit_code, running.output.splitlines()[-1]) == (0, "Verdict: PASS")
+    assert {
+        split: one["num_tasks"] for split, one in counts.items()
+    } == manifest.capabilities.declared_task_count
+    assert evidence.failure_reason is None
+    subject = Subject(SPACE, manifest, None, None, SPACE / "outputs", evidence)
+    for grader in (RewardWellFormedGrader(), ObservationSchemaGrader(), StateContractGrader()):
+        result = grader.run(subject)
+        assert (result.status.value, result.evidence) == (
+            "pass",
+            ["observed runtime contract holds"],
+        )
+
+
+def test_the_web_page_draws_the_dialogue_and_nothing_that_was_typed_is_code() -> None:
+    env = EmpathyEnvironment(EpisodeHost())
+    assert env.render_web({}) == ""
+    opening = env.reset(persona=PERSONA, seed=5).message
+    env.step(EmpathyAction(message="<script>alert(1)</script>"))
+    page = env.render_web({})
+    assert page.count("<p>") == 3
+    assert opening.replace("'", "&#x27;") in page
+    assert "<script>" not in page
+
+
+def test_a_language_model_as_the_user_gives_what_it_gives_without_a_server() -> None:
+    with ChatServer(EmbeddedAnswers()) as llm:
+        options = {"user": "openai:test", "base_url": llm.base_url}
+        alone = episode(**options)
+        expected = [alone.say(one) for one in UTTERANCES]
+        with (
+            serve(make_app(**options)) as address,
+            EmpathyClient(base_url=address).sync() as client,
+        ):
+            client.reset(persona=PERSONA, seed=5)
+            results = [say(client, one) for one in UTTERANCES]
+    assert [one.reward for one in results] == [one.reward for one in expected]
+    assert [one.observation.message for one in results] == [one.reply for one in expected]

@@ -1,0 +1,252 @@
+"""tinker-cookbook's own rollouts, renderers and data processing, with a policy that needs no
+service.
+"""
+
+import asyncio
+import pickle
+
+import pytest
+
+pytest.importorskip("tinker_cookbook")
+
+from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
+from tinker_cookbook.renderers import Message, TextPart, ThinkingPart, get_renderer
+from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
+from tinker_cookbook.rl.rollout_strategy import FailFast, RetryOnFailure
+from tinker_cookbook.rl.rollouts import do_group_rollout
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
+from rlver_gym.integrations.tinker import (
+    EmpathyDataset,
+    EmpathyDatasetBuilder,
+    EmpathyGroupBuilder,
+    EmpathyMessageEnv,
+)
+from rlver_gym.io.errors import CardError, DialogueError, TrainingError, UserFailed
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.users import EmbeddedUser
+
+pytestmark = pytest.mark.usefixtures("close_shared_clients")
+SPEC = EpisodeSpec(library().ids("train")[3], 5)
+LONG = (
+    "I'm listening. What happened?",
+    "That sounds exhausting, and you carried it alone.",
+    "What did they say to you then?",
+    "You did a lot there, and nobody thanked you for it.",
+    "What would help you right now?",
+    "What would you want them to understand?",
+    "I'd like to hear the rest, whatever it is.",
+    "Thank you for telling me all this.",
+)
+
+
+class FailsLater(EmbeddedUser):
+    """Fails in the second turn, as many times as it is told."""
+
+    def __init__(self, times=1_000_000):
+        super().__init__()
+        self.left = times
+
+    def appraise(self, scene, emotion, dialogue):
+        if dialogue.turns and self.left:
+            self.left -= 1
+            raise UserFailed("the server is away")
+        return super().appraise(scene, emotion, dialogue)
+
+
+class Speechless(EmbeddedUser):
+    """Has no first words."""
+
+    def open(self, scene, emotion):
+        raise UserFailed("no words")
+
+
+def make_group(**arguments):
+    return EmpathyGroupBuilder(SPEC, make_renderer(), **{"group_size": 2, **arguments})
+
+
+def roll_out(group, utterances=LONG, strategy=None):
+    policy = Script(group.renderer, utterances)
+    return asyncio.run(do_group_rollout(group, policy, strategy)), policy
+
+
+def reference(utterances=LONG):
+    episode = EpisodeHost().episode(SPEC)
+    episode.begin()
+    for one in utterances:
+        if episode.say(one).done:
+            break
+    return episode
+
+
+def test_the_members_of_a_group_meet_the_same_person_in_the_same_mood():
+    group, _ = roll_out(make_group(group_size=3))
+    expected = reference().rewards
+    assert [[one.reward for one in each.transitions] for each in group.trajectories_G] == (
+        [expected] * 3
+    )
+    assert group.get_total_rewards() == [sum(expected)] * 3
+
+
+def test_a_policy_is_given_the_system_prompt_and_what_was_said_and_nothing_else():
+    _, policy = roll_out(make_group(group_size=1), LONG[:2])
+    said = [f"<|im_start|>{one['role']}\n{one['content']}" for one in reference(LONG[:2]).messages]
+    assert policy.prompts[2] == "<|im_end|>\n".join(said) + "<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_the_last_turn_measures_the_episode_and_says_why_it_ended():
+    group, _ = roll_out(make_group(group_size=1))
+    (trajectory,) = group.trajectories_G
+    *before, last = [one.metrics for one in trajectory.transitions]
+    assert not any(before)
+    assert last.items() >= reference().metrics.items()
+    assert trajectory.stop_reason == "max_turns"
+    rude, _ = roll_out(make_group(group_size=1), ["You are pathetic."] * 8)
+    assert rude.trajectories_G[0].stop_reason == "completed"
+
+
+def test_turns_become_one_datum_of_which_the_policys_tokens_count():
+    group, policy = roll_out(make_group(group_size=1))
+    data, _ = assemble_training_data([group], compute_advantages([group]))
+    (datum,) = data
+    counted = datum.loss_fn_inputs["mask"].to_torch().bool()
+    targets = datum.loss_fn_inputs["target_tokens"].to_torch()
+    said = "".join(f"{one}<|im_end|>" for one in LONG)
+    assert policy.tokenizer.decode(targets[counted].tolist()) == said
+
+
+@pytest.mark.parametrize("user", [FailsLater(), Speechless()])
+def test_a_user_that_fails_is_an_error_of_the_rollout(user):
+    with pytest.raises(UserFailed, match="RetryOnFailure"):
+        roll_out(make_group(user=user), strategy=FailFast())
+
+
+def test_a_failed_rollout_is_tried_again_and_does_not_count():
+    group, _ = roll_out(make_group(user=FailsLater(times=1)), strategy=RetryOnFailure())
+    assert group.get_total_rewards() == [sum(reference().rewards)] * 2
+    assert [one.error_type for one in group.rollout_errors] == ["UserFailed"]
+
+
+def test_thoughts_are_not_heard_and_stay_in_the_conversation():
+    env = EmpathyMessageEnv(EpisodeHost().episode(SPEC))
+    said = Message(
+        role="assistant",
+        content=[
+            ThinkingPart(type="thinking", thinking="You are pathetic."),
+            TextPart(type="text", text=LONG[0]),
+        ],
+    )
+
+    async def play():
+        opening = await env.initial_observation()
+        return opening, await env.step(said)
+
+    opening, result = asyncio.run(play())
+    assert opening[0] == {"role": "system", "content": agent_prompt()}
+    assert result.reward == reference(LONG[:1]).rewards[0]
+    assert result.next_messages[:-1] == [*opening, said]
+
+
+def test_a_reply_that_did_not_end_costs_as_much_as_the_worst_turn():
+    group = make_group(group_size=1, max_trajectory_tokens=10)
+    overflow, _ = roll_out(group)
+    assert overflow.get_total_rewards() == [-10.0]
+    sparse = EmpathyGroupBuilder(
+        SPEC._replace(env="RLVER-Sparse-v0"), make_renderer(), 1, max_trajectory_tokens=10
+    )
+    assert roll_out(sparse)[0].get_total_rewards() == [0.0]
+    assert roll_out(make_group(max_trajectory_tokens=10, penalty=-3.0))[0].get_total_rewards() == (
+        [-3.0, -3.0]
+    )
+
+
+def test_a_group_builder_can_be_pickled_and_plays_the_same():
+    group = pickle.loads(pickle.dumps(make_group()))
+    assert roll_out(group)[0].get_total_rewards() == [sum(reference().rewards)] * 2
+    assert group.logging_tags() == ["RLVER-Empathy-v0"]
+
+
+def test_a_user_that_asks_a_server_is_shared_by_the_group():
+    with ChatServer(EmbeddedAnswers()) as server:
+        options = {"base_url": server.base_url}
+        group, _ = roll_out(make_group(user="openai:any", options=options))
+    first, second = group.get_total_rewards()
+    assert first == second
+    assert len(group.trajectories_G[0].transitions) >= 3
+
+
+def make_dataset(**arguments):
+    builder = EmpathyDatasetBuilder(
+        model_name=TOKENIZER,
+        renderer_name="qwen3_instruct",
+        group_size=4,
+        groups_per_batch=16,
+        **arguments,
+    )
+    return asyncio.run(builder())
+
+
+def test_a_dataset_has_every_persona_with_every_seed_in_another_order():
+    train, test = make_dataset(num_seeds=2)
+    batches = [train.get_batch(index) for index in range(len(train))]
+    specs = [one.spec for batch in batches for one in batch]
+    every = list_specs(seeds=range(2))
+    assert len(specs) == len(set(specs)) == len(every) // 16 * 16
+    assert set(specs) <= set(every)
+    assert specs != every[: len(specs)]
+    assert {one.group_size for batch in batches for one in batch} == {4}
+    assert [one.spec for one in test.get_batch(0)] == list_specs(split="validation")
+    assert {one.group_size for one in test.get_batch(0)} == {1}
+    with pytest.raises(IndexError, match="no batch"):
+        train.get_batch(len(train))
+
+
+def test_the_order_follows_the_shuffle_seed_and_the_test_can_be_left_out():
+    first, second, other = (make_dataset(shuffle_seed=one, test_split=None) for one in (0, 0, 1))
+    assert first[1] is None
+    assert [one.spec for one in first[0].groups] == [one.spec for one in second[0].groups]
+    assert [one.spec for one in first[0].groups] != [one.spec for one in other[0].groups]
+    assert isinstance(first[0], EmpathyDataset)
+
+
+def test_a_dataset_that_cannot_be_made_says_what_to_do():
+    with pytest.raises(CardError, match="OPENAI_API_KEY"):
+        make_dataset(user="openai:any", options={"api_key": "secret"})
+    with pytest.raises(TrainingError, match="num_seeds"):
+        make_dataset(split="demo")
+
+
+def test_nothing_can_be_said_after_the_end_and_metrics_tell_no_secret_to_the_policy():
+    env = EmpathyMessageEnv(EpisodeHost().episode(SPEC))
+
+    async def play():
+        messages = await env.initial_observation()
+        for one in LONG:
+            result = await env.step(Message(role="assistant", content=one))
+            messages = result.next_messages
+            if result.episode_done:
+                break
+        with pytest.raises(DialogueError):
+            await env.step(Message(role="assistant", content="Hello?"))
+        return messages
+
+    messages = asyncio.run(play())
+    assert {name for one in messages for name in one} == {"role", "content"}
+    assert not {name for one in messages for name in one} & set(EmpathyEnv.privileged_info)
+
+
+def test_other_renderers_parse_what_is_said_as_well():
+    renderer = get_renderer("role_colon", make_renderer().tokenizer, model_name=TOKENIZER)
+    group = EmpathyGroupBuilder(SPEC, renderer, 1)
+    (env,) = asyncio.run(group.make_envs())
+
+    async def play():
+        await env.initial_observation()
+        tokens = renderer.tokenizer.encode(f" {LONG[0]}\n\nUser:", add_special_tokens=False)
+        return await env.step(tokens)
+
+    assert asyncio.run(play()).reward == reference(LONG[:1]).rewards[0]

@@ -1,0 +1,220 @@
+"""TorchRL: its wrapper takes both views as they are, and its language models talk in a ChatEnv."""
+
+import math
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torchrl")
+
+import gymnasium as gym
+from integrations.drivers.torchrl import ScriptedPolicy
+from tensordict import NonTensorData
+
+with warnings.catch_warnings():  # TorchRL's collectors inherit from a class that is deprecated
+    warnings.simplefilter("ignore")
+    from torchrl.collectors import Collector
+    from torchrl.collectors.llm import LLMCollector
+from torchrl.data import LazyStackStorage, ReplayBuffer, SamplerWithoutReplacement
+from torchrl.data.llm import History
+from torchrl.envs import GymWrapper
+from torchrl.envs.utils import check_env_specs
+from torchrl.modules.llm import TransformersWrapper
+from torchrl.modules.llm.policies import ChatHistory
+from torchrl.objectives.llm import GRPOLoss, MCAdvantage
+
+from rlver_gym.agents.strategies import STRATEGIES
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
+from rlver_gym.integrations.torchrl import EmpathyChatEnv, ValidReader, fill_log_probs
+from rlver_gym.io.errors import DialogueError, UserFailed
+from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.users import EmbeddedUser
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The env passed to LLMCollector:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:size_average and reduce args:UserWarning"),
+]
+PERSONA, OTHER = library().ids("train")[:2]
+SPEC = EpisodeSpec(PERSONA, 5)
+WORDS = ("What happened?", "That sounds hard. What did you do?", "Thank you for telling me.")
+VIEWS = ("RLVER-Strategy-v0", "RLVER-Empathy-v0")
+
+
+class FailsInTurn(EmbeddedUser):
+    """A user that fails in a turn; 0 for its first words."""
+
+    def __init__(self, turn: int) -> None:
+        super().__init__()
+        self.turn = turn
+
+    def open(self, scene, emotion):
+        if self.turn == 0:
+            raise UserFailed("the server is away")
+        return super().open(scene, emotion)
+
+    def appraise(self, scene, emotion, dialogue):
+        if len(dialogue.turns) + 1 == self.turn:
+            raise UserFailed("the server is away")
+        return super().appraise(scene, emotion, dialogue)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_their_wrapper_takes_the_view_and_its_specs_hold(view):
+    check_env_specs(GymWrapper(gym.make(view)), break_when_any_done="both", seed=0)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_their_wrapper_shows_nothing_of_info_unless_asked(view):
+    keys = GymWrapper(gym.make(view)).rollout(2).keys(include_nested=True, leaves_only=True)
+    names = {part for key in keys for part in ((key,) if isinstance(key, str) else key)}
+    assert not names & set(EmpathyEnv.privileged_info)
+
+
+def test_the_strategies_of_a_rollout_are_worth_what_they_are_in_gymnasium():
+    env = GymWrapper(gym.make("RLVER-Strategy-v0", persona=PERSONA))
+    data = env.rollout(20, tensordict=env.reset(seed=7), auto_reset=False)
+    plain = gym.make("RLVER-Strategy-v0", persona=PERSONA)
+    plain.reset(seed=7)
+    actions = data["action"].argmax(dim=-1).tolist()
+    rewards = [float(plain.step(action)[1]) for action in actions]
+    assert data["next", "reward"].flatten().tolist() == rewards
+    assert data["next", "done"].flatten().tolist() == [False] * (len(rewards) - 1) + [True]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_their_wrapper_can_be_told_to_say_that_the_user_failed(view):
+    env = GymWrapper(gym.make(view, user=FailsInTurn(2)))
+    env.set_info_dict_reader(ValidReader())
+    check_env_specs(env)
+    data = env.rollout(8)
+    assert data["next", "valid"].tolist() == [True, False]
+    assert data["next", "truncated"].flatten().tolist() == [False, True]
+
+
+def test_their_collector_collects_the_strategy_view():
+    env = GymWrapper(gym.make("RLVER-Strategy-v0"))
+    collector = Collector(env, None, frames_per_batch=40, total_frames=80)
+    batches = list(collector)
+    collector.shutdown()
+    assert [batch.numel() for batch in batches] == [40, 40]
+    assert batches[0]["action"].shape == (40, len(STRATEGIES))
+    assert all(batch["next", "done"].any() for batch in batches)
+    assert torch.cat([batch["next", "reward"] for batch in batches]).abs().max() <= 10
+
+
+def test_a_text_rollout_holds_what_was_said():
+    env = GymWrapper(gym.make("RLVER-Empathy-v0", persona=PERSONA))
+    words = iter(WORDS)
+    data = env.rollout(3, lambda td: td.set("action", NonTensorData(next(words))))
+    assert list(data["action"]) == list(WORDS)
+    assert all(isinstance(answer, str) and answer for answer in data["next", "observation"])
+
+
+def test_a_chat_rollout_holds_the_dialogue_and_fits_its_specs():
+    env = EmpathyChatEnv([SPEC])
+    begun = env.reset()
+    assert env.observation_spec.contains(begun.select(*env.observation_spec.keys()))
+    data = env.rollout(3, ScriptedPolicy(WORDS))
+    episode = EpisodeHost().episode(SPEC)
+    episode.begin()
+    for word in WORDS:
+        episode.say(word)
+    last = data["next", "history"].prompt[0, -1]
+    said = [
+        {"role": r, "content": c} for r, c in zip(list(last.role), list(last.content), strict=True)
+    ]
+    assert said == episode.messages
+    assert data["next", "reward"].shape == (1, 3, 1, 1)
+    assert data["next", "reward"].flatten().tolist() == episode.rewards
+    assert not data["next", "done"].any()
+    assert set(data["next"].keys()) == {
+        *("history", "query", "valid", "reward", "done", "terminated", "truncated")
+    }
+
+
+def test_the_list_goes_round_and_the_system_prompt_can_be_ones_own():
+    env = EmpathyChatEnv([SPEC, EpisodeSpec(OTHER, 1)], system="Be kind.")
+    begun = [env.reset() for _ in range(3)]
+    assert [one["query"] for one in begun] == [f"{PERSONA}/5", f"{OTHER}/1", f"{PERSONA}/5"]
+    assert [one["history"].prompt[0, 0].content for one in begun] == ["Be kind."] * 3
+
+
+def test_a_thought_is_not_heard():
+    def play(*words: str) -> list[float]:
+        data = EmpathyChatEnv([SPEC]).rollout(1, ScriptedPolicy(words))
+        return data["next", "reward"].flatten().tolist()
+
+    assert play("<think>You are pathetic.</think>What happened?") == play("What happened?")
+    assert play("You are pathetic. What happened?") != play("What happened?")
+
+
+def test_a_user_that_fails_truncates_the_dialogue_and_it_is_no_score():
+    data = EmpathyChatEnv([SPEC], user=FailsInTurn(2)).rollout(8, ScriptedPolicy(WORDS))
+    assert data["next", "valid"].flatten().tolist() == [True, False]
+    assert data["next", "truncated"].flatten().tolist() == [False, True]
+    assert not data["next", "terminated"].any()
+    assert math.isnan(data["next", "reward"][0, -1])
+
+
+def test_a_user_without_first_words_is_an_error():
+    with pytest.raises(UserFailed, match="first words"):
+        EmpathyChatEnv([SPEC], user=FailsInTurn(0)).reset()
+
+
+def test_what_cannot_be_said_is_an_error_with_a_remedy():
+    with pytest.raises(DialogueError, match="list_specs"):
+        EmpathyChatEnv([])
+    env = EmpathyChatEnv([SPEC])
+    begun = env.reset()
+    prompt = begun["history"].prompt
+    unanswered = begun.clone().set("history", ChatHistory(full=prompt, batch_size=(1,)))
+    with pytest.raises(DialogueError, match="ends with a message of 'user'"):
+        env.step(unanswered)
+    fresh = EmpathyChatEnv([SPEC])
+    reply = History(role="assistant", content="Hello", batch_size=(1,))
+    full = prompt.append(reply, inplace=False, dim=-1)
+    with pytest.raises(DialogueError, match="reset"):
+        fresh.step(begun.clone().set("history", ChatHistory(full=full, batch_size=(1,))))
+
+
+def test_a_language_model_is_trained_by_their_grpo_on_dialogues():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = load_model("tiny", device="cpu")
+    options = {"tokenizer": load_tokenizer("tiny"), "return_log_probs": True}
+    generate = {"max_new_tokens": 8, "do_sample": True, "top_k": 0}
+    policy = TransformersWrapper(model, input_mode="history", generate_kwargs=generate, **options)
+    collector = LLMCollector(
+        EmpathyChatEnv([SPEC]),
+        policy=policy,
+        yield_completed_trajectories=True,
+        postproc=fill_log_probs,
+    )
+    buffer = ReplayBuffer(
+        storage=LazyStackStorage(100), sampler=SamplerWithoutReplacement(), batch_size=4
+    )
+    buffer.append_transform(MCAdvantage(grpo_size=3, trajectory_return="sum"))
+    returns = []
+    for _, trajectory in zip(range(3), collector, strict=False):
+        assert trajectory["next", "done"].flatten().tolist()[-1]
+        returns.append(float(trajectory["next", "reward"].sum()))
+        for turn in trajectory.unbind(0):
+            tokens = turn["tokens"]
+            assert torch.equal(tokens.full, torch.cat([tokens.prompt, tokens.response]))
+        buffer.extend(trajectory)
+    advantages = {round(float(value), 4) for value in buffer[:]["advantage"].flatten()}
+    assert len(advantages) == len(set(returns)) > 1
+    learner = TransformersWrapper(model, input_mode="tokens", generate=False, **options)
+    loss = GRPOLoss(learner, masking_strategy="sft", entropy_bonus=False)
+    values = loss(buffer.sample())
+    assert float(values.kl_approx.abs()) < 1e-3, "the tokens that were sampled, and no others"
+    assert float(values.ESS) == pytest.approx(1, abs=1e-3)
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    values.loss_objective.backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    assert all(torch.isfinite(weight).all() for weight in model.parameters())
+    assert any(not torch.equal(before[name], weight) for name, weight in model.named_parameters())
