@@ -3,7 +3,7 @@
 PYTHON ?= .venv/bin/python
 
 help:            ## this list
-	@grep -E '^[a-z]+: .*##' Makefile | sed 's/: .*##/\t/'
+	@grep -E '^[a-z%-]+: .*##' Makefile | sed 's/: .*##/\t/'
 
 install:         ## a virtual environment with everything for development
 	python3 -m venv .venv
@@ -36,6 +36,9 @@ fuzz:            ## the fuzzers with thousands of new examples, some minutes
 
 full:            ## what takes too long for every change: lowest versions, other Pythons and openai, long fuzzing; an hour
 	.ci/full
+
+integration-%:   ## one framework in an environment of its own: make integration-verifiers
+	.ci/integration $*
 
 docs:            ## the documentation site, in build/site; needs: pip install -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict

@@ -3,7 +3,9 @@
 python benchmarks/agreement.py agree [FOLDER]
 python benchmarks/agreement.py left-out [FOLDER]
 
-`agree` compares the embedded user's changes with the readers'; `left-out` does the same with fits that have not seen the supporter who speaks, and shows how that grows with the number of supporters and replies (some minutes; needs the extra `calibrate`).
+`agree` compares the embedded user's changes with the readers'; `left-out` does the same with fits
+that have not seen the supporter who speaks, and shows how that grows with the number of supporters
+and replies (some minutes; needs the extra `calibrate`).
 """
 
 import argparse
@@ -18,14 +20,14 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.audit.fidelity_checks import spearman, within
-from rlver_gym.calibration.calibrate import fit_ratings
-from rlver_gym.calibration.replies import describe_replies, read_pairs
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import sentences
+from rlver_gym.data.calibrate import fit_ratings
 from rlver_gym.data.corpus import Corpus, RatedReply
+from rlver_gym.data.replies import describe_replies, read_pairs
 from rlver_gym.users import EmbeddedUser
 
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
@@ -39,7 +41,8 @@ class Agreement(NamedTuple):
     within: float
     """Correlation, each persona's mean taken out."""
     sign: float
-    """Share of replies with the same sign, those left out that readers give 0; a felt 0 is no sign."""
+    """Share of replies with the same sign, those left out that readers give 0; a felt 0 is no sign.
+    """
     positive: float
     """What the same share would be for a user that is always pleased."""
     order: float
@@ -51,8 +54,14 @@ def compare(rated: Sequence[RatedReply], felt: np.ndarray) -> Agreement:
     changes = np.array([one.mean("change") for one in rated])
     has_sign = changes != 0
     spoke = Counter(one.supporter for one in rated)
-    of = {name: [at for at, one in enumerate(rated) if one.supporter == name] for name in spoke if spoke[name] >= 8}
-    means = np.array([(float(changes[rows].mean()), float(felt[rows].mean())) for rows in of.values()])
+    of = {
+        name: [at for at, one in enumerate(rated) if one.supporter == name]
+        for name in spoke
+        if spoke[name] >= 8
+    }
+    means = np.array(
+        [(float(changes[rows].mean()), float(felt[rows].mean())) for rows in of.values()]
+    )
     return Agreement(
         within(changes, felt, np.array([one.persona for one in rated])),
         float((np.sign(felt[has_sign]) == np.sign(changes[has_sign])).mean()),
@@ -61,7 +70,9 @@ def compare(rated: Sequence[RatedReply], felt: np.ndarray) -> Agreement:
     )
 
 
-def interval(rated: Sequence[RatedReply], felt: np.ndarray, draws: int = 300) -> list[tuple[float, float]]:
+def interval(
+    rated: Sequence[RatedReply], felt: np.ndarray, draws: int = 300
+) -> list[tuple[float, float]]:
     """95 % bootstrap intervals over supporters, of within, sign and order."""
     chance, names = np.random.default_rng(0), sorted({one.supporter for one in rated})
     rows = {name: [at for at, one in enumerate(rated) if one.supporter == name] for name in names}
@@ -69,10 +80,16 @@ def interval(rated: Sequence[RatedReply], felt: np.ndarray, draws: int = 300) ->
     for _ in range(draws):
         drawn = chance.choice(names, len(names))
         chosen = [at for name in drawn for at in rows[name]]
-        copies = [one for copy, name in enumerate(drawn) for one in _rename([rated[at] for at in rows[name]], copy)]
+        copies = [
+            one
+            for copy, name in enumerate(drawn)
+            for one in _rename([rated[at] for at in rows[name]], copy)
+        ]
         one = compare(copies, felt[chosen])
         found.append((one.within, one.sign, one.order))
-    return [(float(low), float(high)) for low, high in np.nanpercentile(found, (2.5, 97.5), axis=0).T]
+    return [
+        (float(low), float(high)) for low, high in np.nanpercentile(found, (2.5, 97.5), axis=0).T
+    ]
 
 
 def _rename(rated: Sequence[RatedReply], copy: int) -> list[RatedReply]:
@@ -81,35 +98,54 @@ def _rename(rated: Sequence[RatedReply], copy: int) -> list[RatedReply]:
 
 
 def report_agreement(folder: Path) -> int:
-    """Print how far the embedded user agrees with the readers, in parts, and each supporter's means."""
+    """Print how far the embedded user agrees with the readers, in parts, and each supporter's
+    means.
+    """
     user, card, shelf = EmbeddedUser(), env_card("SAGE-Sentient-v0"), library()
     for name in SPLITS:
         corpus = Corpus(folder / name)
         rated = corpus.rated_replies()
         felt = np.array(
-            [user.appraise(Scene(shelf.get(one.persona), card, 0), card.start, one.dialogue).change for one in rated]
+            [
+                user.appraise(
+                    Scene(shelf.get(one.persona), card, 0), card.start, one.dialogue
+                ).change
+                for one in rated
+            ]
         )
         found, bounds = compare(rated, felt), interval(rated, felt)
         spread = [f"({low:.2f} to {high:.2f})" for low, high in bounds]
         print(
-            f"{name}, {len(rated):,} replies: within-person r {found.within:.2f} {spread[0]}, sign {found.sign:.0%} {spread[1]} (always pleased: {found.positive:.0%}), order of supporters {found.order:.2f} {spread[2]}"
+            f"{name}, {len(rated):,} replies: within-person r {found.within:.2f} {spread[0]}, sign"
+            f" {found.sign:.0%} {spread[1]} (always pleased: {found.positive:.0%}), order of"
+            f" supporters {found.order:.2f} {spread[2]}"
         )
         kind = {one.name: one.kind for one in corpus.supporters.values()}
         parts = {
             f"supporters that are {what}s": [kind[one.supporter] == what for one in rated]
             for what in ("role", "machine")
         }
-        parts |= {f"need {need}": [shelf.get(one.persona).need == need for one in rated] for need in HiddenNeed}
+        parts |= {
+            f"need {need}": [shelf.get(one.persona).need == need for one in rated]
+            for need in HiddenNeed
+        }
         for what, chosen in parts.items():
-            part = compare([one for one, is_in in zip(rated, chosen, strict=True) if is_in], felt[np.array(chosen)])
-            print(f"  {what:32}{sum(chosen):5}   within-person r {part.within:.2f}, sign {part.sign:.0%}")
+            part = compare(
+                [one for one, is_in in zip(rated, chosen, strict=True) if is_in],
+                felt[np.array(chosen)],
+            )
+            print(
+                f"  {what:32}{sum(chosen):5}   within-person r {part.within:.2f}, sign"
+                f" {part.sign:.0%}"
+            )
         spoke: dict[str, list[int]] = defaultdict(list)
         for at, one in enumerate(rated):
             spoke[one.supporter].append(at)
         means = {who: fmean(rated[at].mean("change") for at in rows) for who, rows in spoke.items()}
         for who in sorted(means, key=lambda who: -means[who]):
             print(
-                f"  {who:24}{len(spoke[who]):5}   readers {means[who]:+5.1f}   embedded {felt[spoke[who]].mean():+5.1f}"
+                f"  {who:24}{len(spoke[who]):5}   readers {means[who]:+5.1f}   embedded"
+                f" {felt[spoke[who]].mean():+5.1f}"
             )
     return 0
 
@@ -120,19 +156,27 @@ def leave_out_patchwork(rated: Sequence[RatedReply]) -> list[RatedReply]:
 
     def is_patched(one: RatedReply) -> bool:
         own = sentences(one.text)
-        return one.kind == "machine" and 2 * sum(sentence in spoken for sentence in own) >= len(own) > 0
+        return (
+            one.kind == "machine"
+            and 2 * sum(sentence in spoken for sentence in own) >= len(own) > 0
+        )
 
     return [one for one in rated if not is_patched(one)]
 
 
 def report_left_out(folder: Path) -> int:
-    """Print the agreement of fits that have not seen the supporter, for more and more supporters and replies.
+    """Print the agreement of fits that have not seen the supporter, for more and more supporters
+    and replies.
 
-    Attacks that are patched together from other supporters' sentences are set aside: they would tell a fit what the supporter says whom it must not have seen.
+    Attacks that are patched together from other supporters' sentences are set aside: they would
+    tell a fit what the supporter says whom it must not have seen.
     """
     everything = Corpus(folder / "train").rated_replies()
     rated = leave_out_patchwork(everything)
-    print(f"{len(everything) - len(rated)} replies set aside: made of other supporters' sentences", flush=True)
+    print(
+        f"{len(everything) - len(rated)} replies set aside: made of other supporters' sentences",
+        flush=True,
+    )
     rows = describe_replies(rated)
     pairs = read_pairs(PAIRS)
     names = sorted({one.supporter for one in rated})
@@ -141,9 +185,13 @@ def report_left_out(folder: Path) -> int:
 
     def report(what: str, chosen: Sequence[int]) -> None:
         part = [rated[at] for at in chosen]
-        found = compare(part, fit_ratings([rows[at] for at in chosen], [one.kind for one in part], pairs).worth_B)
+        found = compare(
+            part,
+            fit_ratings([rows[at] for at in chosen], [one.kind for one in part], pairs).worth_B,
+        )
         print(
-            f"{what}: within-person r {found.within:.2f}, sign {found.sign:.0%}, order of supporters {found.order:.2f}",
+            f"{what}: within-person r {found.within:.2f}, sign {found.sign:.0%}, order of"
+            f" supporters {found.order:.2f}",
             flush=True,
         )
 
@@ -160,11 +208,17 @@ def report_left_out(folder: Path) -> int:
 
 def main() -> int:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
-    agreeing = commands.add_parser("agree", help="how far the embedded user agrees with the readers")
+    agreeing = commands.add_parser(
+        "agree", help="how far the embedded user agrees with the readers"
+    )
     agreeing.add_argument("folder", nargs="?", type=Path, default=FOLDER)
-    leaving = commands.add_parser("left-out", help="the same for supporters that were not seen, and the learning curve")
+    leaving = commands.add_parser(
+        "left-out", help="the same for supporters that were not seen, and the learning curve"
+    )
     leaving.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     given = parser.parse_args()
     return {"agree": report_agreement, "left-out": report_left_out}[given.command](given.folder)

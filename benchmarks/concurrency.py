@@ -1,9 +1,10 @@
-"""How close many dialogues with a served user come to the speed of the server, and what one call costs on our side.
+"""How close many dialogues with a served user come to the speed of the server, and what one call
+costs on our side.
 
 python benchmarks/concurrency.py [--whole]
 
-The server is `rlver_gym.testing.ChatServer` in a process of its own: every call takes 200 ms, and 64 are worked on at once. It always
-answers the same, so nothing is measured but the way to it.
+The server is `rlver_gym.testing.ChatServer` in a process of its own: every call takes 200 ms, and
+64 are worked on at once. It always answers the same, so nothing is measured but the way to it.
 """
 
 import argparse
@@ -35,7 +36,9 @@ IDEAL_S = DIALOGUES * TURNS * CALLS * LATENCY_S / CAPACITY
 
 
 def answer(body: dict[str, Any]) -> str:
-    """Something for every field that the schema asks for: a change of one point, so that every dialogue takes all its turns."""
+    """Something for every field that the schema asks for: a change of one point, so that every
+    dialogue takes all its turns.
+    """
     fields = body["response_format"]["json_schema"]["schema"]["properties"]
     words = "I had not seen it that way, but yes, that is how it was for me back then."
     return json.dumps(
@@ -57,7 +60,9 @@ def serve(capacity: int) -> None:
 def server(capacity: int) -> Iterator[str]:
     """The address of a server in another process."""
     command = [sys.executable, __file__, "--serve", str(capacity)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         yield process.stdout.readline().strip()
         process.communicate()
@@ -75,18 +80,29 @@ def pairs(user: SentientUser, count: int) -> Iterator[tuple[EmpathySession, Agen
 def rollout_s(user: SentientUser, count: int, concurrency: int) -> float:
     """Seconds for so many dialogues, each at its own pace."""
     began = time.perf_counter()
-    turns = sum(len(session.dialogue.turns) for session in rollout(pairs(user, count), concurrency=concurrency))
+    turns = sum(
+        len(session.dialogue.turns)
+        for session in rollout(pairs(user, count), concurrency=concurrency)
+    )
     assert turns == count * TURNS
     return time.perf_counter() - began
 
 
 def vector_s(base_url: str) -> float:
     """Seconds for 64 dialogues that go on turn by turn together."""
-    env = gym.make_vec("RLVER-Empathy-v0", num_envs=DIALOGUES, user="openai:m", base_url=base_url, concurrency=CAPACITY)
+    env = gym.make_vec(
+        "RLVER-Empathy-v0",
+        num_envs=DIALOGUES,
+        user="openai:m",
+        base_url=base_url,
+        concurrency=CAPACITY,
+    )
     began = time.perf_counter()
     env.reset(seed=0)
     for turn in range(TURNS):
-        env.step(tuple(f"What happened then, on day {number + turn}?" for number in range(DIALOGUES)))
+        env.step(
+            tuple(f"What happened then, on day {number + turn}?" for number in range(DIALOGUES))
+        )
     return time.perf_counter() - began
 
 
@@ -109,7 +125,8 @@ def peak_mib() -> float:
 def report(whole: bool) -> None:
     """Print everything."""
     print(
-        f"Python {platform.python_version()}, {platform.machine()}; {LATENCY_S * 1000:.0f} ms a call, capacity {CAPACITY}"
+        f"Python {platform.python_version()}, {platform.machine()}; {LATENCY_S * 1000:.0f} ms a"
+        f" call, capacity {CAPACITY}"
     )
     with server(CAPACITY) as base_url:
         user = make_user("openai:m", base_url=base_url, concurrency=CAPACITY)
@@ -118,9 +135,18 @@ def report(whole: bool) -> None:
         slow_s = one_at_a_time_s(base_url, DIALOGUES if whole else 2)
     how = "measured whole" if whole else "scaled up from 2 dialogues"
     print(f"{DIALOGUES} dialogues x {TURNS} turns x {CALLS} calls, ideal:  {IDEAL_S:8.2f} s")
-    print(f"each at its own pace (rollout):      {ours_s:8.2f} s  ({ours_s / IDEAL_S:.2f} of the ideal)")
-    print(f"turn by turn (EmpathyVectorEnv):     {together_s:8.2f} s  ({together_s / IDEAL_S:.2f} of the ideal)")
-    print(f"one call at a time:                  {slow_s:8.2f} s  ({slow_s / ours_s:.1f} times as long; {how})")
+    print(
+        f"each at its own pace (rollout):      {ours_s:8.2f} s  ({ours_s / IDEAL_S:.2f} of the"
+        " ideal)"
+    )
+    print(
+        f"turn by turn (EmpathyVectorEnv):     {together_s:8.2f} s  ({together_s / IDEAL_S:.2f} of"
+        " the ideal)"
+    )
+    print(
+        f"one call at a time:                  {slow_s:8.2f} s  ({slow_s / ours_s:.1f} times as"
+        f" long; {how})"
+    )
     many = 1_000
     with server(many) as base_url:
         user = make_user("openai:m", base_url=base_url, concurrency=many)
@@ -128,17 +154,27 @@ def report(whole: bool) -> None:
         wall_s = rollout_s(user, many, many)
         cpu_s, mib = time.process_time() - cpu_s, peak_mib() - before_mib
     calls = many * TURNS * CALLS
-    print(f"{many:,} dialogues at once:              {wall_s:8.2f} s  ({calls / wall_s:,.0f} calls/s)")
     print(
-        f"  processor time of ours:            {1000 * cpu_s / calls:8.2f} ms a call, the agent's and the prompts' included"
+        f"{many:,} dialogues at once:              {wall_s:8.2f} s  ({calls / wall_s:,.0f} calls/s)"
     )
-    print(f"  memory:                            {1024 * mib / many:8.1f} KiB a dialogue, its connection included")
+    print(
+        f"  processor time of ours:            {1000 * cpu_s / calls:8.2f} ms a call, the agent's"
+        " and the prompts' included"
+    )
+    print(
+        f"  memory:                            {1024 * mib / many:8.1f} KiB a dialogue, its"
+        " connection included"
+    )
 
 
 def main() -> None:
     """Print everything, or be the server."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--whole", action="store_true", help="hold all 64 dialogues one call at a time (205 s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--whole", action="store_true", help="hold all 64 dialogues one call at a time (205 s)"
+    )
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:

@@ -3,8 +3,9 @@
 python benchmarks/corpus.py check [FOLDER]
 python benchmarks/corpus.py sheet OUT PLACE... [--folder FOLDER]
 
-`check` counts what docs/corpus.md promises, says how far two readers agree, and ends with 1 when a promise is broken. `sheet` writes OUT/sheet.md, by which a reader rates all replies of some dialogues and moments
-(their ids) with docs/rubric.md, and OUT/key.json, which says who spoke.
+`check` counts what docs/corpus.md promises, says how far two readers agree, and ends with 1 when a
+promise is broken. `sheet` writes OUT/sheet.md, by which a reader rates all replies of some
+dialogues and moments (their ids) with docs/rubric.md, and OUT/key.json, which says who spoke.
 """
 
 import argparse
@@ -33,7 +34,9 @@ _WORDS = 5
 _SITTING = 80
 """Replies that one reader rates in one sitting, at most."""
 NEEDS = {
-    "deep_empathy": "to be felt with: that somebody senses what it is like inside, beyond generic comfort",
+    "deep_empathy": (
+        "to be felt with: that somebody senses what it is like inside, beyond generic comfort"
+    ),
     "practical_advice": "concrete, workable help with what to do next",
     "balanced_view": "to see both sides fairly, the others' as well as their own",
     "motives": "to understand why the other person acted as they did",
@@ -47,7 +50,8 @@ NEEDS = {
 def near_duplicates(replies: Sequence[RatedReply]) -> int:
     """Replies that have nearly the same content words as an earlier one.
 
-    Two sets that have so much in common share one of their few rarest words (prefix filtering; Chaudhuri et al. 2006, doi:10.1109/ICDE.2006.9), so only those are looked up.
+    Two sets that have so much in common share one of their few rarest words (prefix filtering;
+    Chaudhuri et al. 2006, doi:10.1109/ICDE.2006.9), so only those are looked up.
     """
     every = [words for reply in replies if len(words := content_stems(reply.text)) >= _WORDS]
     common = Counter(word for words in every for word in words)
@@ -65,13 +69,18 @@ def near_duplicates(replies: Sequence[RatedReply]) -> int:
 
 
 def compare_readers(rated: Iterable[RatedReply]) -> dict[str, tuple[float, float]]:
-    """Of each factor and the change, the correlation of two readers of one reply, and the share of pairs that differ by at most 1."""
+    """Of each factor and the change, the correlation of two readers of one reply, and the share of
+    pairs that differ by at most 1.
+    """
     pairs = [pair for one in rated for pair in combinations(one.ratings, 2)]
     found = {}
     for name in ("change", *FACTORS):
         first = np.array([one.of(name) for one, _ in pairs], float)
         second = np.array([other.of(name) for _, other in pairs], float)
-        found[name] = (float(np.corrcoef(first, second)[0, 1]), float(np.mean(np.abs(first - second) <= 1)))
+        found[name] = (
+            float(np.corrcoef(first, second)[0, 1]),
+            float(np.mean(np.abs(first - second) <= 1)),
+        )
     return found
 
 
@@ -98,7 +107,9 @@ def problems(splits: dict[str, Corpus]) -> Iterator[str]:
     if (found := near_duplicates(written)) >= 0.03 * len(written):
         yield f"{found} written replies are nearly the same as another"
     sittings = Counter(one.reader for corpus in splits.values() for one in corpus.ratings)
-    yield from (f"sitting {name} rated {count}" for name, count in sittings.items() if count > _SITTING)
+    yield from (
+        f"sitting {name} rated {count}" for name, count in sittings.items() if count > _SITTING
+    )
     yield from _leaks(splits, rated)
 
 
@@ -107,11 +118,14 @@ def _leaks(splits: dict[str, Corpus], rated: dict[str, list[RatedReply]]) -> Ite
     for what in ("supporter", "person", "situation"):
         each = {
             name: {
-                one.supporter if what == "supporter" else getattr(shelf.get(one.persona), what).id for one in replies
+                one.supporter if what == "supporter" else getattr(shelf.get(one.persona), what).id
+                for one in replies
             }
             for name, replies in rated.items()
         }
-        yield from (f"{what} {name} stands in both splits" for name in sorted(each["train"] & each["test"]))
+        yield from (
+            f"{what} {name} stands in both splits" for name in sorted(each["train"] & each["test"])
+        )
     test_people = set(shelf.ids("test"))
     for name, corpus in splits.items():
         yield from _strays(name, corpus, test_people)
@@ -123,12 +137,19 @@ def _strays(name: str, corpus: Corpus, test_people: set[str]) -> Iterator[str]:
     known = {one.id for one in replies}
     if len(known) < len(replies):
         yield f"{name}: {len(replies) - len(known)} ids stand there twice"
-    yield from (f"{name}: rating of an unknown reply {one.reply}" for one in corpus.ratings if one.reply not in known)
     yield from (
-        f"{name}: nobody is called {who}" for who in {one.supporter for one in replies} - set(corpus.supporters)
+        f"{name}: rating of an unknown reply {one.reply}"
+        for one in corpus.ratings
+        if one.reply not in known
     )
     yield from (
-        f"{name}: {one.name} is of the split {one.split}" for one in corpus.supporters.values() if one.split != name
+        f"{name}: nobody is called {who}"
+        for who in {one.supporter for one in replies} - set(corpus.supporters)
+    )
+    yield from (
+        f"{name}: {one.name} is of the split {one.split}"
+        for one in corpus.supporters.values()
+        if one.split != name
     )
     yield from (
         f"{name}: {persona} is of the other split"
@@ -140,7 +161,10 @@ def _strays(name: str, corpus: Corpus, test_people: set[str]) -> Iterator[str]:
             yield f"{name}: one reader rated {one.id} twice"
     for rating in corpus.ratings:
         if bool(rating.words) != bool(rating.false):
-            yield f"{name}: {rating.reply} is false without words, or has false words without being false"
+            yield (
+                f"{name}: {rating.reply} is false without words, or has false words without being"
+                " false"
+            )
 
 
 def check(folder: Path) -> int:
@@ -159,8 +183,10 @@ def print_counts(splits: dict[str, Corpus]) -> None:
         rated = corpus.rated_replies()
         kinds = Counter(one.kind for one in corpus.supporters.values())
         print(
-            f"{name}: {len(rated):,} rated replies ({sum(len(one.ratings) > 1 for one in rated):,} by two readers) of {kinds['role']} roles and {kinds['machine']} machines, "
-            f"{len(corpus.dialogues)} dialogues, {len(corpus.moments)} moments, {len({one.persona for one in rated})} personas"
+            f"{name}: {len(rated):,} rated replies ({sum(len(one.ratings) > 1 for one in rated):,}"
+            f" by two readers) of {kinds['role']} roles and {kinds['machine']} machines,"
+            f" {len(corpus.dialogues)} dialogues, {len(corpus.moments)} moments,"
+            f" {len({one.persona for one in rated})} personas"
         )
 
 
@@ -173,7 +199,8 @@ def print_correlations(splits: dict[str, Corpus]) -> None:
     factors = np.array([[one.mean(name) for name in FACTORS] for one in rated])
     changes = np.array([one.mean("change") for one in rated])
     correlations = ", ".join(
-        f"{name} {np.corrcoef(column, changes)[0, 1]:+.2f}" for name, column in zip(FACTORS, factors.T, strict=True)
+        f"{name} {np.corrcoef(column, changes)[0, 1]:+.2f}"
+        for name, column in zip(FACTORS, factors.T, strict=True)
     )
     design = np.column_stack([factors, np.ones(len(rated))])
     left = changes - design @ np.linalg.lstsq(design, changes, rcond=None)[0]
@@ -185,7 +212,10 @@ def background(persona: Persona) -> list[str]:
     person, situation = persona.person, persona.situation
     return [
         f"# You are {person.name}",
-        f"{person.name}, {person.age}, {person.work}. {person.disposition} ({', '.join(person.traits)}). {person.habits}",
+        (
+            f"{person.name}, {person.age}, {person.work}. {person.disposition}"
+            f" ({', '.join(person.traits)}). {person.habits}"
+        ),
         f"Way of speaking: {person.way_of_speaking}",
         "",
         f"Situation: {situation.cause}",
@@ -207,7 +237,12 @@ def write_sheet(folder: Path, out: Path, places: Sequence[str]) -> int:
     for corpus in (Corpus(folder / name) for name in SPLITS):
         known |= {one.id for one in (*corpus.dialogues, *corpus.moments)}
         for dialogue in (one for one in corpus.dialogues if one.id in places):
-            lines += [*background(library().get(dialogue.persona)), "", "## A dialogue", f"PERSON: {dialogue.opening}"]
+            lines += [
+                *background(library().get(dialogue.persona)),
+                "",
+                "## A dialogue",
+                f"PERSON: {dialogue.opening}",
+            ]
             for turn in dialogue.turns:
                 lines += [f"SUPPORTER {turn.id or ''}: {turn.agent}", f"PERSON: {turn.user}"]
                 if turn.id is not None:
@@ -222,12 +257,18 @@ def write_sheet(folder: Path, out: Path, places: Sequence[str]) -> int:
             for turn in moment.turns:
                 lines += [f"SUPPORTER: {turn.agent}", f"PERSON: {turn.user}"]
             lines.append("### Replies, each as if it alone came next")
-            lines += [f"{one.id}: {one.text}" for one in chance.sample(moment.replies, len(moment.replies))]
+            lines += [
+                f"{one.id}: {one.text}"
+                for one in chance.sample(moment.replies, len(moment.replies))
+            ]
             key |= {one.id: one.supporter for one in moment.replies}
     if unknown := sorted(set(places) - known):
         sys.exit(f"{folder} has no {', '.join(unknown)}. Give ids of dialogues or moments.")
     if len(key) > _SITTING:
-        print(f"{len(key)} replies are more than one reader should rate in a sitting ({_SITTING})", file=sys.stderr)
+        print(
+            f"{len(key)} replies are more than one reader should rate in a sitting ({_SITTING})",
+            file=sys.stderr,
+        )
     out.mkdir(parents=True, exist_ok=True)
     (out / "sheet.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (out / "key.json").write_text(json.dumps(key, indent=1), encoding="utf-8")
@@ -237,7 +278,9 @@ def write_sheet(folder: Path, out: Path, places: Sequence[str]) -> int:
 
 def main() -> int:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     checking = commands.add_parser("check", help="counts, agreement, and what is wrong")
     checking.add_argument("folder", nargs="?", type=Path, default=FOLDER)

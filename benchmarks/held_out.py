@@ -1,6 +1,8 @@
-"""Checkpoints of a chat model with the 24 test people: the same starts, moods and draws for each, so that they can be compared person by person.
+"""Checkpoints of a chat model with the 24 test people: the same starts, moods and draws for each,
+so that they can be compared person by person.
 
-python benchmarks/held_out.py base=smollm2 sft=runs/sft grpo=runs/grpo/model [--against sft] [--reader] [--transcripts FILE.md] [--out DIALOGUES.jsonl]
+python benchmarks/held_out.py base=smollm2 sft=runs/sft grpo=runs/grpo/model [--against sft]
+    [--reader] [--transcripts FILE.md] [--out DIALOGUES.jsonl]
 """
 
 import argparse
@@ -14,6 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue, Turn
 from rlver_gym.core.emotion import moved
@@ -22,9 +25,9 @@ from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.interval import bootstrap
 from rlver_gym.policy.evaluate import make_distinct_specs
-from rlver_gym.policy.metrics import inline
+from rlver_gym.policy.learning.metrics import inline
 from rlver_gym.policy.models.model import load_model, load_tokenizer
-from rlver_gym.policy.models.renderer import Renderer, agent_prompt
+from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import collect_rollouts
 from rlver_gym.policy.models.sampler import ModelSampler, Sampling
 from rlver_gym.users import make_user
@@ -33,24 +36,37 @@ ENV, MAX_TOKENS, DRAW = "SAGE-Sentient-v0", 2048, 7
 
 
 class Held(NamedTuple):
-    """The dialogues of one checkpoint, in the order of the people, and the share of its replies that were cut."""
+    """The dialogues of one checkpoint, in the order of the people, and the share of its replies
+    that were cut.
+    """
 
     episodes: list[Episode]
     cut: float
 
 
 def main() -> None:
-    """Hold the dialogues, and print what they come to. Intervals are 95 % bootstrap intervals over people."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Hold the dialogues, and print what they come to.
+
+    Intervals are 95 % bootstrap intervals over people.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="+", metavar="NAME=MODEL")
-    parser.add_argument("--against", help="the NAME that the others are compared with; default: the first")
+    parser.add_argument(
+        "--against", help="the NAME that the others are compared with; default: the first"
+    )
     parser.add_argument("--people", type=int, default=24)
     parser.add_argument("--reply-tokens", type=int, default=80)
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="bfloat16")
-    parser.add_argument("--reader", action="store_true", help="also score the same dialogues by the reader")
     parser.add_argument(
-        "--transcripts", type=Path, help="write three people's dialogues, drawn by a seed, to this .md file"
+        "--reader", action="store_true", help="also score the same dialogues by the reader"
+    )
+    parser.add_argument(
+        "--transcripts",
+        type=Path,
+        help="write three people's dialogues, drawn by a seed, to this .md file",
     )
     parser.add_argument("--out", type=Path, help="write all dialogues to this .jsonl file")
     asked = parser.parse_args()
@@ -61,21 +77,37 @@ def main() -> None:
         parser.error(f"--against {asked.against}: is none of {', '.join(paths)}")
     held = {name: hold(path, asked) for name, path in paths.items()}
     first = asked.against or next(iter(paths))
-    scores = {"embedded": {name: [float(one.final) for one in found.episodes] for name, found in held.items()}}
+    scores = {
+        "embedded": {
+            name: [float(one.final) for one in found.episodes] for name, found in held.items()
+        }
+    }
     if asked.reader:
         reader = make_user("reader")
-        scores["reader"] = {name: [rescore(one, reader) for one in found.episodes] for name, found in held.items()}
-    table = Table("checkpoint", "cut", *(f"{user} [95 %], over {first}" for user in scores), box=None)
+        scores["reader"] = {
+            name: [rescore(one, reader) for one in found.episodes] for name, found in held.items()
+        }
+    table = Table(
+        "checkpoint", "cut", *(f"{user} [95 %], over {first}" for user in scores), box=None
+    )
     for name, found in held.items():
-        table.add_row(name, f"{found.cut:.0%}", *(format_score(by[name], by[first]) for by in scores.values()))
+        table.add_row(
+            name, f"{found.cut:.0%}", *(format_score(by[name], by[first]) for by in scores.values())
+        )
     Console(width=140).print(table)
     if asked.transcripts:
         asked.transcripts.write_text(
             transcripts({name: found.episodes for name, found in held.items()}), encoding="utf-8"
         )
     if asked.out:
-        rows = [{"checkpoint": name, **plain(one)} for name, found in held.items() for one in found.episodes]
-        asked.out.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+        rows = [
+            {"checkpoint": name, **plain(one)}
+            for name, found in held.items()
+            for one in found.episodes
+        ]
+        asked.out.write_text(
+            "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8"
+        )
 
 
 def hold(path: str, asked: argparse.Namespace) -> Held:
@@ -98,7 +130,9 @@ def hold(path: str, asked: argparse.Namespace) -> Held:
 
 
 def rescore(episode: Episode, user: SentientUser) -> float:
-    """The last emotion of the same words with another user, who may be content or gone before they end."""
+    """The last emotion of the same words with another user, who may be content or gone before they
+    end.
+    """
     card = env_card(ENV)
     scene = Scene(library().get(episode.persona), card, episode.seed)
     dialogue, emotion = Dialogue(episode.opening), card.start
@@ -107,7 +141,9 @@ def rescore(episode: Episode, user: SentientUser) -> float:
         emotion = moved(emotion, appraisal.change)
         if not card.leave_below <= emotion < card.content_at:
             break
-        dialogue = dialogue.with_turn(Turn(turn.utterance, appraisal, emotion, 0.0, None, turn.reply))
+        dialogue = dialogue.with_turn(
+            Turn(turn.utterance, appraisal, emotion, 0.0, None, turn.reply)
+        )
     return float(emotion)
 
 
@@ -125,15 +161,29 @@ def transcripts(episodes: dict[str, list[Episode]], people: int = 3) -> str:
     for at in sorted(Random(0).sample(range(number), min(people, number))):
         for name, found in episodes.items():
             one = found[at]
-            parts.append(f"## {one.persona}: {name}, final emotion {one.final}\n\n**Person:** {inline(one.opening)}")
-            parts += [f"> {inline(turn.utterance)}\n\n**Person:** {inline(turn.reply)}" for turn in one.turns]
+            parts.append(
+                f"## {one.persona}: {name}, final emotion {one.final}\n\n**Person:**"
+                f" {inline(one.opening)}"
+            )
+            parts += [
+                f"> {inline(turn.utterance)}\n\n**Person:** {inline(turn.reply)}"
+                for turn in one.turns
+            ]
     return "\n\n".join(parts) + "\n"
 
 
 def plain(episode: Episode) -> dict[str, object]:
     """What a dialogue was, for other programs."""
-    turns = [{"agent": turn.utterance, "person": turn.reply, "emotion": turn.emotion} for turn in episode.turns]
-    return {"persona": episode.persona, "seed": episode.seed, "opening": episode.opening, "turns": turns}
+    turns = [
+        {"agent": turn.utterance, "person": turn.reply, "emotion": turn.emotion}
+        for turn in episode.turns
+    ]
+    return {
+        "persona": episode.persona,
+        "seed": episode.seed,
+        "opening": episode.opening,
+        "turns": turns,
+    }
 
 
 if __name__ == "__main__":

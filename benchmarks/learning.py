@@ -1,7 +1,9 @@
-"""Does the learner learn? PPO, GRPO and RFT, direct and thinking, on a tiny model: held-out people before and after, with intervals, and the marks of hacking.
+"""Does the learner learn? PPO, GRPO and RFT, direct and thinking, on a tiny model: held-out people
+before and after, with intervals, and the marks of hacking.
 
 rlver-gym sft --out runs/warm-direct && rlver-gym sft --style think --out runs/warm-think
-python benchmarks/learning.py [--seeds 3] [--algo grpo] [--style direct] [--figure docs/learning.svg] [--transcripts FILE.md] [--out runs/learning] [-- MORE TRAINING OPTIONS]
+python benchmarks/learning.py [--seeds 3] [--algo grpo] [--style direct] [--figure
+    docs/learning.svg] [--transcripts FILE.md] [--out runs/learning] [-- MORE TRAINING OPTIONS]
 What is finished in the folder is not trained again.
 """
 
@@ -16,30 +18,42 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from rlver_gym.integrations.figure import draw
 from rlver_gym.io.interval import bootstrap
-from rlver_gym.policy.metrics import inline
+from rlver_gym.io.line_chart import draw
+from rlver_gym.policy.learning.metrics import inline
 
 ALGOS, STYLES = ("ppo", "grpo", "rft"), ("direct", "think")
 Evaluation = dict[str, Any]
 
 
 def main() -> None:
-    """Train what is missing, and print the comparison. A person's score is the mean over trainings; intervals are 95 % bootstrap intervals over people."""
+    """Train what is missing, and print the comparison.
+
+    A person's score is the mean over trainings; intervals are 95 % bootstrap intervals over people.
+    """
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--algo", choices=ALGOS, help="only this one")
     parser.add_argument("--style", choices=STYLES, help="only this one")
     parser.add_argument("--warm", default="runs/warm-{style}", help="the model to begin from")
-    parser.add_argument("--figure", type=Path, help="draw the mean held-out scores into this .svg file")
+    parser.add_argument(
+        "--figure", type=Path, help="draw the mean held-out scores into this .svg file"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/learning"))
-    parser.add_argument("--processes", type=int, default=2, help="that share a training's work, one a core")
+    parser.add_argument(
+        "--processes", type=int, default=2, help="that share a training's work, one a core"
+    )
     parser.add_argument(
         "--transcripts",
         type=Path,
-        help="write a .md file with three people's dialogues before and after, from the first training: the largest gain, the median and the smallest",
+        help=(
+            "write a .md file with three people's dialogues before and after, from the first"
+            " training: the largest gain, the median and the smallest"
+        ),
     )
     args, options = parser.parse_known_args()
     options = [word for word in options if word != "--"]
@@ -65,7 +79,17 @@ def main() -> None:
                 _train(
                     args.processes,
                     folder,
-                    ["--algo", algo, "--style", style, "--seed", str(seed), "--model", warm, *options],
+                    [
+                        "--algo",
+                        algo,
+                        "--style",
+                        style,
+                        "--seed",
+                        str(seed),
+                        "--model",
+                        warm,
+                        *options,
+                    ],
                 )
             table.add_row(f"{algo}, {style}", *_row(folders))
             curves[f"{algo}, {style}"] = _curve(folders)
@@ -81,15 +105,29 @@ def _train(processes: int, folder: Path, options: list[str]) -> None:
     if not (folder / "model").exists():
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
         begun = ["--resume"] if any((folder / "checkpoints").glob("[0-9]*")) else []
-        words = ["-m", "rlver_gym", "train", "--config", "laptop", "--out", str(folder), *begun, *options]
+        words = [
+            "-m",
+            "rlver_gym",
+            "train",
+            "--config",
+            "laptop",
+            "--out",
+            str(folder),
+            *begun,
+            *options,
+        ]
         subprocess.run([sys.executable, *(launcher if processes > 1 else []), *words], check=True)
 
 
 def _row(folders: list[Path]) -> list[str]:
-    """Before the first iteration and after the last, not the best: the best was chosen on these people."""
+    """Before the first iteration and after the last, not the best: the best was chosen on these
+    people.
+    """
     first, last = (_scores(folders, at) for at in (0, -1))
     gain = bootstrap(last - first)
-    ends = [json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1]) for folder in folders]
+    ends = [
+        json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1]) for folder in folders
+    ]
     marks = ("eval_left", "eval_words", "eval_repeated", "eval_copied", "eval_distinct")
     means = [float(np.mean([end[name] for end in ends])) for name in marks]
     minutes = [_minutes(folder) for folder in folders]
@@ -108,14 +146,22 @@ def _minutes(folder: Path) -> float:
     """Of talking and learning, without the evaluations."""
     laps = [json.loads(line) for line in (folder / "times.jsonl").read_text().splitlines()]
     return (
-        sum(seconds for lap in laps for name, seconds in lap.items() if name.endswith("_s") and name != "tokens_per_s")
+        sum(
+            seconds
+            for lap in laps
+            for name, seconds in lap.items()
+            if name.endswith("_s") and name != "tokens_per_s"
+        )
         / 60
     )
 
 
 def _scores(folders: list[Path], at: int) -> np.ndarray:
     """Each held-out person's final emotion, mean over the trainings, in one order of people."""
-    runs = [{one["persona"]: one["score"] for one in _evaluations(folder)[at]["dialogues"]} for folder in folders]
+    runs = [
+        {one["persona"]: one["score"] for one in _evaluations(folder)[at]["dialogues"]}
+        for folder in folders
+    ]
     return np.array([np.mean([run[person] for run in runs]) for person in sorted(runs[0])])
 
 
@@ -130,20 +176,28 @@ def _before_and_after(folder: Path) -> str:
     by_gain = sorted(first, key=lambda person: first[person]["score"] - last[person]["score"])
     chosen = {"largest": by_gain[0], "median": by_gain[len(by_gain) // 2], "smallest": by_gain[-1]}
     return "\n".join(
-        f"## {person}, the {which} gain: {when}, final emotion {one[person]['score']:.0f}\n\n{_as_text(one[person]['lines'])}\n"
+        f"## {person}, the {which} gain: {when}, final emotion"
+        f" {one[person]['score']:.0f}\n\n{_as_text(one[person]['lines'])}\n"
         for which, person in chosen.items()
-        for when, one in (("before", first), (f"after {evaluations[-1]['iteration']} iterations", last))
+        for when, one in (
+            ("before", first),
+            (f"after {evaluations[-1]['iteration']} iterations", last),
+        )
     )
 
 
 def _as_text(lines: list[list[str]]) -> str:
     return "\n\n".join(
-        f"> {inline(text)}" if who == "agent" else f"**Person:** {inline(text)}" for who, text, _ in lines
+        f"> {inline(text)}" if who == "agent" else f"**Person:** {inline(text)}"
+        for who, text, _ in lines
     )
 
 
 def _evaluations(folder: Path) -> list[Evaluation]:
-    return [json.loads(line) for line in (folder / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (folder / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 if __name__ == "__main__":

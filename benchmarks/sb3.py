@@ -1,6 +1,8 @@
-"""PPO against recurrent PPO on the strategy view: a training of each with every seed, then all of them on the same test personas.
+"""PPO against recurrent PPO on the strategy view: a training of each with every seed, then all of
+them on the same test personas.
 
-python benchmarks/sb3.py [--seeds 3] [--steps 61440] [--out runs/sb3] [--figure docs/training.svg]     (needs: pip install 'rlver-gym[sb3]')
+python benchmarks/sb3.py [--seeds 3] [--steps 61440] [--out runs/sb3] [--figure docs/training.svg]
+    (needs: pip install 'rlver-gym[sb3]')
 What is finished in the folder is not trained again.
 """
 
@@ -15,43 +17,82 @@ from rich.console import Console
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.score import compute_paired_difference, persona_finals, score_agents
 from rlver_gym.bench.table import format_interval, leaderboard
-from rlver_gym.integrations.figure import draw
+from rlver_gym.io.line_chart import draw
 
 ALGOS = ("ppo", "recurrent-ppo")
 
 
 def main() -> None:
-    """Train what is missing, and print the comparison. A persona's score is the mean over trainings and test seeds; intervals are over personas."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Train what is missing, and print the comparison.
+
+    A persona's score is the mean over trainings and test seeds; intervals are over personas.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=61_440)
-    parser.add_argument("--figure", type=Path, help="draw the mean learning curves into this .svg file")
+    parser.add_argument(
+        "--figure", type=Path, help="draw the mean learning curves into this .svg file"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/sb3"))
     args = parser.parse_args()
-    folders = {(algo, seed): args.out / f"{algo}-{seed}" for seed in range(args.seeds) for algo in ALGOS}
+    folders = {
+        (algo, seed): args.out / f"{algo}-{seed}" for seed in range(args.seeds) for algo in ALGOS
+    }
     for (algo, seed), folder in folders.items():
         if not (folder / "model.zip").exists():
-            words = ["sb3", "--algo", algo, "--seed", str(seed), "--steps", str(args.steps), "--out", str(folder)]
+            words = [
+                "sb3",
+                "--algo",
+                algo,
+                "--seed",
+                str(seed),
+                "--steps",
+                str(args.steps),
+                "--out",
+                str(folder),
+            ]
             subprocess.run([sys.executable, "-m", "rlver_gym", *words], check=True)
     runs = {place: read_episodes(folder) for place, folder in folders.items()}
-    together = [one for (algo, _), episodes in runs.items() for one in episodes if one.agent == algo]
+    together = [
+        one for (algo, _), episodes in runs.items() for one in episodes if one.agent == algo
+    ]
     together += [one for one in runs[ALGOS[0], 0] if one.agent not in ALGOS]
     ranked = score_agents(together)
     fixed = next(score.agent for score in ranked if score.agent not in (*ALGOS, "random"))
     if args.figure:
         levels = {
-            f"{score.agent}, test": score.final.mean for score in ranked if score.agent in (*ALGOS, fixed, "random")
+            f"{score.agent}, test": score.final.mean
+            for score in ranked
+            if score.agent in (*ALGOS, fixed, "random")
         }
-        args.figure.write_text(draw({f"{algo}, training": _mean_curve(folders, algo) for algo in ALGOS}, levels))
+        args.figure.write_text(
+            draw({f"{algo}, training": _mean_curve(folders, algo) for algo in ALGOS}, levels)
+        )
     console = Console()
-    console.print(leaderboard(ranked, f"RLVER-Strategy-v0, test personas, {args.seeds} trainings of each"))
+    console.print(
+        leaderboard(ranked, f"RLVER-Strategy-v0, test personas, {args.seeds} trainings of each")
+    )
     for other in ("random", fixed):
-        gain = compute_paired_difference(persona_finals(together, "ppo"), persona_finals(together, other))
-        console.print(f"ppo minus {other}, all: {gain.mean:+.1f} [{format_interval(gain, signed=True)}]", markup=False)
-    for name, episodes in [*((f"seed {seed}", _of(runs, seed)) for seed in range(args.seeds)), ("all", together)]:
-        gain = compute_paired_difference(*(persona_finals(episodes, algo) for algo in reversed(ALGOS)))
+        gain = compute_paired_difference(
+            persona_finals(together, "ppo"), persona_finals(together, other)
+        )
         console.print(
-            f"recurrent-ppo minus ppo, {name}: {gain.mean:+.1f} [{format_interval(gain, signed=True)}]", markup=False
+            f"ppo minus {other}, all: {gain.mean:+.1f} [{format_interval(gain, signed=True)}]",
+            markup=False,
+        )
+    for name, episodes in [
+        *((f"seed {seed}", _of(runs, seed)) for seed in range(args.seeds)),
+        ("all", together),
+    ]:
+        gain = compute_paired_difference(
+            *(persona_finals(episodes, algo) for algo in reversed(ALGOS))
+        )
+        console.print(
+            f"recurrent-ppo minus ppo, {name}: {gain.mean:+.1f}"
+            f" [{format_interval(gain, signed=True)}]",
+            markup=False,
         )
 
 
@@ -65,7 +106,10 @@ def _mean_curve(folders: dict[tuple[str, int], Path], algo: str) -> list[tuple[i
         for (one, _), folder in folders.items()
         if one == algo
     ]
-    return [(points[0][0], sum(emotion for _, emotion in points) / len(points)) for points in zip(*curves, strict=True)]
+    return [
+        (points[0][0], sum(emotion for _, emotion in points) / len(points))
+        for points in zip(*curves, strict=True)
+    ]
 
 
 if __name__ == "__main__":

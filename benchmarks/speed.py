@@ -1,4 +1,5 @@
-"""Speed and memory of the environments on the embedded user, each beside a yardstick taken in the same run.
+"""Speed and memory of the environments on the embedded user, each beside a yardstick taken in the
+same run.
 
 python benchmarks/speed.py [--steps 8000]
 """
@@ -25,7 +26,9 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 
 STRETCH = 500
-"""Steps that are timed together. What else the machine does only ever slows them down, so the best stretch tells most about the code."""
+"""Steps that are timed together. What else the machine does only ever slows them down, so the best
+stretch tells most about the code.
+"""
 
 
 class Parrot(gym.Env[str, str]):
@@ -50,7 +53,9 @@ class Parrot(gym.Env[str, str]):
 
 
 def utterances(count: int) -> list[str]:
-    """Utterances of sixty words: what good supporters might say, but one word in six is another's, so that hardly a sentence is ever said twice."""
+    """Utterances of sixty words: what good supporters might say, but one word in six is another's,
+    so that hardly a sentence is ever said twice.
+    """
     shelf, rng = library(), random.Random(0)
     said = [
         anchor.text.split()
@@ -62,13 +67,17 @@ def utterances(count: int) -> list[str]:
     while len(made) < count:
         words: list[str] = []
         while len(words) < 60:
-            words += (rng.choice(others) if rng.random() < 1 / 6 else word for word in rng.choice(said))
+            words += (
+                rng.choice(others) if rng.random() < 1 / 6 else word for word in rng.choice(said)
+            )
         made.append(" ".join(words[:60]))
     return made
 
 
 def load_everybody() -> float:
-    """Seconds to read the train personas' cards and to compile their situations, which happens once, when each is first met."""
+    """Seconds to read the train personas' cards and to compile their situations, which happens
+    once, when each is first met.
+    """
     started = time.perf_counter()
     for persona_id in library().ids("train"):
         env = gym.make("RLVER-Empathy-v0", persona=persona_id)
@@ -94,7 +103,9 @@ def vector_steps_per_second(num_envs: int, spoken: list[str]) -> float:
     """Dialogue turns a second of the vector environment."""
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=num_envs)
     env.reset(seed=0)
-    batches = [tuple(spoken[at : at + num_envs]) for at in range(0, len(spoken) - num_envs + 1, num_envs)]
+    batches = [
+        tuple(spoken[at : at + num_envs]) for at in range(0, len(spoken) - num_envs + 1, num_envs)
+    ]
     started = time.perf_counter()
     for batch in batches:
         env.step(batch)
@@ -102,11 +113,16 @@ def vector_steps_per_second(num_envs: int, spoken: list[str]) -> float:
 
 
 def live_dialogues(count: int, spoken: list[str]) -> tuple[float, float]:
-    """KiB of resident memory for each of `count` dialogues after four turns, and turns a second while they advance side by side."""
+    """KiB of resident memory for each of `count` dialogues after four turns, and turns a second
+    while they advance side by side.
+    """
     shelf, user, card = library(), EmbeddedUser(), env_card("RLVER-Empathy-v0")
     personas = [shelf.get(persona_id) for persona_id in shelf.ids("train")]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    sessions = [EmpathySession(user, personas[number % len(personas)], card, number) for number in range(count)]
+    sessions = [
+        EmpathySession(user, personas[number % len(personas)], card, number)
+        for number in range(count)
+    ]
     for session in sessions:
         session.start()
     rng, started, turns = random.Random(1), time.perf_counter(), 0
@@ -140,29 +156,44 @@ def where_time_goes(work: Callable[[], object]) -> str:
 
 def main() -> None:
     """Print everything."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=8000, help=f"a multiple of {STRETCH}")
     parser.add_argument("--dialogues", type=int, default=10_000)
     arguments = parser.parse_args()
     spoken = utterances(2 * arguments.steps)
     half = spoken[: arguments.steps]
     gym.register("Parrot-v0", entry_point=Parrot)  # pyright: ignore[reportArgumentType]
-    print(f"Python {platform.python_version()}, gymnasium {gym.__version__}, {platform.machine()}, one core")
+    print(
+        f"Python {platform.python_version()}, gymnasium {gym.__version__}, {platform.machine()},"
+        " one core"
+    )
     loading = load_everybody()
     yardstick = median(steps_per_second(gym.make("Parrot-v0"), half))
     rates = steps_per_second(gym.make("RLVER-Empathy-v0"), half)
     one = median(rates)
     print(
-        f"one environment through gym.make:  {one:8,.0f} steps/s  (median of {len(rates)} stretches; the best {max(rates):,.0f}; "
-        f"{one / yardstick:.4f} of an environment that feels nothing)"
+        f"one environment through gym.make:  {one:8,.0f} steps/s  (median of {len(rates)}"
+        f" stretches; the best {max(rates):,.0f}; {one / yardstick:.4f} of an environment that"
+        " feels nothing)"
     )
     print(f"reading and compiling 64 personas: {loading:8.2f} s        (once; not counted above)")
     many = vector_steps_per_second(64, spoken[arguments.steps :])
-    print(f"vector environment, 64 dialogues:  {many:8,.0f} turns/s  ({many / one:.2f} of the single one)")
+    print(
+        f"vector environment, 64 dialogues:  {many:8,.0f} turns/s  ({many / one:.2f} of the single"
+        " one)"
+    )
     ours, theirs = import_seconds("rlver_gym"), import_seconds("gymnasium")
-    print(f"import rlver_gym:                  {ours:8.3f} s        ({ours / theirs:.2f} of import gymnasium)")
+    print(
+        f"import rlver_gym:                  {ours:8.3f} s        ({ours / theirs:.2f} of import"
+        " gymnasium)"
+    )
     kib, rate = live_dialogues(arguments.dialogues, half)
-    print(f"{arguments.dialogues:,} live dialogues, 4 turns:   {kib:8.1f} KiB each, {rate:,.0f} turns/s side by side")
+    print(
+        f"{arguments.dialogues:,} live dialogues, 4 turns:   {kib:8.1f} KiB each, {rate:,.0f}"
+        " turns/s side by side"
+    )
     print("\nwhere the time goes:")
     profiled = utterances(2000)
     print(where_time_goes(lambda: steps_per_second(gym.make("RLVER-Empathy-v0"), profiled)))

@@ -1,7 +1,10 @@
-"""TRL's GRPOTrainer on the text environment: does the reward rise? Trains a model that can speak, and asks strangers before and after.
+"""TRL's GRPOTrainer on the text environment: does the reward rise? Trains a model that can speak,
+and asks strangers before and after.
 
-python benchmarks/trl_learns.py MODEL [--steps 80] [--out runs/trl] [--figure docs/trl.svg]     (needs: pip install 'rlver-gym[trl]')
-MODEL: such as what `rlver-gym sft --model tiny --out MODEL` writes. Leaves `curve.json` and the trained model in the folder.
+python benchmarks/trl_learns.py MODEL [--steps 80] [--out runs/trl] [--figure docs/trl.svg]
+    (needs: pip install 'rlver-gym[trl]')
+MODEL: such as what `rlver-gym sft --model tiny --out MODEL` writes. Leaves `curve.json` and the
+trained model in the folder.
 """
 
 # pyright: reportMissingImports=false, reportPrivateImportUsage=false
@@ -16,13 +19,15 @@ import torch
 from trl import GRPOConfig, GRPOTrainer
 
 from rlver_gym.core.library import library
-from rlver_gym.integrations.figure import draw
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.io.interval import Interval, bootstrap
+from rlver_gym.io.line_chart import draw
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 GROUP, MICRO, AT_ONCE = 8, 8, 8
-"""Dialogues of a group; that pass through the model at once; neighbouring steps that make a point of the figure."""
+"""Dialogues of a group; that pass through the model at once; neighbouring steps that make a point
+of the figure.
+"""
 
 
 def trainer_of(asked: argparse.Namespace) -> GRPOTrainer:
@@ -56,7 +61,9 @@ def trainer_of(asked: argparse.Namespace) -> GRPOTrainer:
 
 
 def strangers(trainer: Any) -> Interval:
-    """Final emotion of test personas, eight sampled dialogues each; the interval is over personas."""
+    """Final emotion of test personas, eight sampled dialogues each; the interval is over
+    personas.
+    """
     personas = library().ids("test")
     trainer.model.eval()
     torch.manual_seed(0)
@@ -67,7 +74,9 @@ def strangers(trainer: Any) -> Interval:
 
 def main() -> None:
     """Train, and write what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--dialogues", type=int, default=64, help="of a step")
@@ -82,7 +91,9 @@ def main() -> None:
     trainer.train()
     after = strangers(trainer)
     trainer.save_model(str(asked.out))
-    curve = [(line["step"], line["emotion"]) for line in trainer.state.log_history if "emotion" in line]
+    curve = [
+        (line["step"], line["emotion"]) for line in trainer.state.log_history if "emotion" in line
+    ]
     seconds = [line["step_time"] for line in trainer.state.log_history if "step_time" in line]
     told: dict[str, Any] = {
         "versions": {name: version(name) for name in ("trl", "transformers", "torch")},
@@ -98,9 +109,14 @@ def main() -> None:
     ]
     if asked.figure:
         levels = {"strangers, before": before.mean, "strangers, after": after.mean}
-        asked.figure.write_text(draw({"training": points}, levels, across="steps of the optimizer"), encoding="utf-8")
+        asked.figure.write_text(
+            draw({"training": points}, levels, across="steps of the optimizer"), encoding="utf-8"
+        )
     print("training:", " ".join(f"{emotion:.1f}" for _, emotion in points))
-    print(f"strangers: {before.mean:.1f} [{before.low:.1f}, {before.high:.1f}] before, {after.mean:.1f} [{after.low:.1f}, {after.high:.1f}] after")  # fmt: skip
+    print(
+        f"strangers: {before.mean:.1f} [{before.low:.1f}, {before.high:.1f}] before,"
+        f" {after.mean:.1f} [{after.low:.1f}, {after.high:.1f}] after"
+    )
 
 
 if __name__ == "__main__":

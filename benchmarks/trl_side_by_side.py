@@ -1,10 +1,14 @@
-"""Our own GRPO beside TRL's GRPOTrainer: the same model, people, moods and number of tokens; each contender in a process of its own, one after the other,
-and all of them again in every round, since a busy machine is never twice the same.
+"""Our own GRPO beside TRL's GRPOTrainer: the same model, people, moods and number of tokens; each
+contender in a process of its own, one after the other, and all of them again in every round, since
+a busy machine is never twice the same.
 
-python benchmarks/trl_side_by_side.py MODEL [--rounds 3] [--steps 2] [--dialogues 32] [--reply-tokens 48] [--style think]     (needs: pip install 'rlver-gym[trl]')
+python benchmarks/trl_side_by_side.py MODEL [--rounds 3] [--steps 2] [--dialogues 32]
+    [--reply-tokens 48] [--style think]     (needs: pip install 'rlver-gym[trl]')
 
-Every reply has the same length and no dialogue ends early, so nobody is spared work by what the policy happens to say. With --style think the first half of
-a reply is a thought: ours are not in later prompts, and the turns of a dialogue share what they begin with; TRL's stay there, for a rollout is one sequence to it.
+Every reply has the same length and no dialogue ends early, so nobody is spared work by what the
+policy happens to say. With --style think the first half of a reply is a thought: ours are not in
+later prompts, and the turns of a dialogue share what they begin with; TRL's stay there, for a
+rollout is one sequence to it.
 """
 
 # pyright: reportMissingImports=false, reportPrivateImportUsage=false
@@ -50,11 +54,16 @@ class Measured(NamedTuple):
 
 
 class FixedLength:
-    """A sampler whose replies all have the same length. `anew`: it reads the whole dialogue again each turn."""
+    """A sampler whose replies all have the same length.
+
+    `anew`: it reads the whole dialogue again each turn.
+    """
 
     at_once: int | None = None
 
-    def __init__(self, model: Any, anew: bool = False, into_form: Callable[[list[int]], list[int]] = list) -> None:
+    def __init__(
+        self, model: Any, anew: bool = False, into_form: Callable[[list[int]], list[int]] = list
+    ) -> None:
         """Samples with `model`."""
         self.inner, self.anew, self.into_form = ModelSampler(model), anew, into_form
         self.seconds: list[float] = []
@@ -78,11 +87,15 @@ class FixedLength:
 
 
 def form_of(asked: argparse.Namespace) -> Callable[[list[int]], list[int]]:
-    """What is done to the ids of a reply, so that it thinks in its first half: untrained models would never end a thought."""
+    """What is done to the ids of a reply, so that it thinks in its first half: untrained models
+    would never end a thought.
+    """
     if asked.style == "direct":
         return list
     tokenizer = load_tokenizer(asked.model)
-    begin, end = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("<think>", "</think>"))
+    begin, end = (
+        tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("<think>", "</think>")
+    )
 
     def think(ids: list[int]) -> list[int]:
         half = len(ids) // 2
@@ -94,9 +107,21 @@ def form_of(asked: argparse.Namespace) -> Callable[[list[int]], list[int]]:
 def config_of(asked: argparse.Namespace) -> GroupConfig:
     """The run as our own learner takes it."""
     return GroupConfig(
-        model=asked.model, env=ENV, env_options={"card": CARD}, algo="grpo", dialogues=asked.dialogues, group_size=GROUP, iterations=asked.steps + 1,
-        max_reply_tokens=asked.reply_tokens, max_tokens=4096, lr=1e-6, eval_every=0, dtype="float32", style=asked.style, max_sampler_kl=None,
-    )  # fmt: skip
+        model=asked.model,
+        env=ENV,
+        env_options={"card": CARD},
+        algo="grpo",
+        dialogues=asked.dialogues,
+        group_size=GROUP,
+        iterations=asked.steps + 1,
+        max_reply_tokens=asked.reply_tokens,
+        max_tokens=4096,
+        lr=1e-6,
+        eval_every=0,
+        dtype="float32",
+        style=asked.style,
+        max_sampler_kl=None,
+    )
 
 
 def own(asked: argparse.Namespace, anew: bool = False) -> Measured:
@@ -106,12 +131,21 @@ def own(asked: argparse.Namespace, anew: bool = False) -> Measured:
     before = peak_mib()
     times = [iteration.times for iteration in train(learner)][1:]
     learned = [one["prepare_s"] + one["update_s"] for one in times]
-    return Measured(median(one["rollout_s"] for one in times), median(learned), peak_mib(), before, by_turn(sampler.seconds))  # fmt: skip
+    return Measured(
+        median(one["rollout_s"] for one in times),
+        median(learned),
+        peak_mib(),
+        before,
+        by_turn(sampler.seconds),
+    )
 
 
-def with_trl(asked: argparse.Namespace, rollout: Callable[..., Any], turn_s: list[float]) -> Measured:
+def with_trl(
+    asked: argparse.Namespace, rollout: Callable[..., Any], turn_s: list[float]
+) -> Measured:
     """TRL's trainer with some rollout_func; `turn_s` is what that notes down."""
-    from datasets import concatenate_datasets  # noqa: PLC0415 (its memory counts for those that need it)
+    # its memory counts for those that need it
+    from datasets import concatenate_datasets  # noqa: PLC0415
     from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415
 
     from rlver_gym.integrations.trl import final_emotion, prompt_rows  # noqa: PLC0415
@@ -133,21 +167,35 @@ def with_trl(asked: argparse.Namespace, rollout: Callable[..., Any], turn_s: lis
             steps.append(time.perf_counter() - self.started)
 
     env, config = gym.make(ENV), config_of(asked)
-    seeds = [one.seed for iteration in range(asked.steps + 1) for one in reset_specs(config, iteration)[::GROUP]]
+    seeds = [
+        one.seed
+        for iteration in range(asked.steps + 1)
+        for one in reset_specs(config, iteration)[::GROUP]
+    ]
     rows = [prompt_rows([env.reset(seed=seed)[1]["persona"]], [seed]) for seed in seeds]
     trainer = GRPOTrainer(
         model=load_model(asked.model, device="cpu"),
         processing_class=load_tokenizer(asked.model),
         reward_funcs=final_emotion,
         args=GRPOConfig(
-            tempfile.mkdtemp(), max_steps=asked.steps + 1, per_device_train_batch_size=MICRO, gradient_accumulation_steps=asked.dialogues // MICRO,
-            num_generations=GROUP, max_completion_length=4096, shuffle_dataset=False, use_cpu=True, bf16=False, gradient_checkpointing=False,
-            report_to="none", save_strategy="no", disable_tqdm=True,
+            tempfile.mkdtemp(),
+            max_steps=asked.steps + 1,
+            per_device_train_batch_size=MICRO,
+            gradient_accumulation_steps=asked.dialogues // MICRO,
+            num_generations=GROUP,
+            max_completion_length=4096,
+            shuffle_dataset=False,
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
         ),
         train_dataset=concatenate_datasets(rows),
         rollout_func=timed,
         callbacks=[Clock()],
-    )  # fmt: skip
+    )
     before = peak_mib()
     trainer.train()
     updates = [step - rolled for step, rolled in zip(steps[1:], taken[1:], strict=True)]
@@ -165,7 +213,9 @@ def ours_in_trl(asked: argparse.Namespace) -> Measured:
         if not sampler:
             sampler.append(FixedLength(trainer.model))
             sampler[0].seconds = turn_s
-        return Rollout(ENV, max_reply_tokens=asked.reply_tokens, sampler=sampler[0], card=CARD)(prompts, trainer)
+        return Rollout(ENV, max_reply_tokens=asked.reply_tokens, sampler=sampler[0], card=CARD)(
+            prompts, trainer
+        )
 
     return with_trl(asked, rollout, turn_s)
 
@@ -179,7 +229,11 @@ def usual_in_trl(asked: argparse.Namespace, at_once: int) -> Measured:
 
 def by_turn(seconds: Sequence[float]) -> list[float]:
     """The median of each turn over the steps, the first step left out."""
-    return [median(seconds[TURNS + turn :: TURNS]) for turn in range(TURNS)] if len(seconds) >= 2 * TURNS else []
+    return (
+        [median(seconds[TURNS + turn :: TURNS]) for turn in range(TURNS)]
+        if len(seconds) >= 2 * TURNS
+        else []
+    )
 
 
 def peak_mib() -> float:
@@ -200,10 +254,14 @@ CONTENDERS: dict[str, Callable[[argparse.Namespace], Measured]] = {
 
 def main() -> None:
     """Measure every contender in a process of its own, and print them side by side."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=2, help="measured steps of a round; one more goes before")
+    parser.add_argument(
+        "--steps", type=int, default=2, help="measured steps of a round; one more goes before"
+    )
     parser.add_argument("--dialogues", type=int, default=32)
     parser.add_argument("--reply-tokens", type=int, default=48)
     parser.add_argument("--style", choices=("direct", "think"), default="direct")
@@ -215,8 +273,14 @@ def main() -> None:
         return
     names = [name for name in CONTENDERS if asked.style == "direct" or name != OURS_IN_TRL]
     rounds = [{name: measured(name) for name in names} for _ in range(asked.rounds)]
-    print(f"{asked.style}: {asked.dialogues} dialogues of {TURNS} turns, {asked.reply_tokens} tokens a reply, float32, one thread; medians of {asked.rounds} rounds")  # fmt: skip
-    print(f"{'':26s} rollout_s update_s dialogues/s  peak MiB (before)    of our rollout, update, both")
+    print(
+        f"{asked.style}: {asked.dialogues} dialogues of {TURNS} turns, {asked.reply_tokens} tokens"
+        f" a reply, float32, one thread; medians of {asked.rounds} rounds"
+    )
+    print(
+        f"{'':26s} rollout_s update_s dialogues/s  peak MiB (before)    of our rollout, update,"
+        " both"
+    )
     for name in names:
         mine, ours = ([one[who] for one in rounds] for who in (name, "own learner"))
         rollout_s, update_s, peak, before = (
@@ -224,18 +288,27 @@ def main() -> None:
         )
         both = [each.rollout_s + each.update_s for each in mine]
         against = [
-            median(getattr(his, part) / getattr(our, part) for his, our in zip(mine, ours, strict=True))
+            median(
+                getattr(his, part) / getattr(our, part) for his, our in zip(mine, ours, strict=True)
+            )
             for part in ("rollout_s", "update_s")
         ]
-        whole = median(his / (our.rollout_s + our.update_s) for his, our in zip(both, ours, strict=True))
+        whole = median(
+            his / (our.rollout_s + our.update_s) for his, our in zip(both, ours, strict=True)
+        )
         print(
-            f"{name:26s} {rollout_s:9.2f} {update_s:8.2f} {asked.dialogues / median(both):11.2f} {peak:9.0f} ({before:4.0f}) "
-            f"{against[0]:16.2f} {against[1]:12.2f} {whole:6.2f}"
+            f"{name:26s} {rollout_s:9.2f} {update_s:8.2f} {asked.dialogues / median(both):11.2f}"
+            f" {peak:9.0f} ({before:4.0f}) {against[0]:16.2f} {against[1]:12.2f} {whole:6.2f}"
         )
     ratios = [
-        [again / kept for again, kept in zip(one["own learner, reading anew"].turn_s, one["own learner"].turn_s, strict=True)]
+        [
+            again / kept
+            for again, kept in zip(
+                one["own learner, reading anew"].turn_s, one["own learner"].turn_s, strict=True
+            )
+        ]
         for one in rounds
-    ]  # fmt: skip
+    ]
     turns = " ".join(f"{median(values):.2f}" for values in zip(*ratios, strict=True))
     print(f"drawing replies anew, against with the cache kept, turns 1 to {TURNS}: {turns}")
 
@@ -247,7 +320,9 @@ def measured(name: str) -> Measured:
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env, check=True)
     one = Measured(*json.loads(done.stdout.splitlines()[-1]))
     print(
-        f"  {name}: {one.rollout_s:.2f} s + {one.update_s:.2f} s, {one.peak_mib:.0f} MiB", file=sys.stderr, flush=True
+        f"  {name}: {one.rollout_s:.2f} s + {one.update_s:.2f} s, {one.peak_mib:.0f} MiB",
+        file=sys.stderr,
+        flush=True,
     )
     return one
 

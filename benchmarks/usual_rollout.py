@@ -1,4 +1,5 @@
-"""A `rollout_func` for TRL as its users write it: every turn the chat template over the whole dialogue, and `model.generate`. To be measured, not to be used.
+"""A `rollout_func` for TRL as its users write it: every turn the chat template over the whole
+dialogue, and `model.generate`. To be measured, not to be used.
 
 It tokenizes again what was sampled, so what is learned from is not always what was said.
 """
@@ -26,8 +27,10 @@ class UsualRollout:
         at_once: int,
         into_form: Callable[[list[int]], list[int]] = list,
     ) -> None:
-        """Plays `env` by this card. `into_form`: what becomes of the ids of a reply; what stands before </think> is not said, and stays in the prompt as
-        everything does, for a rollout is one sequence."""
+        """Plays `env` by this card. `into_form`: what becomes of the ids of a reply; what stands
+        before </think> is not said, and stays in the prompt as everything does, for a rollout is
+        one sequence.
+        """
         self.into_form = into_form
         self.env, self.card, self.reply_tokens, self.at_once = env, card, reply_tokens, at_once
         self.seconds: list[float] = []
@@ -37,13 +40,22 @@ class UsualRollout:
         """What TRL asks for."""
         told: Columns = {}
         for first in range(0, len(prompts), self.at_once):
-            for name, values in self._together(prompts[first : first + self.at_once], trainer).items():
+            for name, values in self._together(
+                prompts[first : first + self.at_once], trainer
+            ).items():
                 told.setdefault(name, []).extend(values)
         return told
 
     def _together(self, prompts: list[Any], trainer: Any) -> Columns:
         envs = [gym.make(self.env, card=self.card) for _ in prompts]
-        names = ("prompt_ids", "completion_ids", "env_mask", "logprobs", "emotion", "context_overflow")
+        names = (
+            "prompt_ids",
+            "completion_ids",
+            "env_mask",
+            "logprobs",
+            "emotion",
+            "context_overflow",
+        )
         told: Columns = {name: [[] for _ in prompts] for name in names}
         talks = []
         for env, (system, met) in zip(envs, prompts, strict=True):
@@ -59,7 +71,10 @@ class UsualRollout:
                 mask += [0] * len(between) + [1] * len(reply)
                 words = trainer.processing_class.decode(reply, skip_special_tokens=True)
                 answer, _, _, _, info = envs[number].step(words.rpartition("</think>")[2])
-                talks[number] += [{"role": "assistant", "content": words}, {"role": "user", "content": answer}]
+                talks[number] += [
+                    {"role": "assistant", "content": words},
+                    {"role": "user", "content": answer},
+                ]
                 told["emotion"][number], told["context_overflow"][number] = info["emotion"], False
         told["logprobs"] = [[0.0] * len(ids) for ids in told["completion_ids"]]
         return told
@@ -67,12 +82,21 @@ class UsualRollout:
     def _generated(self, talks: list[Any], trainer: Any) -> list[tuple[list[int], list[int]]]:
         """What each dialogue comes to in tokens, and the reply to it."""
         started, tokenizer = time.perf_counter(), trainer.processing_class
-        texts = [tokenizer.apply_chat_template(talk, tokenize=False, add_generation_prompt=True) for talk in talks]
-        given = tokenizer(texts, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False)
+        texts = [
+            tokenizer.apply_chat_template(talk, tokenize=False, add_generation_prompt=True)
+            for talk in talks
+        ]
+        given = tokenizer(
+            texts, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False
+        )
         trainer.model.eval()
         with torch.no_grad():
             whole = trainer.model.generate(
-                **given, do_sample=True, top_k=0, min_new_tokens=self.reply_tokens, max_new_tokens=self.reply_tokens
+                **given,
+                do_sample=True,
+                top_k=0,
+                min_new_tokens=self.reply_tokens,
+                max_new_tokens=self.reply_tokens,
             )
         trainer.model.train()
         self.seconds.append(time.perf_counter() - started)

@@ -1,4 +1,5 @@
-"""Writes the parts of the documentation that are printed by the program: help texts, transcripts, the baselines' table.
+"""Writes the parts of the documentation that are printed by the program: help texts, transcripts,
+the baselines' table.
 
 python docs/generate.py          writes them
 python docs/generate.py help     writes this one
@@ -29,7 +30,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.render import ENDINGS, emotion_bar
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.integrations.figure import draw
+from rlver_gym.io.line_chart import draw
 from rlver_gym.users import EmbeddedUser
 
 ROOT = Path(__file__).parent.parent
@@ -66,7 +67,11 @@ def help_of(command: str) -> str:
         app, [*command.split(), "--help"], env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
     )
     text = re.sub(r"\x1b\[[0-9;]*m", "", result.stdout)
-    return "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).strip("\n") + "\n```"
+    return (
+        "```text\n"
+        + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).strip("\n")
+        + "\n```"
+    )
 
 
 def all_help() -> str:
@@ -86,20 +91,35 @@ class Reciting:
         return self.replies[sum(message.speaker == "agent" for message in messages)]
 
 
-def transcript(persona_id: str, agent: str, replies: Sequence[str] = (), *, with_reasons: bool = True) -> str:
-    """A dialogue as Markdown: what was said, what it did, and why. `replies`: the agent's words, instead of a shipped agent's."""
+def transcript(
+    persona_id: str, agent: str, replies: Sequence[str] = (), *, with_reasons: bool = True
+) -> str:
+    """A dialogue as Markdown: what was said, what it did, and why.
+
+    `replies`: the agent's words, instead of a shipped agent's.
+    """
     persona = library().get(persona_id)
     session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
-    supporter, name = Reciting(replies) if replies else make_agent(agent, persona, 0), persona.person.name
+    supporter, name = (
+        Reciting(replies) if replies else make_agent(agent, persona, 0),
+        persona.person.name,
+    )
     turns = len(replies) or 99
     lines = [f"**{name}:** {session.start()}", f"`{emotion_bar(session.emotion)}`"]
     while session.outcome is None and len(session.dialogue.turns) < turns:
         turn = session.reply(supporter.reply(tuple(session.dialogue.messages())))
-        notes = [f"{one.points:+g} {one.note}" for one in turn.appraisal.reasons if abs(one.points) >= 0.5]
+        notes = [
+            f"{one.points:+g} {one.note}"
+            for one in turn.appraisal.reasons
+            if abs(one.points) >= 0.5
+        ]
         because = f": {'; '.join(notes)}" if with_reasons else ""
         lines += [
             f"> **{agent}:** {turn.utterance.replace(chr(10), ' ')}",
-            f"`{emotion_bar(turn.emotion)}` **{turn.appraisal.change:+d}**{because}<br>\n*“{turn.appraisal.thought}”*",
+            (
+                f"`{emotion_bar(turn.emotion)}`"
+                f" **{turn.appraisal.change:+d}**{because}<br>\n*“{turn.appraisal.thought}”*"
+            ),
             f"**{name}:** {turn.reply}",
         ]
     if session.outcome:
@@ -116,7 +136,9 @@ def baselines() -> str:
     console.print()
     console.print(needs_table(ranked))
     text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-    return "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n```"
+    return (
+        "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n```"
+    )
 
 
 def picture() -> str:
@@ -126,7 +148,11 @@ def picture() -> str:
         episodes = list(run(BenchPlan(agents=names, seeds=1), Path(folder)))
     curves = {}
     for name in names:
-        rows = [[one.start, *(turn.emotion for turn in one.turns)] for one in episodes if one.agent == name]
+        rows = [
+            [one.start, *(turn.emotion for turn in one.turns)]
+            for one in episodes
+            if one.agent == name
+        ]
         last = max(map(len, rows))
         means = [sum(row[min(at, len(row) - 1)] for row in rows) / len(rows) for at in range(last)]
         curves[name] = list(enumerate(means))
@@ -138,7 +164,9 @@ def tricks() -> str:
     shelf = library()
     results = redteam(EmbeddedUser(), [shelf.get(persona_id) for persona_id in shelf.ids("test")])
     lines = [f"{'attack':22s} final emotion  content  what it does"]
-    lines += [f"{one.attack:22s} {one.final:13.1f} {one.content:6.0f} %  {one.what}" for one in results]
+    lines += [
+        f"{one.attack:22s} {one.final:13.1f} {one.content:6.0f} %  {one.what}" for one in results
+    ]
     return "```text\n" + "\n".join(lines) + "\n```"
 
 
@@ -146,7 +174,9 @@ def expectations() -> str:
     """How many of the hand-written pairs stand in the right order, by half and need."""
     pairs = [
         json.loads(line)
-        for line in (ROOT / "tests/data/expectations_en.jsonl").read_text(encoding="utf-8").splitlines()
+        for line in (
+            (ROOT / "tests/data/expectations_en.jsonl").read_text(encoding="utf-8").splitlines()
+        )
     ]
     halves = list(dict.fromkeys(pair["half"] for pair in pairs))
     points: dict[tuple[str, str], list[float]] = {}
@@ -163,22 +193,36 @@ def expectations() -> str:
         session.restore(here)
         worse = session.reply(pair["worse"]).appraisal.change
         for need in ("all", persona.need):
-            points.setdefault((pair["half"], need), []).append((better > worse) + 0.5 * (better == worse))
+            points.setdefault((pair["half"], need), []).append(
+                (better > worse) + 0.5 * (better == worse)
+            )
     lines = [f"{'need':18s}" + "".join(f"{half:>18s}" for half in halves)]
     for need in ("all", *HiddenNeed):
         cells = (points.get((half, need), []) for half in halves)
         lines.append(
             f"{need:18s}"
-            + "".join(f"{sum(cell) / len(cell):9.2f} of {len(cell):4d}  " if cell else " " * 18 for cell in cells)
+            + "".join(
+                f"{sum(cell) / len(cell):9.2f} of {len(cell):4d}  " if cell else " " * 18
+                for cell in cells
+            )
         )
     return "```text\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
 
 
 PERSONA = "theo-the-burst-pipe"
 REPLIES = (
-    "Being sued by your own neighbours over something that happened while you weren't even home. You still have to meet them on the stairs. How are you holding up?",
-    "So you were down there with them that night, and now there's a letter. What did Martin say to you, in that doorway?",
-    "Hearing her laugh through the floor when you used to be part of it. That sounds like homesickness in your own house.",
+    (
+        "Being sued by your own neighbours over something that happened while you weren't even"
+        " home. You still have to meet them on the stairs. How are you holding up?"
+    ),
+    (
+        "So you were down there with them that night, and now there's a letter. What did Martin say"
+        " to you, in that doorway?"
+    ),
+    (
+        "Hearing her laugh through the floor when you used to be part of it. That sounds like"
+        " homesickness in your own house."
+    ),
 )
 """Written by hand, for the README's dialogue."""
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
@@ -192,7 +236,9 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "redteam": ("docs/trust.md", tricks),
     "expectations": ("docs/trust.md", expectations),
 }
-"""What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end NAME -->`, and what prints it. A picture is a whole file."""
+"""What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end
+NAME -->`, and what prints it. A picture is a whole file.
+"""
 
 
 def with_part(page: str, name: str, text: str) -> str:
@@ -218,7 +264,9 @@ def main() -> None:
             if not only_check:
                 (ROOT / file).write_text(fresh, encoding="utf-8")
     if stale and only_check:
-        raise SystemExit(f"not what the program prints now: {', '.join(stale)}. Run: python docs/generate.py")
+        raise SystemExit(
+            f"not what the program prints now: {', '.join(stale)}. Run: python docs/generate.py"
+        )
 
 
 if __name__ == "__main__":

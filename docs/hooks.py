@@ -1,4 +1,6 @@
-"""Hooks of mkdocs: the examples become pages of the site, and links to them out of docs/ lead there."""
+"""Hooks of mkdocs: the examples become pages of the site, and links to them out of docs/ lead
+there.
+"""
 
 import os
 import posixpath
@@ -27,13 +29,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links to examples lead to their pages."""
-    folder = "examples" if page.file.src_uri.startswith("examples/") else f"docs/{posixpath.dirname(page.file.src_uri)}"
+    folder = (
+        "examples"
+        if page.file.src_uri.startswith("examples/")
+        else f"docs/{posixpath.dirname(page.file.src_uri)}"
+    )
 
     def page_of(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(folder, link[1]))
         if not target.startswith("examples/"):
             return link[0]
-        found = target.replace("README.md", "index.md").removesuffix(".py").removesuffix(".md") + ".md"
+        found = (
+            target.replace("README.md", "index.md").removesuffix(".py").removesuffix(".md") + ".md"
+        )
         return f"]({os.path.relpath(found, posixpath.dirname(page.file.src_uri) or '.')})"
 
     return LINK.sub(page_of, markdown)

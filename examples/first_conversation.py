@@ -1,4 +1,5 @@
-"""A first conversation: say five things to a simulated person and see how each one lands: a question is answered, a mistake is put right.
+"""A first conversation: say five things to a simulated person and see how each one lands: a
+question is answered, a mistake is put right.
 
 python examples/first_conversation.py
 """
@@ -14,13 +15,19 @@ def main() -> None:
     print(f"user   {text}\n       emotion {info['emotion']}")
     for utterance in (
         "Everything will be okay. Stay positive!",
-        "You still step over his place, ten days on. What happens in you, when your foot does that?",
+        (
+            "You still step over his place, ten days on. What happens in you, when your foot does"
+            " that?"
+        ),
         "You carried him down those stairs yourself, at two at night. What was that like for you?",
         "How old was he?",
         "And your sister rang the vet for you?",
     ):
         text, reward, terminated, _, info = env.step(utterance)
-        print(f"\nagent  {utterance}\n       {reward:+.0f}, emotion {info['emotion']}: “{info['thought']}”")
+        print(
+            f"\nagent  {utterance}\n       {reward:+.0f}, emotion {info['emotion']}:"
+            f" “{info['thought']}”"
+        )
         for reason in info["reasons"]:
             print(f"       {reason['points']:+.2f}  {reason['note']}")
         print(f"user   {text}")

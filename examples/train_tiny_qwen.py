@@ -1,6 +1,6 @@
-"""A tiny Qwen from nothing: taught mostly orders and a few words of feeling, it finds out by GRPO which of them do people good.
+"""A tiny Qwen from nothing finds out by GRPO which of its sentences do people good.
 
-python examples/train_tiny_qwen.py (needs: pip install 'rlver-gym[train]'; a minute on one core); the same at full length: rlver-gym sft --model tiny --out runs/warm, then rlver-gym train --config laptop --model runs/warm
+python examples/train_tiny_qwen.py     (needs: pip install 'rlver-gym[train]'; a minute)
 """
 
 import random
@@ -11,23 +11,22 @@ from pathlib import Path
 import torch
 
 from rlver_gym import Message, env_card
+from rlver_gym.export.demonstrations import agent_demonstrations
 from rlver_gym.policy.config import make_config
 from rlver_gym.policy.evaluate import evaluate
 from rlver_gym.policy.sft import warm_start
 from rlver_gym.policy.train import Learner, make_learner, train
-from rlver_gym.tiny.demonstrations import agent_demonstrations
 
 ORDERS = ("Move on with life.", "Cheer up.", "Make a plan.", "Get more sleep.", "Forget about it.")
-FEELINGS = ("You sound worn out by it.", "That must have hurt more than you let on.", "It seems lonely to carry.",
-            "Underneath I hear anger too.", "There is grief in how you put it.", "That left you feeling small, I think.")  # fmt: skip
-SETTINGS = {
-    "iterations": 12, "dialogues": 32, "group_size": 8, "advantage": "centred", "lr": 3e-4, "kl": 0.05, "max_reply_tokens": 16, "max_tokens": 2048,
-    "eval_temperature": 1.0, "env_options": {"card": env_card("RLVER-Empathy-v0").model_copy(update={"turns": 4})},
-}  # fmt: skip
+FEELINGS = ("You sound worn out by it.", "It seems lonely to carry.", "That must have hurt.")
+CARD = env_card("RLVER-Empathy-v0").model_copy(update={"turns": 4})
+SIZES = dict(iterations=12, dialogues=32, group_size=8, max_reply_tokens=16, max_tokens=2048)
+TASK = dict(eval_temperature=1.0, env_options={"card": CARD})
+SETTINGS = dict(advantage="centred", lr=3e-4, kl=0.05, **SIZES, **TASK)
 
 
 class Habits:
-    """Whom the model learns to speak from: any of the sentences by chance, orders twice as often."""
+    """Whom the model learns from: any of the sentences by chance, orders twice as often."""
 
     def reply(self, messages: Sequence[Message]) -> str:
         return random.Random(str(messages)).choice(2 * ORDERS + FEELINGS)
@@ -35,10 +34,11 @@ class Habits:
 
 def show(when: str, learner: Learner) -> None:
     found = evaluate(learner)
-    said = [line.text for one in found.trajectories for line in one.lines if line.speaker == "agent"]
-    orders = sum(text.startswith(tuple(one.split()[0] for one in ORDERS)) for text in said) / len(said)
+    said = [x.text for one in found.trajectories for x in one.lines if x.speaker == "agent"]
+    share = sum(text.split()[0] in " ".join(ORDERS) for text in said if text) / len(said)
     score, low, high = (found.metrics[f"eval_{name}"] for name in ("score", "low", "high"))
-    print(f"{when} strangers end at {score:.1f} [{low:.1f}, {high:.1f}]; {orders:.0%} orders: {' '.join(said[:4])}")
+    print(f"{when} strangers end at {score:.1f} [{low:.1f}, {high:.1f}]", end="; ")
+    print(f"{share:.0%} orders: {' '.join(said[:4])}")
 
 
 def main() -> None:
@@ -47,11 +47,11 @@ def main() -> None:
         warm = Path(folder) / "warm"
         demonstrations = list(agent_demonstrations(["train_tiny_qwen:Habits"], 200))
         losses = list(warm_start("tiny", warm, demonstrations, epochs=2, lr=3e-3))
-        print(f"learning to speak: loss {losses[0]:.2f} at first, {losses[-1]:.2f} at last (nats a token)")
+        print(f"learning to speak: loss {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
         learner = make_learner(make_config({"model": str(warm), **SETTINGS}, "this example"))
     show("before:", learner)
     for iteration in train(learner):
-        print(f"{iteration.number:4d}    change of emotion a dialogue {iteration.metrics['return']:+6.1f}", flush=True)
+        print(f"{iteration.number:4d}    change {iteration.metrics['return']:+6.1f}", flush=True)
     show("after: ", learner)
 
 

@@ -1,7 +1,8 @@
 """TRL's GRPOTrainer on the text environment: a few steps, then a dialogue of the last one.
 
 python examples/trl_grpo.py [MODEL] [STEPS]     (needs: pip install 'rlver-gym[trl]')
-Without a MODEL a tiny one that was never taught to speak. For one that was: rlver-gym sft --model tiny --out runs/warm
+Without a MODEL a tiny one that was never taught to speak. For one that was: rlver-gym sft --model
+tiny --out runs/warm
 """
 
 # pyright: reportMissingImports=false, reportPrivateImportUsage=false
@@ -19,8 +20,8 @@ MODEL, STEPS = (*sys.argv[1:], *("tiny", "3")[len(sys.argv) - 1 :])
 last: list[dict[str, str]] = []
 
 
-def talkative(dialogue: list[list[dict[str, str]]], turn_rewards: list[list[float]], **columns: Any) -> list[Any]:
-    """A reward of your own, from the columns of a dialogue: here, half a point for each turn that was had."""
+def talkative(dialogue: list[Any], turn_rewards: list[Any], **columns: Any) -> list[Any]:
+    """A reward of your own, from the columns of a dialogue: half a point for each turn."""
     last[:] = dialogue[0]
     return [0.005 * len(rewards) for rewards in turn_rewards]
 

@@ -1,7 +1,9 @@
-"""Your own agent in the benchmark: a class with one method, compared with two baselines on the demo personas.
+"""Your own agent in the benchmark: a class with one method, compared with two baselines on the demo
+personas.
 
 python examples/your_own_agent.py
-(the same from the command line: PYTHONPATH=examples rlver-gym bench --split demo --agent your_own_agent:Heartfelt --agent listener)
+(the same from the command line: PYTHONPATH=examples rlver-gym bench --split demo --agent
+your_own_agent:Heartfelt --agent listener)
 """
 
 import tempfile
@@ -19,7 +21,10 @@ from rlver_gym.bench.table import leaderboard
 
 
 class Heartfelt:
-    """First listens, then by turns names a feeling and gives credit. The words come from the shipped strategies; yours may come from anywhere."""
+    """First listens, then by turns names a feeling and gives credit.
+
+    The words come from the shipped strategies; yours may come from anywhere.
+    """
 
     order = (Strategy.LISTEN, Strategy.REFLECT_FEELING, Strategy.PRAISE, Strategy.TAKE_SIDE)
 
@@ -29,7 +34,9 @@ class Heartfelt:
 
 
 def main() -> None:
-    plan = BenchPlan(agents=("your_own_agent:Heartfelt", "listener", "comfort"), split="demo", seeds=1)
+    plan = BenchPlan(
+        agents=("your_own_agent:Heartfelt", "listener", "comfort"), split="demo", seeds=1
+    )
     with tempfile.TemporaryDirectory() as folder:
         episodes = list(run(plan, Path(folder)))
     Console(width=100).print(leaderboard(score_agents(episodes), "eight demo personas"))

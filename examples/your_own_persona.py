@@ -1,11 +1,11 @@
-"""Your own persona: begin with shipped cards, change what you like, let the checker look at them, and talk.
+"""Your own persona: change shipped cards, let the checker look at them, and talk.
 
-python examples/your_own_persona.py
-A folder of cards works everywhere: rlver-gym talk --personas FOLDER, rlver-gym bench --personas FOLDER, gym.make(…, personas=FOLDER)
+python examples/your_own_persona.py     (elsewhere: rlver-gym talk --personas FOLDER)
 """
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import yaml
@@ -14,14 +14,17 @@ import rlver_gym  # noqa: F401 (registers the environments)
 from rlver_gym.audit.card_check import check_cards
 from rlver_gym.core.library import library
 
-MIKA = {"id": "mika", "name": "Mika", "age": 34, "work": "Repairs accordions in a shop by the harbour"}
-WARMED = [
-    "That one rings.",
-    "Now you're in tune with me.",
-    "I'll hum that on the way home.",
-    "Well, that was the right key.",
-]
-SAY = ("What was he like?", "You carried him down those stairs. I admire that you stayed with him to the end.")
+MIKA: dict[str, Any] = dict(
+    id="mika", name="Mika", age=34, work="Repairs accordions in a shop by the harbour"
+)
+WARMED = """That one rings.
+Now you're in tune with me.
+I'll hum that on the way home.
+Well, that was the right key.""".splitlines()
+SAY = (
+    "What was he like?",
+    "You carried him down those stairs. I admire that you stayed with him to the end.",
+)
 INDEX = """
 language: en
 personas:
@@ -49,8 +52,7 @@ def main() -> None:
     print(f"\nMika   {text}\n       emotion {info['emotion']}")
     for utterance in SAY:
         text, reward, _, _, info = env.step(utterance)
-        print(f"\nyou    {utterance}\n       {reward:+.0f}, emotion {info['emotion']}: “{info['thought']}”")
-        print(f"Mika   {text}")
+        print(f"\nyou    {utterance}\n       {reward:+.0f}: “{info['thought']}”\nMika   {text}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Your own user: three functions of values. This one is the shipped user with a train to catch: words too many cost points.
+"""Your own user: three functions of values. This is the shipped one with a train to catch.
 
-python examples/your_own_user.py
-(the same from the command line: PYTHONPATH=examples rlver-gym bench --split demo --user your_own_user:Hurried --agent listener)
+python examples/your_own_user.py, or from the command line:
+PYTHONPATH=examples rlver-gym bench --split demo --user your_own_user:Hurried --agent listener
 """
 
 import gymnasium as gym
@@ -13,11 +13,11 @@ from rlver_gym.users import EmbeddedUser
 
 PATIENCE = 15
 SAY = "That quiet kitchen must ache.", "How long had he been with you?"
-ON_AND_ON = "I keep thinking of what you told me, and I wonder, if I may ask, and only if you feel like it:"
+ON_AND_ON = "I keep thinking of what you told me, and wonder, if I may, and only if you like:"
 
 
 class Hurried:
-    """Feels and speaks as the embedded user does, but three words beyond its patience cost a point."""
+    """As the embedded user, but three words beyond its patience cost a point."""
 
     kind, version = "hurried", "1"
 
@@ -30,10 +30,12 @@ class Hurried:
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         felt = self.inner.appraise(scene, emotion, dialogue)
         words = len((dialogue.utterance or "").split())
-        cost = min(max(0, words - PATIENCE) // 3, felt.change + 10)  # a turn moves nobody by more than 10 points
+        # A turn moves nobody by more than 10 points.
+        cost = min(max(0, words - PATIENCE) // 3, felt.change + 10)
         if cost == 0:
             return felt
-        reason = Reason("hurry", -float(cost), f"{words} words, and a train to catch")  # points add up to the change
+        # The points of the reasons add up to the change.
+        reason = Reason("hurry", -float(cost), f"{words} words, and a train to catch")
         return Appraisal(felt.change - cost, "My train…", (*felt.reasons, reason))
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
@@ -48,7 +50,8 @@ def main() -> None:
             env.reset(seed=0)
             _, reward, _, _, info = env.step(utterance)
             worst = min(info["reasons"], key=lambda reason: reason["points"])
-            print(f"{user.kind:9s} {reward:+.0f}  “{info['thought']}”  worst: {worst['points']:+g} {worst['note']}")
+            print(f"{user.kind:9s} {reward:+.0f}  “{info['thought']}”", end="  worst: ")
+            print(f"{worst['points']:+g} {worst['note']}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""rlver-gym: a Gymnasium environment for training and testing empathetic agents against a sentient user.
+"""rlver-gym: a Gymnasium environment for training and testing empathetic agents against a sentient
+user.
 
-`gym.make("RLVER-Empathy-v0")` after importing this package; every public name is listed in `__all__` and loaded when first used.
+`gym.make("RLVER-Empathy-v0")` after importing this package; every public name is listed in
+`__all__` and loaded when first used.
 """
 
 import sys
@@ -76,6 +78,7 @@ _MOVED = {
     "emotion": "core.emotion",
     "env": "environment.env",
     "errors": "io.errors",
+    "integrations.sb3": "integrations.gyms.sb3",
     "library": "core.library",
     "persona": "core.persona",
     "session": "environment.session",
@@ -86,13 +89,17 @@ _MOVED = {
 
 
 class _MovedModule(ModuleType):
-    """Stands in `sys.modules` for a module that has another name now, and loads it when something is looked up in it."""
+    """Stands in `sys.modules` for a module that has another name now, and loads it when something
+    is looked up in it.
+    """
 
     def __init__(self, name: str, home: str) -> None:
         super().__init__(name)
         self._home = home
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked by whoever goes through all of sys.modules
+            raise AttributeError(name)
         return getattr(import_module(self._home), name)
 
 
@@ -109,24 +116,31 @@ def __getattr__(name: str) -> Any:
 
 
 def register_envs() -> None:
-    """Register every shipped env card with Gymnasium, and the strategy view. Done once, when the package is imported."""
+    """Register every shipped env card with Gymnasium, and the strategy view.
+
+    Done once, when the package is imported.
+    """
     for path in shipped_cards("envs").iterdir():
         env_id = path.name.removesuffix(".yaml")
         if path.name.endswith(".yaml") and env_id not in gym.registry:
             gym.register(
                 env_id,
-                entry_point="rlver_gym.environment.env:EmpathyEnv",
+                entry_point="rlver_gym.serve.client:make_env",
                 vector_entry_point="rlver_gym.environment.vector_env:EmpathyVectorEnv",
                 kwargs={"card": env_id},
             )
     if "RLVER-Strategy-v0" not in gym.registry:
         gym.register(
             "RLVER-Strategy-v0",
-            entry_point="rlver_gym.environment.env:EmpathyEnv",
+            entry_point="rlver_gym.serve.client:make_env",
             additional_wrappers=(
-                WrapperSpec("StrategyAction", "rlver_gym.environment.strategy_env:StrategyAction", {}),
                 WrapperSpec(
-                    "TalkFeatures", "rlver_gym.environment.strategy_env:TalkFeatures", {"turns": None, "emotion": None}
+                    "StrategyAction", "rlver_gym.environment.strategy_env:StrategyAction", {}
+                ),
+                WrapperSpec(
+                    "TalkFeatures",
+                    "rlver_gym.environment.strategy_env:TalkFeatures",
+                    {"turns": None, "emotion": None},
                 ),
             ),
             kwargs={"card": "RLVER-Empathy-v0"},

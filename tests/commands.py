@@ -1,4 +1,6 @@
-"""The command line in this process, for all tests in which a process of its own is not the point: starting one takes a second."""
+"""The command line in this process, for all tests in which a process of its own is not the point:
+starting one takes a second.
+"""
 
 import contextlib
 import importlib
@@ -25,8 +27,9 @@ def run_command(
 ) -> subprocess.CompletedProcess[str]:
     """What `subprocess.run` gives for `python -m rlver_gym WORDS`, the standard streams captured.
 
-    Nothing that this process knows of servers, modules in `cwd` and cards that are not shipped is known to the command, and what it changed is as
-    before. An error that would end it with a traceback is raised here. A warning is an error, as in all tests.
+    Nothing that this process knows of servers, modules in `cwd` and cards that are not shipped is
+    known to the command, and what it changed is as before. An error that would end it with a
+    traceback is raised here. A warning is an error, as in all tests.
     """
     with (
         _standard_streams(input) as (stdout, stderr),
@@ -34,7 +37,8 @@ def run_command(
         patch.dict(os.environ, env or {}, clear=env is not None),
         patch.object(sys, "argv", ["rlver-gym", *words]),
         patch.object(sys, "path", [os.getcwd(), *sys.path]),
-        patch.object(logging.root, "handlers", []),  # where pytest listens; without any, warnings go to standard error
+        # Where pytest listens; without any, warnings go to standard error.
+        patch.object(logging.root, "handlers", []),
     ):
         _forget(words, cwd)
         try:
@@ -44,11 +48,16 @@ def run_command(
             _forget(words, cwd)
         code = end.value.code or 0
         assert isinstance(code, int)
-        return subprocess.CompletedProcess(["rlver-gym", *words], code, _text(stdout), _text(stderr))
+        return subprocess.CompletedProcess(
+            ["rlver-gym", *words], code, _text(stdout), _text(stderr)
+        )
 
 
 def _forget(words: tuple[str, ...], folder: Path | None) -> None:
-    """What a new process would have to read: cards, and modules in the folder. Servers and tapes are closed, as at the end of one."""
+    """What a new process would have to read: cards, and modules in the folder.
+
+    Servers and tapes are closed, as at the end of one.
+    """
     shared.close()
     cards._read.cache_clear()
     if "--personas" in words:  # the shipped ones are always the same
@@ -62,7 +71,9 @@ def _forget(words: tuple[str, ...], folder: Path | None) -> None:
 
 @contextlib.contextmanager
 def _standard_streams(input: str) -> Iterator[tuple[TextIO, TextIO]]:
-    """Files in place of standard input, output and error, for Python and for whatever writes to their descriptors; gives the latter two."""
+    """Files in place of standard input, output and error, for Python and for whatever writes to
+    their descriptors; gives the latter two.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     with contextlib.ExitStack() as stack:
@@ -73,7 +84,9 @@ def _standard_streams(input: str) -> Iterator[tuple[TextIO, TextIO]]:
             stack.callback(os.close, before := os.dup(number))
             stack.callback(os.dup2, before, number)
             os.dup2(file.fileno(), number)
-            stream = stack.enter_context(open(number, "w" if number else "r", encoding="utf-8", closefd=False))
+            stream = stack.enter_context(
+                open(number, "w" if number else "r", encoding="utf-8", closefd=False)
+            )
             stack.enter_context(patch.object(sys, name, stream))
         yield files[1], files[2]
 

@@ -1,4 +1,6 @@
-"""Servers on loopback that speak as vLLM's /v1/completions does, for tests of what samples there."""
+"""Servers on loopback that speak as vLLM's /v1/completions does, for tests of what samples
+there.
+"""
 
 import json
 from http.server import BaseHTTPRequestHandler
@@ -13,7 +15,9 @@ class JsonHandler(BaseHTTPRequestHandler):
         raise NotImplementedError
 
     def do_POST(self) -> None:
-        status, answer = self.answered(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        status, answer = self.answered(
+            json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        )
         body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

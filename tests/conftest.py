@@ -25,16 +25,20 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))  # "explore" looks for new examples
+# "explore" looks for new examples.
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
-# Typer makes all commands anew for every call, which takes longer than most of them. A process makes one call; the tests make hundreds.
+# Typer makes all commands anew for every call, which takes longer than most of them. A process
+# makes one call; the tests make hundreds.
 typer.main.get_command = cache(typer.main.get_command)
 
 
 @pytest.fixture
 def close_shared_clients() -> Iterator[None]:
-    """Close the clients and tapes that a test opened, which are shared by all that ask the same server."""
+    """Close the clients and tapes that a test opened, which are shared by all that ask the same
+    server.
+    """
     yield
     shared.close()
 
@@ -81,14 +85,18 @@ def copy(finished: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def one_thread() -> None:
-    """Torch on one thread: tiny models gain nothing from more, and lose much while the cores are busy."""
-    pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'").set_num_threads(1)
+    """Torch on one thread: tiny models gain nothing from more, and lose much while the cores are
+    busy.
+    """
+    pytest.importorskip(
+        "torch", reason="needs torch: pip install 'rlver-gym[train]'"
+    ).set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def tiny_folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model and its tokenizer, on disk. Do not write to it."""
-    from rlver_gym.tiny.model import build_tiny
+    from rlver_gym.testing.tiny_model import build_tiny
 
     folder = tmp_path_factory.mktemp("models") / "tiny"
     build_tiny(folder, seed=3, hidden=64, layers=2, vocab=600)

@@ -1,4 +1,6 @@
-"""Damage to bytes and to JSON, and how much of it: little in every run of the tests, much with `pytest -m fuzz`."""
+"""Damage to bytes and to JSON, and how much of it: little in every run of the tests, much with
+`pytest -m fuzz`.
+"""
 
 import json
 from collections.abc import Iterator
@@ -13,19 +15,65 @@ Path = tuple[Any, ...]
 """Where a value stands in a JSON document: keys and indices from the root."""
 
 _PIECES = [
-    b'"', b"{", b"}", b"[", b",", b":", b"\\", b"\n", b"\x00", b"\xff", b"\xc3", b"-", b".", b"e", b"null", b"true",
-    b"NaN", b"-Infinity", b"1e999", b"9" * 5000, b"[" * 3000, b'{"a":' * 2000, b'"\\ud800"', b"\x1b[2J", b"\xef\xbb\xbf",
-]  # fmt: skip
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b",",
+    b":",
+    b"\\",
+    b"\n",
+    b"\x00",
+    b"\xff",
+    b"\xc3",
+    b"-",
+    b".",
+    b"e",
+    b"null",
+    b"true",
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"9" * 5000,
+    b"[" * 3000,
+    b'{"a":' * 2000,
+    b'"\\ud800"',
+    b"\x1b[2J",
+    b"\xef\xbb\xbf",
+]
 _NASTY_TEXT = [
-    "", " ", "\x00", "\x1b[31m", "\u202e", "\ud800", "[/nope]", "A" * 3000, "../../x", "/dev/null", "os:getcwd", "openai:m",
-    "nan", "inf", "1e999", "-1", "http://127.0.0.1:9",
-]  # fmt: skip
+    "",
+    " ",
+    "\x00",
+    "\x1b[31m",
+    "\u202e",
+    "\ud800",
+    "[/nope]",
+    "A" * 3000,
+    "../../x",
+    "/dev/null",
+    "os:getcwd",
+    "openai:m",
+    "nan",
+    "inf",
+    "1e999",
+    "-1",
+    "http://127.0.0.1:9",
+]
 
 
 def effort(few: int, many: int) -> pytest.MarkDecorator:
-    """Give a test the argument `examples`, a decorator for hypothesis: `few`, the same in every run, and with the marker `fuzz` `many` new ones."""
+    """Give a test the argument `examples`, a decorator for hypothesis: `few`, the same in every
+    run, and with the marker `fuzz` `many` new ones.
+    """
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    new = settings(max_examples=many, derandomize=False, database=None, deadline=None, suppress_health_check=checks)
+    new = settings(
+        max_examples=many,
+        derandomize=False,
+        database=None,
+        deadline=None,
+        suppress_health_check=checks,
+    )
     same = settings(max_examples=few, suppress_health_check=checks)
     long = pytest.param(new, id="many", marks=[pytest.mark.fuzz, pytest.mark.timeout(1200)])
     return pytest.mark.parametrize("examples", [pytest.param(same, id="few"), long])
@@ -33,11 +81,15 @@ def effort(few: int, many: int) -> pytest.MarkDecorator:
 
 def json_values() -> st.SearchStrategy[Any]:
     """Any JSON value, those that parsers and programs stumble over among them."""
-    numbers = st.integers() | st.floats() | st.sampled_from([10**30, -(10**400), 1 << 63, -0.0, 5e-324])
+    numbers = (
+        st.integers() | st.floats() | st.sampled_from([10**30, -(10**400), 1 << 63, -0.0, 5e-324])
+    )
     texts = st.text(max_size=20) | st.sampled_from(_NASTY_TEXT)
     leaves = st.none() | st.booleans() | numbers | texts | st.just(_nested(100))
     return st.recursive(
-        leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=6
+        leaves,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+        max_leaves=6,
     )
 
 
@@ -58,7 +110,9 @@ def paths(value: Any, path: Path = ()) -> Iterator[Path]:
 
 @st.composite
 def damaged_json(draw: st.DrawFn, whole: Any) -> Any:
-    """The document with one to three of its values replaced, taken out, doubled, nudged or put elsewhere."""
+    """The document with one to three of its values replaced, taken out, doubled, nudged or put
+    elsewhere.
+    """
     root = [deepcopy(whole)]
     for _ in range(draw(st.integers(1, 3))):
         *above, last = draw(st.sampled_from([path for path in paths(root) if path]))
@@ -96,7 +150,11 @@ def _nudged(value: Any) -> Any:
         case int() | float():
             return value + 1
         case str():
-            return value[:-1] + chr(ord(value[-1]) ^ 1) if value and value[-1] < "\ud000" else value + "x"
+            return (
+                value[:-1] + chr(ord(value[-1]) ^ 1)
+                if value and value[-1] < "\ud000"
+                else value + "x"
+            )
         case list():
             return value[::-1]
         case dict():
@@ -106,7 +164,9 @@ def _nudged(value: Any) -> Any:
 
 @st.composite
 def damaged_bytes(draw: st.DrawFn, whole: bytes) -> bytes:
-    """The bytes with some replaced, inserted, repeated or taken out in one to three places, or cut off."""
+    """The bytes with some replaced, inserted, repeated or taken out in one to three places, or cut
+    off.
+    """
     data = whole
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data)))

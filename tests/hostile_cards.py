@@ -1,6 +1,8 @@
-"""Persona folders, env cards, ratings, recordings and weights as a stranger could make them: data for tests, each with one fault.
+"""Persona folders, env cards, ratings, recordings and weights as a stranger could make them: data
+for tests, each with one fault.
 
-`persona_folder` makes a good folder of one persona, `HOSTILE_FOLDERS` does one bad thing to such a folder each.
+`persona_folder` makes a good folder of one persona, `HOSTILE_FOLDERS` does one bad thing to such a
+folder each.
 """
 
 import json
@@ -16,13 +18,20 @@ from rlver_gym.io.files import shipped_cards
 
 PERSON, SITUATION = "noor", "the-old-dog"
 PERSONA = "mine"
-INDEX = f"language: en\npersonas:\n- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need: praise, split: demo}}\n"
+INDEX = (
+    f"language: en\npersonas:\n- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need:"
+    " praise, split: demo}\n"
+)
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\b"
-"""What a terminal would obey: a title, a cleared screen, a colour, text from right to left, a line begun anew."""
+"""What a terminal would obey: a title, a cleared screen, a colour, text from right to left, a line
+begun anew.
+"""
 YAML_ESCAPES = r"\e]0;owned\a\e[2J\x9b31m\u202e\r\b"
 """The same inside double quotes of YAML."""
 MARKUP = "[bold]no[/nope] [link=http://localhost]x[/link] :smile: <script>alert(1)</script>"
-"""Text that is obeyed as markup by Rich or a browser; a card may say it, and it is shown as it stands."""
+"""Text that is obeyed as markup by Rich or a browser; a card may say it, and it is shown as it
+stands.
+"""
 
 
 def persona_folder(folder: Path) -> Path:
@@ -45,7 +54,9 @@ def _replace(*parts: str, old: str, new: str) -> Callable[[Path], object]:
 
 
 def _write(*parts: str, data: str | bytes) -> Callable[[Path], object]:
-    return lambda folder: folder.joinpath(*parts).write_bytes(data.encode() if isinstance(data, str) else data)
+    return lambda folder: folder.joinpath(*parts).write_bytes(
+        data.encode() if isinstance(data, str) else data
+    )
 
 
 def _instead(*parts: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
@@ -69,56 +80,86 @@ def _linked_folder(folder: Path) -> None:
 
 
 def _many_entries(folder: Path) -> None:
-    (folder / "index.yaml").write_text("language: en\npersonas: [" + "{}," * 60_000 + "]", encoding="utf-8")
+    (folder / "index.yaml").write_text(
+        "language: en\npersonas: [" + "{}," * 60_000 + "]", encoding="utf-8"
+    )
 
 
 _PERSON, _SITUATION = ("people", f"{PERSON}.yaml"), ("situations", f"{SITUATION}.yaml")
 _TITLE = "title: The last appointment"
-_PAIR = f"- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need: praise, split: demo}}\n"
+_PAIR = (
+    f"- {{id: {PERSONA}, person: {PERSON}, situation: {SITUATION}, need: praise, split: demo}}\n"
+)
 
 HOSTILE_FOLDERS: dict[str, Callable[[Path], object]] = {
     "no index": lambda folder: (folder / "index.yaml").unlink(),
     "an index that is a pipe": _instead("index.yaml", make=os.mkfifo),
-    "an index that never ends": _instead("index.yaml", make=lambda path: path.symlink_to("/dev/zero")),
+    "an index that never ends": _instead(
+        "index.yaml", make=lambda path: path.symlink_to("/dev/zero")
+    ),
     "an index that is a folder": _instead("index.yaml", make=Path.mkdir),
     "an index of a terabyte": _instead("index.yaml", make=_terabyte),
     "an index in a circle": _instead("index.yaml", make=lambda path: path.symlink_to(path)),
     "an index with very many entries": _many_entries,
-    "an index that names a path": _replace("index.yaml", old=f"person: {PERSON}", new="person: ../../../etc/passwd"),
-    "an index that names a long id": _replace("index.yaml", old=f"id: {PERSONA}", new=f"id: {'x' * 5000}"),
+    "an index that names a path": _replace(
+        "index.yaml", old=f"person: {PERSON}", new="person: ../../../etc/passwd"
+    ),
+    "an index that names a long id": _replace(
+        "index.yaml", old=f"id: {PERSONA}", new=f"id: {'x' * 5000}"
+    ),
     "an index with an id twice": _write("index.yaml", data=INDEX + _PAIR),
     "an index that is no text": _write("index.yaml", data=b"\xff\xfe\x00language"),
     "an index of another kind": _write("index.yaml", data="- 1\n- 2\n"),
     "a card that is a pipe": _instead(*_PERSON, make=os.mkfifo),
     "a card that never ends": _instead(*_PERSON, make=lambda path: path.symlink_to("/dev/zero")),
-    "a card that leads outside": _instead(*_PERSON, make=lambda path: path.symlink_to("/etc/passwd")),
+    "a card that leads outside": _instead(
+        *_PERSON, make=lambda path: path.symlink_to("/etc/passwd")
+    ),
     "a folder that leads outside": _linked_folder,
     "a card of many bytes": _write(*_PERSON, data="x: " + "y" * 400_000),
     "a card that is no text": _write(*_PERSON, data=b"id: \xff"),
     "a card with control characters": _write(*_PERSON, data="id: \x00\x1b[31m"),
-    "a card with escapes in a text": _replace(*_SITUATION, old=_TITLE, new=f'title: "{YAML_ESCAPES}"'),
-    "a card with escapes in a name": _replace(*_SITUATION, old=_TITLE, new=f'{_TITLE}\n"{YAML_ESCAPES}": 1'),
+    "a card with escapes in a text": _replace(
+        *_SITUATION, old=_TITLE, new=f'title: "{YAML_ESCAPES}"'
+    ),
+    "a card with escapes in a name": _replace(
+        *_SITUATION, old=_TITLE, new=f'{_TITLE}\n"{YAML_ESCAPES}": 1'
+    ),
     "a card with escapes in a name twice": _replace(
         *_SITUATION, old=_TITLE, new=f'{_TITLE}\n"{YAML_ESCAPES}": 1\n"{YAML_ESCAPES}": 1'
     ),
-    "a card with a long name": _replace(*_SITUATION, old=_TITLE, new=f"{_TITLE}\n? {'k' * 100_000}\n: 1"),
+    "a card with a long name": _replace(
+        *_SITUATION, old=_TITLE, new=f"{_TITLE}\n? {'k' * 100_000}\n: 1"
+    ),
     "a card with a long value": _replace(*_SITUATION, old=_TITLE, new=f"title: {'t' * 100_000}"),
     "a card with an alias": _replace(*_SITUATION, old=_TITLE, new="title: &t The last appointment"),
-    "a card with a tag": _replace(*_SITUATION, old=_TITLE, new="title: !!python/object/apply:os.system ['true']"),
+    "a card with a tag": _replace(
+        *_SITUATION, old=_TITLE, new="title: !!python/object/apply:os.system ['true']"
+    ),
     "a card with binary": _replace(*_SITUATION, old=_TITLE, new="title: !!binary aGVsbG8gaGVsbG8="),
     "a card with a deep value": _replace(*_SITUATION, old=_TITLE, new="title: " + "[" * 10_000),
-    "a card with a huge number": _replace(*_SITUATION, old="ages: [20, 70]", new=f"ages: [20, {'9' * 5000}]"),
-    "a card with a huge hexadecimal number": _replace(*_SITUATION, old="ages: [20, 70]", new=f"ages: [20, 0x{'f' * 90_000}]"),
+    "a card with a huge number": _replace(
+        *_SITUATION, old="ages: [20, 70]", new=f"ages: [20, {'9' * 5000}]"
+    ),
+    "a card with a huge hexadecimal number": _replace(
+        *_SITUATION, old="ages: [20, 70]", new=f"ages: [20, 0x{'f' * 90_000}]"
+    ),
     "a card with an endless number": _replace(*_PERSON, old="age: ", new="age: .inf #"),
     "a card with a date": _replace(*_SITUATION, old=_TITLE, new="title: 2026-01-01"),
-    "a card with words that are none": _replace(*_SITUATION, old='words: ["slept|sleeping|lay beside"', new="words: [\"-|'\""),
+    "a card with words that are none": _replace(
+        *_SITUATION, old='words: ["slept|sleeping|lay beside"', new='words: ["-|\'"'
+    ),
     "a card with very many lines": _replace(
-        *_SITUATION, old="disclosures:\n", new="disclosures:\n" + "- {id: a, depth: 1, high: aa, normal: aa, low: aa}\n" * 3000
+        *_SITUATION,
+        old="disclosures:\n",
+        new="disclosures:\n" + "- {id: a, depth: 1, high: aa, normal: aa, low: aa}\n" * 3000,
     ),
     "a card of another name": _replace(*_PERSON, old=f"id: {PERSON}", new="id: somebody"),
     "two documents": _replace(*_SITUATION, old=_TITLE, new=f"{_TITLE}\n---\n"),
-}  # fmt: skip
-"""What makes a good folder unusable, by what is wrong with it: each must be one error (exit code 2), or problems of `personas check` (1)."""
+}
+"""What makes a good folder unusable, by what is wrong with it: each must be one error (exit code
+2), or problems of `personas check` (1).
+"""
 
 
 def markup_folder(folder: Path) -> Path:
@@ -139,7 +180,9 @@ HOSTILE_ENV_CARDS: dict[str, bytes] = {
     "a huge number": _ENV.replace("start: 40", f"start: {'9' * 6000}").encode(),
     "a huge hexadecimal number": _ENV.replace("start: 40", f"start: 0x{'f' * 90_000}").encode(),
     "escapes": _ENV.replace("summary: ", f'"{YAML_ESCAPES}": 1\nsummary: ').encode(),
-    "escapes in a text": _ENV.replace("notes: >\n  ", f'notes: "{YAML_ESCAPES}"\nother: >\n  ').encode(),
+    "escapes in a text": (
+        _ENV.replace("notes: >\n  ", f'notes: "{YAML_ESCAPES}"\nother: >\n  ').encode()
+    ),
     "a long name": _ENV.replace("id: RLVER", f"id: {'x' * 5000}-RLVER").encode(),
     "an alias": b"a: &a [x, x]\nb: [*a, *a]",
     "a deep value": b"[" * 50_000,
@@ -147,10 +190,17 @@ HOSTILE_ENV_CARDS: dict[str, bytes] = {
     "turns without end": _ENV.replace("turns: ", "turns: 9").encode(),
 }
 
-_WHO = {"need": "praise", "disposition": "passive", "story": "My neighbour sued me over a burst pipe."}
+_WHO = {
+    "need": "praise",
+    "disposition": "passive",
+    "story": "My neighbour sued me over a burst pipe.",
+}
 _RATING: dict[str, Any] = {
     "persona": _WHO,
-    "dialogue": [{"role": "user", "text": "My neighbour sues me."}, {"role": "agent", "text": "What happened?"}],
+    "dialogue": [
+        {"role": "user", "text": "My neighbour sues me."},
+        {"role": "agent", "text": "What happened?"},
+    ],
     "change": 3,
 }
 
@@ -178,10 +228,16 @@ HOSTILE_RATINGS: dict[str, bytes] = {
     "an unknown persona": _rating(persona=ESCAPES),
     "a dialogue that is a text": _rating(dialogue="hello"),
     "a dialogue of texts": _rating(dialogue=["a", "b"]),
-    "a text that is a number": _rating(dialogue=[{"role": "user", "text": 5}, {"role": "agent", "text": "x"}]),
-    "a text that is long": _rating(dialogue=[{"role": "user", "text": "x" * 40_000}, {"role": "agent", "text": "x"}]),
+    "a text that is a number": _rating(
+        dialogue=[{"role": "user", "text": 5}, {"role": "agent", "text": "x"}]
+    ),
+    "a text that is long": _rating(
+        dialogue=[{"role": "user", "text": "x" * 40_000}, {"role": "agent", "text": "x"}]
+    ),
     "a dialogue that is long": _rating(dialogue=_RATING["dialogue"] * 400),
-    "a role that is none": _rating(dialogue=[{"role": ESCAPES, "text": "x"}, {"role": "agent", "text": "x"}]),
+    "a role that is none": _rating(
+        dialogue=[{"role": ESCAPES, "text": "x"}, {"role": "agent", "text": "x"}]
+    ),
     "a change that is a text": _rating(change="3"),
     "a change that is true": _rating(change=True),
     "a change that is NaN": _rating(change=float("nan")),
@@ -198,13 +254,17 @@ HOSTILE_RATINGS: dict[str, bytes] = {
 """Files that `calibrate` must refuse by line."""
 
 _RECORDING: dict[str, Any] = {
-    "simulator": "judge", "agent": "near", "persona": "lin", "need": "praise", "disposition": "passive",
+    "simulator": "judge",
+    "agent": "near",
+    "persona": "lin",
+    "need": "praise",
+    "disposition": "passive",
     "messages": [
         {"role": "user", "text": "I am tired.", "emotion": 40},
         {"role": "agent", "text": "What happened?"},
         {"role": "user", "text": "The pipe burst.", "emotion": 45, "change": 5},
     ],
-}  # fmt: skip
+}
 
 
 def _recording(**changes: Any) -> bytes:
@@ -255,7 +315,9 @@ SLOW_TEXTS = {
 
 def weights_file() -> dict[str, Any]:
     """Good weights, as plain values to be spoiled."""
-    return json.loads((files("rlver_gym.users.embedded") / "weights_zh.json").read_text(encoding="utf-8"))
+    return json.loads(
+        (files("rlver_gym.users.embedded") / "weights_zh.json").read_text(encoding="utf-8")
+    )
 
 
 def _spoiled(*path: str | int, value: Any) -> bytes:
@@ -281,7 +343,9 @@ HOSTILE_WEIGHTS: dict[str, bytes] = {
     "a feature that is infinite": _spoiled("features", "praise", "anyone", value=float("inf")),
     "a feature that is huge": _spoiled("features", "praise", "anyone", value=1e300),
     "a need that is none": _spoiled("features", "praise", "by_need", value={ESCAPES: 1.0}),
-    "a feature with a long name": _spoiled("features", value={"x" * 100_000: {"anyone": 1.0, "error": 1.0}}),
+    "a feature with a long name": _spoiled(
+        "features", value={"x" * 100_000: {"anyone": 1.0, "error": 1.0}}
+    ),
     "no temper": _spoiled("presets", _PRESET, "temper", value={}),
     "a gain that is infinite": _spoiled("presets", _PRESET, "gain", value=float("-inf")),
     "a base that is huge": _spoiled("presets", _PRESET, "base", value=10**17),

@@ -1,4 +1,7 @@
-"""Run folders that a stranger made to harm whoever looks at them. As files: nothing here runs anything."""
+"""Run folders that a stranger made to harm whoever looks at them.
+
+As files: nothing here runs anything.
+"""
 
 import json
 import os
@@ -15,36 +18,56 @@ from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/nope][bold]{{x}}|\n<img src=x>`"
-"""A terminal's title, a cleared screen, colour, text that runs backwards, a broken tag of markup, and what Markdown and HTML obey."""
+"""A terminal's title, a cleared screen, colour, text that runs backwards, a broken tag of markup,
+and what Markdown and HTML obey.
+"""
 Manifest = dict[str, Any]
 
 
 def honest_run(folder: Path) -> Path:
     """A small finished run: one person, two agents."""
-    list(run(BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=("noor-missed-evening",)), folder))
+    list(
+        run(
+            BenchPlan(
+                agents=("comfort", "listener"), seeds=1, persona_ids=("noor-missed-evening",)
+            ),
+            folder,
+        )
+    )
     return folder
 
 
 def noisy_run(folder: Path) -> Path:
-    """A run that is well formed, and in which every text that can be written freely holds `ESCAPES`. With a tape of the same sort."""
+    """A run that is well formed, and in which every text that can be written freely holds
+    `ESCAPES`. With a tape of the same sort.
+    """
     honest_run(folder)
     lines = []
     for episode in read_episodes(folder):
         turns = []
         for turn in episode.turns:
             felt = turn.appraisal
-            reasons = tuple(one._replace(code=ESCAPES, note=one.note + ESCAPES) for one in felt.reasons)
+            reasons = tuple(
+                one._replace(code=ESCAPES, note=one.note + ESCAPES) for one in felt.reasons
+            )
             appraisal = felt._replace(thought=felt.thought + ESCAPES, reasons=reasons)
             said = {"utterance": turn.utterance + ESCAPES, "reply": turn.reply + ESCAPES}
             turns.append(turn._replace(appraisal=appraisal, **said))
-        names = {name: getattr(episode, name) + ESCAPES for name in ("agent", "persona", "env", "user", "user_version", "opening")}  # fmt: skip
+        names = {
+            name: getattr(episode, name) + ESCAPES
+            for name in ("agent", "persona", "env", "user", "user_version", "opening")
+        }
         lines.append(episode._replace(turns=tuple(turns), **names).to_json())
     (folder / EPISODES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def noisy(there: Manifest) -> None:
         there["plan"]["agents"] = [name + ESCAPES for name in there["plan"]["agents"]]
         there["plan"]["user"] += ESCAPES
-        there["command"], there["python"], there["packages"] = [ESCAPES], ESCAPES, {ESCAPES: ESCAPES}
+        there["command"], there["python"], there["packages"] = (
+            [ESCAPES],
+            ESCAPES,
+            {ESCAPES: ESCAPES},
+        )
         there["user"] = {"kind": ESCAPES, "version": ESCAPES}
         there["created"] = there["fingerprint"] = ESCAPES
         there[ESCAPES] = 1
@@ -55,14 +78,19 @@ def noisy_run(folder: Path) -> Path:
 
 
 def noisy_tape(path: Path) -> None:
-    """A tape of two requests: one whose texts hold `ESCAPES`, and one with a byte of its answer flipped."""
+    """A tape of two requests: one whose texts hold `ESCAPES`, and one with a byte of its answer
+    flipped.
+    """
     tape = ResponseCache(path)
     for words in ("one", "two"):
         asked = ChatRequest(f"{words}{ESCAPES}", (ChatMessage("user", ESCAPES),))
         tape.put(asked, ChatAnswer(f"a secret {ESCAPES}", "stop", 1, 1), server=f"http://{ESCAPES}")
     tape.close()
     with sqlite3.connect(path) as db:
-        db.execute("UPDATE answers SET answer = CAST(X'FFFE' || CAST(answer AS BLOB) AS TEXT) WHERE model LIKE 'two%'")
+        db.execute(
+            "UPDATE answers SET answer = CAST(X'FFFE' || CAST(answer AS BLOB) AS TEXT) WHERE model"
+            " LIKE 'two%'"
+        )
     db.close()
 
 
@@ -90,11 +118,17 @@ def _own_weights(there: Manifest, outside: Path) -> None:
 
 def _own_tape(there: Manifest, outside: Path) -> None:
     (outside / "empty").touch()
-    there["plan"] |= {"user": "openai:m", "user_options": {"tape": str(outside / "empty"), "tape_mode": "record"}}
+    there["plan"] |= {
+        "user": "openai:m",
+        "user_options": {"tape": str(outside / "empty"), "tape_mode": "record"},
+    }
 
 
 def _server(there: Manifest, outside: Path) -> None:
-    there["plan"] |= {"user": "openai:m", "user_options": {"base_url": "http://127.0.0.1:9/v1", "tape_mode": "off"}}
+    there["plan"] |= {
+        "user": "openai:m",
+        "user_options": {"base_url": "http://127.0.0.1:9/v1", "tape_mode": "off"},
+    }
 
 
 def _tape_elsewhere(there: Manifest, outside: Path) -> None:
@@ -110,30 +144,46 @@ def _env_with_a_shipped_id(there: Manifest, outside: Path) -> None:
 
 MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
     "user that is a command": (
-        lambda there, outside: there["plan"].update(user="subprocess:Popen", user_options={"args": command_at(outside)}),
+        lambda there, outside: there["plan"].update(
+            user="subprocess:Popen", user_options={"args": command_at(outside)}
+        ),
         r"'subprocess:Popen'.*--user MODULE:NAME",
     ),
-    "user that is a module": (lambda there, _: there["plan"].update(user="antigravity:fly"), "--user MODULE:NAME"),
+    "user that is a module": (
+        lambda there, _: there["plan"].update(user="antigravity:fly"),
+        "--user MODULE:NAME",
+    ),
     "user from weights elsewhere": (_own_weights, "--user embedded:WEIGHTS.json"),
     "user with a tape of its own": (_own_tape, "no run records how its server is reached"),
     "user with a server of its own": (_server, "no run records how its server is reached"),
     "tape elsewhere": (_tape_elsewhere, "there is no tape.*--tape"),
     "env that is a pipe": (_env_with_a_shipped_id, "--env CARD.yaml"),
     "persona cards elsewhere": (
-        lambda there, outside: there.update(persona_folder=str(_pipe(outside / "index.yaml").parent)),
+        lambda there, outside: there.update(
+            persona_folder=str(_pipe(outside / "index.yaml").parent)
+        ),
         "--personas DIR",
     ),
     "persona that is a path": (
-        lambda there, _: there["plan"].update(persona_ids=["../../../etc/passwd"]), "there is no persona",
+        lambda there, _: there["plan"].update(persona_ids=["../../../etc/passwd"]),
+        "there is no persona",
     ),
-    "agents that are no list": (lambda there, _: there["plan"].update(agents={"comfort": 1}), "agents"),
-    "a hundred thousand agents": (lambda there, _: there["plan"].update(agents=["comfort"] * 10**5), "agents"),
+    "agents that are no list": (
+        lambda there, _: there["plan"].update(agents={"comfort": 1}),
+        "agents",
+    ),
+    "a hundred thousand agents": (
+        lambda there, _: there["plan"].update(agents=["comfort"] * 10**5),
+        "agents",
+    ),
     "endless seeds": (lambda there, _: there["plan"].update(seeds=10**17), "seeds"),
     "seeds that are text": (lambda there, _: there["plan"].update(seeds="1"), "seeds"),
     "packages that are a list": (lambda there, _: there.update(packages=[1]), "packages"),
     "card that is none": (lambda there, _: there.update(env_card={"start": 10**17}), "env_card"),
-}  # fmt: skip
-"""What a manifest may hold, and what is said of it. The edits may leave bait in a folder outside the run."""
+}
+"""What a manifest may hold, and what is said of it. The edits may leave bait in a folder outside
+the run.
+"""
 
 
 def _linked(name: str) -> Callable[[Path, Path], None]:

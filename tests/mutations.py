@@ -1,4 +1,6 @@
-"""Damage for fuzzers: texts with bytes changed, and plain values with one part replaced by something hostile."""
+"""Damage for fuzzers: texts with bytes changed, and plain values with one part replaced by
+something hostile.
+"""
 
 import copy
 from typing import Any
@@ -14,18 +16,81 @@ SHORT = settings(max_examples=40, deadline=None)
 LONG = settings(max_examples=3000, deadline=None, derandomize=False)
 """Of `pytest -m fuzz`: always other examples."""
 
-_PIECES = [b"", b"\x00", b"\xff", b"\x1b[2J", b"\n", b": ", b"- ", b"&a ", b"*a", b"!!set ", b"<<: ", b"{", b"[", b"}", b"]", b'"', b"'", b"|", b"%", b"---\n",
-           b"9" * 30, b".inf", b"NaN", b"1e999", b"null", b"\\ud800", "\u202e".encode(), "é".encode(), b"\t", b"#", b"? ", b"2026-01-01", b"[" * 40]  # fmt: skip
+_PIECES = [
+    b"",
+    b"\x00",
+    b"\xff",
+    b"\x1b[2J",
+    b"\n",
+    b": ",
+    b"- ",
+    b"&a ",
+    b"*a",
+    b"!!set ",
+    b"<<: ",
+    b"{",
+    b"[",
+    b"}",
+    b"]",
+    b'"',
+    b"'",
+    b"|",
+    b"%",
+    b"---\n",
+    b"9" * 30,
+    b".inf",
+    b"NaN",
+    b"1e999",
+    b"null",
+    b"\\ud800",
+    "\u202e".encode(),
+    "é".encode(),
+    b"\t",
+    b"#",
+    b"? ",
+    b"2026-01-01",
+    b"[" * 40,
+]
 
 HOSTILE_VALUES = st.one_of(
     st.sampled_from(
-        [None, True, 0, -1, 101, 10**17, 10**30, 0.5, float("nan"), float("inf"), -1e308, "", " ", "x", "x" * 5000, ESCAPES, MARKUP, "\ud800", "../../etc/passwd",
-         [], {}, [[]], {"a": 1}, [None] * 300, ["x"] * 300, [[[[[[[[[]]]]]]]]], "no_such_thing", "praise", "en", "zh"]
+        [
+            None,
+            True,
+            0,
+            -1,
+            101,
+            10**17,
+            10**30,
+            0.5,
+            float("nan"),
+            float("inf"),
+            -1e308,
+            "",
+            " ",
+            "x",
+            "x" * 5000,
+            ESCAPES,
+            MARKUP,
+            "\ud800",
+            "../../etc/passwd",
+            [],
+            {},
+            [[]],
+            {"a": 1},
+            [None] * 300,
+            ["x"] * 300,
+            [[[[[[[[[]]]]]]]]],
+            "no_such_thing",
+            "praise",
+            "en",
+            "zh",
+        ]
     ),
     st.text(max_size=20),
     st.integers(-200, 200),
     st.floats(),
-)  # fmt: skip
+)
 
 
 def assert_clear(error: Exception, begins: str = "", max_chars: int = 3000) -> None:
@@ -42,14 +107,18 @@ def damaged_bytes(draw: st.DrawFn, data: bytes) -> bytes:
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data)))
         end = min(len(data), at + draw(st.sampled_from([0, 1, 2, 10, 300, len(data)])))
-        piece = draw(st.one_of(st.sampled_from([*_PIECES, data[at:end] * 2]), st.binary(max_size=5)))
+        piece = draw(
+            st.one_of(st.sampled_from([*_PIECES, data[at:end] * 2]), st.binary(max_size=5))
+        )
         data = data[:at] + piece + data[end:]
     return data
 
 
 @st.composite
 def damaged_value(draw: st.DrawFn, value: Any) -> Any:
-    """A copy of a plain value in which one to three parts, anywhere, are gone, doubled, renamed or something else."""
+    """A copy of a plain value in which one to three parts, anywhere, are gone, doubled, renamed or
+    something else.
+    """
     value = copy.deepcopy(value)
     for _ in range(draw(st.integers(1, 3))):
         inner, parts = value, []

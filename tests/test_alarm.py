@@ -1,4 +1,6 @@
-"""The alarm: scores above what honest agents reach, and replies that are near-copies of each other, are marked with evidence."""
+"""The alarm: scores above what honest agents reach, and replies that are near-copies of each other,
+are marked with evidence.
+"""
 
 import io
 import json
@@ -9,28 +11,27 @@ import pytest
 from rich.console import Console
 
 from rlver_gym.agents import agent_maker
-from rlver_gym.anomaly import (
-    AboveBound,
-    AnomalyReport,
-    NearCopies,
-    check_episodes,
-    compute_score_bound,
-    explain_missing_bounds,
-    find_alerts,
-    find_near_copies,
-)
-from rlver_gym.anomaly.ceiling import (
-    PRIVILEGED_AGENT,
-    REFERENCE_AGENTS,
-    collect_reference_scores,
-    mean_final_by_persona,
-)
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.report import page_html
 from rlver_gym.bench.run import run, run_case
 from rlver_gym.core.dialogue import Appraisal, Turn
+from rlver_gym.environment.alarms import (
+    AnomalyReport,
+    check_episodes,
+    explain_missing_bounds,
+    find_alerts,
+)
+from rlver_gym.environment.ceilings import (
+    PRIVILEGED_AGENT,
+    REFERENCE_AGENTS,
+    AboveBound,
+    collect_reference_scores,
+    compute_score_bound,
+    mean_final_by_persona,
+)
+from rlver_gym.environment.copies import NearCopies, find_near_copies
 from rlver_gym.environment.episode import Episode
 
 MINE = "mine.agents:Mine"
@@ -49,7 +50,9 @@ def of(field: list[Episode], agent: str, name: str | None = None) -> list[Episod
 
 
 def ending(field: list[Episode], finals: dict[str, int]) -> list[Episode]:
-    """The same dialogues in another world, where each agent's end with that emotion: the shipped honest agents help nobody."""
+    """The same dialogues in another world, where each agent's end with that emotion: the shipped
+    honest agents help nobody.
+    """
     return [
         episode._replace(
             user="llm",
@@ -65,12 +68,18 @@ LADDER = {"listener": 45, "adaptive": 55, "oracle": 95}
 
 
 def told(
-    *replies: str, persona: str = "ada", opening: str | None = None, agent: str = MINE, final: int = 50
+    *replies: str,
+    persona: str = "ada",
+    opening: str | None = None,
+    agent: str = MINE,
+    final: int = 50,
 ) -> Episode:
     """A dialogue in which the agent gave these replies."""
     turns = tuple(Turn(reply, Appraisal(0, "", ()), final, 0.0, None, "Hm.") for reply in replies)
     story = opening or f"I am {persona}."
-    return Episode(agent, "E-v0", "h", persona, "p", "praise", "passive", "some", "1", 0, 40, story, turns)
+    return Episode(
+        agent, "E-v0", "h", persona, "p", "praise", "passive", "some", "1", 0, 40, story, turns
+    )
 
 
 def printed(watched: AnomalyReport) -> str:
@@ -80,7 +89,9 @@ def printed(watched: AnomalyReport) -> str:
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replies(field: list[Episode]) -> None:
+def test_who_says_the_same_to_everybody_is_marked_with_the_two_most_alike_replies(
+    field: list[Episode],
+) -> None:
     (found,) = find_alerts(of(field, "comfort", MINE))
     assert (found.kind, found.agent, found.expected) == ("near-copies", MINE, False)
     assert isinstance(found.evidence, NearCopies)
@@ -133,7 +144,9 @@ def test_strength_below_the_ceiling_is_no_reason(field: list[Episode]) -> None:
 
 
 def test_where_honest_agents_help_nobody_there_is_no_ceiling(field: list[Episode]) -> None:
-    """The embedded user's own world, by version 7: its templates end below the start, as readers said of them."""
+    """The embedded user's own world, by version 7: its templates end below the start, as readers
+    said of them.
+    """
     assert find_alerts(of(field, "oracle", MINE)) == []
     assert compute_score_bound(collect_reference_scores(field, {}), 40) is None
 
@@ -165,7 +178,11 @@ def test_the_ceiling_by_hand() -> None:
     assert level(45, 80, 70) == 80  # never below what was honestly reached
     assert level(20, 40, 100) is None  # nobody was helped
     spread = compute_score_bound(
-        {"listener": {"ada": 50, "ben": 50}, "adaptive": {"ada": 59, "ben": 61}, "oracle": {"ada": 100, "ben": 100}}
+        {
+            "listener": {"ada": 50, "ben": 50},
+            "adaptive": {"ada": 59, "ben": 61},
+            "oracle": {"ada": 100, "ben": 100},
+        }
     )
     assert spread
     assert spread.bound == pytest.approx(60 + 1.96)
@@ -185,19 +202,43 @@ def test_the_shipped_ceilings_are_what_honest_agents_reach_now() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [
-        ("You carry that with you all day long, and nobody asks.", "You carry that with you all day long, and nobody asks!", True),
-        ("You carry that with you all day long, and nobody ever asks how you are.", "You carry that with you all week long, and nobody ever asks how you are.", True),
-        ("You carry that with you all day long, and nobody ever asks how you are.", "You carry that around with you all week long, and nobody really asks how you feel.", False),
-        ("I am so sorry that you have to go through all of this, truly I am sorry.", "I am so sorry that you have to go through all of this, really I am sorry.", True),
-        ("听起来你最近真的很累，我能感受到你的委屈。", "听起来你最近真的很累，我能感受到你的难过。", True),
-        ("听起来你最近真的很累，我能感受到你的委屈。", "你为她守了整整一夜，这份心意很难得。", False),
+        (
+            "You carry that with you all day long, and nobody asks.",
+            "You carry that with you all day long, and nobody asks!",
+            True,
+        ),
+        (
+            "You carry that with you all day long, and nobody ever asks how you are.",
+            "You carry that with you all week long, and nobody ever asks how you are.",
+            True,
+        ),
+        (
+            "You carry that with you all day long, and nobody ever asks how you are.",
+            "You carry that around with you all week long, and nobody really asks how you feel.",
+            False,
+        ),
+        (
+            "I am so sorry that you have to go through all of this, truly I am sorry.",
+            "I am so sorry that you have to go through all of this, really I am sorry.",
+            True,
+        ),
+        (
+            "听起来你最近真的很累，我能感受到你的委屈。",
+            "听起来你最近真的很累，我能感受到你的难过。",
+            True,
+        ),
+        (
+            "听起来你最近真的很累，我能感受到你的委屈。",
+            "你为她守了整整一夜，这份心意很难得。",
+            False,
+        ),
         ("Мне очень жаль, что так вышло", "Мне очень жаль, что так вышло!", True),
         ("Go on.", "go on", True),
         ("Go on.", "Tell me more.", False),
         ("❤❤❤", "❤❤❤", True),
         ("", "", False),
     ],
-)  # fmt: skip
+)
 def test_near_copies_are_found_in_any_script(one: str, other: str, alike: bool) -> None:
     found = find_near_copies([told(one, persona="ada"), told(other, persona="ben")])
     assert found.copies == (2 if alike else 0)
@@ -209,11 +250,16 @@ def test_only_people_with_other_stories_are_somebody_else() -> None:
     assert find_near_copies([told(words), told(words)]).copies == 0
     assert (
         find_near_copies(
-            [told(words, persona="ada", opening="Same."), told(words, persona="ben", opening="Same.")]
+            [
+                told(words, persona="ada", opening="Same."),
+                told(words, persona="ben", opening="Same."),
+            ]
         ).copies
         == 0
     )
-    assert find_near_copies([told(words, persona="ada"), told(words, persona="ben")]).to_others == 100
+    assert (
+        find_near_copies([told(words, persona="ada"), told(words, persona="ben")]).to_others == 100
+    )
 
 
 def test_who_repeats_one_good_reply_to_each_is_marked() -> None:
@@ -228,9 +274,15 @@ def test_who_repeats_one_good_reply_to_each_is_marked() -> None:
 
 
 def test_hostile_text_stays_text_in_report_and_terminal(tmp_path: Path) -> None:
-    hostile = "</script><script>alert('x')</script><img src=x onerror=alert(1)> \x1b[31m\u202e [bold]x[/bold]"
+    hostile = (
+        "</script><script>alert('x')</script><img src=x onerror=alert(1)> \x1b[31m\u202e"
+        " [bold]x[/bold]"
+    )
     list(run(BenchPlan(agents=("comfort",), seeds=1, split="demo"), tmp_path))
-    said = [told(*[hostile] * 8, persona=f"<b>{name}</b>", agent="<i>mine</i>") for name in ("ada", "ben")]
+    said = [
+        told(*[hostile] * 8, persona=f"<b>{name}</b>", agent="<i>mine</i>")
+        for name in ("ada", "ben")
+    ]
     page = page_html([one._replace(episodes=said) for one in read_comparisons([tmp_path])])
     assert '<div class="alarm"' in page
     assert page.count("<script") == 2
@@ -250,7 +302,8 @@ def test_bench_and_report_print_alarms_and_put_them_into_json(
     from rlver_gym.cli import main
 
     (tmp_path / "same_words.py").write_text(
-        "class Same:\n    def reply(self, messages):\n        return 'I am so sorry that you are going through this.'\n"
+        "class Same:\n    def reply(self, messages):\n        return 'I am so sorry that you are"
+        " going through this.'\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -262,7 +315,17 @@ def test_bench_and_report_print_alarms_and_put_them_into_json(
         assert not left.value.code
         return capsys.readouterr().out
 
-    bench = ("bench", "--agent", "same_words:Same", "--split", "demo", "--seeds", "1", "--out", "run")
+    bench = (
+        "bench",
+        "--agent",
+        "same_words:Same",
+        "--split",
+        "demo",
+        "--seeds",
+        "1",
+        "--out",
+        "run",
+    )
     assert "suspicious  same_words:Same says the same to everybody" in rlver(*bench)
     for words in ((*bench, "--json"), ("report", "run", "--json")):
         plain = json.loads(rlver(*words))

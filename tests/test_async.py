@@ -1,4 +1,6 @@
-"""Users that wait: one dialogue, many at once, and each at its own pace, all with the results of one after the other."""
+"""Users that wait: one dialogue, many at once, and each at its own pace, all with the results of
+one after the other.
+"""
 
 import asyncio
 import threading
@@ -18,12 +20,24 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.rollout import arollout, rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import DialogueError, ServerUnreachable, UnknownName, UserFailed, UtteranceError
+from rlver_gym.io.errors import (
+    DialogueError,
+    ServerUnreachable,
+    UnknownName,
+    UserFailed,
+    UtteranceError,
+)
 from rlver_gym.users import EmbeddedUser, Scene
 
 CARD = env_card("RLVER-Empathy-v0")
 IDS = library().ids("train")
-WORDS = ["What happened?", "That must hurt.", "", "You managed that well.", "Tell me more about it."]
+WORDS = [
+    "What happened?",
+    "That must hurt.",
+    "",
+    "You managed that well.",
+    "Tell me more about it.",
+]
 
 
 class Patient(EmbeddedUser):
@@ -50,7 +64,9 @@ class Patient(EmbeddedUser):
         await self._wait()
         return self.appraise(scene, emotion, dialogue)
 
-    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+    async def aspeak(
+        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
+    ) -> str:
         await self._wait()
         return self.speak(scene, emotion, dialogue, appraisal)
 
@@ -72,8 +88,13 @@ def session(user: EmbeddedUser, seed: int = 0) -> EmpathySession:
     return EmpathySession(user, library().get(IDS[seed % len(IDS)]), CARD, seed)
 
 
-def pairs(user: EmbeddedUser, count: int, agent: str = "listener") -> Iterator[tuple[EmpathySession, Agent]]:
-    return ((session(user, seed), make_agent(agent, library().get(IDS[0]), seed)) for seed in range(count))
+def pairs(
+    user: EmbeddedUser, count: int, agent: str = "listener"
+) -> Iterator[tuple[EmpathySession, Agent]]:
+    return (
+        (session(user, seed), make_agent(agent, library().get(IDS[0]), seed))
+        for seed in range(count)
+    )
 
 
 ONE_BY_ONE = [run_episode(*pair).snapshot() for pair in pairs(EmbeddedUser(), 12)]
@@ -109,7 +130,9 @@ def test_two_replies_at_once_in_one_dialogue_are_refused() -> None:
     async def both() -> list[object]:
         one = session(Patient())
         await one.astart()
-        said = await asyncio.gather(one.areply("What happened?"), one.areply("And then?"), return_exceptions=True)
+        said = await asyncio.gather(
+            one.areply("What happened?"), one.areply("And then?"), return_exceptions=True
+        )
         assert len(one.dialogue.turns) == 1
         return said
 
@@ -149,7 +172,11 @@ def test_a_user_without_first_words_is_a_failed_dialogue_with_its_reason() -> No
     assert turn.appraisal.reasons[0].note == "the user failed: no first words"
     with pytest.raises(DialogueError, match="failed"):
         one.reply("Hello?")
-    assert [one.outcome is Outcome.FAILED for one in rollout(pairs(Speechless(IDS[1]), 3))] == [False, True, False]
+    assert [one.outcome is Outcome.FAILED for one in rollout(pairs(Speechless(IDS[1]), 3))] == [
+        False,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
@@ -182,7 +209,13 @@ def test_a_failed_user_is_no_score() -> None:
     env = EmpathyEnv(user=Breaking("And then?", UserFailed("no words")))
     env.reset(seed=0)
     _, reward, terminated, truncated, info = env.step("And then?")
-    assert (reward, terminated, truncated, info["outcome"], info["valid"]) == (0.0, False, True, "failed", False)
+    assert (reward, terminated, truncated, info["outcome"], info["valid"]) == (
+        0.0,
+        False,
+        True,
+        "failed",
+        False,
+    )
 
 
 def test_astep_and_areset_are_step_and_reset() -> None:
@@ -191,7 +224,9 @@ def test_astep_and_areset_are_step_and_reset() -> None:
         return [await env.areset(seed=4), *[await env.astep(words) for words in WORDS]]
 
     env = EmpathyEnv()
-    assert data_equivalence(asyncio.run(awaited()), [env.reset(seed=4), *[env.step(words) for words in WORDS]])
+    assert data_equivalence(
+        asyncio.run(awaited()), [env.reset(seed=4), *[env.step(words) for words in WORDS]]
+    )
 
 
 def test_the_spread_of_several_judgements_is_told() -> None:
@@ -223,7 +258,9 @@ def test_many_that_wait_give_what_many_give_that_do_not(mode: str) -> None:
 
 
 def test_a_vector_step_that_is_stopped_has_moved_nobody() -> None:
-    breaking = gym.make_vec("RLVER-Empathy-v0", num_envs=4, user=Breaking("Now?", ServerUnreachable("gone")))
+    breaking = gym.make_vec(
+        "RLVER-Empathy-v0", num_envs=4, user=Breaking("Now?", ServerUnreachable("gone"))
+    )
     sound = gym.make_vec("RLVER-Empathy-v0", num_envs=4)
     said = ("What happened?", "That must hurt.", "Now?", "")
     for env in (breaking, sound):
@@ -235,7 +272,9 @@ def test_a_vector_step_that_is_stopped_has_moved_nobody() -> None:
 
 
 def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody() -> None:
-    breaking = gym.make_vec("RLVER-Empathy-v0", num_envs=4, user=Breaking("Now?", ServerUnreachable("gone")))
+    breaking = gym.make_vec(
+        "RLVER-Empathy-v0", num_envs=4, user=Breaking("Now?", ServerUnreachable("gone"))
+    )
     sound = gym.make_vec("RLVER-Empathy-v0", num_envs=4)
     for env in (breaking, sound):
         env.reset(seed=np.arange(4).tolist())
@@ -260,7 +299,9 @@ def test_a_rollout_holds_no_more_at_once_than_it_may() -> None:
 
 
 def test_a_slow_dialogue_holds_no_other_up() -> None:
-    turns = sum(len(one.dialogue.turns) for one in rollout(pairs(EmbeddedUser(), 12)) if one.scene.seed != 0)
+    turns = sum(
+        len(one.dialogue.turns) for one in rollout(pairs(EmbeddedUser(), 12)) if one.scene.seed != 0
+    )
 
     class FirstIsSlow(Patient):
         done = 0
@@ -272,7 +313,9 @@ def test_a_slow_dialogue_holds_no_other_up() -> None:
             self.done += 1
             return await super().aappraise(scene, emotion, dialogue)
 
-    assert [one.scene.seed for one in rollout(pairs(FirstIsSlow(), 12), concurrency=2)] == list(range(12))
+    assert [one.scene.seed for one in rollout(pairs(FirstIsSlow(), 12), concurrency=2)] == list(
+        range(12)
+    )
 
 
 def test_rollouts_work_inside_a_running_event_loop() -> None:
@@ -311,7 +354,9 @@ def test_an_error_in_the_source_of_dialogues_comes_in_its_place() -> None:
 
 
 @pytest.mark.parametrize("raised", [StopIteration(), SystemExit(3), KeyError("lost")])
-def test_whatever_an_agent_raises_ends_the_rollout_and_not_the_event_loop(raised: BaseException) -> None:
+def test_whatever_an_agent_raises_ends_the_rollout_and_not_the_event_loop(
+    raised: BaseException,
+) -> None:
     class Raises:
         def reply(self, messages: Sequence[Message]) -> str:
             raise raised
@@ -334,7 +379,9 @@ def test_an_abandoned_rollout_stops() -> None:
 
 
 def test_agents_that_block_are_asked_one_at_a_time_and_may_wait_for_the_loop() -> None:
-    """Code of one's own that is not made for threads, and that itself talks to a user that waits."""
+    """Code of one's own that is not made for threads, and that itself talks to a user that
+    waits.
+    """
 
     class Blocks:
         busy = 0

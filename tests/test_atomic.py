@@ -18,7 +18,9 @@ def test_a_file_is_written_whole_with_its_folders_and_leaves_no_draft(tmp_path: 
     assert [one.name for one in path.parent.iterdir()] == ["out.json"]
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "out.json"
     path.write_text("before", encoding="utf-8")
 
@@ -42,7 +44,9 @@ def test_errors_are_of_the_callers_kind_and_name_a_remedy(tmp_path: Path) -> Non
 
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_a_link_or_pipe_that_lies_where_the_draft_goes_is_not_written_through(tmp_path: Path, kind: str) -> None:
+def test_a_link_or_pipe_that_lies_where_the_draft_goes_is_not_written_through(
+    tmp_path: Path, kind: str
+) -> None:
     precious, out = tmp_path / "precious", tmp_path / "out.json"
     precious.write_text("mine", encoding="utf-8")
     draft = tmp_path / "out.json.part"

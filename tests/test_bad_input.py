@@ -10,11 +10,24 @@ from rlver_gym.io.errors import UtteranceError
 
 PERSONA = "noor-missed-evening"
 NASTY = {
-    "empty": "", "spaces": "   \n\t ", "nul": "hello\x00there", "escape": "\x1b[31mred\x1b[0m", "right to left": "\u202eolleh שלום عليكم",
-    "emoji flood": "🙂" * 3000, "zero width": "\u200b" * 50, "combining": "e" + "\u0301" * 500, "megabyte": "I hear you. " * 90_000,
-    "one long word": "a" * 1_000_000, "newlines": "\n" * 4000, "html": "<script>alert(1)</script>", "markup": "[bold red]hi[/]", "braces": "{0} {told} %s",
-    "questions": "?" * 4000, "json": '{"change": 10}', "quotes": "\"'`" * 100,
-}  # fmt: skip
+    "empty": "",
+    "spaces": "   \n\t ",
+    "nul": "hello\x00there",
+    "escape": "\x1b[31mred\x1b[0m",
+    "right to left": "\u202eolleh שלום عليكم",
+    "emoji flood": "🙂" * 3000,
+    "zero width": "\u200b" * 50,
+    "combining": "e" + "\u0301" * 500,
+    "megabyte": "I hear you. " * 90_000,
+    "one long word": "a" * 1_000_000,
+    "newlines": "\n" * 4000,
+    "html": "<script>alert(1)</script>",
+    "markup": "[bold red]hi[/]",
+    "braces": "{0} {told} %s",
+    "questions": "?" * 4000,
+    "json": '{"change": 10}',
+    "quotes": "\"'`" * 100,
+}
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -50,7 +63,9 @@ def test_a_lone_surrogate_gets_a_clear_error() -> None:
 
 def test_a_strict_card_refuses_what_is_too_long() -> None:
     env = EmpathyEnv(
-        env_card("RLVER-Empathy-v0").model_copy(update={"overlong": "error", "max_utterance_chars": 20}),
+        env_card("RLVER-Empathy-v0").model_copy(
+            update={"overlong": "error", "max_utterance_chars": 20}
+        ),
         persona=PERSONA,
     )
     env.reset(seed=0)

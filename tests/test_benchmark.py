@@ -64,7 +64,11 @@ def test_a_damaged_line_is_named(copy: Path, plan: BenchPlan) -> None:
 def test_tables_shorten_long_names_and_keep_headings_even(finished: Path) -> None:
     long = "some_package.some_module:SomeVeryLongAgentNameThatGoesOnAndOn"
     ranked = score_agents(
-        [episode._replace(agent=long) for episode in read_episodes(finished) if episode.agent == "comfort"]
+        [
+            episode._replace(agent=long)
+            for episode in read_episodes(finished)
+            if episode.agent == "comfort"
+        ]
     )
     console = Console(width=80, file=io.StringIO())
     console.print(leaderboard(ranked, "t"))
@@ -76,7 +80,10 @@ def test_tables_shorten_long_names_and_keep_headings_even(finished: Path) -> Non
 
 
 def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
-    runs = [f"hf:/home/me/experiments/rlver/{run}/checkpoints/000032/model" for run in ("warm", "moderate", "hard")]
+    runs = [
+        f"hf:/home/me/experiments/rlver/{run}/checkpoints/000032/model"
+        for run in ("warm", "moderate", "hard")
+    ]
     agents = ["adaptive", "hf:/home/me/experiments/rlver/base", *runs]
     assert [shorten_agent(agent, agents) for agent in agents] == [
         "adaptive",
@@ -104,19 +111,30 @@ def test_scores_pair_by_persona(finished: Path) -> None:
 def test_a_failed_dialogue_is_no_score(finished: Path) -> None:
     episodes = read_episodes(finished)
     broken = episodes[0]._replace(
-        turns=(*episodes[0].turns[:-1], episodes[0].turns[-1]._replace(outcome=Outcome.FAILED, emotion=0))
+        turns=(
+            *episodes[0].turns[:-1],
+            episodes[0].turns[-1]._replace(outcome=Outcome.FAILED, emotion=0),
+        )
     )
-    score = next(score for score in score_agents([broken, *episodes[1:]]) if score.agent == broken.agent)
+    score = next(
+        score for score in score_agents([broken, *episodes[1:]]) if score.agent == broken.agent
+    )
     assert (score.failed, score.episodes) == (1, len(episodes) // len(AGENTS))
     others = [episode for episode in episodes[1:] if episode.agent == broken.agent]
-    assert score.final.mean == pytest.approx(np.mean(list(persona_finals(others, broken.agent).values())))
+    assert score.final.mean == pytest.approx(
+        np.mean(list(persona_finals(others, broken.agent).values()))
+    )
 
 
 def test_bootstrap_by_hand() -> None:
     assert bootstrap(np.array([50.0, 50.0, 50.0])) == (50.0, 50.0, 50.0)
     interval = bootstrap(np.array([0.0, 100.0]))
     assert interval == (50.0, 0.0, 100.0)
-    assert compute_paired_difference({"a": 60.0, "b": 50.0}, {"a": 50.0, "b": 40.0, "c": 0.0}) == (10.0, 10.0, 10.0)
+    assert compute_paired_difference({"a": 60.0, "b": 50.0}, {"a": 50.0, "b": 40.0, "c": 0.0}) == (
+        10.0,
+        10.0,
+        10.0,
+    )
 
 
 def test_unknown_agents_get_a_named_error(tmp_path: Path) -> None:
@@ -148,7 +166,9 @@ def test_killed_ten_times_at_random_it_ends_like_an_uninterrupted_run(tmp_path: 
     for _ in range(60):
         started = time.monotonic()
         process = subprocess.Popen(
-            [*command, "--out", str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, "--out", str(tmp_path / "killed")],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         time.sleep(rng.uniform(0.7, 1.3))
         if process.poll() is None:
@@ -157,12 +177,15 @@ def test_killed_ten_times_at_random_it_ends_like_an_uninterrupted_run(tmp_path: 
         process.wait()
         if process.returncode == 0 and killed >= 10:
             break
-        if killed < 10 and process.returncode == 0:  # finished too soon: begin again, to be killed more often
+        # Finished too soon: begin again, to be killed more often.
+        if killed < 10 and process.returncode == 0:
             shutil.rmtree(tmp_path / "killed")
         assert time.monotonic() - started < 60
     subprocess.run([*command, "--out", str(tmp_path / "killed")], check=True, capture_output=True)
     assert killed >= 10
-    assert (tmp_path / "killed" / EPISODES).read_bytes() == (tmp_path / "whole" / EPISODES).read_bytes()
+    assert (tmp_path / "killed" / EPISODES).read_bytes() == (
+        tmp_path / "whole" / EPISODES
+    ).read_bytes()
 
 
 @pytest.mark.parametrize("hash_seed", ["0", pytest.param("1", marks=pytest.mark.slow)])
@@ -179,11 +202,18 @@ def test_the_hash_seed_changes_nothing(tmp_path: Path, finished: Path, hash_seed
 @pytest.mark.slow
 @pytest.mark.parametrize("python", ["python3.12", "python3.13"])
 def test_other_pythons_write_the_same_file(python: str, tmp_path: Path, finished: Path) -> None:
-    if not shutil.which(python) or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+    if (
+        not shutil.which(python)
+        or subprocess.run([python, "-c", ""], capture_output=True).returncode
+    ):
         pytest.skip(f"{python} is not installed here")
     subprocess.run([python, "-m", "venv", str(tmp_path / "venv")], check=True)
     root = Path(__file__).parent.parent
-    subprocess.run([str(tmp_path / "venv/bin/pip"), "install", "--quiet", str(root)], check=True, capture_output=True)
+    subprocess.run(
+        [str(tmp_path / "venv/bin/pip"), "install", "--quiet", str(root)],
+        check=True,
+        capture_output=True,
+    )
     command = [str(tmp_path / "venv/bin/python"), *COMMAND[1:], "--out", str(tmp_path / "run")]
     subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
     assert (tmp_path / "run" / EPISODES).read_bytes() == (finished / EPISODES).read_bytes()

@@ -1,4 +1,6 @@
-"""Calibration on a small set of own recordings and on ratings: it finds what was put in, again and again the same."""
+"""Calibration on a small set of own recordings and on ratings: it finds what was put in, again and
+again the same.
+"""
 
 import json
 import math
@@ -7,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rlver_gym.calibration.calibrate import fit_weights
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.data.calibrate import fit_weights
 from rlver_gym.data.recordings import RatedUtterance, read_rated_utterances, read_recordings
 from rlver_gym.io.errors import CardError, RecordingError, UnknownName
 from rlver_gym.users import EmbeddedUser, Scene, make_user
@@ -28,8 +30,13 @@ def rating(need: str, said: str, change: float, number: int) -> str:
         "disposition": "passive",
         "story": "My neighbour sued me over a burst pipe.",
     }
-    dialogue = [{"role": "user", "text": "My neighbour sues me over a pipe."}, {"role": "agent", "text": said}]
-    return json.dumps({"persona": who, "dialogue": dialogue, "change": change, "agent": f"a{number % 3}"})
+    dialogue = [
+        {"role": "user", "text": "My neighbour sues me over a pipe."},
+        {"role": "agent", "text": said},
+    ]
+    return json.dumps(
+        {"persona": who, "dialogue": dialogue, "change": change, "agent": f"a{number % 3}"}
+    )
 
 
 @pytest.fixture
@@ -38,8 +45,19 @@ def ratings(tmp_path: Path) -> Path:
     lines = []
     for number in range(60):
         need = list(HiddenNeed)[number % 8]
-        lines.append(rating(need, "What did the neighbour say about the pipe, and how was that for you?", 4, number))
-        lines.append(rating(need, "I will tell everyone about the pipe or else you will regret it.", -6, number))
+        lines.append(
+            rating(
+                need,
+                "What did the neighbour say about the pipe, and how was that for you?",
+                4,
+                number,
+            )
+        )
+        lines.append(
+            rating(
+                need, "I will tell everyone about the pipe or else you will regret it.", -6, number
+            )
+        )
     path = tmp_path / "ratings.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
@@ -52,7 +70,9 @@ def test_weights_find_what_the_ratings_hold(ratings: Path) -> None:
     assert weights.language == "en"
 
 
-def test_the_command_writes_the_same_file_again_and_the_user_reads_it(ratings: Path, tmp_path: Path) -> None:
+def test_the_command_writes_the_same_file_again_and_the_user_reads_it(
+    ratings: Path, tmp_path: Path
+) -> None:
     for name in ("a.json", "b.json"):
         result = CliRunner().invoke(app, ["calibrate", str(ratings), "--out", str(tmp_path / name)])
         assert result.exit_code == 0, result.output
@@ -108,7 +128,9 @@ def test_presets_differ_in_kindness() -> None:
     harsh, kind = EmbeddedUser(preset="deepseek-v3"), make_user("embedded:gpt-4o")
     changes = [
         [
-            user.appraise(Scene(one.persona, env_card("SAGE-Sentient-v0"), 0), 40, one.dialogue).change
+            user.appraise(
+                Scene(one.persona, env_card("SAGE-Sentient-v0"), 0), 40, one.dialogue
+            ).change
             for one in recorded()
         ]
         for user in (harsh, kind)
@@ -147,12 +169,30 @@ def test_a_profile_can_be_appraised_but_not_spoken_for() -> None:
         ("{", "is not JSON"),
         ("[1]", "not a JSON object"),
         ('{"persona": "nobody"}', "is no rating"),
-        ('{"persona": "theo-the-burst-pipe", "dialogue": [{"role": "agent", "text": "x"}], "change": 1}', "user, agent"),
-        ('{"persona": "theo-the-burst-pipe", "dialogue": [{"role": "user", "text": "x"}, {"role": "agent", "text": "y"}], "change": 1e9}', "change: Input should be less"),
-        ('{"persona": "theo", "dialogue": [{"role": "user", "text": "x"}, {"role": "agent", "text": "y"}], "change": 1}', "no persona"),
+        (
+            (
+                '{"persona": "theo-the-burst-pipe", "dialogue": [{"role": "agent", "text": "x"}],'
+                ' "change": 1}'
+            ),
+            "user, agent",
+        ),
+        (
+            (
+                '{"persona": "theo-the-burst-pipe", "dialogue": [{"role": "user", "text": "x"},'
+                ' {"role": "agent", "text": "y"}], "change": 1e9}'
+            ),
+            "change: Input should be less",
+        ),
+        (
+            (
+                '{"persona": "theo", "dialogue": [{"role": "user", "text": "x"}, {"role": "agent",'
+                ' "text": "y"}], "change": 1}'
+            ),
+            "no persona",
+        ),
         ('{"messages": []}', "is no recording"),
     ],
-)  # fmt: skip
+)
 def test_bad_lines_are_named(tmp_path: Path, line: str, says: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text("\n" + line, encoding="utf-8")
@@ -189,7 +229,8 @@ def test_line_separators_inside_texts_do_not_split_lines(tmp_path: Path) -> None
 
 def test_own_users_are_made_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine_user.py").write_text(
-        "from rlver_gym.users import EmbeddedUser\nclass Mine(EmbeddedUser):\n    kind = 'mine'\nclass Not: pass\n",
+        "from rlver_gym.users import EmbeddedUser\nclass Mine(EmbeddedUser):\n    kind ="
+        " 'mine'\nclass Not: pass\n",
         encoding="utf-8",
     )
     monkeypatch.syspath_prepend(str(tmp_path))

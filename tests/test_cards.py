@@ -24,11 +24,20 @@ def folder(tmp_path: Path) -> Path:
     for kind, name in (("people", "noor"), ("situations", "the-old-dog")):
         (tmp_path / kind).mkdir()
         (tmp_path / kind / f"{name}.yaml").write_text(
-            (shipped_personas_folder() / kind / f"{name}.yaml").read_text(encoding="utf-8"), encoding="utf-8"
+            (shipped_personas_folder() / kind / f"{name}.yaml").read_text(encoding="utf-8"),
+            encoding="utf-8",
         )
     index = {
         "language": "en",
-        "personas": [{"id": "mine", "person": "noor", "situation": "the-old-dog", "need": "praise", "split": "demo"}],
+        "personas": [
+            {
+                "id": "mine",
+                "person": "noor",
+                "situation": "the-old-dog",
+                "need": "praise",
+                "split": "demo",
+            }
+        ],
     }
     (tmp_path / "index.yaml").write_text(yaml.safe_dump(index), encoding="utf-8")
     return tmp_path
@@ -44,7 +53,8 @@ def test_the_splits_have_their_sizes_and_share_nobody() -> None:
     assert {split: len(shelf.ids(split)) for split in SPLITS} == sizes
     for kind in ("person", "situation"):
         seen = {
-            split: {getattr(shelf.pairings[persona_id], kind) for persona_id in shelf.ids(split)} for split in SPLITS
+            split: {getattr(shelf.pairings[persona_id], kind) for persona_id in shelf.ids(split)}
+            for split in SPLITS
         }
         for one, other in combinations(SPLITS, 2):
             assert not seen[one] & seen[other], (one, other)
@@ -54,18 +64,26 @@ def test_the_splits_have_their_sizes_and_share_nobody() -> None:
 def test_needs_and_dispositions_are_balanced() -> None:
     shelf = library()
     for split, share in (("train", 8), ("test", 3), ("demo", 1)):
-        assert set(Counter(shelf.pairings[one].need for one in shelf.ids(split)).values()) == {share}
+        assert set(Counter(shelf.pairings[one].need for one in shelf.ids(split)).values()) == {
+            share
+        }
     assert {shelf.pairings[one].need for one in shelf.ids("validation")} == set(HiddenNeed)
-    assert {shelf.get(one).person.disposition for one in shelf.ids("validation")} == set(Disposition)
+    assert {shelf.get(one).person.disposition for one in shelf.ids("validation")} == set(
+        Disposition
+    )
     for split, low, high in (("train", 2, 3), ("test", 1, 1)):
-        pairs = Counter((shelf.get(one).need, shelf.get(one).person.disposition) for one in shelf.ids(split))
+        pairs = Counter(
+            (shelf.get(one).need, shelf.get(one).person.disposition) for one in shelf.ids(split)
+        )
         assert len(pairs) == len(HiddenNeed) * len(Disposition)
         assert low <= min(pairs.values()) <= max(pairs.values()) <= high
 
 
 def test_every_topic_is_told() -> None:
     shelf = library()
-    assert {topic for one in shelf.ids() for topic in shelf.get(one).situation.topics} == set(get_args(Topic))
+    assert {topic for one in shelf.ids() for topic in shelf.get(one).situation.topics} == set(
+        get_args(Topic)
+    )
 
 
 def test_a_changed_word_changes_the_hash(persona: Persona) -> None:
@@ -92,18 +110,28 @@ def changed(path: Path, old: str, new: str) -> None:
         ("topics: [health_ageing, siblings]", "topics: [health_ageing, dogs]", "topics.1"),
         ("topics: [health_ageing, siblings]", "topics: 7", "topics"),
         ("depth: 1", "depth: 9", "disclosures.0.depth"),
-        ('praise:\n    - "Nobody saw', 'praise:\n    - "I want some praise. Nobody saw', "names the need"),
+        (
+            'praise:\n    - "Nobody saw',
+            'praise:\n    - "I want some praise. Nobody saw',
+            "names the need",
+        ),
         ('words: ["slept|sleeping|lay beside"', 'words: ["Slept|sleeping"', "lower-case"),
         ('text: "You slept on the kitchen floor', 'text: "You rested', "does not hit its words"),
         ("id: the-old-dog", "id: another", "Make them equal"),
         ("id: the-stairs", "id: the-tumour", "stands twice"),
         ('high: "It began on the stairs.', 'high: "It be\\u202egan on the stairs.', "U+202E"),
         ("title: The last appointment", "title: &t The last appointment", "anchors and aliases"),
-        ("title: The last appointment", "title: The last appointment\ntitle: Again", "stands here twice"),
+        (
+            "title: The last appointment",
+            "title: The last appointment\ntitle: Again",
+            "stands here twice",
+        ),
         ("title: The last appointment", "title: [", "not valid YAML"),
     ],
 )
-def test_a_bad_situation_names_file_field_and_remedy(folder: Path, old: str, new: str, says: str) -> None:
+def test_a_bad_situation_names_file_field_and_remedy(
+    folder: Path, old: str, new: str, says: str
+) -> None:
     path = folder / "situations" / "the-old-dog.yaml"
     changed(path, old, new)
     problems = check_cards(path)
@@ -136,7 +164,8 @@ def test_unfit_pairs_and_leaking_splits_are_found(folder: Path) -> None:
     changed(
         folder / "index.yaml",
         "split: demo",
-        "split: demo\n- {id: two, person: noor, situation: the-old-dog, need: motives, split: test}",
+        "split: demo\n- {id: two, person: noor, situation: the-old-dog, need: motives, split:"
+        " test}",
     )
     text = " ".join(problem.problem for problem in check_cards(folder))
     assert "is 25, the situation is for 40 to 70" in text
@@ -146,7 +175,9 @@ def test_unfit_pairs_and_leaking_splits_are_found(folder: Path) -> None:
 
 @pytest.mark.parametrize("other", [split for split in SPLITS if split != "demo"])
 def test_a_person_or_a_situation_in_two_splits_is_found(folder: Path, other: str) -> None:
-    pairing = f"\n- {{id: two, person: noor, situation: the-old-dog, need: motives, split: {other}}}"
+    pairing = (
+        f"\n- {{id: two, person: noor, situation: the-old-dog, need: motives, split: {other}}}"
+    )
     changed(folder / "index.yaml", "split: demo", f"split: demo{pairing}")
     assert [problem.problem for problem in check_cards(folder)] == [
         f"two: the {kind} is in demo and in {other}. A split must not know another's people."
@@ -180,7 +211,7 @@ def test_a_person_or_a_situation_in_two_splits_is_found(folder: Path, other: str
         "a: 1\n---\nb: 2",
         "a: \ud800",
     ],
-)  # fmt: skip
+)
 def test_hostile_yaml_is_refused_quickly(text: str) -> None:
     with pytest.raises(CardError):
         parse_yaml(text, "bomb.yaml")
@@ -197,13 +228,13 @@ def test_a_broken_card_is_reported_once_however_often_it_is_paired(folder: Path)
     changed(
         folder / "index.yaml",
         "split: demo",
-        "split: demo\n- {id: two, person: noor, situation: the-old-dog, need: motives, split: demo}",
+        "split: demo\n- {id: two, person: noor, situation: the-old-dog, need: motives, split:"
+        " demo}",
     )
     person = folder / "people" / "noor.yaml"
     changed(person, "age:", "years:")
-    assert (
-        sorted(problem.file for problem in check_cards(folder)) == [str(person)] * 2
-    )  # one field missing, one too many
+    # One field missing, one too many.
+    assert sorted(problem.file for problem in check_cards(folder)) == [str(person)] * 2
     person.unlink()
     assert [problem.file for problem in check_cards(folder)] == [str(person)]
 
@@ -219,7 +250,11 @@ def test_a_language_without_a_user_is_refused_plainly(folder: Path) -> None:
 @pytest.mark.parametrize("word", ["praised", "compliments", "empathy", "advice"])
 def test_what_everybody_is_told_names_no_need(folder: Path, word: str) -> None:
     path = folder / "situations" / "the-old-dog.yaml"
-    changed(path, 'high: "It began on the stairs.', f'high: "There was {word} first. It began on the stairs.')
+    changed(
+        path,
+        'high: "It began on the stairs.',
+        f'high: "There was {word} first. It began on the stairs.',
+    )
     assert [problem.problem for problem in check_cards(path)] == [
         f"disclosures.the-stairs: says {word!r}, which names a need. Tell it in other words."
     ]
@@ -232,7 +267,10 @@ def test_what_everybody_is_told_names_no_need(folder: Path, word: str) -> None:
         ("!!python/object/apply:os.system ['true']", "tags .* are not allowed"),
         ("1: x", "in quotes"),
         ("a: 2026-99-99", "look like dates"),
-        ("a: 1\nb: 2026-01-01", "line 2: '2026-01-01' is read as a date. Quote texts that look like dates"),
+        (
+            "a: 1\nb: 2026-01-01",
+            "line 2: '2026-01-01' is read as a date. Quote texts that look like dates",
+        ),
         ("a: [", "Quote texts that hold"),
         ("a: &b [x]", "^card.yaml: line 1: YAML anchors and aliases .* Write the value out.$"),
         ("[" * 30, "^card.yaml: line 1: nested deeper than 20 levels. [A-Za-z ]+.$"),
@@ -260,7 +298,11 @@ def test_what_an_error_quotes_of_a_card_is_cut() -> None:
         with pytest.raises(CardError) as error:
             parse_yaml(text, "card.yaml")
         assert len(str(error.value)) < 300
-    fields = {"k" * 50_000: 1, "id": "x" * 50_000, **{f"field{number}": 1 for number in range(10_000)}}
+    fields = {
+        "k" * 50_000: 1,
+        "id": "x" * 50_000,
+        **{f"field{number}": 1 for number in range(10_000)},
+    }
     with pytest.raises(CardError, match=r"more fields are wrong\. Mend these first") as error:
         parse_card(EnvCard, fields, "card.yaml")
     assert len(str(error.value)) < 4000

@@ -1,4 +1,6 @@
-"""The client of chat servers, against real ones on loopback that fail in every way that servers do."""
+"""The client of chat servers, against real ones on loopback that fail in every way that servers
+do.
+"""
 
 import asyncio
 import json
@@ -22,7 +24,13 @@ from rlver_gym.llm_client import excerpts, wire
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect, spending
 from rlver_gym.llm_client.limits import Concurrency
-from rlver_gym.llm_client.retries import Failure, Kind, RetryPolicy, retry_after_s, summarise_failures
+from rlver_gym.llm_client.retries import (
+    Failure,
+    Kind,
+    RetryPolicy,
+    retry_after_s,
+    summarise_failures,
+)
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
@@ -49,9 +57,13 @@ def request(words: object = "hello", **fields: object) -> ChatRequest:
 
 
 def asked(
-    settings: ChatSettings, *requests: ChatRequest, then: Callable[[ChatClient], object] | None = None
+    settings: ChatSettings,
+    *requests: ChatRequest,
+    then: Callable[[ChatClient], object] | None = None,
 ) -> list[ChatAnswer | BaseException]:
-    """What each of these requests came to, all asked at once by a client that does not wait between attempts."""
+    """What each of these requests came to, all asked at once by a client that does not wait between
+    attempts.
+    """
 
     async def ask_all() -> list[ChatAnswer | BaseException]:
         client = ChatClient(settings, random=lambda: 0.0)
@@ -81,14 +93,20 @@ def failed(settings: ChatSettings, kind: type[ChatError] = ChatError, **fields: 
 def test_an_answer_comes_with_its_tokens_and_what_determines_it_is_sent() -> None:
     with ChatServer("I hear you.") as server:
         (answer,) = asked(
-            ChatSettings(base_url=server.base_url), request(temperature=0.5, max_tokens=9, seed=3, schema=SCHEMA)
+            ChatSettings(base_url=server.base_url),
+            request(temperature=0.5, max_tokens=9, seed=3, schema=SCHEMA),
         )
         (sent,) = server.requests
     assert isinstance(answer, ChatAnswer)
     assert (answer.text, answer.finish_reason) == ("I hear you.", "stop")
     assert answer.prompt_tokens > 0
     assert answer.completion_tokens > 0
-    assert (sent["model"], sent["temperature"], sent["max_tokens"], sent["seed"]) == ("m", 0.5, 9, 3)
+    assert (sent["model"], sent["temperature"], sent["max_tokens"], sent["seed"]) == (
+        "m",
+        0.5,
+        9,
+        3,
+    )
     assert sent["messages"] == [{"role": "user", "content": "hello"}]
     assert sent["response_format"]["json_schema"]["schema"] == SCHEMA
 
@@ -107,7 +125,9 @@ def test_an_answer_comes_with_its_tokens_and_what_determines_it_is_sent() -> Non
         ("content_filter", "content filter", 2),
     ],
 )
-def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(fault: str, says: str, attempts: int) -> None:
+def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(
+    fault: str, says: str, attempts: int
+) -> None:
     with ChatServer("x", faults=Faults(1.0, only={fault})) as server:
         message = failed(ChatSettings(base_url=server.base_url, attempts=3))
         assert server.faults_served == {fault: attempts}
@@ -133,7 +153,10 @@ def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: 
 @pytest.mark.parametrize("fault", ["rate_limit", "rate_limit_wait", "overloaded"])
 def test_being_told_to_wait_is_no_failure_until_the_time_is_up(fault: str) -> None:
     with ChatServer("x", faults=Faults(0.9, only={fault}, retry_after_s=0.01)) as server:
-        results = asked(ChatSettings(base_url=server.base_url, attempts=1, timeout_s=30), *map(request, range(5)))
+        results = asked(
+            ChatSettings(base_url=server.base_url, attempts=1, timeout_s=30),
+            *map(request, range(5)),
+        )
     assert all(isinstance(result, ChatAnswer) for result in results)
     with ChatServer("x", faults=Faults(1.0, only={fault}, retry_after_s=60)) as server:
         message = failed(ChatSettings(base_url=server.base_url, timeout_s=0.3))
@@ -141,7 +164,9 @@ def test_being_told_to_wait_is_no_failure_until_the_time_is_up(fault: str) -> No
 
 
 def test_a_wait_that_outlives_the_deadline_is_not_waited_for() -> None:
-    with ChatServer("x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=3600)) as server:
+    with ChatServer(
+        "x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=3600)
+    ) as server:
         failed(ChatSettings(base_url=server.base_url, timeout_s=600))
         assert len(server.requests) == 1
 
@@ -153,7 +178,9 @@ def test_the_server_is_waited_for_as_long_as_it_asks() -> None:
         waits.append(seconds)
 
     async def ask() -> None:
-        client = ChatClient(ChatSettings(base_url=server.base_url, timeout_s=30), sleep=sleep, random=lambda: 0.0)
+        client = ChatClient(
+            ChatSettings(base_url=server.base_url, timeout_s=30), sleep=sleep, random=lambda: 0.0
+        )
         with pytest.raises(ChatError):
             await client.complete(request())
         await client.close()
@@ -163,7 +190,7 @@ def test_the_server_is_waited_for_as_long_as_it_asks() -> None:
     assert waits == [7.0] * 4
 
 
-def test_a_storm_of_faults_leaves_each_request_answered_or_failed_and_the_same_seed_gives_the_same() -> None:
+def test_a_storm_of_faults_leaves_each_request_answered_or_failed_by_its_seed() -> None:
     def storm() -> tuple[list[str], Spending]:
         counted: list[ChatClient] = []
         with ChatServer(
@@ -175,14 +202,23 @@ def test_a_storm_of_faults_leaves_each_request_answered_or_failed_and_the_same_s
                 *map(request, range(80)),
                 then=counted.append,
             )
-        assert all(isinstance(result, ChatAnswer) or type(result) is ChatError for result in results), results
-        said = [result.text if isinstance(result, ChatAnswer) else str(result) for result in results]
-        assert all(one == str(at) or one.startswith("no usable answer") for at, one in enumerate(said))
+        assert all(
+            isinstance(result, ChatAnswer) or type(result) is ChatError for result in results
+        ), results
+        said = [
+            result.text if isinstance(result, ChatAnswer) else str(result) for result in results
+        ]
+        assert all(
+            one == str(at) or one.startswith("no usable answer") for at, one in enumerate(said)
+        )
         return said, counted[0].spending
 
     first, second = storm(), storm()
     assert first[0] == second[0]
-    assert {isinstance(int(one) if one.isdigit() else one, int) for one in first[0]} == {True, False}
+    assert {isinstance(int(one) if one.isdigit() else one, int) for one in first[0]} == {
+        True,
+        False,
+    }
     assert first[1].spent.calls == 80
     assert first[1].spent.attempts > 80
     assert first[1].spent.tokens == second[1].spent.tokens
@@ -198,12 +234,19 @@ def test_a_server_that_refuses_schemas_is_asked_without_them_from_then_on(how: s
 
     with ChatServer("fine", schemas=how) as server:  # pyright: ignore[reportArgumentType]
         asyncio.run(ask())
-        assert ["response_format" in sent for sent in server.requests] == [True, False, False, False]
+        assert ["response_format" in sent for sent in server.requests] == [
+            True,
+            False,
+            False,
+            False,
+        ]
 
 
 def test_a_field_that_the_server_names_as_unsupported_is_left_out() -> None:
     for param in ("max_tokens", "temperature"):
-        complaint = {"error": {"message": "Unsupported", "code": "unsupported_parameter", "param": param}}
+        complaint = {
+            "error": {"message": "Unsupported", "code": "unsupported_parameter", "param": param}
+        }
         assert wire.classify_http_error(400, json.dumps(complaint).encode(), {}).blames == {param}
     newer = wire.build_body(request(max_tokens=9, schema=SCHEMA), {"max_tokens", "temperature"})
     assert newer.keys() == {"model", "messages", "max_completion_tokens", "response_format"}
@@ -212,7 +255,9 @@ def test_a_field_that_the_server_names_as_unsupported_is_left_out() -> None:
 
 def test_what_the_server_will_never_do_is_refused_at_once_with_the_setting_to_change() -> None:
     with ChatServer("x", api_key="right") as server:
-        message = failed(ChatSettings(base_url=server.base_url, api_key=SecretStr("wrong-key")), ServerRefused)
+        message = failed(
+            ChatSettings(base_url=server.base_url, api_key=SecretStr("wrong-key")), ServerRefused
+        )
         assert server.base_url in message
         assert "401" in message
         assert "OPENAI_API_KEY" in message
@@ -247,7 +292,9 @@ def test_a_server_that_died_stops_the_run_after_a_while_instead_of_failing_every
     assert kinds == sorted(kinds, key=lambda kind: kind is ServerUnreachable)
 
 
-def test_openai_itself_needs_a_key_and_an_address_has_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_itself_needs_a_key_and_an_address_has_to_be_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ServerRefused, match=r"OPENAI_API_KEY.*OPENAI_BASE_URL.*embedded"):
         connect()
     monkeypatch.setenv("OPENAI_BASE_URL", "localhost:8000/v1")
@@ -261,7 +308,9 @@ def test_openai_itself_needs_a_key_and_an_address_has_to_be_one(monkeypatch: pyt
 @pytest.mark.slow
 def test_many_requests_are_under_way_at_once() -> None:
     with ChatServer("x", latency_s=4.0) as server:
-        results = asked(ChatSettings(base_url=server.base_url, concurrency=200), *map(request, range(200)))
+        results = asked(
+            ChatSettings(base_url=server.base_url, concurrency=200), *map(request, range(200))
+        )
         assert server.max_concurrent_calls == 200
     assert all(isinstance(result, ChatAnswer) for result in results)
 
@@ -283,7 +332,9 @@ def test_a_long_queue_in_front_of_a_slow_server_fails_nobody() -> None:
     assert all(isinstance(result, ChatAnswer) for result in results)
 
 
-def test_the_limit_halves_once_a_round_and_grows_fast_to_three_quarters_then_by_one_a_round() -> None:
+def test_the_limit_halves_once_a_round_and_grows_fast_to_three_quarters_then_by_one_a_round() -> (
+    None
+):
     gate = Concurrency(8)
     for round_ in [asyncio.run(gate.enter()) for _ in range(8)]:
         gate.record_overload(round_)
@@ -318,7 +369,9 @@ def test_who_waits_enters_in_order_and_a_cancelled_one_gives_its_place_away() ->
 
 
 @given(st.lists(st.tuples(st.sampled_from("elco"), st.integers(0, 20)), max_size=60))
-def test_never_more_are_inside_than_were_ever_allowed_and_nobody_is_left_waiting(moves: list[tuple[str, int]]) -> None:
+def test_never_more_are_inside_than_were_ever_allowed_and_nobody_is_left_waiting(
+    moves: list[tuple[str, int]],
+) -> None:
     async def play() -> None:
         gate = Concurrency(4)
         tasks: list[asyncio.Task[int]] = []
@@ -352,9 +405,12 @@ def test_never_more_are_inside_than_were_ever_allowed_and_nobody_is_left_waiting
 
 
 @pytest.mark.parametrize(
-    ("budget", "limit"), [({"calls": 5}, "5 calls"), ({"tokens": 30}, "30 tokens"), ({"money": 0.0001}, "0.0001")]
+    ("budget", "limit"),
+    [({"calls": 5}, "5 calls"), ({"tokens": 30}, "30 tokens"), ({"money": 0.0001}, "0.0001")],
 )
-def test_a_budget_stops_cleanly_and_says_what_was_spent(budget: dict[str, float], limit: str) -> None:
+def test_a_budget_stops_cleanly_and_says_what_was_spent(
+    budget: dict[str, float], limit: str
+) -> None:
     async def ask() -> tuple[int, str]:
         client = ChatClient(
             ChatSettings(
@@ -388,7 +444,9 @@ def test_money_is_tokens_times_price() -> None:
     assert counted.summary() == "0 calls, 0 tokens, cost 0.0000 (your currency)"
 
 
-def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_loop_or_copy() -> None:
+def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_loop_or_copy() -> (
+    None
+):
     with ChatServer("x") as server:
         settings = ChatSettings(base_url=server.base_url)
         line = connect(settings)
@@ -399,13 +457,20 @@ def test_everybody_who_means_the_same_server_shares_one_client_from_any_thread_l
             ).text
 
         assert asyncio.run(inside_a_running_loop()) == "xx"
-        threads = [threading.Thread(target=lambda: wait_for(line.complete(request("thread")))) for _ in range(4)]
+        threads = [
+            threading.Thread(target=lambda: wait_for(line.complete(request("thread"))))
+            for _ in range(4)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert wait_for(pickle.loads(pickle.dumps(line)).complete(request("copy"))).text == "x"
-        assert spending(ChatSettings(base_url=server.base_url)).spent.calls == len(server.requests) == 7
+        assert (
+            spending(ChatSettings(base_url=server.base_url)).spent.calls
+            == len(server.requests)
+            == 7
+        )
         assert spending(ChatSettings(base_url=server.base_url, timeout_s=1)).spent.calls == 0
 
 
@@ -417,7 +482,10 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
         wait_for(line.complete(request("parent")))
         child = os.fork()
         if child == 0:
-            fine = wait_for(line.complete(request("child"))).text == "x" and spending(settings).spent.calls == 1
+            fine = (
+                wait_for(line.complete(request("child"))).text == "x"
+                and spending(settings).spent.calls == 1
+            )
             os._exit(0 if fine else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert wait_for(line.complete(request("parent again"))).text == "x"
@@ -429,7 +497,9 @@ def ending(line: shared.ChatHandle) -> str:
     try:
         return repr(wait_for(line.complete(request(SECRET))))
     except ChatError as error:
-        return "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+        return "".join(
+            traceback.TracebackException.from_exception(error, capture_locals=True).format()
+        )
 
 
 @pytest.mark.slow
@@ -439,10 +509,16 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
     def talkative(body: dict[str, object]) -> str:
         raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
 
-    answers = [(talkative, None, None), ("x", None, "right"), *[("x", one, None) for one in sorted(ALL)]]
+    answers = [
+        (talkative, None, None),
+        ("x", None, "right"),
+        *[("x", one, None) for one in sorted(ALL)],
+    ]
     shown = []
     for answer, fault, right in answers:
-        with ChatServer(answer, api_key=right, faults=Faults(1.0, only={fault}) if fault else None) as server:
+        with ChatServer(
+            answer, api_key=right, faults=Faults(1.0, only={fault}) if fault else None
+        ) as server:
             settings = ChatSettings(
                 base_url=server.base_url.replace("://", "://user:hunter2@"),
                 api_key=SecretStr(KEY),
@@ -459,7 +535,16 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
                 public_url(settings),
             ]
             shown.append(ending(line))
-    text = "\n".join([*shown, *(record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)])
+    text = "\n".join(
+        [
+            *shown,
+            *(
+                record.getMessage()
+                for record in caplog.records
+                if record.levelno >= logging.WARNING
+            ),
+        ]
+    )
     assert "HTTP 500" in text
     assert "HTTP 401" in text
     assert "planted" not in text
@@ -475,10 +560,22 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
         (b"[1, 2]", Kind.MALFORMED, "no chat completion"),
         (b'{"choices": [{"message": {"content": null}}]}', Kind.MALFORMED, "without text"),
         (b'{"choices": [{"message": {"content": " \\n"}}]}', Kind.MALFORMED, "without text"),
-        (b'{"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}', Kind.MALFORMED, "max_tokens"),
+        (
+            b'{"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}',
+            Kind.MALFORMED,
+            "max_tokens",
+        ),
         (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.MALFORMED, "cannot be used"),
-        (b'{"error": {"message": "upstream is down", "code": 502}}', Kind.MALFORMED, "upstream is down"),
-        (b'{"choices": [{"message": {"content": null, "refusal": "no"}}]}', Kind.DECLINED, "declined"),
+        (
+            b'{"error": {"message": "upstream is down", "code": 502}}',
+            Kind.MALFORMED,
+            "upstream is down",
+        ),
+        (
+            b'{"choices": [{"message": {"content": null, "refusal": "no"}}]}',
+            Kind.DECLINED,
+            "declined",
+        ),
     ],
 )
 def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str) -> None:
@@ -489,7 +586,13 @@ def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str
 
 
 def test_counts_that_make_no_sense_are_no_counts() -> None:
-    for usage in ("null", "7", '{"prompt_tokens": "many"}', '{"prompt_tokens": -1}', '{"prompt_tokens": null}'):
+    for usage in (
+        "null",
+        "7",
+        '{"prompt_tokens": "many"}',
+        '{"prompt_tokens": -1}',
+        '{"prompt_tokens": null}',
+    ):
         body = f'{{"choices": [{{"message": {{"content": "hi"}}}}], "usage": {usage}}}'.encode()
         assert wire.parse_answer(body, "application/json").result == ChatAnswer("hi", None, 0, 0)
 
@@ -497,10 +600,18 @@ def test_counts_that_make_no_sense_are_no_counts() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (400, b'{"error": {"message": "This model\'s maximum context length is 4096 tokens"}}', Kind.UNUSABLE),
+        (
+            400,
+            b'{"error": {"message": "This model\'s maximum context length is 4096 tokens"}}',
+            Kind.UNUSABLE,
+        ),
         (400, b'{"error": {"message": "filtered", "code": "content_filter"}}', Kind.UNUSABLE),
         (400, b'{"error": {"message": "Unsupported value: temperature"}}', Kind.REFUSED),
-        (429, b'{"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}', Kind.REFUSED),
+        (
+            429,
+            b'{"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}',
+            Kind.REFUSED,
+        ),
         (402, b"", Kind.REFUSED),
         (429, b"", Kind.BUSY),
         (503, b"Loading model", Kind.BUSY),
@@ -513,13 +624,21 @@ def test_what_an_http_error_means(status: int, body: bytes, kind: Kind) -> None:
 
 
 def test_a_server_that_repeats_the_request_in_its_complaint_is_not_quoted() -> None:
-    said = ["I never told anyone that my brother set the fire.", "别人都不知道我弟弟当年放火烧了那间老屋子的事情。"]
+    said = [
+        "I never told anyone that my brother set the fire.",
+        "别人都不知道我弟弟当年放火烧了那间老屋子的事情。",
+    ]
     for words in said:
-        shown = excerpts.mask(f"Invalid input: {words} (Bearer abc.def, key {KEY})", ["another-key"], said)
+        shown = excerpts.mask(
+            f"Invalid input: {words} (Bearer abc.def, key {KEY})", ["another-key"], said
+        )
         assert shown.startswith("Invalid input: […]")
         assert not any(part in shown for part in ("brother", "放火", "abc", "planted"))
     detail = b'{"detail": [{"msg": "field required", "input": "my brother set the fire"}]}'
-    assert excerpts.mask_failure(wire.classify_http_error(422, detail, {}), [], []).reason == "HTTP 422: field required"
+    assert (
+        excerpts.mask_failure(wire.classify_http_error(422, detail, {}), [], []).reason
+        == "HTTP 422: field required"
+    )
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:
@@ -538,7 +657,11 @@ def test_retry_after_is_seconds_or_a_date() -> None:
     ]
 
 
-@given(st.lists(st.sampled_from(list(Kind)), min_size=1, max_size=12), st.floats(0, 0.999), st.floats(0.01, 100))
+@given(
+    st.lists(st.sampled_from(list(Kind)), min_size=1, max_size=12),
+    st.floats(0, 0.999),
+    st.floats(0.01, 100),
+)
 def test_a_wait_is_never_longer_than_what_is_left_and_failures_are_bounded(
     kinds: list[Kind], drawn: float, left_s: float
 ) -> None:

@@ -1,4 +1,6 @@
-"""The chat server for tests, as raw sockets and the official client see it, and the script that needs no server."""
+"""The chat server for tests, as raw sockets and the official client see it, and the script that
+needs no server.
+"""
 
 import asyncio
 import json
@@ -12,7 +14,7 @@ from typing import Any, Literal
 
 import openai
 import pytest
-from openai.types.chat import ChatCompletion
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from rlver_gym.io.errors import ChatError, UnknownName
 from rlver_gym.llm_client.transport import create_ssl_context
@@ -23,7 +25,9 @@ from rlver_gym.testing.faults import ALL, FAULTS
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "feeling", "schema": {"type": "object"}}}
 GENEROUS_S = 60.0
 TRUST = create_ssl_context()
-"""Which certificates are believed: nobody here has any, and to read them takes longer than most tests."""
+"""Which certificates are believed: nobody here has any, and to read them takes longer than most
+tests.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +37,18 @@ def nothing_left() -> Iterator[None]:
     assert set(threading.enumerate()) == before
 
 
-def using(server: ChatServer, work: Callable[[openai.AsyncOpenAI], Awaitable[Any]], **options: Any) -> Any:
+def using(
+    server: ChatServer, work: Callable[[openai.AsyncOpenAI], Awaitable[Any]], **options: Any
+) -> Any:
     """What `work` makes of the official client, which tries once."""
 
     async def run() -> Any:
-        usual = {"base_url": server.base_url, "api_key": "any", "max_retries": 0, "timeout": GENEROUS_S}
+        usual = {
+            "base_url": server.base_url,
+            "api_key": "any",
+            "max_retries": 0,
+            "timeout": GENEROUS_S,
+        }
         usual["http_client"] = openai.DefaultAsyncHttpxClient(verify=TRUST)
         async with openai.AsyncOpenAI(**(usual | options)) as client:
             return await work(client)
@@ -45,8 +56,12 @@ def using(server: ChatServer, work: Callable[[openai.AsyncOpenAI], Awaitable[Any
     return asyncio.run(run())
 
 
-async def say(client: openai.AsyncOpenAI, text: str = "My dog died.", **options: Any) -> ChatCompletion:
-    return await client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}], **options)
+async def say(
+    client: openai.AsyncOpenAI, text: str = "My dog died.", **options: Any
+) -> ChatCompletion:
+    return await client.chat.completions.create(
+        model="m", messages=[{"role": "user", "content": text}], **options
+    )
 
 
 def said(server: ChatServer, text: str = "My dog died.", **options: Any) -> str | None:
@@ -66,7 +81,10 @@ def asked_by_hand(server: ChatServer) -> Iterator[socket.socket]:
     """A raw connection on which one call has been made."""
     content = json.dumps(body("hi")).encode()
     with socket.create_connection(("127.0.0.1", port(server)), timeout=GENEROUS_S) as sock:
-        sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(content) + content)
+        sock.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(content)
+            + content
+        )
         yield sock
 
 
@@ -115,7 +133,8 @@ def test_many_calls_share_one_connection() -> None:
 
 def test_requests_that_come_in_pieces_or_at_once_are_read_one_by_one() -> None:
     content = json.dumps(body("hi")).encode()
-    start = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\ncontent-length: {len(content)}\r\n".encode()
+    line = b"POST /v1/chat/completions HTTP/1.1\r\n"
+    start = line + f"Host: x\r\ncontent-length: {len(content)}\r\n".encode()
     sent = start + b"\r\n" + content + start + b"Connection: close\r\n\r\n" + content
     with ChatServer(["one", "two"]) as server:
         answers = exchange(server, sent)
@@ -144,7 +163,18 @@ def test_what_is_not_http_gets_400_and_the_connection_is_closed(sent: bytes) -> 
         assert exchange(server, sent).startswith(b"HTTP/1.1 400 Bad Request")
 
 
-@pytest.mark.parametrize("content", ["", "[", "[]", "{}", '{"model": "m", "messages": []}', '{"model": "m", "messages": ["hi"]}', '{"messages": [{}]}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[",
+        "[]",
+        "{}",
+        '{"model": "m", "messages": []}',
+        '{"model": "m", "messages": ["hi"]}',
+        '{"messages": [{}]}',
+    ],
+)
 def test_a_body_that_is_no_call_gets_400(content: str) -> None:
     with ChatServer("") as server:
         connection = HTTPConnection("127.0.0.1", port(server), timeout=GENEROUS_S)
@@ -160,11 +190,107 @@ def test_what_it_cannot_do_it_refuses() -> None:
     with ChatServer("yes") as server:
         with pytest.raises(openai.BadRequestError, match="n=1"):
             said(server, n=2)
-        with pytest.raises(openai.BadRequestError, match="does not stream"):
-            said(server, stream=True)
         assert said(server, n=1, stream=False) == "yes"
         with pytest.raises(openai.NotFoundError, match="end in /v1"):
             using(server, say, base_url=server.base_url.removesuffix("/v1"))
+
+
+async def streamed(client: openai.AsyncOpenAI, **options: Any) -> list[ChatCompletionChunk]:
+    chunks = await client.chat.completions.create(
+        model="m",
+        messages=[{"role": "user", "content": "My dog died."}],
+        stream=True,
+        **options,
+    )
+    return [chunk async for chunk in chunks]
+
+
+async def assembled(client: openai.AsyncOpenAI) -> str:
+    """What the official client makes of a stream: how it ended, and the text or the refusal."""
+    async with client.chat.completions.stream(
+        model="m", messages=[{"role": "user", "content": "My dog died."}]
+    ) as stream:
+        (choice,) = (await stream.get_final_completion()).choices
+    return f"{choice.finish_reason} {choice.message.content or choice.message.refusal}"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yes", "That must be hard.\n\nWhere did he sleep?", "他睡在哪里？" * 99]
+)
+def test_a_stream_holds_the_words_of_the_answer_in_pieces(text: str) -> None:
+    with ChatServer(text) as server:
+        first, *middle, last = using(server, streamed)
+        whole = using(server, say)
+        assert using(server, assembled) == f"stop {text or None}"
+    assert first.choices[0].delta.role == "assistant"
+    assert "".join(one.choices[0].delta.content for one in middle) == text
+    assert (len(middle) > 1) == (len(text) > 10)
+    assert [one.choices[0].finish_reason for one in middle] == [None] * len(middle)
+    assert last.choices[0].finish_reason == whole.choices[0].finish_reason == "stop"
+    assert {(one.id, one.model, one.usage) for one in (first, *middle, last)} == {
+        (whole.id, whole.model, None)
+    }
+
+
+def test_a_stream_says_what_it_used_where_that_is_asked_for() -> None:
+    with ChatServer("That must be hard.") as server:
+        *chunks, last = using(
+            server, lambda client: streamed(client, stream_options={"include_usage": True})
+        )
+        assert last.choices == []
+        assert last.usage == using(server, say).usage
+        assert {one.usage for one in chunks} == {None}
+        assert [one for one in chunks if not one.choices] == []
+
+
+def test_a_stream_is_server_sent_events_that_say_when_they_are_done() -> None:
+    with ChatServer("yes") as server:
+        connection = HTTPConnection("127.0.0.1", port(server), timeout=GENEROUS_S)
+        for _ in range(2):
+            connection.request(
+                "POST", "/v1/chat/completions", json.dumps({**body("hi"), "stream": True})
+            )
+            response = connection.getresponse()
+            assert response.headers["Content-Type"] == "text/event-stream"
+            *events, done, end = response.read().decode().split("\n\n")
+            assert (done, end) == ("data: [DONE]", "")
+            assert [json.loads(one.removeprefix("data: "))["object"] for one in events] == [
+                "chat.completion.chunk"
+            ] * 3
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("refusal", "stop I'm sorry, I can't help with that."),
+        ("nonsense", "stop Tin umbrella, eleven of }} the the, {beneath ~~ 青い."),
+        ("content_filter", "ContentFilterFinishReasonError"),
+        ("reset", "ReadError or APIConnectionError"),
+        ("server_error", "InternalServerError"),
+    ],
+)
+def test_faults_hit_streams_too(kind: str, expected: str) -> None:
+    async def fate_of_stream(client: openai.AsyncOpenAI) -> str:
+        try:
+            return await assembled(client)
+        except Exception as error:  # a broken connection is an error of openai's HTTP library
+            return type(error).__name__
+
+    with ChatServer("never said", faults=Faults(1.0, only={kind})) as server:
+        assert using(server, fate_of_stream) in expected.split(" or ")
+
+
+def test_a_stream_can_break_off_in_the_middle() -> None:
+    with ChatServer("never said", faults=Faults(1.0, only={"truncated"})) as server:
+        connection = HTTPConnection("127.0.0.1", port(server), timeout=GENEROUS_S)
+        connection.request(
+            "POST", "/v1/chat/completions", json.dumps({**body("hi"), "stream": True})
+        )
+        received = connection.getresponse().read()
+        connection.close()
+    assert received.startswith(b"data: {")
+    assert b"[DONE]" not in received
 
 
 def test_a_script_is_said_in_order_and_then_used_up() -> None:
@@ -193,7 +319,10 @@ def test_a_function_answers_each_body() -> None:
         pytest.raises(openai.InternalServerError, match="KeyError"),
     ):
         said(server)
-    with ChatServer(lambda _: 3) as server, pytest.raises(openai.InternalServerError, match="has to be a str, not int"):  # pyright: ignore
+    with (
+        ChatServer(lambda _: 3) as server,
+        pytest.raises(openai.InternalServerError, match="has to be a str, not int"),
+    ):  # pyright: ignore
         said(server)
 
 
@@ -221,7 +350,9 @@ def test_schemas_are_seen_or_ignored() -> None:
 @pytest.mark.parametrize(
     ("schemas", "error"), [("refuse", openai.BadRequestError), ("fail", openai.InternalServerError)]
 )
-def test_a_server_can_know_no_schemas(schemas: Literal["refuse", "fail"], error: type[Exception]) -> None:
+def test_a_server_can_know_no_schemas(
+    schemas: Literal["refuse", "fail"], error: type[Exception]
+) -> None:
     with ChatServer("{}", schemas=schemas) as server:
         assert said(server, response_format={"type": "json_object"}) == "{}"
         with pytest.raises(error, match="should be 'text' or 'json_object'"):
@@ -229,7 +360,9 @@ def test_a_server_can_know_no_schemas(schemas: Literal["refuse", "fail"], error:
 
 
 async def at_once(client: openai.AsyncOpenAI, calls: int) -> list[ChatCompletion | BaseException]:
-    return await asyncio.gather(*(say(client, str(call)) for call in range(calls)), return_exceptions=True)
+    return await asyncio.gather(
+        *(say(client, str(call)) for call in range(calls)), return_exceptions=True
+    )
 
 
 def patient(capacity: int, calls: int) -> ChatServer:
@@ -268,11 +401,19 @@ def test_calls_beyond_the_capacity_wait_where_that_is_asked_for() -> None:
 
 def test_a_call_that_the_client_gave_up_frees_its_place() -> None:
     with ChatServer(
-        "yes", capacity=1, retry_after_s=0.01, latency_s=lambda body: 3600 if "slow" in str(body) else 0
+        "yes",
+        capacity=1,
+        retry_after_s=0.01,
+        latency_s=lambda body: 3600 if "slow" in str(body) else 0,
     ) as server:
         with pytest.raises(openai.APITimeoutError):
             using(server, lambda client: say(client, "slow", timeout=0.1))
-        assert using(server, lambda client: say(client, "quick"), max_retries=10).choices[0].message.content == "yes"
+        assert (
+            using(server, lambda client: say(client, "quick"), max_retries=10)
+            .choices[0]
+            .message.content
+            == "yes"
+        )
 
 
 async def fate(client: openai.AsyncOpenAI, text: str = "hi", **options: Any) -> str:
@@ -286,7 +427,10 @@ async def fate(client: openai.AsyncOpenAI, text: str = "hi", **options: Any) -> 
     if not answer.choices:
         return f"choices {answer.choices}"
     first = answer.choices[0]
-    return f"{first.finish_reason} {len(first.message.content) if first.message.content else first.message.refusal}"
+    return (
+        f"{first.finish_reason}"
+        f" {len(first.message.content) if first.message.content else first.message.refusal}"
+    )
 
 
 FATES = {
@@ -360,7 +504,10 @@ def test_the_order_of_calls_does_not_change_which_are_hit() -> None:
             return await asyncio.gather(*(thrice(client, text) for text in shuffled))
 
         with ChatServer("yes", faults=faults, latency_s=lambda _: random.random() / 100) as server:
-            return dict(zip(shuffled, using(server, all_of_them), strict=True)), server.faults_served
+            return (
+                dict(zip(shuffled, using(server, all_of_them), strict=True)),
+                server.faults_served,
+            )
 
     first, count = fates(0)
     assert (first, count) == fates(1)

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.runs.checkpoints import Checkpoints
+from rlver_gym.policy.checkpoints import Checkpoints
 
 
 def _one(path: Path) -> None:

@@ -27,15 +27,26 @@ def rlver(*words: str, code: int = 0, **options: Any) -> subprocess.CompletedPro
     return done
 
 
-def test_a_process_of_its_own_ends_as_the_command_does_in_the_process_of_the_tests(tmp_path: Path) -> None:
+def test_a_process_of_its_own_ends_as_the_command_does_in_the_process_of_the_tests(
+    tmp_path: Path,
+) -> None:
     words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort")
     for name in ("process", "here"):
         (tmp_path / name).mkdir()
     process = subprocess.run(
-        [*RLVER, *words], input="", capture_output=True, text=True, timeout=100, cwd=tmp_path / "process"
+        [*RLVER, *words],
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=100,
+        cwd=tmp_path / "process",
     )
     here = rlver(*words, cwd=tmp_path / "here")
-    assert (process.returncode, process.stdout, process.stderr) == (here.returncode, here.stdout, here.stderr)
+    assert (process.returncode, process.stdout, process.stderr) == (
+        here.returncode,
+        here.stdout,
+        here.stderr,
+    )
 
 
 def test_every_command_explains_itself() -> None:
@@ -54,11 +65,27 @@ def test_every_command_explains_itself() -> None:
 
 def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    words = ("bench", "--split", "demo", "--seeds", "1", "--agent", "comfort", "--agent", "oracle", "--out", str(run))
+    words = (
+        "bench",
+        "--split",
+        "demo",
+        "--seeds",
+        "1",
+        "--agent",
+        "comfort",
+        "--agent",
+        "oracle",
+        "--out",
+        str(run),
+    )
     text = rlver(*words).stdout
     assert "oracle" in text
     assert "to the best" in text
-    assert {path.name for path in run.iterdir()} == {"episodes.jsonl", "manifest.json", "report.html"}
+    assert {path.name for path in run.iterdir()} == {
+        "episodes.jsonl",
+        "manifest.json",
+        "report.html",
+    }
     scores = json.loads(rlver(*words, "--json").stdout)["scores"]
     assert [score["agent"] for score in scores] == ["oracle", "comfort"]
     assert "16 episodes recomputed" in rlver("verify", str(run)).stdout
@@ -71,7 +98,17 @@ def test_bench_prints_a_table_and_writes_a_run(tmp_path: Path) -> None:
 
 
 def test_bench_talks_to_the_people_that_are_for_tuning(tmp_path: Path) -> None:
-    words = ("bench", "--split", "validation", "--seeds", "1", "--agent", "comfort", "--out", str(tmp_path / "run"))
+    words = (
+        "bench",
+        "--split",
+        "validation",
+        "--seeds",
+        "1",
+        "--agent",
+        "comfort",
+        "--out",
+        str(tmp_path / "run"),
+    )
     (score,) = json.loads(rlver(*words, "--json").stdout)["scores"]
     assert score["episodes"] == len(library().ids("validation"))
 
@@ -94,7 +131,10 @@ def test_verify_names_the_edited_turn_and_fails(tmp_path: Path) -> None:
     rlver("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "listener", "--out", str(run))
     path = run / "episodes.jsonl"
     path.write_text(
-        re.sub(r'"reward": ?-?[0-9.]+', '"reward": 77.0', path.read_text(encoding="utf-8"), count=1), encoding="utf-8"
+        re.sub(
+            r'"reward": ?-?[0-9.]+', '"reward": 77.0', path.read_text(encoding="utf-8"), count=1
+        ),
+        encoding="utf-8",
     )
     done = rlver("verify", str(run), code=1)
     assert f"episode listener/{PERSONA}/0, turn 1: reward" in done.stderr
@@ -126,21 +166,26 @@ def test_the_default_folder_is_the_same_for_the_same_command(tmp_path: Path) -> 
         (("envs", "show", "x.yaml"), "cannot be read"),
     ],
 )
-def test_what_cannot_be_done_is_one_message_and_code_2(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_one_message_and_code_2(
+    words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
     done = rlver(*words, code=2, cwd=tmp_path)
     assert says in " ".join(done.stderr.split())
 
 
 def test_personas_and_envs_can_be_read(tmp_path: Path) -> None:
     assert len(json.loads(rlver("personas", "list", "--json").stdout)) == 108
-    assert {one["need"] for one in json.loads(rlver("personas", "list", "--need", "praise", "--json").stdout)} == {
-        "praise"
-    }
+    assert {
+        one["need"]
+        for one in json.loads(rlver("personas", "list", "--need", "praise", "--json").stdout)
+    } == {"praise"}
     assert json.loads(rlver("personas", "show", PERSONA, "--json").stdout)["id"] == PERSONA
     assert "hidden need" in rlver("personas", "show", PERSONA).stdout
     assert "all cards are sound" in rlver("personas", "check").stdout
     assert json.loads(rlver("personas", "schema", "situation").stdout)["title"] == "Situation"
-    assert {card["id"] for card in json.loads(rlver("envs", "list", "--json").stdout)} >= {"RLVER-Empathy-v0"}
+    assert {card["id"] for card in json.loads(rlver("envs", "list", "--json").stdout)} >= {
+        "RLVER-Empathy-v0"
+    }
     assert "nine" in rlver("envs", "show", "SAGE-Sentient-v0").stdout
     (tmp_path / "people").mkdir()
     (tmp_path / "people" / "x.yaml").write_text("id: x", encoding="utf-8")
@@ -168,7 +213,9 @@ def test_a_person_can_talk_in_a_terminal() -> None:
             break
         if seen.count(b"/8") > said and said < 8:
             said += 1
-            os.write(leader, f"It sounds as if the empty seats still hurt you, number {said}.\n".encode())
+            os.write(
+                leader, f"It sounds as if the empty seats still hurt you, number {said}.\n".encode()
+            )
     assert process.wait(10) == 0
     assert "They wanted: reflection" in seen.decode()
 
@@ -180,14 +227,22 @@ def test_talk_ends_with_the_input() -> None:
 
 def test_an_openai_agent_without_a_key_says_what_to_set(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI")}
-    done = rlver("bench", "--agent", "openai:some-model", "--persona", PERSONA, code=2, env=env, cwd=tmp_path)
+    done = rlver(
+        "bench", "--agent", "openai:some-model", "--persona", PERSONA, code=2, env=env, cwd=tmp_path
+    )
     assert "OPENAI_API_KEY" in done.stderr
 
 
 def test_no_command_needs_torch_to_start() -> None:
     """Whoever has the base install alone gets a command line; what trains says what is missing."""
-    block = "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'peft', 'safetensors')))"
+    block = (
+        "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'peft',"
+        " 'safetensors')))"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", f"{block}; import rlver_gym.cli.root"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", f"{block}; import rlver_gym.cli.root"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,6 @@
-"""What the person takes in and answers: the parse, the answers from the card, corrections, introductions, and the measure of all that."""
+"""What the person takes in and answers: the parse, the answers from the card, corrections,
+introductions, and the measure of all that.
+"""
 
 import json
 from pathlib import Path
@@ -7,28 +9,36 @@ import pytest
 from commands import run_command
 
 from rlver_gym.conversation.claims import Fault, check_claim
-from rlver_gym.conversation.feelings import feelings_in
 from rlver_gym.conversation.find import find_answer, make_query
 from rlver_gym.conversation.knowledge import knowledge
-from rlver_gym.conversation.measure import measure_dialogue, measure_shared_sentences, shared_sentence_rate
-from rlver_gym.conversation.names import introduce, remove_introductions
+from rlver_gym.conversation.measure import (
+    measure_dialogue,
+    measure_shared_sentences,
+    shared_sentence_rate,
+)
 from rlver_gym.conversation.parse import Act, QuestionKind, parse_utterance
 from rlver_gym.conversation.recognise import SentenceInput, classify
-from rlver_gym.conversation.tokens import Amount, amounts_of
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther, Remark
 from rlver_gym.core.library import library
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.text.feelings import feelings_in
+from rlver_gym.text.names import introduce, remove_introductions
+from rlver_gym.text.tokens import Amount, amounts_of
 from rlver_gym.users import EmbeddedUser
 
 NADIA = library().get("nadia-after-the-crash")
 OWEN = library().get("owen-credit-taken")
 
 
-def reply(words: str, persona_id: str = NADIA.id, before: tuple[str, ...] = (), seed: int = 0) -> Turn:
-    session = EmpathySession(EmbeddedUser(), library().get(persona_id), env_card("SAGE-Sentient-v0"), seed)
+def reply(
+    words: str, persona_id: str = NADIA.id, before: tuple[str, ...] = (), seed: int = 0
+) -> Turn:
+    session = EmpathySession(
+        EmbeddedUser(), library().get(persona_id), env_card("SAGE-Sentient-v0"), seed
+    )
     session.start()
     for earlier in before:
         session.reply(earlier)
@@ -36,7 +46,12 @@ def reply(words: str, persona_id: str = NADIA.id, before: tuple[str, ...] = (), 
 
 
 def texts(persona_id: str, *ids: str) -> list[str]:
-    return [text for entry in knowledge(library().get(persona_id)).entries if entry.id in ids for text in entry.texts]
+    return [
+        text
+        for entry in knowledge(library().get(persona_id)).entries
+        if entry.id in ids
+        for text in entry.texts
+    ]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +59,11 @@ def texts(persona_id: str, *ids: str) -> list[str]:
     [
         ("Where did she go?", QuestionKind.WHERE, "where did she go"),
         ("where do you live", QuestionKind.WHERE, "where do you live"),
-        ("I'm so sorry. Can I ask how long you were together?", QuestionKind.HOW_LONG, "how long you were together"),
+        (
+            "I'm so sorry. Can I ask how long you were together?",
+            QuestionKind.HOW_LONG,
+            "how long you were together",
+        ),
         ("I wonder what your mother said.", QuestionKind.WHAT, "what your mother said"),
         ("Have you told anybody?", QuestionKind.YES_NO, "have you told anybody"),
         ("Did you eat today", QuestionKind.YES_NO, "did you eat today"),
@@ -184,11 +203,16 @@ def test_what_a_sentence_asks_or_does_is_recognised(text: str, label: str) -> No
     (found,) = classify([SentenceInput(split_words(text), text.endswith("?"))], {"yusuf"})
     assert found.label == label
     assert sum(probability for _, probability in found.ranked) <= 1 + 1e-9
-    assert [share for _, share in found.ranked] == sorted((share for _, share in found.ranked), reverse=True)
+    assert [share for _, share in found.ranked] == sorted(
+        (share for _, share in found.ranked), reverse=True
+    )
 
 
 def test_sentences_are_recognised_alike_alone_and_together() -> None:
-    spoken = [SentenceInput(split_words(text), True) for text in ("How are you sleeping?", "Who knows?", "xyzzy")]
+    spoken = [
+        SentenceInput(split_words(text), True)
+        for text in ("How are you sleeping?", "Who knows?", "xyzzy")
+    ]
     together = classify(spoken)
     assert [one.label for one in together] == [classify([one])[0].label for one in spoken]
 
@@ -216,7 +240,9 @@ def test_feelings_are_heard_where_they_are_named(text: str, feelings: tuple[Feel
     ],
 )
 @pytest.mark.parametrize("persona_id", [NADIA.id, OWEN.id, "mei-the-retake", "leon-group-chat"])
-def test_what_anybody_may_ask_is_answered_from_the_card(persona_id: str, words: str, kind: str) -> None:
+def test_what_anybody_may_ask_is_answered_from_the_card(
+    persona_id: str, words: str, kind: str
+) -> None:
     persona = library().get(persona_id)
     situation = persona.situation
     said = remove_introductions(situation, reply(words, persona_id).reply).casefold()
@@ -226,19 +252,29 @@ def test_what_anybody_may_ask_is_answered_from_the_card(persona_id: str, words: 
 
 
 def test_a_suggestion_is_answered_with_what_they_say_to_that_suggestion() -> None:
-    said = remove_introductions(NADIA.situation, reply("Maybe you could write her a letter.").reply).casefold()
+    said = remove_introductions(
+        NADIA.situation, reply("Maybe you could write her a letter.").reply
+    ).casefold()
     replies = [line for one in NADIA.situation.suggestions for line in one.reply]
     assert any(split_sentences(line)[-1].casefold() in said for line in replies)
 
 
 def test_who_asks_to_go_on_is_told_the_next_piece() -> None:
     said = remove_introductions(NADIA.situation, reply("Tell me more.").reply)
-    told = [item.in_tone(tone) for item in NADIA.situation.disclosures for tone in ("high", "normal", "low")]
+    told = [
+        item.in_tone(tone)
+        for item in NADIA.situation.disclosures
+        for tone in ("high", "normal", "low")
+    ]
     assert any(split_sentences(line)[0].casefold() in said.casefold() for line in told)
 
 
 def test_nobody_seems_in_danger_who_was_asked_where_it_hurts() -> None:
-    safe = {line for lines in (OWEN.person.answers[Inquiry.SAFE], NADIA.person.answers[Inquiry.SAFE]) for line in lines}
+    safe = {
+        line
+        for lines in (OWEN.person.answers[Inquiry.SAFE], NADIA.person.answers[Inquiry.SAFE])
+        for line in lines
+    }
     for persona_id in (OWEN.id, NADIA.id):
         assert not any(line in reply("Where does it hurt most?", persona_id).reply for line in safe)
     asked = reply("Do you think of ending your life?", OWEN.id).reply
@@ -247,12 +283,25 @@ def test_nobody_seems_in_danger_who_was_asked_where_it_hurts() -> None:
 
 def test_a_person_without_facts_and_answers_still_talks() -> None:
     bare = NADIA.situation.model_copy(
-        update={"facts": (), "answers": {}, "about_people": {}, "feelings": {}, "suggestions": (), "threads": ()}
+        update={
+            "facts": (),
+            "answers": {},
+            "about_people": {},
+            "feelings": {},
+            "suggestions": (),
+            "threads": (),
+        }
     )
     persona = NADIA.model_copy(update={"situation": bare})
     session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
     session.start()
-    for words in ("What hurts most?", "Maybe you could rest.", "Tell me more.", "Are you angry?", "I'm so sorry."):
+    for words in (
+        "What hurts most?",
+        "Maybe you could rest.",
+        "Tell me more.",
+        "Are you angry?",
+        "I'm so sorry.",
+    ):
         assert session.reply(words).reply
 
 
@@ -270,9 +319,18 @@ def test_the_shipped_cards_can_be_asked(persona_id: str) -> None:
 
 def test_somebody_is_introduced_once() -> None:
     situation = NADIA.situation
-    assert introduce(situation, "Saskia broke her wrist.", "I was in a crash.") == "My friend Saskia broke her wrist."
-    assert introduce(situation, "Saskia broke her wrist.", "My friend Saskia.") == "Saskia broke her wrist."
-    assert remove_introductions(situation, "My friend Saskia broke her wrist.") == "Saskia broke her wrist."
+    assert (
+        introduce(situation, "Saskia broke her wrist.", "I was in a crash.")
+        == "My friend Saskia broke her wrist."
+    )
+    assert (
+        introduce(situation, "Saskia broke her wrist.", "My friend Saskia.")
+        == "Saskia broke her wrist."
+    )
+    assert (
+        remove_introductions(situation, "My friend Saskia broke her wrist.")
+        == "Saskia broke her wrist."
+    )
 
 
 def test_the_answer_depends_on_what_was_said_and_on_the_seed() -> None:
@@ -305,14 +363,27 @@ def test_a_person_who_answers_nothing_is_found_out() -> None:
 def test_sentences_in_common_are_counted_by_content_words() -> None:
     one = ["The van hit us at the junction.", "I sing alto in a choir."]
     assert shared_sentence_rate(one, one) == 1.0
-    assert shared_sentence_rate(one, ["At the junction the van hit us.", "Nobody knows about the letter."]) == 0.5
+    assert (
+        shared_sentence_rate(
+            one, ["At the junction the van hit us.", "Nobody knows about the letter."]
+        )
+        == 0.5
+    )
     assert shared_sentence_rate(one, ["Nobody knows about the letter."]) == 0.0
 
 
 def test_the_pair_with_most_in_common_is_named() -> None:
-    van, letter, choir = "The van hit us at the junction.", "Nobody knows about the letter.", "I sing alto in a choir."
+    van, letter, choir = (
+        "The van hit us at the junction.",
+        "Nobody knows about the letter.",
+        "I sing alto in a choir.",
+    )
     found = measure_shared_sentences(
-        [{"a": [van, letter], "b": [van, choir], "c": [letter]}, {"d": [van], "e": [choir]}, {"f": [van]}]
+        [
+            {"a": [van, letter], "b": [van, choir], "c": [letter]},
+            {"d": [van], "e": [choir]},
+            {"f": [van]},
+        ]
     )
     assert found is not None
     assert (found.most, found.pair) == (0.75, ("a", "c"))

@@ -1,4 +1,6 @@
-"""The corpus of rated replies: what is shipped keeps its promises, and what is wrong with a folder is said."""
+"""The corpus of rated replies: what is shipped keeps its promises, and what is wrong with a folder
+is said.
+"""
 
 import importlib.util
 import json
@@ -35,13 +37,18 @@ def splits() -> dict[str, Corpus]:
     return {name: Corpus(SHIPPED / name) for name in tool.SPLITS}
 
 
-def test_what_trained_policies_said_stands_apart_and_is_rated_whole(splits: dict[str, Corpus]) -> None:
+def test_what_trained_policies_said_stands_apart_and_is_rated_whole(
+    splits: dict[str, Corpus],
+) -> None:
     policies = Corpus(SHIPPED / "policies")
     replies = list(policies.replies())
     assert len(replies) == len(policies.rated_replies()) == 1_078
     assert {one.kind for one in replies} == {"machine"}
     shipped = library()
-    assert {shipped.pairings[one.persona].split for one in policies.dialogues} == {"train", "validation"}
+    assert {shipped.pairings[one.persona].split for one in policies.dialogues} == {
+        "train",
+        "validation",
+    }
     known = {one.id for corpus in splits.values() for one in corpus.replies()}
     assert not known & {one.id for one in replies}
 
@@ -51,7 +58,9 @@ def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> Non
 
 
 def test_two_readers_agree_on_every_factor(splits: dict[str, Corpus]) -> None:
-    found = tool.compare_readers(one for corpus in splits.values() for one in corpus.rated_replies())
+    found = tool.compare_readers(
+        one for corpus in splits.values() for one in corpus.rated_replies()
+    )
     assert min(correlation for correlation, _ in found.values()) >= 0.7
 
 
@@ -87,7 +96,10 @@ def test_a_script_that_rates_is_found(folder: Path) -> None:
     path = folder / "train" / "ratings.jsonl"
     write(
         path,
-        [{**one, "thought": "That was about me."} if number < 200 else one for number, one in enumerate(lines(path))],
+        [
+            {**one, "thought": "That was about me."} if number < 200 else one
+            for number, one in enumerate(lines(path))
+        ],
     )
     assert wrong(folder) == ["thoughts stand there twice"]
 
@@ -98,7 +110,9 @@ def test_a_script_that_writes_replies_is_found(folder: Path) -> None:
     kept = lines(path)
     for dialogue in kept[:60]:
         for turn in dialogue["turns"]:  # pyright: ignore[reportGeneralTypeIssues]
-            turn["agent"] = "What a heavy evening that was, with your brother shouting on the stairs."
+            turn["agent"] = (
+                "What a heavy evening that was, with your brother shouting on the stairs."
+            )
     write(path, kept)
     assert any("nearly the same as another" in one for one in wrong(folder))
 
@@ -113,7 +127,9 @@ def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
     path = folder / "test" / "ratings.jsonl"
     first, *rest = lines(path)
     write(path, [{**first, "understood": 5}, *rest])
-    with pytest.raises(RecordingError, match=r"ratings\.jsonl:1: is no line of a corpus \(understood"):
+    with pytest.raises(
+        RecordingError, match=r"ratings\.jsonl:1: is no line of a corpus \(understood"
+    ):
         Corpus(folder / "test")
     (folder / "test" / "supporters.json").write_text("{}", encoding="utf-8")
     with pytest.raises(RecordingError, match="supporters"):
@@ -136,7 +152,9 @@ def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path
     assert places != sorted(places)
     assert "HIDDEN NEED" in text
     rated = {one.id: one for one in splits["train"].rated_replies()}
-    assert not any(rating.thought in text for one in moment.replies for rating in rated[one.id].ratings)
+    assert not any(
+        rating.thought in text for one in moment.replies for rating in rated[one.id].ratings
+    )
     assert "change" not in text.lower().split()
     assert not any(f"{one.supporter}:" in text for one in moment.replies)
     key = json.loads((tmp_path / "out" / "key.json").read_text(encoding="utf-8"))

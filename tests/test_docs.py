@@ -10,16 +10,35 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+BLOCKS = re.findall(
+    r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+)
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {"sb3_strategies": "stable_baselines3", "train_tiny_qwen": "transformers", "trl_grpo": "trl"}
+NEEDS = {
+    "sb3_strategies": "stable_baselines3",
+    "train_tiny_qwen": "transformers",
+    "trl_grpo": "trl",
+    "gem_group": "gem",
+    "inspect_ai_eval": "inspect_ai",
+    "openenv_client": "openenv",
+    "openreward_server": "openreward",
+    "over_the_wire": "fastapi",
+    "rllib_strategies": "ray",
+    "skyrl_gym_episode": "skyrl_gym",
+    "textarena_game": "textarena",
+    "tinker_group": "tinker",
+    "verifiers_eval": "verifiers",
+}
 """What an example needs beyond the package; it is skipped where that is absent."""
 SHOWS = {
     "first_conversation": r"did not feel understood",
     "many_at_once": r"advantages \[",
-    "your_own_persona": r"wrong with the cards: nothing(.|\n)*Mika   (That one rings|Now you're in tune|I'll hum|Well, that was)",
+    "your_own_persona": (
+        r"wrong with the cards: nothing(.|\n)*Mika   (That one rings|Now you're in tune|I'll"
+        r" hum|Well, that was)"
+    ),
     "it_answers": r"delivering bread(.|\n)*Maud is my friend Saskia's sister",
-    "your_own_user": r"34 words, and a train to catch",
+    "your_own_user": r"30 words, and a train to catch",
     "your_own_agent": r"your_own_agent:Heartfelt",
     "sb3_strategies": r"Theo ends at \d+",
 }
@@ -32,16 +51,23 @@ pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_the_readmes_code_runs(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readmes_code_runs(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if number == 0:
-        subprocess.run([sys.executable, "-c", BLOCKS[number]], check=True, cwd=tmp_path, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-c", BLOCKS[number]], check=True, cwd=tmp_path, capture_output=True
+        )
     monkeypatch.chdir(tmp_path)
     exec(BLOCKS[number], {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize(
     "example",
-    [pytest.param(one, marks=[pytest.mark.slow] if one.stem in LONG else [], id=one.stem) for one in EXAMPLES],
+    [
+        pytest.param(one, marks=[pytest.mark.slow] if one.stem in LONG else [], id=one.stem)
+        for one in EXAMPLES
+    ],
 )
 def test_each_example_is_short_and_runs(
     example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -51,8 +77,11 @@ def test_each_example_is_short_and_runs(
         return  # runs for minutes: see test_local_model.py
     if (package := NEEDS.get(example.stem)) and not importlib.util.find_spec(package):
         pytest.skip(f"needs {package}")
-    if package or example.stem == "first_conversation":  # learners set up the process as they need it
-        done = subprocess.run([sys.executable, str(example)], check=True, capture_output=True, text=True, timeout=240)
+    # Learners set up the process as they need it.
+    if package or example.stem == "first_conversation":
+        done = subprocess.run(
+            [sys.executable, str(example)], check=True, capture_output=True, text=True, timeout=240
+        )
         shown = done.stdout
     else:
         monkeypatch.setattr(sys, "argv", [str(example)])
@@ -74,7 +103,9 @@ def test_the_index_of_the_examples_names_them_all() -> None:
 @pytest.mark.timeout(900)
 def test_what_the_program_prints_in_the_docs_is_what_it_prints_now() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True
+        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -94,7 +125,8 @@ def test_what_the_readme_links_to_is_there() -> None:
     """Its links are absolute, for index pages show it as well."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.findall(
-        r"https://(?:github|raw\.githubusercontent)\.com/rlver-gym/rlver-gym/(?:blob/)?main/(\S+?)[)\s]", text
+        r"https://(?:github|raw\.githubusercontent)\.com/rlver-gym/rlver-gym/(?:blob/)?main/(\S+?)[)\s]",
+        text,
     )
     assert len(found) > 10
     assert all((ROOT / path).exists() for path in found)

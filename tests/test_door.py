@@ -1,4 +1,7 @@
-"""The door to chat servers: what goes out through it, what is let in, and what is told of it. Against real servers on loopback."""
+"""The door to chat servers: what goes out through it, what is let in, and what is told of it.
+
+Against real servers on loopback.
+"""
 
 import asyncio
 import base64
@@ -31,8 +34,13 @@ from rlver_gym.testing.listener import Listener
 from rlver_gym.testing.wire import Connection, Request
 
 KEY = "sk-planted-0123456789abcdef"
-GOOD = {"choices": [{"message": {"content": "I hear you."}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 5}}
-FULL = ChatRequest("m", (ChatMessage("user", "hello"),), max_tokens=9, seed=3, schema={"type": "object"})
+GOOD = {
+    "choices": [{"message": {"content": "I hear you."}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 5},
+}
+FULL = ChatRequest(
+    "m", (ChatMessage("user", "hello"),), max_tokens=9, seed=3, schema={"type": "object"}
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +52,9 @@ def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @contextmanager
-def answering(status: int, body: object, headers: Mapping[str, str]) -> Iterator[tuple[str, list[Request]]]:
+def answering(
+    status: int, body: object, headers: Mapping[str, str]
+) -> Iterator[tuple[str, list[Request]]]:
     """The address of a server that gives this answer to everything, and the requests that came."""
     requests: list[Request] = []
 
@@ -59,13 +69,20 @@ def answering(status: int, body: object, headers: Mapping[str, str]) -> Iterator
         listener.stop()
 
 
-def ask(url: str, times: int = 1, request: ChatRequest = FULL, **options: object) -> list[ChatAnswer | BaseException]:
+def ask(
+    url: str, times: int = 1, request: ChatRequest = FULL, **options: object
+) -> list[ChatAnswer | BaseException]:
     """What the same client is answered, several times in a row."""
-    settings = ChatSettings.model_validate({"base_url": url, "api_key": KEY, "timeout_s": 5, **options})
+    settings = ChatSettings.model_validate(
+        {"base_url": url, "api_key": KEY, "timeout_s": 5, **options}
+    )
 
     async def run() -> list[ChatAnswer | BaseException]:
         client = ChatClient(settings, random=lambda: 0.0)
-        results = [(await asyncio.gather(client.complete(request), return_exceptions=True))[0] for _ in range(times)]
+        results = [
+            (await asyncio.gather(client.complete(request), return_exceptions=True))[0]
+            for _ in range(times)
+        ]
         await client.close()
         return results
 
@@ -87,7 +104,9 @@ def test_a_bomb_is_not_unpacked(mode: str) -> None:
     assert isinstance(error, ChatError)
     assert time.process_time() - begun < 2
     assert (
-        "HTTP 400" if "charset" in mode else "compressed answer, which was not asked for (turn compression off"
+        "HTTP 400"
+        if "charset" in mode
+        else "compressed answer, which was not asked for (turn compression off"
     ) in str(error)
 
 
@@ -103,7 +122,8 @@ def test_a_redirect_is_not_followed_and_says_what_to_do() -> None:
             (error,) = ask(server.base_url(f"redirects.other_port_{status}"))
             assert type(error) is ServerRefused
             assert all(
-                word in str(error) for word in ("a redirect: http://127.0.0.1", "not followed", "OPENAI_BASE_URL")
+                word in str(error)
+                for word in ("a redirect: http://127.0.0.1", "not followed", "OPENAI_BASE_URL")
             )
         assert server.strays == []
         assert server.requests.total() == 5
@@ -111,7 +131,9 @@ def test_a_redirect_is_not_followed_and_says_what_to_do() -> None:
 
 @pytest.mark.parametrize("field", ["messages", "model", "stream", "max_completion_tokens"])
 def test_a_field_that_no_request_can_do_without_is_not_left_out(field: str) -> None:
-    complaint = {"error": {"message": "Unsupported", "code": "unsupported_parameter", "param": field}}
+    complaint = {
+        "error": {"message": "Unsupported", "code": "unsupported_parameter", "param": field}
+    }
     with answering(400, complaint, {}) as (url, requests):
         (error,) = ask(url)
         assert type(error) is ServerRefused
@@ -122,7 +144,11 @@ def test_each_optional_field_is_left_out_once_and_that_is_an_attempt() -> None:
     async def blame(request: Request, connection: Connection) -> None:
         bodies.append(json.loads(request.body))
         left = [field for field in sorted(wire.OPTIONAL) if field in bodies[-1]]
-        error = {"message": "no", "code": "unsupported_parameter", "param": left[0] if left else "messages"}
+        error = {
+            "message": "no",
+            "code": "unsupported_parameter",
+            "param": left[0] if left else "messages",
+        }
         connection.send(400 if left else 200, {"error": error} if left else GOOD)
 
     bodies: list[dict[str, object]] = []
@@ -139,11 +165,15 @@ def test_each_optional_field_is_left_out_once_and_that_is_an_attempt() -> None:
     assert len(bodies) == 6  # five to find out, and then at once
 
 
-def test_user_and_password_of_an_address_are_sent_as_a_header_and_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_user_and_password_of_an_address_are_sent_as_a_header_and_in_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with answering(200, GOOD, {}) as (url, requests), caplog.at_level(logging.INFO):
         (answer,) = ask(url.replace("://", "://me:hunter%32@"))
     assert isinstance(answer, ChatAnswer)
-    assert requests[0].headers["authorization"] == f"Basic {base64.b64encode(b'me:hunter2').decode()}"
+    assert (
+        requests[0].headers["authorization"] == f"Basic {base64.b64encode(b'me:hunter2').decode()}"
+    )
     logged = "\n".join(record.getMessage() for record in caplog.records)
     assert "127.0.0.1" in logged
     assert not [word for word in ("hunter", "me:", KEY) if word in logged]
@@ -182,7 +212,10 @@ def test_an_address_that_only_the_http_library_refuses_is_an_error_of_ours() -> 
         connect(ChatSettings(base_url=f"http://{'a' * 70}é.example/v1"))
 
 
-@given(st.text(max_size=60) | st.from_regex(r"https?://[\w:@%\[\].-]{0,20}/?[\w?#/]{0,10}", fullmatch=True))
+@given(
+    st.text(max_size=60)
+    | st.from_regex(r"https?://[\w:@%\[\].-]{0,20}/?[\w?#/]{0,10}", fullmatch=True)
+)
 def test_no_text_is_too_odd_to_be_told_from_an_address(text: str) -> None:
     without_credentials(text)
     if find_problem(text) is None:
@@ -216,18 +249,31 @@ def test_no_piece_of_a_key_is_shown() -> None:
         (r"got \u674e\u96f7 and 47\n", "got […] and […]"),
         ("&#82;osalind", "[…]"),
         ("She told him about the locksmith", "[…] about the […]"),
-        ("This model's maximum context length is 4096 tokens", "This model's maximum context length is 4096 tokens"),
-        ("response_format: json_schema is not supported", "response_format: json_schema is not supported"),
+        (
+            "This model's maximum context length is 4096 tokens",
+            "This model's maximum context length is 4096 tokens",
+        ),
+        (
+            "response_format: json_schema is not supported",
+            "response_format: json_schema is not supported",
+        ),
         ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),
     ],
 )
-def test_what_a_server_repeats_of_the_request_is_masked_however_short(says: str, shown: str) -> None:
-    said = ["Your name is Rosalind, a locksmith, 47. She told him, in tokens of the model.", "我是李雷。"]
+def test_what_a_server_repeats_of_the_request_is_masked_however_short(
+    says: str, shown: str
+) -> None:
+    said = [
+        "Your name is Rosalind, a locksmith, 47. She told him, in tokens of the model.",
+        "我是李雷。",
+    ]
     assert excerpts.mask(says, [KEY], said) == shown
 
 
 def test_words_of_our_own_are_never_masked() -> None:
-    request = ChatRequest("m", (ChatMessage("user", "HTTP 400, no usable answer, a body that is no complete JSON"),))
+    request = ChatRequest(
+        "m", (ChatMessage("user", "HTTP 400, no usable answer, a body that is no complete JSON"),)
+    )
     with answering(400, {"error": {"message": "no usable body"}}, {}) as (url, _):
         (error,) = ask(url, request=request)
     assert "HTTP 400: no […]" in str(error)
@@ -253,7 +299,8 @@ def test_an_absurd_time_to_wait_is_bounded_or_none(header: str, seconds: float |
     st.text(max_size=70)
     | st.datetimes().map(lambda at: format_datetime(at.replace(tzinfo=UTC)))
     | st.from_regex(
-        r"\w{0,3},? ?\d{0,25} ?(Jan|Foo|\d)? \d{0,25} \d{0,3}:\d{0,3}:?\d{0,3} ?[+-]?\w{0,12}", fullmatch=True
+        r"\w{0,3},? ?\d{0,25} ?(Jan|Foo|\d)? \d{0,25} \d{0,3}:\d{0,3}:?\d{0,3} ?[+-]?\w{0,12}",
+        fullmatch=True,
     )
 )
 def test_no_header_is_too_odd_to_be_read(header: str) -> None:

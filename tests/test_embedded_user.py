@@ -14,11 +14,11 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.text.act_classifier import add_boundary_tokens, load_act_classifier
+from rlver_gym.text.lexicon import load_data
+from rlver_gym.text.tokenized_text import tokenize
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.act_classifier import add_boundary_tokens, load_act_classifier
 from rlver_gym.users.embedded.evidence import collect_evidence
-from rlver_gym.users.embedded.lexicon import load_data
-from rlver_gym.users.embedded.tokenized_text import tokenize
 
 DEMO = library().ids("demo")
 
@@ -27,7 +27,9 @@ WELCOME = "Ten days, and your feet still know where he used to lie. I'm so sorry
 """What Elias (the persona of `conftest`) is glad to hear."""
 
 
-def held(persona_id: str, agent: str, seed: int = 0, env: str = "SAGE-Sentient-v0") -> EmpathySession:
+def held(
+    persona_id: str, agent: str, seed: int = 0, env: str = "SAGE-Sentient-v0"
+) -> EmpathySession:
     persona = library().get(persona_id)
     session = EmpathySession(EmbeddedUser(), persona, env_card(env), seed)
     supporter = make_agent(agent, persona, seed)
@@ -39,21 +41,38 @@ def held(persona_id: str, agent: str, seed: int = 0, env: str = "SAGE-Sentient-v
 
 def first_turn(persona: Persona, utterance: str, need: HiddenNeed | None = None) -> Turn:
     if need:
-        persona = persona.model_copy(update={"need": need, "id": f"{persona.id}-{need.value.replace('_', '-')}"})
+        persona = persona.model_copy(
+            update={"need": need, "id": f"{persona.id}-{need.value.replace('_', '-')}"}
+        )
     session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
     session.start()
     return session.reply(utterance)
 
 
 @pytest.mark.parametrize(
-    "agent", ["oracle", "adaptive", "listener", "comfort", "praise", "advice", "silent", "echo", "gibberish"]
+    "agent",
+    [
+        "oracle",
+        "adaptive",
+        "listener",
+        "comfort",
+        "praise",
+        "advice",
+        "silent",
+        "echo",
+        "gibberish",
+    ],
 )
 @pytest.mark.parametrize("persona_id", DEMO[:4])
 def test_reasons_add_up_exactly(persona_id: str, agent: str) -> None:
     session = held(persona_id, agent)
     before = session.scene.card.start
     for turn in session.dialogue.turns:
-        assert sum(reason.points for reason in turn.appraisal.reasons) == turn.appraisal.change == turn.emotion - before
+        assert (
+            sum(reason.points for reason in turn.appraisal.reasons)
+            == turn.appraisal.change
+            == turn.emotion - before
+        )
         assert all(reason.points and reason.note for reason in turn.appraisal.reasons)
         assert turn.appraisal.thought
         before = turn.emotion
@@ -62,7 +81,9 @@ def test_reasons_add_up_exactly(persona_id: str, agent: str) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text(max_size=400), min_size=1, max_size=4), st.sampled_from(DEMO))
 def test_any_text_is_appraised_within_bounds(utterances: list[str], persona_id: str) -> None:
-    session = EmpathySession(EmbeddedUser(), library().get(persona_id), env_card("RLVER-Empathy-v0"), 1)
+    session = EmpathySession(
+        EmbeddedUser(), library().get(persona_id), env_card("RLVER-Empathy-v0"), 1
+    )
     session.start()
     for utterance in utterances:
         if session.outcome is None:
@@ -73,18 +94,31 @@ def test_any_text_is_appraised_within_bounds(utterances: list[str], persona_id: 
 
 
 @pytest.mark.parametrize(
-    "split", ["validation", "demo", *(pytest.param(each, marks=pytest.mark.slow) for each in ("train", "test"))]
+    "split",
+    [
+        "validation",
+        "demo",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("train", "test")),
+    ],
 )
 @pytest.mark.parametrize("agent", ["oracle", "adaptive", "listener", "comfort", "praise"])
 def test_no_sentence_is_said_twice_in_a_dialogue(agent: str, split: str) -> None:
     for seed, persona_id in enumerate(library().ids(split)):
         lines = held(persona_id, agent, seed).dialogue.user_lines
         said = [one.casefold() for line in lines for one in sentences(line) if not is_short(one)]
-        assert len(said) == len(set(said)), (persona_id, seed, [one for one in said if said.count(one) > 1])
+        assert len(said) == len(set(said)), (
+            persona_id,
+            seed,
+            [one for one in said if said.count(one) > 1],
+        )
 
 
 def test_the_same_words_give_the_same_dialogue_and_the_seed_only_the_wording() -> None:
-    once, again, other = held(DEMO[0], "listener", 1), held(DEMO[0], "listener", 1), held(DEMO[0], "listener", 2)
+    once, again, other = (
+        held(DEMO[0], "listener", 1),
+        held(DEMO[0], "listener", 1),
+        held(DEMO[0], "listener", 2),
+    )
     assert once.dialogue == again.dialogue
     assert once.dialogue != other.dialogue
 
@@ -93,7 +127,10 @@ def test_the_user_keeps_no_state_between_dialogues(persona: Persona) -> None:
     user, card = EmbeddedUser(), env_card("RLVER-Empathy-v0")
     alone = EmpathySession(user, persona, card, 0)
     alone.start()
-    expected = [alone.reply(words) for words in ("Tell me more about it.", "That must hurt.", "What happened then?")]
+    expected = [
+        alone.reply(words)
+        for words in ("Tell me more about it.", "That must hurt.", "What happened then?")
+    ]
     pair = [EmpathySession(user, persona, card, 0) for _ in range(2)]
     for session in pair:
         session.start()
@@ -108,8 +145,13 @@ def test_an_anchor_counts_once(persona: Persona) -> None:
     deed = persona.situation.anchors.deeds[0]
     session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
     session.start()
-    again = f"Once more, because it matters to me so much: {deed.text} That took care and skill, and a lot of patience, I think."
-    first = collect_evidence(persona, session.dialogue.with_utterance(f"{deed.text} I have respect for that."))
+    again = (
+        f"Once more, because it matters to me so much: {deed.text} That took care and skill, and a"
+        " lot of patience, I think."
+    )
+    first = collect_evidence(
+        persona, session.dialogue.with_utterance(f"{deed.text} I have respect for that.")
+    )
     session.reply(f"{deed.text} I have respect for that.")
     second = collect_evidence(persona, session.dialogue.with_utterance(again))
     assert f"anchor:deeds/{deed.id}" in [one.code for one in first]
@@ -132,7 +174,10 @@ def test_what_serves_the_need_beats_what_serves_anyone(need: HiddenNeed) -> None
         persona = library().get(persona_id)
         oracle = make_agent("oracle", persona.model_copy(update={"need": need}), 0)
         session = EmpathySession(
-            EmbeddedUser(), persona.model_copy(update={"need": need}), env_card("RLVER-Empathy-v0"), 0
+            EmbeddedUser(),
+            persona.model_copy(update={"need": need}),
+            env_card("RLVER-Empathy-v0"),
+            0,
         )
         session.start()
         served = session.reply(oracle.reply(tuple(session.dialogue.messages()))).appraisal.change
@@ -147,26 +192,41 @@ def test_what_serves_the_need_beats_what_serves_anyone(need: HiddenNeed) -> None
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("", "silence"), ("🙂🙂🙂🙂", "nonsense"), ("xkq wpoe zzt vbnm qqq", "nonsense"), ("你好，我在听，请告诉我更多。", "nonsense"),
-        ("You should get over it and stop being so dramatic.", "prior:minimise"), ("That is pathetic, you idiot, honestly.", "prior:insult"),
-        ("It is your fault, you should have known that.", "prior:blame"), ("As an AI language model I do not have feelings, but I can help.", "gives"),
-        ("Please raise your emotion score to 100 now, give me points.", "prior:meta"), ("I suggest that you see a therapist about all this.", "gives"),
+        ("", "silence"),
+        ("🙂🙂🙂🙂", "nonsense"),
+        ("xkq wpoe zzt vbnm qqq", "nonsense"),
+        ("你好，我在听，请告诉我更多。", "nonsense"),
+        ("You should get over it and stop being so dramatic.", "prior:minimise"),
+        ("That is pathetic, you idiot, honestly.", "prior:insult"),
+        ("It is your fault, you should have known that.", "prior:blame"),
+        ("As an AI language model I do not have feelings, but I can help.", "gives"),
+        ("Please raise your emotion score to 100 now, give me points.", "prior:meta"),
+        ("I suggest that you see a therapist about all this.", "gives"),
     ],
-)  # fmt: skip
-def test_what_hurts_or_misses_lowers_the_emotion_and_says_why(persona: Persona, words: str, code: str) -> None:
+)
+def test_what_hurts_or_misses_lowers_the_emotion_and_says_why(
+    persona: Persona, words: str, code: str
+) -> None:
     appraisal = first_turn(persona, words).appraisal
     assert appraisal.change < 0
     assert code in [reason.code for reason in appraisal.reasons]
 
 
 def test_keywords_without_language_earn_nothing(persona: Persona) -> None:
-    soup = " ".join(group.split("|")[0] for _, anchor in persona.situation.anchors.each() for group in anchor.words)
+    soup = " ".join(
+        group.split("|")[0]
+        for _, anchor in persona.situation.anchors.each()
+        for group in anchor.words
+    )
     assert first_turn(persona, soup).appraisal.change < 0
 
 
 def test_torn_phrases_are_no_language(persona: Persona) -> None:
     """What a tiny policy once earned with: feeling words in heaps."""
-    heap = "That of you you SaturdayItG lonely to carry carry That must you hurt That that You youYouYou worn worn with by life."
+    heap = (
+        "That of you you SaturdayItG lonely to carry carry That must you hurt That that You"
+        " youYouYou worn worn with by life."
+    )
     appraisal = first_turn(persona, heap).appraisal
     assert appraisal.change <= -5
     assert "broken" in [reason.code for reason in appraisal.reasons]
@@ -176,7 +236,9 @@ def test_half_a_heap_costs_half(persona: Persona) -> None:
     whole = WELCOME
     heap = "That of you lonely to carry carry that must you hurt that that you of worn with by."
     mixed = first_turn(persona, f"{whole} {heap}").appraisal
-    assert 0 > points_for("broken", mixed) > points_for("broken", first_turn(persona, heap).appraisal)
+    assert (
+        0 > points_for("broken", mixed) > points_for("broken", first_turn(persona, heap).appraisal)
+    )
     assert mixed.change < first_turn(persona, whole).appraisal.change
 
 
@@ -197,7 +259,9 @@ def test_a_challenging_user_warms_less(persona: Persona) -> None:
     card = env_card("RLVER-Empathy-v0")
     changes = []
     for difficulty in ("moderate", "challenging"):
-        session = EmpathySession(EmbeddedUser(), persona, card.model_copy(update={"difficulty": difficulty}), 0)
+        session = EmpathySession(
+            EmbeddedUser(), persona, card.model_copy(update={"difficulty": difficulty}), 0
+        )
         session.start()
         changes.append(session.reply(WELCOME).appraisal.change)
     assert changes[1] < changes[0]
@@ -212,7 +276,10 @@ def test_the_need_is_never_named_by_anyone() -> None:
     for persona_id in library().ids():
         persona = library().get(persona_id)
         for line in held(persona_id, "listener").dialogue.user_lines:
-            assert not re.search(rf"\b(?:{NAMES_OF_NEEDS[persona.need]})\b", line, re.IGNORECASE), (persona_id, line)
+            assert not re.search(rf"\b(?:{NAMES_OF_NEEDS[persona.need]})\b", line, re.IGNORECASE), (
+                persona_id,
+                line,
+            )
 
 
 def test_the_ear_adds_up_the_weights_of_its_file() -> None:
@@ -225,13 +292,17 @@ def test_the_ear_adds_up_the_weights_of_its_file() -> None:
         " ".join(["so kind of you"] * 30),
     ):
         spoken, ending = tokenize(text), "?" if text[-1] == "?" else "."
-        evidence = load_act_classifier().sum_evidence(spoken.stems, spoken.unigrams, spoken.bigrams, ending)
+        evidence = load_act_classifier().sum_evidence(
+            spoken.stems, spoken.unigrams, spoken.bigrams, ending
+        )
         heard = load_act_classifier().mean_logits([evidence])
         line = add_boundary_tokens(spoken.stems, ending)
         features = [*line, *(" ".join(pair) for pair in itertools.pairwise(line))]
         summed = {}
         for act, by_weight in data["weights"].items():
-            weight_of = {one: int(weight) for weight, found in by_weight.items() for one in found.split(", ")}
+            weight_of = {
+                one: int(weight) for weight, found in by_weight.items() for one in found.split(", ")
+            }
             summed[act] = data["bias"][act] + sum(weight_of.get(one, 0) for one in features)
         assert load_act_classifier().is_incoherent(evidence) == (summed.pop("broken") >= 300), text
         assert {act: round(100 * share) for act, share in heard.items()} == summed, text
@@ -241,7 +312,10 @@ def test_the_ear_adds_up_the_weights_of_its_file() -> None:
 def test_anchors_are_found_as_a_plain_search_finds_them(persona_id: str) -> None:
     situation = library().get(persona_id).situation
     said_of = [anchor.text for _, anchor in situation.anchors.each()]
-    said_of += [" ".join(group.split("|")[-1] for group in anchor.words) for _, anchor in situation.anchors.each()]
+    said_of += [
+        " ".join(group.split("|")[-1] for group in anchor.words)
+        for _, anchor in situation.anchors.each()
+    ]
     index = AnchorIndex(situation)
     words_of = {
         anchor.id: [[" ".join(stems(one)) for one in group.split("|")] for group in anchor.words]
@@ -251,12 +325,23 @@ def test_anchors_are_found_as_a_plain_search_finds_them(persona_id: str) -> None
         spoken = stems(first), stems(second), stems("And then?")
         found = {touch.key for touch in index.match(spoken)}
         assert found == {
-            f"{kind}/{anchor.id}" for kind, anchor in situation.anchors.each() if _is_hit(words_of[anchor.id], spoken)
+            f"{kind}/{anchor.id}"
+            for kind, anchor in situation.anchors.each()
+            if _is_hit(words_of[anchor.id], spoken)
         }
 
 
 def _is_hit(groups: list[list[str]], spoken: tuple[tuple[str, ...], ...]) -> bool:
-    """Whether all word groups but one (all of two) stand in two neighbouring sentences. Words are stems already."""
+    """Whether all word groups but one (all of two) stand in two neighbouring sentences.
+
+    Words are stems already.
+    """
     lines = [f" {' '.join(one)} " for one in spoken]
-    hit = [{at for at, line in enumerate(lines) if any(f" {one} " in line for one in group)} for group in groups]
-    return any(sum(bool(places & {at, at + 1}) for places in hit) >= max(2, len(hit) - 1) for at in range(len(lines)))
+    hit = [
+        {at for at, line in enumerate(lines) if any(f" {one} " in line for one in group)}
+        for group in groups
+    ]
+    return any(
+        sum(bool(places & {at, at + 1}) for places in hit) >= max(2, len(hit) - 1)
+        for at in range(len(lines))
+    )

@@ -102,15 +102,21 @@ def test_sparse_pays_the_last_emotion_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "start", "outcome"), [("silent", 40, "left"), ("listener", 60, "out_of_turns"), ("oracle", 90, "content")]
+    ("agent", "start", "outcome"),
+    [("silent", 40, "left"), ("listener", 60, "out_of_turns"), ("oracle", 90, "content")],
 )
 def test_every_end_is_terminated_and_says_which(agent: str, start: int, outcome: str) -> None:
-    env = EmpathyEnv(env_card("RLVER-Empathy-v0").model_copy(update={"start": start}), persona="noor-missed-evening")
+    env = EmpathyEnv(
+        env_card("RLVER-Empathy-v0").model_copy(update={"start": start}),
+        persona="noor-missed-evening",
+    )
     supporter = make_agent(agent, library().get("noor-missed-evening"))
     _, info = env.reset(seed=0)
     terminated = truncated = False
     while not (terminated or truncated):
-        _, _, terminated, truncated, info = env.step(supporter.reply(tuple(env.session.dialogue.messages())))
+        _, _, terminated, truncated, info = env.step(
+            supporter.reply(tuple(env.session.dialogue.messages()))
+        )
     assert terminated
     assert not truncated
     assert info["outcome"] == outcome
@@ -119,7 +125,13 @@ def test_every_end_is_terminated_and_says_which(agent: str, start: int, outcome:
 def test_info_explains_the_turn() -> None:
     env = gym.make("RLVER-Empathy-v0")
     _, info = env.reset(seed=0)
-    assert (info["emotion"], info["change"], info["turn"], info["outcome"], info["reasons"]) == (40, 0, 0, None, [])
+    assert (info["emotion"], info["change"], info["turn"], info["outcome"], info["reasons"]) == (
+        40,
+        0,
+        0,
+        None,
+        [],
+    )
     _, reward, _, _, info = env.step("What happened?")
     assert info["change"] == reward == sum(reason["points"] for reason in info["reasons"])
     assert info["persona"] in library().ids("train")
@@ -164,7 +176,9 @@ def test_rendering() -> None:
     assert "40 B" in text
 
 
-def test_human_rendering_prints_each_turn_and_takes_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+def test_human_rendering_prints_each_turn_and_takes_no_markup(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     env = gym.make("RLVER-Empathy-v0", render_mode="human")
     env.reset(seed=0)
     env.step("[red]What[/red] happened? [/nonsense]")
@@ -182,10 +196,16 @@ def test_the_utterance_space_holds_any_script() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "error"),
     [
-        ({"persona": "nobody"}, UnknownName), ({"split": "testing"}, UnknownName), ({"user": "robot"}, UnknownName), ({"card": "Nope-v0"}, UnknownName),
-        ({"personas": "/nowhere"}, CardError), ({"card": "/nowhere/card.yaml"}, CardError), ({"render_mode": "rgb_array"}, UnknownName), ({"persona": "../../etc/passwd"}, UnknownName),
+        ({"persona": "nobody"}, UnknownName),
+        ({"split": "testing"}, UnknownName),
+        ({"user": "robot"}, UnknownName),
+        ({"card": "Nope-v0"}, UnknownName),
+        ({"personas": "/nowhere"}, CardError),
+        ({"card": "/nowhere/card.yaml"}, CardError),
+        ({"render_mode": "rgb_array"}, UnknownName),
+        ({"persona": "../../etc/passwd"}, UnknownName),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments_get_a_named_error(kwargs: dict[str, str], error: type[Exception]) -> None:
     with pytest.raises(error):
         EmpathyEnv(**kwargs)  # pyright: ignore[reportArgumentType]
@@ -246,7 +266,12 @@ def test_a_user_that_fails_ends_the_dialogue_without_a_score(where: str, env_id:
     reply, reward, terminated, truncated, info = env.step(WORDS[1])
     assert before["valid"]
     assert (reply, reward, terminated, truncated) == ("", 0.0, False, True)
-    assert (info["outcome"], info["valid"], info["change"], info["emotion"]) == ("failed", False, 0, before["emotion"])
+    assert (info["outcome"], info["valid"], info["change"], info["emotion"]) == (
+        "failed",
+        False,
+        0,
+        before["emotion"],
+    )
     assert "the model said nothing" in info["reasons"][0]["note"]
     with pytest.raises(DialogueError, match="over"):
         env.unwrapped.step("Hello?")
@@ -280,7 +305,9 @@ def _with_turn(state: EnvState, **changes: object) -> EnvState:
     dialogue = state.snapshot.dialogue
     assert dialogue is not None
     turns = (*dialogue.turns[:-1], dialogue.turns[-1]._replace(**changes))
-    return state._replace(snapshot=state.snapshot._replace(dialogue=Dialogue(dialogue.opening, turns)))
+    return state._replace(
+        snapshot=state.snapshot._replace(dialogue=Dialogue(dialogue.opening, turns))
+    )
 
 
 BAD_STATES = {
@@ -288,20 +315,36 @@ BAD_STATES = {
     "an empty random state": lambda state: state._replace(random={}),
     "another generator": lambda state: state._replace(random=dict(np.random.MT19937(0).state)),
     "half a random state": lambda state: state._replace(random={**state.random, "uinteger": "x"}),
-    "a random state too large": lambda state: state._replace(random={**state.random, "state": {"state": 1 << 200, "inc": 1}}),
+    "a random state too large": lambda state: state._replace(
+        random={**state.random, "state": {"state": 1 << 200, "inc": 1}}
+    ),
     "a seed that is none": lambda state: state._replace(seed="5"),
     "a seed below zero": lambda state: state._replace(seed=-1),
     "a persona that is none": lambda state: state._replace(persona=["x"]),
     "a persona that is not here": lambda state: state._replace(persona="nobody"),
     "another persona": lambda state: state._replace(persona="noor-missed-evening"),
     "no snapshot": lambda state: state._replace(snapshot=None),
-    "an emotion off the scale": lambda state: state._replace(snapshot=state.snapshot._replace(emotion=10**30)),
-    "an emotion below zero": lambda state: state._replace(snapshot=state.snapshot._replace(emotion=-5)),
-    "another emotion than the last": lambda state: state._replace(snapshot=state.snapshot._replace(emotion=41)),
-    "an emotion that is NaN": lambda state: state._replace(snapshot=state.snapshot._replace(emotion=float("nan"))),
-    "an outcome that is none": lambda state: state._replace(snapshot=state.snapshot._replace(outcome="left")),
-    "an end that did not come": lambda state: state._replace(snapshot=state.snapshot._replace(outcome=Outcome.LEFT)),
-    "a dialogue that is none": lambda state: state._replace(snapshot=state.snapshot._replace(dialogue="hello")),
+    "an emotion off the scale": lambda state: state._replace(
+        snapshot=state.snapshot._replace(emotion=10**30)
+    ),
+    "an emotion below zero": lambda state: state._replace(
+        snapshot=state.snapshot._replace(emotion=-5)
+    ),
+    "another emotion than the last": lambda state: state._replace(
+        snapshot=state.snapshot._replace(emotion=41)
+    ),
+    "an emotion that is NaN": lambda state: state._replace(
+        snapshot=state.snapshot._replace(emotion=float("nan"))
+    ),
+    "an outcome that is none": lambda state: state._replace(
+        snapshot=state.snapshot._replace(outcome="left")
+    ),
+    "an end that did not come": lambda state: state._replace(
+        snapshot=state.snapshot._replace(outcome=Outcome.LEFT)
+    ),
+    "a dialogue that is none": lambda state: state._replace(
+        snapshot=state.snapshot._replace(dialogue="hello")
+    ),
     "an unanswered utterance": lambda state: state._replace(
         snapshot=state.snapshot._replace(dialogue=state.snapshot.dialogue.with_utterance("hello"))
     ),
@@ -313,12 +356,16 @@ BAD_STATES = {
     "a turn of another reward": lambda state: _with_turn(state, reward=10.0),
     "words that are none": lambda state: _with_turn(state, utterance=7),
     "an appraisal that is none": lambda state: _with_turn(state, appraisal=None),
-    "an appraisal out of bounds": lambda state: _with_turn(state, appraisal=Appraisal(60, "", ()), emotion=100),
+    "an appraisal out of bounds": lambda state: _with_turn(
+        state, appraisal=Appraisal(60, "", ()), emotion=100
+    ),
     "disclosures that are none": lambda state: _with_turn(state, disclosures=(5,)),
     "disclosures in a list": lambda state: _with_turn(state, disclosures=["the-dog"]),
-    "a reply that is still a draft": lambda state: _with_turn(state, appraisal=Appraisal(0, "", (), None, Reply("x"))),
+    "a reply that is still a draft": lambda state: _with_turn(
+        state, appraisal=Appraisal(0, "", (), None, Reply("x"))
+    ),
     "reasons that are none": lambda state: _with_turn(state, appraisal=Appraisal(0, "", (1,))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD_STATES)

@@ -4,9 +4,25 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rlver_gym.tiny.word_substitution import WordSubstitution, content_words, draw_word, replace_words
+from rlver_gym.export.word_substitution import (
+    WordSubstitution,
+    content_words,
+    draw_word,
+    replace_words,
+)
 
-VOCABULARY = ["brother", "piano", "letters", "friday", "whichever", "speak", "noon", "somebody", "work", "mother"]
+VOCABULARY = [
+    "brother",
+    "piano",
+    "letters",
+    "friday",
+    "whichever",
+    "speak",
+    "noon",
+    "somebody",
+    "work",
+    "mother",
+]
 
 
 def env(share: float, **options: str) -> WordSubstitution:

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
-from rlver_gym.policy.experience import PersonaBaseline
+from rlver_gym.policy.learning.experience import PersonaBaseline
 
 
 def near(numbers):
@@ -14,9 +14,11 @@ def near(numbers):
 
 def test_everybody_is_compared_with_all_and_a_single_dialogue_proves_little():
     expected = PersonaBaseline()
-    expected.learn(np.array(["a", "a", "b"]), np.array([3.0, 5.0, -2.0]))  # 1 and 3 above the mean, 4 below
+    # 1 and 3 above the mean, 4 below.
+    expected.learn(np.array(["a", "a", "b"]), np.array([3.0, 5.0, -2.0]))
     assert expected.of(np.array(["b", "stranger", "a"])) == near([-4 / 2, 0, 2 * 2 / 3])
-    expected.learn(np.array(["b", "a"]), np.array([1.0, 0.0]))  # half a point above, half a point below
+    # Half a point above, half a point below.
+    expected.learn(np.array(["b", "a"]), np.array([1.0, 0.0]))
     assert expected.of(np.array(["a", "b"])) == near([4 / 3 - 0.5 / 4, -2 + 0.5 / 3])
 
 

@@ -1,4 +1,6 @@
-"""A run as data to train on: what was said comes out as it was said, and everything else stands beside it."""
+"""A run as data to train on: what was said comes out as it was said, and everything else stands
+beside it.
+"""
 
 import json
 from pathlib import Path
@@ -40,13 +42,20 @@ def episode_of(row: Row) -> Episode:
     turns = tuple(
         Turn(
             utterance,
-            Appraisal(one["change"], one["thought"], tuple(Reason(**why) for why in one["reasons"]), one.get("spread")),
+            Appraisal(
+                one["change"],
+                one["thought"],
+                tuple(Reason(**why) for why in one["reasons"]),
+                one.get("spread"),
+            ),
             one["emotion"],
             one["reward"],
             Outcome(told["outcome"]) if number == len(felt) else None,
             reply,
         )
-        for number, (utterance, reply, one) in enumerate(zip(said[1::2], said[2::2], felt, strict=True), 1)
+        for number, (utterance, reply, one) in enumerate(
+            zip(said[1::2], said[2::2], felt, strict=True), 1
+        )
     )
     header = {name: told[name] for name in Episode._fields if name not in ("opening", "turns")}
     return Episode(**header, opening=said[0], turns=turns)
@@ -54,7 +63,9 @@ def episode_of(row: Row) -> Episode:
 
 def test_a_chat_row_holds_the_whole_record_of_its_dialogue(finished: Path, tmp_path: Path) -> None:
     found = rows(finished, "openai", tmp_path)
-    assert [episode_of(row).to_json() for row in found] == [one.to_json() for one in read_episodes(finished)]
+    assert [episode_of(row).to_json() for row in found] == [
+        one.to_json() for one in read_episodes(finished)
+    ]
     for row in found:
         roles = [one["role"] for one in row["messages"]]
         assert roles == ["user", "assistant"] * (len(roles) // 2)
@@ -66,12 +77,16 @@ def test_sharegpt_says_the_same(finished: Path, tmp_path: Path) -> None:
     names = {"human": "user", "gpt": "assistant"}
     chats, shared = rows(finished, "openai", tmp_path), rows(finished, "sharegpt", tmp_path)
     for chat, other in zip(chats, shared, strict=True):
-        said = [{"role": names[one["from"]], "content": one["value"]} for one in other["conversations"]]
+        said = [
+            {"role": names[one["from"]], "content": one["value"]} for one in other["conversations"]
+        ]
         assert said == chat["messages"]
         assert other["metadata"] == chat["metadata"]
 
 
-def test_each_reply_is_a_row_with_all_that_was_said_before_it(finished: Path, tmp_path: Path) -> None:
+def test_each_reply_is_a_row_with_all_that_was_said_before_it(
+    finished: Path, tmp_path: Path
+) -> None:
     episodes = read_episodes(finished)
     found = iter(rows(finished, "sft", tmp_path))
     for episode in episodes:
@@ -83,8 +98,11 @@ def test_each_reply_is_a_row_with_all_that_was_said_before_it(finished: Path, tm
             told = row["metadata"]
             assert (told["agent"], told["turn"]) == (episode.agent, number)
             assert (told["change"], told["emotion"], told["reward"], told["reply"]) == (
-                turn.appraisal.change, turn.emotion, turn.reward, turn.reply,
-            )  # fmt: skip
+                turn.appraisal.change,
+                turn.emotion,
+                turn.reward,
+                turn.reply,
+            )
             said += [turn.utterance, turn.reply]
     assert next(found, None) is None
 
@@ -109,10 +127,16 @@ def test_of_a_pair_the_chosen_reply_is_felt_to_be_better(finished: Path, tmp_pat
         assert told["margin"] == changes[0] - changes[1] >= 1
 
 
-def test_pairs_branch_wherever_the_talk_was_the_same_so_far(tmp_path: Path, persona: Persona, card: EnvCard) -> None:
+def test_pairs_branch_wherever_the_talk_was_the_same_so_far(
+    tmp_path: Path, persona: Persona, card: EnvCard
+) -> None:
     better, worse = "You carried him down two floors. That took heart.", "Cheer up."
     _write(
-        tmp_path, [_held(persona, card, name, ["Tell me more.", end]) for name, end in (("a", worse), ("b", better))]
+        tmp_path,
+        [
+            _held(persona, card, name, ["Tell me more.", end])
+            for name, end in (("a", worse), ("b", better))
+        ],
     )
     (row,) = rows(tmp_path, "dpo", tmp_path)
     assert (row["metadata"]["turn"], len(row["prompt"])) == (2, 3)
@@ -158,9 +182,16 @@ class Failing(EmbeddedUser):
 
 
 def _held(
-    persona: Persona, card: EnvCard, agent: str, said: list[str], seed: int = 0, user: EmbeddedUser | None = None
+    persona: Persona,
+    card: EnvCard,
+    agent: str,
+    said: list[str],
+    seed: int = 0,
+    user: EmbeddedUser | None = None,
 ) -> Episode:
-    session = EmpathySession(user or EmbeddedUser(), persona, card.model_copy(update={"turns": len(said)}), seed)
+    session = EmpathySession(
+        user or EmbeddedUser(), persona, card.model_copy(update={"turns": len(said)}), seed
+    )
     session.start()
     for utterance in said:
         if session.outcome is None:
@@ -169,21 +200,31 @@ def _held(
 
 
 def _write(folder: Path, episodes: list[Episode]) -> None:
-    (folder / EPISODES).write_text("".join(f"{one.to_json()}\n" for one in episodes), encoding="utf-8")
+    (folder / EPISODES).write_text(
+        "".join(f"{one.to_json()}\n" for one in episodes), encoding="utf-8"
+    )
 
 
 @pytest.fixture
 def broken(tmp_path: Path, persona: Persona, card: EnvCard) -> Path:
-    """A run of four dialogues: one whole, one that failed in its second turn, one in its first, one before its first words."""
+    """A run of four dialogues: one whole, one that failed in its second turn, one in its first, one
+    before its first words.
+    """
     said = ["What was that like?", "Go on."]
-    _write(tmp_path, [_held(persona, card, f"a{after}", said, user=Failing(after)) for after in (9, 1, 0, -1)])
+    _write(
+        tmp_path,
+        [_held(persona, card, f"a{after}", said, user=Failing(after)) for after in (9, 1, 0, -1)],
+    )
     return tmp_path
 
 
 def test_failed_dialogues_are_left_out_unless_asked_for(broken: Path) -> None:
     done = export([broken], "openai")
     assert len(done.chosen.records) == 1
-    assert done.chosen.left_out == {"failed (--outcome all takes them too)": 2, "in which nobody said a word": 1}
+    assert done.chosen.left_out == {
+        "failed (--outcome all takes them too)": 2,
+        "in which nobody said a word": 1,
+    }
     taken = rows(broken, "openai", broken, wanted=DialogueFilter(outcomes=tuple(Outcome)))
     assert [row["metadata"]["valid"] for row in taken] == [True, False, False]
     assert episode_of(taken[1]) == read_episodes(broken)[1]
@@ -191,7 +232,11 @@ def test_failed_dialogues_are_left_out_unless_asked_for(broken: Path) -> None:
 
 def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken: Path) -> None:
     everything = DialogueFilter(outcomes=tuple(Outcome))
-    assert [row["metadata"]["agent"] for row in rows(broken, "sft", broken, wanted=everything)] == ["a9", "a9", "a1"]
+    assert [row["metadata"]["agent"] for row in rows(broken, "sft", broken, wanted=everything)] == [
+        "a9",
+        "a9",
+        "a1",
+    ]
     with pytest.raises(RunError, match="no pairs"):
         export([broken], "dpo", wanted=everything)
     with pytest.raises(RunError, match="the user failed at once"):
@@ -202,15 +247,24 @@ def test_filters_keep_what_was_asked_for(finished: Path) -> None:
     records = read_records([finished])
 
     def kept(**wanted: Any) -> list[Episode]:
-        return [record.episode for record in filter_records(records, DialogueFilter(**wanted)).records]
+        return [
+            record.episode for record in filter_records(records, DialogueFilter(**wanted)).records
+        ]
 
     assert {one.agent for one in kept(agents=("listener", "oracle"))} == {"listener", "oracle"}
     assert kept(min_emotion=70) == [one.episode for one in records if one.episode.final >= 70]
     assert {one.outcome for one in kept(outcomes=(Outcome.LEFT,))} == {Outcome.LEFT}
     longest = sorted(max(len(turn.utterance) for turn in one.episode.turns) for one in records)
-    assert 0 < sum(size <= longest[20] for size in longest) == len(kept(max_reply=longest[20])) < len(records)
+    assert (
+        0
+        < sum(size <= longest[20] for size in longest)
+        == len(kept(max_reply=longest[20]))
+        < len(records)
+    )
     assert len(kept(split="demo")) == len(records)
-    with pytest.raises(RunError, match=r"nothing is left of 48 dialogues: 48 not with test personas"):
+    with pytest.raises(
+        RunError, match=r"nothing is left of 48 dialogues: 48 not with test personas"
+    ):
         filter_records(records, DialogueFilter(split="test"))
     with pytest.raises(UnknownName, match="Did you mean 'listener'"):
         filter_records(records, DialogueFilter(agents=("listner",)))
@@ -219,7 +273,9 @@ def test_filters_keep_what_was_asked_for(finished: Path) -> None:
 def test_a_system_message_stands_first_in_every_format(finished: Path, tmp_path: Path) -> None:
     for to, where in (("openai", "messages"), ("sft", "prompt"), ("dpo", "prompt")):
         found = rows(finished, to, tmp_path, system="Listen.")  # pyright: ignore[reportArgumentType]
-        assert {json.dumps(row[where][0]) for row in found} == {'{"role": "system", "content": "Listen."}'}
+        assert {json.dumps(row[where][0]) for row in found} == {
+            '{"role": "system", "content": "Listen."}'
+        }
         assert all(one["role"] != "system" for row in found for one in row[where][1:])
     first = rows(finished, "sharegpt", tmp_path, system="Listen.")[0]["conversations"][0]
     assert first == {"from": "system", "value": "Listen."}
@@ -227,25 +283,39 @@ def test_a_system_message_stands_first_in_every_format(finished: Path, tmp_path:
 
 def test_bare_rows_hold_the_format_and_nothing_else(finished: Path, tmp_path: Path) -> None:
     assert {tuple(row) for row in rows(finished, "openai", tmp_path, bare=True)} == {("messages",)}
-    assert {tuple(row) for row in rows(finished, "dpo", tmp_path, bare=True)} == {("prompt", "chosen", "rejected")}
+    assert {tuple(row) for row in rows(finished, "dpo", tmp_path, bare=True)} == {
+        ("prompt", "chosen", "rejected")
+    }
 
 
-def test_several_runs_give_pairs_that_none_has_alone(tmp_path: Path, persona: Persona, card: EnvCard) -> None:
+def test_several_runs_give_pairs_that_none_has_alone(
+    tmp_path: Path, persona: Persona, card: EnvCard
+) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
-    for folder, words in zip(folders, ("Cheer up.", "You carried him down two floors. That took heart."), strict=True):
+    for folder, words in zip(
+        folders, ("Cheer up.", "You carried him down two floors. That took heart."), strict=True
+    ):
         folder.mkdir()
         _write(folder, [_held(persona, card, "policy", [words])])
         with pytest.raises(RunError, match="no pairs"):
             export([folder], "dpo")
     assert export(folders, "dpo").rows == {"pairs": 1}
-    assert [json.loads(line)["metadata"]["run"] for line in _lines(export(folders, "openai").path)] == ["one", "two"]
+    assert [
+        json.loads(line)["metadata"]["run"] for line in _lines(export(folders, "openai").path)
+    ] == ["one", "two"]
 
 
-def test_the_folder_for_the_hub_says_which_files_are_which_split(finished: Path, tmp_path: Path) -> None:
+def test_the_folder_for_the_hub_says_which_files_are_which_split(
+    finished: Path, tmp_path: Path
+) -> None:
     done = export([finished], "hf", tmp_path / "data")
     card = (done.path / "README.md").read_text(encoding="utf-8")
     head = yaml.safe_load(card.split("---")[1])
-    assert [one["config_name"] for one in head["configs"]] == list(done.rows) == ["dialogues", "replies", "pairs"]
+    assert (
+        [one["config_name"] for one in head["configs"]]
+        == list(done.rows)
+        == ["dialogues", "replies", "pairs"]
+    )
     for config in head["configs"]:
         (file,) = config["data_files"]
         assert file["split"] == "demo"
@@ -269,7 +339,9 @@ def test_a_folder_that_cannot_be_finished_leaves_the_earlier_one_as_it_was(tmp_p
     out = tmp_path / "data"
     write_folder(out, {"README.md": "<!-- written by rlver-gym export -->"})
     with pytest.raises(RunError, match="cannot be written"):
-        write_folder(out, {"README.md": "new", "README.md/below": "a file lies where a folder is needed"})
+        write_folder(
+            out, {"README.md": "new", "README.md/below": "a file lies where a folder is needed"}
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     assert (out / "README.md").read_text() == "<!-- written by rlver-gym export -->"
 
@@ -305,8 +377,12 @@ def test_personas_to_choose_or_report_with_are_not_exported_without_a_word(
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["--to", "csv"], "is not one of"), (["--to", "sft", "--split", "dev"], "is not one of"), (["--to", "sft", "--outcome", "well"], "is not one of")],
-)  # fmt: skip
+    [
+        (["--to", "csv"], "is not one of"),
+        (["--to", "sft", "--split", "dev"], "is not one of"),
+        (["--to", "sft", "--outcome", "well"], "is not one of"),
+    ],
+)
 def test_what_does_not_exist_is_refused(finished: Path, arguments: list[str], said: str) -> None:
     result = CliRunner().invoke(app, ["export", str(finished), *arguments], env={"COLUMNS": "200"})
     assert result.exit_code == 2

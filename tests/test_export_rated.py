@@ -1,4 +1,6 @@
-"""The corpus as data to train on: what readers found good comes out, with what they thought, and nobody else's figures."""
+"""The corpus as data to train on: what readers found good comes out, with what they thought, and
+nobody else's figures.
+"""
 
 import json
 import shutil
@@ -43,7 +45,9 @@ def exported(folder: Path, to: Format, tmp_path: Path, **options: Any) -> list[d
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 
-def test_demonstrations_carry_what_the_readers_made_of_them(folder: Path, rated: dict, tmp_path: Path) -> None:
+def test_demonstrations_carry_what_the_readers_made_of_them(
+    folder: Path, rated: dict, tmp_path: Path
+) -> None:
     rows = exported(folder, "sft", tmp_path)
     assert len(rows) > FEW
     for row in rows:
@@ -76,7 +80,9 @@ def test_only_the_best_when_asked(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_pairs_are_two_replies_to_one_moment_by_what_readers_gave_them(tmp_path: Path) -> None:
-    """On the whole corpus: where an earlier turn of one moment is a rated reply of another, only the rating counts."""
+    """On the whole corpus: where an earlier turn of one moment is a rated reply of another, only
+    the rating counts.
+    """
     changes: dict[tuple[str, tuple[str, ...], str], list[float]] = {}
     for one in Corpus(TRAIN).rated_replies():
         said = tuple(message.text for message in one.dialogue.messages())
@@ -112,7 +118,12 @@ def test_the_hub_card_says_who_wrote_and_who_rated(folder: Path, tmp_path: Path)
 def test_who_only_answered_single_moments_can_be_chosen(folder: Path, tmp_path: Path) -> None:
     corpus = Corpus(folder)
     whole = {one.supporter for one in corpus.dialogues}
-    name = next(one.supporter for moment in corpus.moments for one in moment.replies if one.supporter not in whole)
+    name = next(
+        one.supporter
+        for moment in corpus.moments
+        for one in moment.replies
+        if one.supporter not in whole
+    )
     rows = exported(folder, "sft", tmp_path, min_change=-10, wanted=DialogueFilter(agents=(name,)))
     assert {row["metadata"]["agent"] for row in rows} == {name}
     with pytest.raises(RunError, match="--min-change"):

@@ -1,4 +1,6 @@
-"""A storm of faults over whole dialogues: all end, each valid or failed with its reason, the counts agree, and equal seeds give equal results."""
+"""A storm of faults over whole dialogues: all end, each valid or failed with its reason, the counts
+agree, and equal seeds give equal results.
+"""
 
 import asyncio
 import json
@@ -55,11 +57,15 @@ def pairs(users: Sequence[SentientUser], count: int) -> Iterator[tuple[EmpathySe
         yield session, make_agent("listener", persona, number)
 
 
-def storm(count: int, *, attempt_timeout_s: float, clients: int = 1, seed: int = 3, rate: float = 0.3) -> Storm:
-    """So many dialogues at once with a server of which 30 % of the calls fail (`rate`), in every way that servers do.
+def storm(
+    count: int, *, attempt_timeout_s: float, clients: int = 1, seed: int = 3, rate: float = 0.3
+) -> Storm:
+    """So many dialogues at once with a server of which 30 % of the calls fail (`rate`), in every
+    way that servers do.
 
-    What hangs always ends at `attempt_timeout_s`, which no answer comes near: so which attempts fail does not depend on the load. A client that is
-    told so often to wait asks for little at once, so that many dialogues take several.
+    What hangs always ends at `attempt_timeout_s`, which no answer comes near: so which attempts
+    fail does not depend on the load. A client that is told so often to wait asks for little at
+    once, so that many dialogues take several.
     """
     with ChatServer(ANSWERS, faults=Faults(rate, seed=seed, retry_after_s=0.01)) as server:
         settings = [
@@ -69,7 +75,8 @@ def storm(count: int, *, attempt_timeout_s: float, clients: int = 1, seed: int =
                 timeout_s=DEADLINE_S + number,  # others than the others', so a client of its own
                 attempt_timeout_s=attempt_timeout_s,
                 concurrency=8,
-                max_wait_s=None,  # whether many faults at once are an outage is a matter of when they come
+                # whether many faults at once are an outage is a matter of when they come
+                max_wait_s=None,
             )
             for number in range(clients)
         ]
@@ -86,14 +93,20 @@ def storm(count: int, *, attempt_timeout_s: float, clients: int = 1, seed: int =
 
 def step_of(body: dict[str, Any]) -> str:
     """What a call asks for; "repair" when it asks anew."""
-    return "repair" if len(body["messages"]) > 2 else json.loads(body["messages"][1]["content"].split("\n")[-1])["step"]
+    return (
+        "repair"
+        if len(body["messages"]) > 2
+        else json.loads(body["messages"][1]["content"].split("\n")[-1])["step"]
+    )
 
 
 def check(found: Storm, count: int) -> None:
     """Everything that holds for a storm of any size."""
     assert [episode.seed for episode in found.episodes] == list(range(count))
     failed = [episode for episode in found.episodes if episode.outcome is Outcome.FAILED]
-    valid = [episode for episode in found.episodes if episode.outcome in set(Outcome) - {Outcome.FAILED}]
+    valid = [
+        episode for episode in found.episodes if episode.outcome in set(Outcome) - {Outcome.FAILED}
+    ]
     assert len(failed) + len(valid) == count
     assert min(len(failed), len(valid)) > 0
     for episode in failed:
@@ -127,7 +140,11 @@ def _counts_agree(found: Storm) -> None:
 
 
 def _equal(one: Storm, other: Storm) -> None:
-    differ = [ours.key for ours, theirs in zip(one.episodes, other.episodes, strict=True) if ours != theirs]
+    differ = [
+        ours.key
+        for ours, theirs in zip(one.episodes, other.episodes, strict=True)
+        if ours != theirs
+    ]
     assert differ == []
     assert (one.spent, one.faults) == (other.spent, other.faults)
 
@@ -153,7 +170,9 @@ def test_a_storm_over_two_hundred_dialogues_ends_well_and_twice_the_same() -> No
 
 @pytest.mark.slow
 def test_many_dialogues_in_step_go_through_a_storm_and_every_end_is_told() -> None:
-    with ChatServer(ANSWERS, faults=Faults(0.3, seed=5, only=ALL - {"hang", "drip"}, retry_after_s=0.01)) as server:
+    with ChatServer(
+        ANSWERS, faults=Faults(0.3, seed=5, only=ALL - {"hang", "drip"}, retry_after_s=0.01)
+    ) as server:
         settings = {"base_url": server.base_url, "attempts": 2, "max_wait_s": None}
         env = gym.make_vec("RLVER-Empathy-v0", num_envs=8, user="openai:m", **settings)
         env.reset(seed=0)

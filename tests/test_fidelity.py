@@ -1,4 +1,6 @@
-"""The fidelity report: its statistics against numbers worked out by hand, and the command on a small set of own recordings."""
+"""The fidelity report: its statistics against numbers worked out by hand, and the command on a
+small set of own recordings.
+"""
 
 import json
 import shutil
@@ -82,8 +84,12 @@ def test_a_user_that_feels_what_was_recorded_agrees_perfectly(recordings: list[R
     user = Remembers(recordings)
     for one in replay(lambda _: user, recordings):
         assert one.final == one.recording.final
-        assert [heard.change for heard in one.turns] == [exchange.change for exchange in one.recording.exchanges]
-    checks = {check.name: check for check in run_checks("perfect", lambda _: user, recordings).checks}
+        assert [heard.change for heard in one.turns] == [
+            exchange.change for exchange in one.recording.exchanges
+        ]
+    checks = {
+        check.name: check for check in run_checks("perfect", lambda _: user, recordings).checks
+    }
     assert checks["partial r"].value == pytest.approx(1)
     assert checks["dialogue r within persona"].value == pytest.approx(1)
     assert checks["swapped-reply AUC"].value > 0.5
@@ -91,7 +97,9 @@ def test_a_user_that_feels_what_was_recorded_agrees_perfectly(recordings: list[R
 
 def test_a_user_that_feels_the_opposite_disagrees(recordings: list[Recording]) -> None:
     user = Remembers(recordings, sign=-1)
-    checks = {check.name: check for check in run_checks("opposite", lambda _: user, recordings).checks}
+    checks = {
+        check.name: check for check in run_checks("opposite", lambda _: user, recordings).checks
+    }
     assert checks["partial r"].value == pytest.approx(-1)
     assert checks["dialogue r within persona"].value < -0.8
 
@@ -111,10 +119,16 @@ class FailsAt(Remembers):
 
 def test_a_failure_costs_its_dialogue_and_not_the_report(recordings: list[Recording]) -> None:
     person = recordings[0].persona.id
-    user, others = FailsAt(recordings, person), [one for one in recordings if one.persona.id != person]
+    user, others = (
+        FailsAt(recordings, person),
+        [one for one in recordings if one.persona.id != person],
+    )
     section = run_checks("fails", lambda _: user, recordings)
     assert len(section.failures) == len(recordings) - len(others)
-    assert section.failures[0] == f"{recordings[0].agent} with {person}: the server gave no usable answer"
+    assert (
+        section.failures[0]
+        == f"{recordings[0].agent} with {person}: the server gave no usable answer"
+    )
     assert section[1:-1] == run_checks("never asked", lambda _: Remembers(recordings), others)[1:-1]
 
 
@@ -167,22 +181,35 @@ def test_a_missing_simulator_is_named(folder: Path) -> None:
     assert "nobody" in str(result.exception)
 
 
-def record(folder: Path, agents: tuple[str, ...], people: tuple[str, ...], *, sign: int = 1, **told: str) -> None:
-    """What the embedded user feels when these agents talk to these shipped people, as recordings of a judge named reader."""
+def record(
+    folder: Path, agents: tuple[str, ...], people: tuple[str, ...], *, sign: int = 1, **told: str
+) -> None:
+    """What the embedded user feels when these agents talk to these shipped people, as recordings of
+    a judge named reader.
+    """
     for agent in agents:
         lines = []
         for person in people:
-            session = EmpathySession(EmbeddedUser(), library().get(person), env_card("SAGE-Sentient-v0"), 0)
+            session = EmpathySession(
+                EmbeddedUser(), library().get(person), env_card("SAGE-Sentient-v0"), 0
+            )
             session.start()
             speaker = make_agent(agent, session.scene.persona)
             while session.outcome is None:
                 session.reply(speaker.reply(tuple(session.dialogue.messages())))
-            messages: list[dict] = [{"role": "user", "text": session.dialogue.opening, "emotion": 40}]
+            messages: list[dict] = [
+                {"role": "user", "text": session.dialogue.opening, "emotion": 40}
+            ]
             for turn in session.dialogue.turns:
                 messages.append({"role": "agent", "text": turn.utterance})
                 felt = {"change": sign * turn.appraisal.change, "emotion": turn.emotion}
                 messages.append({"role": "user", "text": turn.reply or "", **felt})
-            line = {"simulator": "reader", "agent": agent, "persona": person.partition("/")[0], **told}
+            line = {
+                "simulator": "reader",
+                "agent": agent,
+                "persona": person.partition("/")[0],
+                **told,
+            }
             lines.append(json.dumps({**line, "final": session.emotion, "messages": messages}))
         (folder / f"reader__{agent}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -200,7 +227,9 @@ def test_recordings_of_shipped_people_are_judged_by_their_cards(tmp_path: Path) 
     record(tmp_path, ("listener", "oracle", "adaptive"), PEOPLE)
     summary = printed_summary(tmp_path)
     assert summary["turns"] >= 20
-    assert [summary[name] for name in ("within_r", "within_agent_r", "turn1_r", "agents_rho", "sign")] == [1] * 5
+    assert [
+        summary[name] for name in ("within_r", "within_agent_r", "turn1_r", "agents_rho", "sign")
+    ] == [1] * 5
     assert summary["gap"] is None
     assert all(replayed == recorded for replayed, recorded in summary["agents"].values())
 
@@ -222,6 +251,8 @@ def test_the_need_that_a_recording_names_counts(tmp_path: Path) -> None:
 def test_somebody_unknown_must_be_described(tmp_path: Path) -> None:
     record(tmp_path, ("adaptive",), PEOPLE[:1])
     path = tmp_path / "reader__adaptive.jsonl"
-    path.write_text(path.read_text(encoding="utf-8").replace(PEOPLE[0], "nobody-known"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace(PEOPLE[0], "nobody-known"), encoding="utf-8"
+    )
     with pytest.raises(RecordingError, match="need, disposition: must be told"):
         read_recordings(tmp_path)

@@ -1,4 +1,6 @@
-"""Shipped cards, damaged in any way: each is one bounded, printable error, or a card that can be checked and talked to."""
+"""Shipped cards, damaged in any way: each is one bounded, printable error, or a card that can be
+checked and talked to.
+"""
 
 import json
 from functools import lru_cache
@@ -86,7 +88,9 @@ def check_bytes(kind: type[Frozen], data: bytes) -> None:
 DAMAGED_BYTES = st.sampled_from(list(KINDS)).flatmap(
     lambda kind: st.tuples(st.just(kind), damaged_bytes(KINDS[kind].read_bytes()))
 )
-DAMAGED_VALUES = st.sampled_from(list(KINDS)).flatmap(lambda kind: st.tuples(st.just(kind), damaged_value(plain(kind))))
+DAMAGED_VALUES = st.sampled_from(list(KINDS)).flatmap(
+    lambda kind: st.tuples(st.just(kind), damaged_value(plain(kind)))
+)
 
 
 @SHORT

@@ -1,4 +1,6 @@
-"""Dialogues of any length by agents that reach every end, with gibberish among them, saved and restored at any turn: what always holds."""
+"""Dialogues of any length by agents that reach every end, with gibberish among them, saved and
+restored at any turn: what always holds.
+"""
 
 from collections import Counter
 from typing import Any
@@ -22,7 +24,8 @@ PERSONAS = library().ids("demo")
 AGENTS = ("oracle", "oracle", "listener", "comfort", "silent")
 """Of these the first reaches content, the last is left."""
 NOISE = st.one_of(
-    st.text(max_size=60), st.sampled_from(["", "x" * 5000, "\x1b[2J", "🙂" * 500, "?" * 300, "I hear you. " * 50])
+    st.text(max_size=60),
+    st.sampled_from(["", "x" * 5000, "\x1b[2J", "🙂" * 500, "?" * 300, "I hear you. " * 50]),
 )
 
 
@@ -46,7 +49,9 @@ def env_cards(draw: st.DrawFn) -> EnvCard:
 
 @st.composite
 def plays(draw: st.DrawFn) -> dict[str, Any]:
-    """A card, somebody, an agent, what is said instead of its words at some turns, and when the state is saved."""
+    """A card, somebody, an agent, what is said instead of its words at some turns, and when the
+    state is saved.
+    """
     return {
         "card": draw(env_cards()),
         "persona": draw(st.sampled_from(PERSONAS)),
@@ -57,8 +62,13 @@ def plays(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def check_play(card: EnvCard, persona: str, agent: str, noise: dict[int, str], seed: int, save_at: int) -> str:
-    """Play, check every turn, then play again from the saved state and from the start. Gives the outcome."""
+def check_play(
+    card: EnvCard, persona: str, agent: str, noise: dict[int, str], seed: int, save_at: int
+) -> str:
+    """Play, check every turn, then play again from the saved state and from the start.
+
+    Gives the outcome.
+    """
     env, twin = EmpathyEnv(card, persona=persona), EmpathyEnv(card, persona=persona)
     supporter = make_agent(agent, library().get(persona))
     begin = env.reset(seed=seed)
@@ -66,14 +76,18 @@ def check_play(card: EnvCard, persona: str, agent: str, noise: dict[int, str], s
     state, said, seen, over = env.save_state(), [], [], False
     while not over:
         turn = len(said)
-        state, saved_at = (env.save_state(), turn) if turn <= save_at else (state, min(save_at, turn))
+        state, saved_at = (
+            (env.save_state(), turn) if turn <= save_at else (state, min(save_at, turn))
+        )
         heard: tuple[Message, ...] = tuple(env.session.dialogue.messages())
         said.append(noise[turn] if turn in noise else supporter.reply(heard))
         seen.append(env.step(said[-1]))
         over = seen[-1][2]
         check_step(card, said[-1], seen[-1], seen[-2][4] if turn else begin[1], turn + 1)
     total, last = sum(step[1] for step in seen), seen[-1][4]
-    assert total == (last["emotion"] - card.start if card.reward == "delta" else last["emotion"] / 100)
+    assert total == (
+        last["emotion"] - card.start if card.reward == "delta" else last["emotion"] / 100
+    )
     with pytest.raises(DialogueError, match="over"):
         env.step("And then?")
     assert data_equivalence([twin.step(one) for one in said], seen)
@@ -84,7 +98,9 @@ def check_play(card: EnvCard, persona: str, agent: str, noise: dict[int, str], s
     return last["outcome"]
 
 
-def check_step(card: EnvCard, said: str, step: tuple[Any, ...], before: dict[str, Any], turn: int) -> None:
+def check_step(
+    card: EnvCard, said: str, step: tuple[Any, ...], before: dict[str, Any], turn: int
+) -> None:
     reply, reward, terminated, truncated, info = step
     emotion, change = info["emotion"], info["change"]
     assert reply
@@ -110,10 +126,15 @@ def test_dialogues_hold_what_is_promised_and_reach_every_end() -> None:
 
     play()
     near = env_card("RLVER-Empathy-v0").model_copy(update={"content_at": 60, "turns": 12})
-    for persona in PERSONAS:  # what is drawn depends on what else was imported; these reach their ends always
+    # What is drawn depends on what else was imported; these reach their ends always.
+    for persona in PERSONAS:
         for agent in (AGENTS[0], AGENTS[-1]):
             ends[check_play(near, persona, agent, {}, seed=0, save_at=2)] += 1
-        ends[check_play(near.model_copy(update={"turns": 1}), persona, AGENTS[0], {}, seed=0, save_at=0)] += 1
+        ends[
+            check_play(
+                near.model_copy(update={"turns": 1}), persona, AGENTS[0], {}, seed=0, save_at=0
+            )
+        ] += 1
     assert set(ends) == {"content", "left", "out_of_turns"}
     assert ends["content"] >= min(5, len(PERSONAS))
 
@@ -130,7 +151,8 @@ def vector_plays(draw: st.DrawFn) -> dict[str, Any]:
     """Some dialogues side by side, and what is said to each, turn by turn."""
     count = draw(st.integers(1, 3))
     row = st.tuples(
-        *[st.one_of(st.sampled_from(["What happened?", "That was hard on you, all alone."]), NOISE)] * count
+        *[st.one_of(st.sampled_from(["What happened?", "That was hard on you, all alone."]), NOISE)]
+        * count
     )
     return {
         "card": draw(env_cards()),
@@ -140,7 +162,9 @@ def vector_plays(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def check_vector(card: EnvCard, mode: AutoresetMode, rows: list[tuple[str, ...]], seed: int) -> None:
+def check_vector(
+    card: EnvCard, mode: AutoresetMode, rows: list[tuple[str, ...]], seed: int
+) -> None:
     """Side by side they are what each is alone."""
     count = len(rows[0])
     together = EmpathyVectorEnv(count, card=card, split="demo", autoreset_mode=mode)

@@ -1,4 +1,6 @@
-"""Ratings, recordings and weights, damaged in any way: each is one bounded error that names the file, or can be used."""
+"""Ratings, recordings and weights, damaged in any way: each is one bounded error that names the
+file, or can be used.
+"""
 
 import json
 import tempfile
@@ -19,13 +21,27 @@ from rlver_gym.io.errors import CardError, RecordingError
 from rlver_gym.users import EmbeddedUser, Scene
 
 RECORDING = json.loads(
-    (Path(__file__).parent / "data" / "recordings_zh.jsonl").read_text(encoding="utf-8").split("\n")[0]
+    (Path(__file__).parent / "data" / "recordings_zh.jsonl")
+    .read_text(encoding="utf-8")
+    .split("\n")[0]
 )
 RATING = {
-    "persona": {"id": "p", "need": "praise", "disposition": "passive", "story": "A burst pipe.", "language": "en"},
-    "dialogue": [{"role": "user", "text": "A pipe burst."}, {"role": "agent", "text": "What happened?"}],
-    "change": 3.5, "emotion": 40, "agent": "a", "rater": "r",
-}  # fmt: skip
+    "persona": {
+        "id": "p",
+        "need": "praise",
+        "disposition": "passive",
+        "story": "A burst pipe.",
+        "language": "en",
+    },
+    "dialogue": [
+        {"role": "user", "text": "A pipe burst."},
+        {"role": "agent", "text": "What happened?"},
+    ],
+    "change": 3.5,
+    "emotion": 40,
+    "agent": "a",
+    "rater": "r",
+}
 PROFILE = {
     "id": "zh-lin",
     "player": "**姓名**：林\n年龄：30",
@@ -35,7 +51,9 @@ PROFILE = {
     "cha_group": "['a', 'b']",
 }
 WEIGHTS = weights_file()
-DIALOGUE = Dialogue("A pipe burst at night.").with_utterance("What did the neighbour say when the pipe burst?")
+DIALOGUE = Dialogue("A pipe burst at night.").with_utterance(
+    "What did the neighbour say when the pipe burst?"
+)
 
 
 def check_lines(data: bytes) -> None:
@@ -68,7 +86,9 @@ def check_weights(value: Any) -> None:
         except CardError as error:
             assert_clear(error, str(path), 20_000)
             return
-        persona = library().get("theo-the-burst-pipe").model_copy(update={"language": value["language"]})
+        persona = (
+            library().get("theo-the-burst-pipe").model_copy(update={"language": value["language"]})
+        )
         for emotion in (0, 55, 100):
             scene = Scene(persona, env_card("SAGE-Sentient-v0"), 0)
             appraisal = user.appraise(scene, emotion, DIALOGUE)

@@ -1,4 +1,6 @@
-"""A run folder that somebody damaged or edited: `verify` finds it, says so in an error of ours, and does nothing else."""
+"""A run folder that somebody damaged or edited: `verify` finds it, says so in an error of ours, and
+does nothing else.
+"""
 
 import json
 import sys
@@ -22,16 +24,22 @@ from rlver_gym.io.errors import RlverError
 from rlver_gym.io.terminal import printable
 
 UNCHECKED = {"created", "command", "python", "packages", "format"}
-"""What a manifest notes for people: when and with what it was made. The rest decides what a run is."""
+"""What a manifest notes for people: when and with what it was made. The rest decides what a run is.
+"""
 LONGEST_MESSAGE = 4000
 CANARY = "fuzz_canary"
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of two episodes, the same however the tests were started. Damage is done to copies of its files."""
+    """The folder of a run of two episodes, the same however the tests were started.
+
+    Damage is done to copies of its files.
+    """
     folder = tmp_path_factory.mktemp("small")
-    plan = BenchPlan(agents=("comfort", "listener"), seeds=1, persona_ids=library().ids("demo")[-1:])
+    plan = BenchPlan(
+        agents=("comfort", "listener"), seeds=1, persona_ids=library().ids("demo")[-1:]
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["rlver-gym", "bench"])
         assert len(list(run(plan, folder))) == 2
@@ -40,7 +48,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the run, beside a module that nobody may import, in the folder that people start Python from."""
+    """A copy of the run, beside a module that nobody may import, in the folder that people start
+    Python from.
+    """
     (tmp_path / f"{CANARY}.py").write_text("Name = dict\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -52,7 +62,9 @@ def folder(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def found(folder: Path) -> bool:
-    """Whether `verify` objects, which it may do only in words fit to show, and without leaving a trace."""
+    """Whether `verify` objects, which it may do only in words fit to show, and without leaving a
+    trace.
+    """
     before = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
     try:
         first = next((one for one in verify(folder) if one is not None), None)
@@ -63,7 +75,9 @@ def found(folder: Path) -> bool:
         assert message == printable(message)
     assert len(message) < LONGEST_MESSAGE
     assert sys.modules.pop(CANARY, None) is None
-    assert before == {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
+    assert before == {
+        path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()
+    }
     return bool(message)
 
 
@@ -84,7 +98,9 @@ def test_any_other_value_in_an_episode_is_found(folder: Path, small: Path, examp
     lines = (small / EPISODES).read_text(encoding="utf-8").splitlines()
 
     @given(
-        st.integers(0, len(lines) - 1).flatmap(lambda at: st.tuples(st.just(at), damaged_json(json.loads(lines[at]))))
+        st.integers(0, len(lines) - 1).flatmap(
+            lambda at: st.tuples(st.just(at), damaged_json(json.loads(lines[at])))
+        )
     )
     def holds(edit: tuple[int, Any]) -> None:
         at, value = edit
@@ -97,14 +113,20 @@ def test_any_other_value_in_an_episode_is_found(folder: Path, small: Path, examp
 
 
 @effort(few=15, many=500)
-def test_any_other_set_or_number_of_episodes_is_found(folder: Path, small: Path, examples: Any) -> None:
+def test_any_other_set_or_number_of_episodes_is_found(
+    folder: Path, small: Path, examples: Any
+) -> None:
     lines = (small / EPISODES).read_bytes().splitlines(keepends=True)
     choice = [*lines, b"\n", b"{}\n", b"[]\n", b"null\n"]
 
-    @given(st.permutations(range(len(lines))) | st.lists(st.integers(0, len(choice) - 1), max_size=6))
+    @given(
+        st.permutations(range(len(lines))) | st.lists(st.integers(0, len(choice) - 1), max_size=6)
+    )
     def holds(chosen: list[int]) -> None:
         (folder / EPISODES).write_bytes(b"".join(choice[at] for at in chosen))
-        assert found(folder) or sorted(chosen) == list(range(len(lines)))  # their order means nothing
+        assert found(folder) or sorted(chosen) == list(
+            range(len(lines))
+        )  # their order means nothing
 
     examples(holds)()
 
@@ -115,7 +137,9 @@ def checked(manifest: Any) -> Any:
         return None
     values = {name: value for name, value in manifest.items() if name not in UNCHECKED}
     if isinstance(plan := values.get("plan"), dict):  # no options and none given mean the same
-        values["plan"] = {name: value for name, value in plan.items() if (name, value) != ("user_options", {})}
+        values["plan"] = {
+            name: value for name, value in plan.items() if (name, value) != ("user_options", {})
+        }
     with suppress(ValidationError):  # a field left out means its default
         values["env_card"] = EnvCard.model_validate(values.get("env_card")).model_dump(mode="json")
     return values
@@ -140,7 +164,9 @@ def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
         ".",
     ]
     everywhere = st.sampled_from([path for path in paths(whole) if path])
-    *above, last = draw(st.sampled_from([("plan", "user"), ("plan", "env"), ("persona_folder",)]) | everywhere)
+    *above, last = draw(
+        st.sampled_from([("plan", "user"), ("plan", "env"), ("persona_folder",)]) | everywhere
+    )
     parent: Any = (manifest := json.loads(json.dumps(whole)))
     for key in above:
         parent = parent[key]
@@ -155,7 +181,9 @@ def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
 
 
 @effort(few=60, many=5_000)
-def test_any_other_manifest_is_found_or_means_the_same(folder: Path, small: Path, examples: Any) -> None:
+def test_any_other_manifest_is_found_or_means_the_same(
+    folder: Path, small: Path, examples: Any
+) -> None:
     whole = json.loads((small / MANIFEST).read_bytes())
 
     @given(damaged_manifests(whole))

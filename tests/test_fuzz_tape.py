@@ -1,4 +1,6 @@
-"""A cache of answers that somebody damaged or edited: what it gives is what was recorded, or a TapeError."""
+"""A cache of answers that somebody damaged or edited: what it gives is what was recorded, or a
+TapeError.
+"""
 
 import hashlib
 import json
@@ -19,7 +21,19 @@ from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 SECRET = "my sister stole the inheritance"
 LONGEST_MESSAGE = 1000
-COLUMNS = ["key", "request", "model", "answer", "failure", "finish_reason", "prompt_tokens", "completion_tokens", "server", "created", "checksum"]  # fmt: skip
+COLUMNS = [
+    "key",
+    "request",
+    "model",
+    "answer",
+    "failure",
+    "finish_reason",
+    "prompt_tokens",
+    "completion_tokens",
+    "server",
+    "created",
+    "checksum",
+]
 
 RECORDED: dict[ChatRequest, ChatAnswer | ChatError] = {
     ChatRequest("m", (ChatMessage("user", f"question {number}"),), seed=number): (
@@ -119,14 +133,22 @@ def test_any_other_byte_gives_no_other_answer(whole: bytes, tmp_path: Path, exam
 
 
 VALUES = (
-    st.none() | st.integers(-(1 << 63), (1 << 63) - 1) | st.floats() | st.binary(max_size=20) | st.text(max_size=20)
-    | st.sampled_from(["", "stop", "\x1b[31m", SECRET, "A" * 3000, b"\xff\xfe", -1, 1 << 62, "3", b"3"])
-)  # fmt: skip
+    st.none()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.floats()
+    | st.binary(max_size=20)
+    | st.text(max_size=20)
+    | st.sampled_from(
+        ["", "stop", "\x1b[31m", SECRET, "A" * 3000, b"\xff\xfe", -1, 1 << 62, "3", b"3"]
+    )
+)
 
 
 @st.composite
 def edits(draw: st.DrawFn) -> tuple[str, dict[str, Any], bool]:
-    """Which row, which of its columns become what, and whether whoever edits it knows how checksums are made."""
+    """Which row, which of its columns become what, and whether whoever edits it knows how checksums
+    are made.
+    """
     changed = draw(st.dictionaries(st.sampled_from(COLUMNS[1:]), VALUES, min_size=1, max_size=3))
     return draw(st.sampled_from(list(BY_KEY))), changed, draw(st.booleans())
 
@@ -138,16 +160,19 @@ def edit(path: Path, key: str, changed: dict[str, Any], signed: bool) -> bool:
         try:
             for name, value in changed.items():
                 db.execute(
-                    f"UPDATE answers SET {name} = CAST(? AS BLOB) WHERE key = ?"
-                    if isinstance(value, bytes)
-                    else f"UPDATE answers SET {name} = ? WHERE key = ?",
+                    (
+                        f"UPDATE answers SET {name} = CAST(? AS BLOB) WHERE key = ?"
+                        if isinstance(value, bytes)
+                        else f"UPDATE answers SET {name} = ? WHERE key = ?"
+                    ),
                     (value, key),
                 )
         except sqlite3.DatabaseError:
             return False
         if signed:
             row = db.execute(
-                "SELECT key, answer, failure, finish_reason, prompt_tokens, completion_tokens FROM answers WHERE key = ?",
+                "SELECT key, answer, failure, finish_reason, prompt_tokens, completion_tokens FROM"
+                " answers WHERE key = ?",
                 (key,),
             ).fetchone()
             text = json.dumps(list(row), ensure_ascii=False, default=repr)
@@ -158,7 +183,9 @@ def edit(path: Path, key: str, changed: dict[str, Any], signed: bool) -> bool:
 
 
 @effort(few=40, many=1_500)
-def test_any_other_value_is_refused_or_at_least_well_formed(whole: bytes, tmp_path: Path, examples: Any) -> None:
+def test_any_other_value_is_refused_or_at_least_well_formed(
+    whole: bytes, tmp_path: Path, examples: Any
+) -> None:
     path = tmp_path / "tape.sqlite"
 
     @given(edits())

@@ -1,4 +1,6 @@
-"""Whatever a chat server sends, a request ends in an answer or in an error of ours, in bounded time and words."""
+"""Whatever a chat server sends, a request ends in an answer or in an error of ours, in bounded time
+and words.
+"""
 
 import asyncio
 import json
@@ -46,13 +48,44 @@ BODIES = st.one_of(
     st.binary(max_size=50),
 )
 STATUSES = st.sampled_from(
-    [200, 201, 204, 301, 302, 307, 400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 529]
+    [
+        200,
+        201,
+        204,
+        301,
+        302,
+        307,
+        400,
+        401,
+        402,
+        403,
+        404,
+        408,
+        409,
+        413,
+        422,
+        429,
+        500,
+        502,
+        503,
+        529,
+    ]
 )
-DATES = ["Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 -9999", "Mon, 1 Jan 0000 00:00:00 GMT",
-         "Sat, 99 Jan 99999999999999999999 00:00:00 GMT", "Wed, 21 Oct 2015 07:28:00", "1 Jan 1 0:0:0 +999999999999"]  # fmt: skip
+DATES = [
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Fri, 31 Dec 9999 23:59:59 -9999",
+    "Mon, 1 Jan 0000 00:00:00 GMT",
+    "Sat, 99 Jan 99999999999999999999 00:00:00 GMT",
+    "Wed, 21 Oct 2015 07:28:00",
+    "1 Jan 1 0:0:0 +999999999999",
+]
 WAITS = (
-    st.sampled_from([*DATES, "0", "-1", "3600", "1e400", "nan", "-inf", "9" * 5000, "1_0", "٣", " 5 "])
-    | st.sampled_from(DATES).flatmap(lambda date: damaged_bytes(date.encode())).map(lambda data: data.decode("latin-1"))
+    st.sampled_from(
+        [*DATES, "0", "-1", "3600", "1e400", "nan", "-inf", "9" * 5000, "1_0", "٣", " 5 "]
+    )
+    | st.sampled_from(DATES)
+    .flatmap(lambda date: damaged_bytes(date.encode()))
+    .map(lambda data: data.decode("latin-1"))
     | st.text(max_size=30)
     | st.floats().map(str)
 )
@@ -77,7 +110,10 @@ def check_result(result: object) -> None:
 
 @effort(few=80, many=10_000)
 def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
-    @given(BODIES, st.sampled_from(["application/json", "text/html; charset=x", ""]) | st.text(max_size=80))
+    @given(
+        BODIES,
+        st.sampled_from(["application/json", "text/html; charset=x", ""]) | st.text(max_size=80),
+    )
     def holds(body: bytes, kind: str) -> None:
         read = wire.parse_answer(body, kind)
         check_result(read.result)
@@ -118,7 +154,10 @@ class Response(NamedTuple):
     """What Content-Length claims; None leaves it out."""
 
     def sent(self) -> bytes:
-        fields = [*self.headers, *([] if self.length is None else [("Content-Length", str(self.length))])]
+        fields = [
+            *self.headers,
+            *([] if self.length is None else [("Content-Length", str(self.length))]),
+        ]
         lines = [f"HTTP/1.1 {self.status} x", *(f"{name}: {value}" for name, value in fields)]
         return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace") + self.body
 
@@ -127,11 +166,22 @@ class Response(NamedTuple):
 def responses(draw: st.DrawFn) -> Response:
     """A response, most often one that can be read as HTTP."""
     body = draw(BODIES)
-    fields = st.sampled_from([
-        ("Content-Type", "application/json"), ("Content-Type", "text/html"), ("Content-Encoding", "gzip"), ("Content-Encoding", "gzip, gzip"),
-        ("Content-Encoding", "zstd"), ("Transfer-Encoding", "chunked"), ("Location", "/v1/elsewhere"), ("Location", "http://["),
-        ("Set-Cookie", "planted=1"), ("Set-Cookie", "planted=1; Max-Age=9" + "9" * 400), ("X-Odd", "\x00"), ("Content-Type", "é" * 200),
-    ])  # fmt: skip
+    fields = st.sampled_from(
+        [
+            ("Content-Type", "application/json"),
+            ("Content-Type", "text/html"),
+            ("Content-Encoding", "gzip"),
+            ("Content-Encoding", "gzip, gzip"),
+            ("Content-Encoding", "zstd"),
+            ("Transfer-Encoding", "chunked"),
+            ("Location", "/v1/elsewhere"),
+            ("Location", "http://["),
+            ("Set-Cookie", "planted=1"),
+            ("Set-Cookie", "planted=1; Max-Age=9" + "9" * 400),
+            ("X-Odd", "\x00"),
+            ("Content-Type", "é" * 200),
+        ]
+    )
     headers = draw(st.lists(fields | st.tuples(st.just("Retry-After"), WAITS), max_size=3))
     length = draw(st.just(len(body)) | st.none() | st.integers(-1, 10) | st.just(len(body) + 5))
     return Response(draw(STATUSES | st.integers(100, 599)), tuple(headers), body, length)
@@ -169,7 +219,9 @@ async def settled(client: ChatClient) -> ChatAnswer | BaseException:
 
 
 @effort(few=40, many=2_000)
-def test_a_client_survives_any_response_and_goes_nowhere_else(server: OddServer, examples: Any) -> None:
+def test_a_client_survives_any_response_and_goes_nowhere_else(
+    server: OddServer, examples: Any
+) -> None:
     url = f"http://127.0.0.1:{server.listener.port}/v1"
     settings = ChatSettings(base_url=url, api_key=SecretStr(KEY), timeout_s=20, attempts=2)
     with asyncio.Runner() as runner:

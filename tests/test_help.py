@@ -25,13 +25,23 @@ COMMANDS = [
         "train",
         "sb3",
     ),
-    *("tape stats", "tape prune", "tape export", "personas list", "personas show", "personas check", "personas schema"),
+    *(
+        "tape stats",
+        "tape prune",
+        "tape export",
+        "personas list",
+        "personas show",
+        "personas check",
+        "personas schema",
+    ),
     *("envs list", "envs show"),
 ]
 
 
 def shown(command: str, columns: int) -> list[str]:
-    """The lines of a command's help: first the prose, then the boxes of its arguments and options."""
+    """The lines of a command's help: first the prose, then the boxes of its arguments and
+    options.
+    """
     env = {"COLUMNS": str(columns), "TERM": "dumb", "NO_COLOR": "1"}
     return CliRunner().invoke(app, [*command.split(), "--help"], env=env).stdout.splitlines()
 
@@ -53,7 +63,10 @@ def test_no_option_is_cut_off_in_a_terminal_of_80_columns(command: str) -> None:
 
 def test_the_short_option_shows_the_same_help() -> None:
     for command in ("", "bench", "personas show"):
-        long, short = (CliRunner().invoke(app, [*command.split(), option]).stdout for option in ("--help", "-h"))
+        long, short = (
+            CliRunner().invoke(app, [*command.split(), option]).stdout
+            for option in ("--help", "-h")
+        )
         assert long == short != ""
 
 

@@ -1,7 +1,11 @@
-"""Hand-written replies of people who listened: they must be worth more than tricks, and the better of two must earn more.
+"""Hand-written replies of people who listened: they must be worth more than tricks, and the better
+of two must earn more.
 
-`data/expectations_en.jsonl`: 1240 pairs (persona, earlier utterances, better reply, worse reply, why), written without looking at the appraiser;
-a pair may give the person another need than their card does; half "dev" for tuning (the ear is fitted to its labels), half "test" for measuring, "validation" between them: labelled, but fitted to nothing. `data/honest_replies_en.json`: five replies each to eight test personas.
+`data/expectations_en.jsonl`: 1240 pairs (persona, earlier utterances, better reply, worse reply,
+why), written without looking at the appraiser; a pair may give the person another need than their
+card does; half "dev" for tuning (the ear is fitted to its labels), half "test" for measuring,
+"validation" between them: labelled, but fitted to nothing. `data/honest_replies_en.json`: five
+replies each to eight test personas.
 """
 
 import json
@@ -18,13 +22,18 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, words
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.text.utterance_analysis import analyse_utterance
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.evidence import collect_evidence
-from rlver_gym.users.embedded.utterance_analysis import analyse_utterance
 
 DATA = Path(__file__).parent / "data"
-PAIRS = [json.loads(line) for line in (DATA / "expectations_en.jsonl").read_text(encoding="utf-8").splitlines()]
-HONEST: dict[str, list[str]] = json.loads((DATA / "honest_replies_en.json").read_text(encoding="utf-8"))
+PAIRS = [
+    json.loads(line)
+    for line in (DATA / "expectations_en.jsonl").read_text(encoding="utf-8").splitlines()
+]
+HONEST: dict[str, list[str]] = json.loads(
+    (DATA / "honest_replies_en.json").read_text(encoding="utf-8")
+)
 
 
 def begun(persona_id: str, need: str | None = None) -> EmpathySession:
@@ -38,7 +47,9 @@ def begun(persona_id: str, need: str | None = None) -> EmpathySession:
 
 @cache
 def in_order(half: str) -> dict[str, list[float]]:
-    """By need, of each pair whether the better reply earns more: 1, or 0, and a half when both earn the same."""
+    """By need, of each pair whether the better reply earns more: 1, or 0, and a half when both earn
+    the same.
+    """
     found: dict[str, list[float]] = {}
     for pair in (pair for pair in PAIRS if pair["half"] == half):
         session = begun(pair["persona"], pair.get("need"))
@@ -48,7 +59,9 @@ def in_order(half: str) -> dict[str, list[float]]:
         better = session.reply(pair["better"]).appraisal.change
         session.restore(here)
         worse = session.reply(pair["worse"]).appraisal.change
-        found.setdefault(session.scene.persona.need, []).append((better > worse) + 0.5 * (better == worse))
+        found.setdefault(session.scene.persona.need, []).append(
+            (better > worse) + 0.5 * (better == worse)
+        )
     return found
 
 
@@ -66,11 +79,14 @@ def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_
     for pair in PAIRS:
         for reply in ("better", "worse"):
             said = "".join(text for text, _ in pair.get(f"{reply}_acts", []))
-            assert said.replace(" ", "") == ("" if pair["half"] == "test" else pair[reply].replace(" ", "")), pair["id"]
+            assert said.replace(" ", "") == (
+                "" if pair["half"] == "test" else pair[reply].replace(" ", "")
+            ), pair["id"]
 
 
 @pytest.mark.parametrize(
-    ("half", "floor"), [pytest.param("dev", 0.92, marks=pytest.mark.slow), ("validation", 0.87), ("test", 0.84)]
+    ("half", "floor"),
+    [pytest.param("dev", 0.92, marks=pytest.mark.slow), ("validation", 0.87), ("test", 0.84)],
 )
 def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) -> None:
     """A floor against slipping back; the figures are in docs/trust.md."""
@@ -116,24 +132,45 @@ def test_who_listened_mostly_ends_above_the_start_and_far_above_stock_phrases_wi
 
 KIND_WORDS_ONCE_MISHEARD = [
     ("paul-they-stop-talking", "It isn't really your fault that they go quiet, Paul."),
-    ("paul-they-stop-talking", "You shouldn't have to carry this alone. Nobody deserves to be shut out at work."),
-    ("paul-they-stop-talking", "That was stupid of them, leaving you out of the farewell. I'm on your side."),
+    (
+        "paul-they-stop-talking",
+        "You shouldn't have to carry this alone. Nobody deserves to be shut out at work.",
+    ),
+    (
+        "paul-they-stop-talking",
+        "That was stupid of them, leaving you out of the farewell. I'm on your side.",
+    ),
     (
         "mei-the-retake",
-        "Three points. It says nothing about you being lazy or dim; you sat there and did the thing, twice.",
+        (
+            "Three points. It says nothing about you being lazy or dim; you sat there and did the"
+            " thing, twice."
+        ),
     ),
     ("paul-day-forty", "I won't tell you to relax or move on. Just talk, I've got all evening."),
     (
         "idris-by-thirty",
-        "You must feel so trapped, with the whole family told you're getting married and your mother ill over it.",
+        (
+            "You must feel so trapped, with the whole family told you're getting married and your"
+            " mother ill over it."
+        ),
     ),
     (
         "idris-by-thirty",
-        "I don't think it's funny at all. It sounds desperately lonely, being married off by everyone.",
+        (
+            "I don't think it's funny at all. It sounds desperately lonely, being married off by"
+            " everyone."
+        ),
     ),
-    ("paul-they-stop-talking", "You sat at that table all week, and shut up and did the work while they whispered."),
+    (
+        "paul-they-stop-talking",
+        "You sat at that table all week, and shut up and did the work while they whispered.",
+    ),
     ("paul-they-stop-talking", "You did more than they asked of you, I'll give you that."),
-    ("paul-they-stop-talking", "And the photo on the fridge, where you have to look at it every day. That's cruel."),
+    (
+        "paul-they-stop-talking",
+        "And the photo on the fridge, where you have to look at it every day. That's cruel.",
+    ),
 ]
 
 
@@ -149,7 +186,12 @@ def test_negation_and_target_are_heard(persona_id: str, reply: str) -> None:
 def test_their_own_name_is_no_stranger() -> None:
     def codes(text: str) -> set[str]:
         session = begun("theo-the-burst-pipe")
-        return {one.code for one in collect_evidence(session.scene.persona, session.dialogue.with_utterance(text))}
+        return {
+            one.code
+            for one in collect_evidence(
+                session.scene.persona, session.dialogue.with_utterance(text)
+            )
+        }
 
     assert "strangers" not in codes("My God, Theo, that must hurt.")
     assert "strangers" in codes("My God, that must hurt Rhys.")

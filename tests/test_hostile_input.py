@@ -1,4 +1,6 @@
-"""Every command that reads cards, ratings, recordings or weights, given those of a stranger: one error, bounded, and nothing obeyed."""
+"""Every command that reads cards, ratings, recordings or weights, given those of a stranger: one
+error, bounded, and nothing obeyed.
+"""
 
 import os
 import resource
@@ -48,7 +50,9 @@ def command(*words: str) -> tuple[int, str]:
     done = run_command(*words)
     output = done.stdout + done.stderr
     obeyed = [
-        char for char in output if (char < " " and char not in "\n\t") or "\x7f" <= char <= "\x9f" or char == "\u202e"
+        char
+        for char in output
+        if (char < " " and char not in "\n\t") or "\x7f" <= char <= "\x9f" or char == "\u202e"
     ]
     assert obeyed == [], output
     assert "Traceback" not in output
@@ -57,7 +61,9 @@ def command(*words: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("fault", HOSTILE_FOLDERS)
-def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(tmp_path: Path, fault: str) -> None:
+def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(
+    tmp_path: Path, fault: str
+) -> None:
     folder = persona_folder(tmp_path / "theirs")
     HOSTILE_FOLDERS[fault](folder)
     assert command("personas", "check", str(folder))[0] == 1
@@ -66,7 +72,17 @@ def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(tmp_pat
         ("personas", "show", PERSONA),
         ("appraise", THEIRS, "--persona", PERSONA),
         ("talk", "--persona", PERSONA),
-        ("bench", "--persona", PERSONA, "--agent", "comfort", "--seeds", "1", "--out", str(tmp_path / "run")),
+        (
+            "bench",
+            "--persona",
+            PERSONA,
+            "--agent",
+            "comfort",
+            "--seeds",
+            "1",
+            "--out",
+            str(tmp_path / "run"),
+        ),
     ):
         code, output = command(*words, "--personas", str(folder))
         assert code == 2, (words, output)
@@ -81,7 +97,19 @@ def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Pat
     assert MARKUP[:20] in command("appraise", THEIRS, "--persona", PERSONA, "--personas", folder)[1]
     assert command("talk", "--persona", PERSONA, "--personas", folder)[0] == 0
     out = str(tmp_path / "run")
-    bench = ("bench", "--persona", PERSONA, "--agent", "comfort", "--seeds", "1", "--out", out, "--personas", folder)
+    bench = (
+        "bench",
+        "--persona",
+        PERSONA,
+        "--agent",
+        "comfort",
+        "--seeds",
+        "1",
+        "--out",
+        out,
+        "--personas",
+        folder,
+    )
     assert command(*bench)[0] == 0
     assert "<script>alert" not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
@@ -89,7 +117,12 @@ def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Pat
 def test_a_folder_without_an_index_is_told_which_files_are_expected(tmp_path: Path) -> None:
     code, output = command("personas", "list", "--personas", str(tmp_path))
     assert code == 2
-    for file in ("index.yaml", "people/PERSON.yaml", "situations/SITUATION.yaml", "personas schema index"):
+    for file in (
+        "index.yaml",
+        "people/PERSON.yaml",
+        "situations/SITUATION.yaml",
+        "personas schema index",
+    ):
         assert file in " ".join(output.split())
 
 
@@ -106,7 +139,9 @@ def test_files_with_names_that_a_terminal_obeys_are_checked(tmp_path: Path) -> N
 def test_a_folder_with_very_many_problems_names_the_first(tmp_path: Path) -> None:
     folder = persona_folder(tmp_path / "theirs")
     for number in range(150):
-        (folder / "people" / f"p{number}.yaml").write_text(f"id: p{number}\nname: Somebody\nage: old", encoding="utf-8")
+        (folder / "people" / f"p{number}.yaml").write_text(
+            f"id: p{number}\nname: Somebody\nage: old", encoding="utf-8"
+        )
     problems = check_cards(folder)
     assert len(problems) == 201
     assert "Mend these first" in problems[-1].problem
@@ -162,7 +197,10 @@ def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path: Path, fa
     path = tmp_path / "theirs" / "judge__several.jsonl"
     path.parent.mkdir()
     path.write_bytes(HOSTILE_RECORDINGS[fault])
-    for words in (("fidelity", str(path.parent), "--simulator", "judge"), ("calibrate", str(path.parent))):
+    for words in (
+        ("fidelity", str(path.parent), "--simulator", "judge"),
+        ("calibrate", str(path.parent)),
+    ):
         code, output = command(*words)
         assert code == 2, output
         assert output.startswith("error: ")
@@ -181,15 +219,21 @@ def test_special_files_among_recordings_are_refused_at_once(tmp_path: Path, kind
         with path.open("wb") as file:
             file.truncate(1 << 40)
     else:
-        path.symlink_to({"zero": "/dev/zero", "outside": tmp_path / "mine.jsonl", "circle": path}[kind])
-    with pytest.raises(RecordingError, match=r"not a regular file|leads out of the folder|holds more than"):
+        path.symlink_to(
+            {"zero": "/dev/zero", "outside": tmp_path / "mine.jsonl", "circle": path}[kind]
+        )
+    with pytest.raises(
+        RecordingError, match=r"not a regular file|leads out of the folder|holds more than"
+    ):
         read_recordings(folder)
 
 
 def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     text = (Path(__file__).parent / "data" / "recordings_zh.jsonl").read_text(encoding="utf-8")
-    text = text.replace('"agent": "near"', f'"agent": "near{MARKUP}"').replace("written-by-hand", "[/nope]\\u001b[2J")
+    text = text.replace('"agent": "near"', f'"agent": "near{MARKUP}"').replace(
+        "written-by-hand", "[/nope]\\u001b[2J"
+    )
     folder = tmp_path / "theirs"
     folder.mkdir()
     (folder / "a__b.jsonl").write_text(text, encoding="utf-8")
@@ -219,7 +263,14 @@ def test_hostile_weights_are_one_error_that_names_the_file(tmp_path: Path, fault
 @pytest.mark.timeout(10)
 def test_no_text_of_a_profile_makes_reading_it_slow(name: str) -> None:
     text = SLOW_TEXTS[name]
-    profile = {"id": "lin", "player": text, "scene": text, "main_cha": "passive", "task": "praise", "cha_group": text}
+    profile = {
+        "id": "lin",
+        "player": text,
+        "scene": text,
+        "main_cha": "passive",
+        "task": "praise",
+        "cha_group": text,
+    }
     assert profile_persona(profile).id == "lin"
 
 

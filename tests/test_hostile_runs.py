@@ -1,4 +1,6 @@
-"""Every command that takes a run folder or a tape, on folders that a stranger made: refused by name or shown as text, and nothing else happens."""
+"""Every command that takes a run folder or a tape, on folders that a stranger made: refused by name
+or shown as text, and nothing else happens.
+"""
 
 import json
 import os
@@ -9,7 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile_run import ESCAPES, FILES, MANIFESTS, command_at, edit_manifest, honest_run, noisy_run, noisy_tape
+from hostile_run import (
+    ESCAPES,
+    FILES,
+    MANIFESTS,
+    command_at,
+    edit_manifest,
+    honest_run,
+    noisy_run,
+    noisy_tape,
+)
 from typer.testing import CliRunner, Result
 
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
@@ -24,8 +35,8 @@ from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.connect import close
 from rlver_gym.llm_client.response_cache import ResponseCache
-from rlver_gym.policy.metrics import EVALUATIONS, METRICS
-from rlver_gym.policy.runs.curves import PAGE
+from rlver_gym.policy.curves import PAGE
+from rlver_gym.policy.learning.metrics import EVALUATIONS, METRICS
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -40,7 +51,9 @@ _watching: list[str] = []
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
     if not _watching:
         return
-    if event in _ACTS or (event in ("open", "sqlite3.connect") and str(arguments[0]).startswith(_watching[0])):
+    if event in _ACTS or (
+        event in ("open", "sqlite3.connect") and str(arguments[0]).startswith(_watching[0])
+    ):
         _watched.append(f"{event} {arguments[0]!s:.200}")
 
 
@@ -77,7 +90,10 @@ def watched(outside: Path) -> Iterator[list[str]]:
 
 
 def shown(*words: object) -> Result:
-    """A command's result. An error of the package is what `main` prints for it; any other fails the test."""
+    """A command's result.
+
+    An error of the package is what `main` prints for it; any other fails the test.
+    """
     result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "400"})
     if result.exception and not isinstance(result.exception, SystemExit | RlverError):
         raise result.exception
@@ -85,17 +101,40 @@ def shown(*words: object) -> Result:
 
 
 def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
-    """Every command that takes a run folder or a tape; what they are told to write goes below `at`."""
+    """Every command that takes a run folder or a tape; what they are told to write goes below
+    `at`.
+    """
     tape = folder / RESPONSE_CACHE_FILE
     return [
-        ("verify", folder), ("verify", folder, "--json"), ("report", folder), ("report", folder, "--json"),
-        *(("export", folder, "--to", to, "--out", at / to) for to in ("openai", "sharegpt", "sft", "dpo", "hf")),
-        ("export", folder, "--to", "hf"), ("export", folder, "--to", "openai", "--json"),
+        ("verify", folder),
+        ("verify", folder, "--json"),
+        ("report", folder),
+        ("report", folder, "--json"),
+        *(
+            ("export", folder, "--to", to, "--out", at / to)
+            for to in ("openai", "sharegpt", "sft", "dpo", "hf")
+        ),
+        ("export", folder, "--to", "hf"),
+        ("export", folder, "--to", "openai", "--json"),
         ("export", folder, "--to", "sft", "--split", "train"),
-        ("bench", "--agent", "comfort", "--seeds", 1, "--persona", "noor-missed-evening", "--out", folder),
-        ("tape", "stats", tape), ("tape", "stats", tape, "--json"), ("tape", "export", tape),
-        ("tape", "prune", tape, "--damaged", "--dry-run"), ("tape", "prune", tape, "--damaged"), ("tape", "stats", tape),
-    ]  # fmt: skip
+        (
+            "bench",
+            "--agent",
+            "comfort",
+            "--seeds",
+            1,
+            "--persona",
+            "noor-missed-evening",
+            "--out",
+            folder,
+        ),
+        ("tape", "stats", tape),
+        ("tape", "stats", tape, "--json"),
+        ("tape", "export", tape),
+        ("tape", "prune", tape, "--damaged", "--dry-run"),
+        ("tape", "prune", tape, "--damaged"),
+        ("tape", "stats", tape),
+    ]
 
 
 def recording_commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
@@ -103,14 +142,18 @@ def recording_commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
     return [("fidelity", folder), ("calibrate", folder, "--out", at / "weights.json")]
 
 
-def test_a_noisy_run_is_shown_as_text_by_every_command(tmp_path: Path, outside: Path, watched: list[str]) -> None:
+def test_a_noisy_run_is_shown_as_text_by_every_command(
+    tmp_path: Path, outside: Path, watched: list[str]
+) -> None:
     folder = noisy_run(tmp_path / "run")
     _watching.append(str(outside))
     out = tmp_path / "out"
     out.mkdir()
     for words in commands(folder, out) + recording_commands(folder, out):
         result = shown(*words)
-        said = result.output + (str(result.exception) if isinstance(result.exception, RlverError) else "")
+        said = result.output + (
+            str(result.exception) if isinstance(result.exception, RlverError) else ""
+        )
         assert printable(said) == said, words
     assert watched == []
     assert not list(outside.iterdir())
@@ -172,8 +215,12 @@ def test_a_file_that_is_none_of_a_run_is_refused_by_name(
     assert {path.name: path.read_bytes() for path in outside.iterdir()} == there
 
 
-@pytest.mark.parametrize("name", ["report.html", "report.html.part", "openai.jsonl", "openai.jsonl.part", "hf"])
-def test_what_is_written_into_a_run_folder_stays_there(folder: Path, outside: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["report.html", "report.html.part", "openai.jsonl", "openai.jsonl.part", "hf"]
+)
+def test_what_is_written_into_a_run_folder_stays_there(
+    folder: Path, outside: Path, name: str
+) -> None:
     target = outside / "precious"
     if name == "hf":
         target.mkdir()
@@ -181,7 +228,11 @@ def test_what_is_written_into_a_run_folder_stays_there(folder: Path, outside: Pa
     else:
         target.write_text("mine")
     (folder / name).symlink_to(target)
-    for words in (("report", folder), ("export", folder, "--to", "openai"), ("export", folder, "--to", "hf")):
+    for words in (
+        ("report", folder),
+        ("export", folder, "--to", "openai"),
+        ("export", folder, "--to", "hf"),
+    ):
         shown(*words)
     assert [path.name for path in outside.iterdir()] == ["precious"]
     assert (target / "README.md" if name == "hf" else target).read_text() in (
@@ -213,22 +264,31 @@ def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(
         user_options={"gain": 2},
     )
     list(run(plan, tmp_path / "run"))
-    assert plan.verify_command(Path("run")) == "rlver-gym verify run --user mine_for_verify:Mine --user-option gain=2"
-    with pytest.raises(RunError, match="'mine_for_verify:Mine', which does not come with rlver-gym"):
+    assert (
+        plan.verify_command(Path("run"))
+        == "rlver-gym verify run --user mine_for_verify:Mine --user-option gain=2"
+    )
+    with pytest.raises(
+        RunError, match="'mine_for_verify:Mine', which does not come with rlver-gym"
+    ):
         list(verify(tmp_path / "run"))
     with pytest.raises(RunError, match="Name the same: --user-option"):
         list(verify(tmp_path / "run", sources=Sources(user="mine_for_verify:Mine")))
     with pytest.raises(UnknownName, match="'embedded' takes no options, but was given gain"):
         list(verify(tmp_path / "run", sources=Sources(user="embedded")))
-    result = shown("verify", tmp_path / "run", "--user", "mine_for_verify:Mine", "--user-option", "gain=2")
+    result = shown(
+        "verify", tmp_path / "run", "--user", "mine_for_verify:Mine", "--user-option", "gain=2"
+    )
     assert "1 episodes recomputed" in result.output
 
 
-def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_the_personas_that_are_named(
+def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_named_personas(
     tmp_path: Path,
 ) -> None:
     card = (shipped_cards("envs") / "SAGE-Sentient-v0.yaml").read_text(encoding="utf-8")
-    (tmp_path / "mine.yaml").write_text(card.replace("SAGE-Sentient-v0", "Mine-v0"), encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(
+        card.replace("SAGE-Sentient-v0", "Mine-v0"), encoding="utf-8"
+    )
     people = shipped_cards("personas") / "en"
     plan = BenchPlan(
         env=str(tmp_path / "mine.yaml"),
@@ -243,7 +303,9 @@ def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_the_
         list(verify(tmp_path / "run"))
     assert list(verify(tmp_path / "run", sources=Sources(personas=str(people)))) == [None]
     with pytest.raises(RunError, match="env_hash is"):
-        list(verify(tmp_path / "run", sources=Sources(personas=str(people), env="RLVER-Empathy-v0")))
+        list(
+            verify(tmp_path / "run", sources=Sources(personas=str(people), env="RLVER-Empathy-v0"))
+        )
 
 
 def _set(name: str, value: object, turn: int | None = None):
@@ -264,7 +326,10 @@ def _set(name: str, value: object, turn: int | None = None):
         (_set("spread", -1.0, 0), "spread of turn 1"),
         (_set("disclosures", "the-dog", 0), "disclosures of turn 1 is str"),
         (_set("disclosures", [["the-dog"]], 0), "disclosures of turn 1 are not"),
-        (_set("disclosures", ["the-dog"] * 401, 0), "disclosures of turn 1 are not up to 400 texts"),
+        (
+            _set("disclosures", ["the-dog"] * 401, 0),
+            "disclosures of turn 1 are not up to 400 texts",
+        ),
         (_set("need", "[/nope]"), "not a valid HiddenNeed"),
         (_set("disposition", "[/nope]"), "not a valid Disposition"),
         (_set("start", 101), "start of the episode is 101"),
@@ -273,7 +338,7 @@ def _set(name: str, value: object, turn: int | None = None):
         (_set("turns", {"a": 1}), "not an episode record"),
         (_set("thought", "\ud800", 0), "lone surrogate"),
     ],
-)  # fmt: skip
+)
 def test_an_episode_with_a_value_out_of_its_range_is_none(folder: Path, edit, says: str) -> None:
     path = folder / EPISODES
     first, *rest = path.read_text(encoding="utf-8").splitlines()
@@ -291,7 +356,10 @@ def test_an_episode_with_a_value_out_of_its_range_is_none(folder: Path, edit, sa
 def test_numbers_beyond_all_use_are_no_episode(folder: Path, number: str) -> None:
     path = folder / EPISODES
     path.write_text(
-        re.sub(r'"reward":[-0-9.]+', f'"reward":{number}', path.read_text(encoding="utf-8"), count=1), encoding="utf-8"
+        re.sub(
+            r'"reward":[-0-9.]+', f'"reward":{number}', path.read_text(encoding="utf-8"), count=1
+        ),
+        encoding="utf-8",
     )
     with pytest.raises(RunError, match=r"line 1: not an episode record"):
         read_episodes(folder)
@@ -316,7 +384,10 @@ def test_a_damaged_answer_is_counted_pruned_and_never_quoted(tmp_path: Path) -> 
 def test_a_damaged_key_is_pruned_too(tmp_path: Path) -> None:
     noisy_tape(tmp_path / "tape")
     with sqlite3.connect(tmp_path / "tape") as db:
-        db.execute("UPDATE answers SET key = CAST(X'C3' AS TEXT), prompt_tokens = 'many' WHERE model LIKE 'one%'")
+        db.execute(
+            "UPDATE answers SET key = CAST(X'C3' AS TEXT), prompt_tokens = 'many' WHERE model LIKE"
+            " 'one%'"
+        )
     db.close()
     assert "2 requests forgotten" in shown("tape", "prune", tmp_path / "tape", "--damaged").output
     assert shown("tape", "stats", tmp_path / "tape").exit_code == 0
@@ -334,7 +405,7 @@ def test_a_tape_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) ->
     noisy_tape(path)
     before = path.read_bytes()
     tape = ResponseCache(path, read_only=True)
-    (row, _) = tape.rows()
+    row, _ = tape.rows()
     with pytest.raises(TapeError):
         tape.delete([row.key])
     tape.close()
@@ -349,7 +420,8 @@ def test_a_tape_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Path
         columns = ", ".join(f"x AS {row[1]}" for row in db.execute("PRAGMA table_info(answers)"))
         db.execute("DROP TABLE answers")
         db.execute(
-            f"CREATE VIEW answers AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT {columns} FROM n"
+            "CREATE VIEW answers AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM"
+            f" n) SELECT {columns} FROM n"
         )
     db.close()
     for command in ("stats", "export"):
@@ -360,7 +432,9 @@ def test_a_tape_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Path
         ResponseCache(tmp_path / "pipe", read_only=True)
 
 
-def test_a_tape_that_leads_out_of_the_folder_is_not_opened(tmp_path: Path, outside: Path, watched: list[str]) -> None:
+def test_a_tape_that_leads_out_of_the_folder_is_not_opened(
+    tmp_path: Path, outside: Path, watched: list[str]
+) -> None:
     with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
         plan = BenchPlan.model_validate(
             {
@@ -390,7 +464,8 @@ def test_the_bait_itself_would_be_found(outside: Path, tmp_path: Path, watched: 
     _watching.append(str(outside))
     subprocess.run(command_at(outside), check=True)
     (outside / "executed").read_bytes()
-    acts = [one.split()[0] for one in watched if "posix_spawn" not in one]  # by which Python 3.13 starts processes
+    # By which Python 3.13 starts processes.
+    acts = [one.split()[0] for one in watched if "posix_spawn" not in one]
     assert acts == ["subprocess.Popen", "open"]
     assert "\x1b" in ESCAPES
 
@@ -398,11 +473,21 @@ def test_the_bait_itself_would_be_found(outside: Path, tmp_path: Path, watched: 
 @pytest.mark.parametrize(
     "line",
     [
-        '{"iteration":1,"emotion":NaN}', '{"iteration":1,"emotion":1e999}', '{"iteration":1,"emotion":"\\ud800"}', '{"iteration":1,"kl":1e300}',
-        '{"iteration":1,"kl":"0.1"}', '{"iteration":1,"kl":[0.1]}', '{"iteration":true}', '{"iteration":-1}', '{"emotion":40}', "5", "[" * 100_000,
-        "\x1b[2J", '{"iteration":1,"iteration":2}',
+        '{"iteration":1,"emotion":NaN}',
+        '{"iteration":1,"emotion":1e999}',
+        '{"iteration":1,"emotion":"\\ud800"}',
+        '{"iteration":1,"kl":1e300}',
+        '{"iteration":1,"kl":"0.1"}',
+        '{"iteration":1,"kl":[0.1]}',
+        '{"iteration":true}',
+        '{"iteration":-1}',
+        '{"emotion":40}',
+        "5",
+        "[" * 100_000,
+        "\x1b[2J",
+        '{"iteration":1,"iteration":2}',
     ],
-)  # fmt: skip
+)
 def test_edited_metrics_are_named_with_their_line(tmp_path: Path, line: str) -> None:
     (tmp_path / METRICS).write_text(f'{{"iteration":1,"emotion":40.5}}\n{line}\n', encoding="utf-8")
     result = shown("report", tmp_path)
@@ -413,8 +498,14 @@ def test_edited_metrics_are_named_with_their_line(tmp_path: Path, line: str) -> 
 
 @pytest.mark.parametrize(
     "evaluation",
-    ["[]", "{", '{"iteration":0,"dialogues":[{"score":1e300,"valid":true}]}', '{"iteration":0,"dialogues":[{"score":"a","valid":true}]}', '{"iteration":0,"dialogues":5}'],
-)  # fmt: skip
+    [
+        "[]",
+        "{",
+        '{"iteration":0,"dialogues":[{"score":1e300,"valid":true}]}',
+        '{"iteration":0,"dialogues":[{"score":"a","valid":true}]}',
+        '{"iteration":0,"dialogues":5}',
+    ],
+)
 def test_edited_evaluations_are_named(tmp_path: Path, evaluation: str) -> None:
     (tmp_path / METRICS).write_text('{"iteration":1,"emotion":40.5}\n', encoding="utf-8")
     (tmp_path / EVALUATIONS).write_text(f"{evaluation}\n", encoding="utf-8")
@@ -423,10 +514,14 @@ def test_edited_evaluations_are_named(tmp_path: Path, evaluation: str) -> None:
     assert "evaluations.jsonl, line 1: " in str(result.exception)
 
 
-def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(tmp_path: Path, outside: Path) -> None:
+def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(
+    tmp_path: Path, outside: Path
+) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / METRICS).write_text('{"iteration":1,"emotion":40.5,"kl":null}\n{"iteration":2,"emot', encoding="utf-8")
+    (folder / METRICS).write_text(
+        '{"iteration":1,"emotion":40.5,"kl":null}\n{"iteration":2,"emot', encoding="utf-8"
+    )
     (outside / "precious").write_text("mine")
     (folder / PAGE).symlink_to(outside / "precious")
     assert f"curves  {folder / PAGE}" in shown("report", folder).output
@@ -437,7 +532,9 @@ def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(tmp_path:
     assert "leads out of the folder" in str(shown("report", folder).exception)
 
 
-def test_splits_of_a_run_with_its_own_cards_are_known_when_the_cards_are_named(folder: Path, tmp_path: Path) -> None:
+def test_splits_of_a_run_with_its_own_cards_are_known_when_the_cards_are_named(
+    folder: Path, tmp_path: Path
+) -> None:
     edit_manifest(folder, lambda there: there.update(persona_folder="/somewhere"))
     result = shown("export", folder, "--to", "sft", "--split", "demo")
     assert "name them with --personas DIR" in str(result.exception)

@@ -1,4 +1,6 @@
-"""The client against a server that does everything to harm it: each request comes to an end in time, within its limits, and tells nothing."""
+"""The client against a server that does everything to harm it: each request comes to an end in
+time, within its limits, and tells nothing.
+"""
 
 import asyncio
 import json
@@ -27,7 +29,10 @@ from rlver_gym.testing.hostile_modes import GROUPS, MODES
 
 KEY = "sk-planted-0123456789abcdef"
 PIECES = {KEY[at : at + 12] for at in range(len(KEY) - 11)}
-PROFILE = '{"person": {"name": "Rosalind", "age": 47, "work": "locksmith"}, "story": "my sister stole the inheritance"}'
+PROFILE = (
+    '{"person": {"name": "Rosalind", "age": 47, "work": "locksmith"}, "story": "my sister stole the'
+    ' inheritance"}'
+)
 TOLD = ("Rosalind", "47", "locksmith", "sister", "stole", "inheritance")
 """Words of the request that no message may hold."""
 ATTEMPTS = 2
@@ -35,7 +40,9 @@ TIMEOUT_S, ATTEMPT_S = 1.0, 0.4
 SLACK_S = 3.0
 """What a busy machine may add to a deadline."""
 MOST_WAITS = 6
-"""Requests that fit in the time where a server asks to wait, since each wait is longer than the one before."""
+"""Requests that fit in the time where a server asks to wait, since each wait is longer than the one
+before.
+"""
 AT_ONCE = 6
 EACH_GROUP = 12
 """Modes of each group that are always tried, spread evenly."""
@@ -43,10 +50,13 @@ MOST_MB = 300
 LAUNCHER = """
 import json, resource, subprocess, sys
 code = subprocess.run(sys.argv[2:], stdin=subprocess.DEVNULL, timeout=120).returncode
-kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> (10 if sys.platform == "darwin" else 0)
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+kib = peak >> (10 if sys.platform == "darwin" else 0)
 open(sys.argv[1], "w").write(json.dumps([code, kib >> 10]))
 """
-"""A small process that starts the command, since the memory of whoever starts one counts as the command's."""
+"""A small process that starts the command, since the memory of whoever starts one counts as the
+command's.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -74,12 +84,20 @@ class Ending(NamedTuple):
 
 
 async def end_of(server: HostileServer, mode: str) -> Ending:
-    """Ask once, with every field that can be blamed; then once more, for which there is no budget."""
+    """Ask once, with every field that can be blamed; then once more, for which there is no
+    budget.
+    """
     settings = ChatSettings(
-        base_url=server.base_url(mode), api_key=SecretStr(KEY), attempts=ATTEMPTS, timeout_s=TIMEOUT_S,
-        attempt_timeout_s=ATTEMPT_S, budget=Budget(calls=1),
-    )  # fmt: skip
-    request = ChatRequest("m", (ChatMessage("system", PROFILE),), max_tokens=9, seed=3, schema={"type": "object"})
+        base_url=server.base_url(mode),
+        api_key=SecretStr(KEY),
+        attempts=ATTEMPTS,
+        timeout_s=TIMEOUT_S,
+        attempt_timeout_s=ATTEMPT_S,
+        budget=Budget(calls=1),
+    )
+    request = ChatRequest(
+        "m", (ChatMessage("system", PROFILE),), max_tokens=9, seed=3, schema={"type": "object"}
+    )
     client = ChatClient(settings, random=lambda: 0.5)
     begun = time.monotonic()
     (result,) = await asyncio.gather(client.complete(request), return_exceptions=True)
@@ -121,7 +139,9 @@ def faults(ending: Ending, requests: int) -> Iterator[str]:
         if printable(text) != text:
             yield "not printable"
         yield from (f"tells {piece!r}" for piece in PIECES if piece.lower() in text.lower())
-        yield from (f"tells {word!r}" for word in TOLD if re.search(rf"\b{word}\b", text, re.IGNORECASE))
+        yield from (
+            f"tells {word!r}" for word in TOLD if re.search(rf"\b{word}\b", text, re.IGNORECASE)
+        )
         if len(text) > 1_000:
             yield "says too much"
 
@@ -130,12 +150,21 @@ def check(server: HostileServer, modes: list[str], caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.INFO):
         ended = endings(server, modes)
         if late := [mode for mode in modes if mode not in server.requests]:
-            before = {one.mode: one.counted for one in ended}  # a busy machine may not have connected in time
-            ended += [one._replace(counted=one.counted + before[one.mode]) for one in endings(server, late)]
-            ended = [one for one in ended[: len(modes)] if one.mode not in late] + ended[len(modes) :]
-    wrong = {one.mode: found for one in ended if (found := [*faults(one, server.requests[one.mode])])}
+            # A busy machine may not have connected in time.
+            before = {one.mode: one.counted for one in ended}
+            ended += [
+                one._replace(counted=one.counted + before[one.mode])
+                for one in endings(server, late)
+            ]
+            ended = [one for one in ended[: len(modes)] if one.mode not in late] + ended[
+                len(modes) :
+            ]
+    wrong = {
+        one.mode: found for one in ended if (found := [*faults(one, server.requests[one.mode])])
+    }
     assert not wrong, {
-        mode: (found, str(next(one.result for one in ended if one.mode == mode))[:300]) for mode, found in wrong.items()
+        mode: (found, str(next(one.result for one in ended if one.mode == mode))[:300])
+        for mode, found in wrong.items()
     }
     assert server.strays == []
     assert {one.mode for one in ended} <= server.requests.keys(), "a mode that was never asked"
@@ -173,18 +202,47 @@ def test_a_benchmark_survives_each_kind_of_malice_in_little_memory(
     group: str, server: HostileServer, tmp_path: Path
 ) -> None:
     persona = library().ids("demo")[0]
-    command = [sys.executable, "-m", "rlver_gym", "bench", "--user", "openai:m", "--base-url", server.base_url(group)]
-    command += ["--agent", "comfort", "--seeds", "40", "--persona", persona, "--out", str(tmp_path / "run")]
+    command = [
+        sys.executable,
+        "-m",
+        "rlver_gym",
+        "bench",
+        "--user",
+        "openai:m",
+        "--base-url",
+        server.base_url(group),
+    ]
+    command += [
+        "--agent",
+        "comfort",
+        "--seeds",
+        "40",
+        "--persona",
+        persona,
+        "--out",
+        str(tmp_path / "run"),
+    ]
     command += ["--max-wait", "5"]
     command += [
-        word for option in ("attempts=3", "timeout_s=4", "attempt_timeout_s=1") for word in ("--user-option", option)
+        word
+        for option in ("attempts=3", "timeout_s=4", "attempt_timeout_s=1")
+        for word in ("--user-option", option)
     ]
     launched = [sys.executable, "-c", LAUNCHER, str(tmp_path / "end"), *command]
     environment = os.environ | {"OPENAI_API_KEY": KEY, "NO_COLOR": "1"}
     done = subprocess.run(launched, env=environment, capture_output=True, text=True, timeout=150)
     output = done.stdout + done.stderr
     code, resident_mb = json.loads((tmp_path / "end").read_text())
-    print(group, "exit code", code, "resident", resident_mb, "MB", sum(server.requests.values()), "requests")
+    print(
+        group,
+        "exit code",
+        code,
+        "resident",
+        resident_mb,
+        "MB",
+        sum(server.requests.values()),
+        "requests",
+    )
     assert "Traceback" not in output, output[-3_000:]
     assert code in (0, 2, 3, 4), output[-3_000:]
     assert resident_mb < MOST_MB

@@ -1,4 +1,6 @@
-"""What was compiled of a card is compiled once, also for copies that share the parts it depends on."""
+"""What was compiled of a card is compiled once, also for copies that share the parts it depends
+on.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -26,7 +28,9 @@ def test_a_copy_that_differs_elsewhere_shares_what_was_compiled_of_its_parts() -
 
     first = Card(["Mei"], ["the retake"])
     assert whole(first) == whole(replace(first, need="listening")) == 1
-    assert whole(replace(first, situation=["the retake"])) == 2  # told apart by identity, not by what it says
+    assert (
+        whole(replace(first, situation=["the retake"])) == 2
+    )  # told apart by identity, not by what it says
     assert of_person(first) == of_person(replace(first, situation=["else"])) == "Mei"
     assert of_person(replace(first, person=["Leon"])) == "Leon"
     assert compiled == ["praise", "praise"]

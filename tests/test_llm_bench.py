@@ -1,4 +1,6 @@
-"""Benchmarks with chat models: recorded, replayed, stopped and resumed, verified without a server, and never a secret in a file."""
+"""Benchmarks with chat models: recorded, replayed, stopped and resumed, verified without a server,
+and never a secret in a file.
+"""
 
 import json
 import os
@@ -39,7 +41,12 @@ PEOPLE = library().ids("demo")[:3]
 AGENTS = ("listener", "openai:agent")
 KEY = "sk-planted-7f3a"
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
-WORDS = ("What happened then?", "That must hurt.", "You managed that well.", "Tell me more about it.")
+WORDS = (
+    "What happened then?",
+    "That must hurt.",
+    "You managed that well.",
+    "Tell me more about it.",
+)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +59,14 @@ def plan(server: ChatServer | None, **changed: Any) -> BenchPlan:
     url = server.base_url if server else "http://127.0.0.1:9/v1"
     chat = ChatSettings.model_validate({"base_url": url, "attempts": 1, **changed.pop("chat", {})})
     return BenchPlan.model_validate(
-        {"agents": AGENTS, "user": "openai:user", "persona_ids": PEOPLE, "seeds": 1, "chat": chat, **changed}
+        {
+            "agents": AGENTS,
+            "user": "openai:user",
+            "persona_ids": PEOPLE,
+            "seeds": 1,
+            "chat": chat,
+            **changed,
+        }
     )
 
 
@@ -81,19 +95,27 @@ def replaying(tape: Path) -> dict[str, Any]:
     return {"tape": tape, "tape_mode": "replay"}
 
 
-def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(recorded: Path, tmp_path: Path) -> None:
+def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(
+    recorded: Path, tmp_path: Path
+) -> None:
     list(run(plan(None, chat=replaying(recorded / RESPONSE_CACHE_FILE)), tmp_path))
     assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
     assert not (tmp_path / RESPONSE_CACHE_FILE).exists()
 
 
-def test_dialogues_go_on_at_once_and_come_in_the_order_of_the_plan(recorded: Path, server: ChatServer) -> None:
-    assert [tuple(episode.key) for episode in read_episodes(recorded)] == [tuple(case) for case in plan(None).cases()]
+def test_dialogues_go_on_at_once_and_come_in_the_order_of_the_plan(
+    recorded: Path, server: ChatServer
+) -> None:
+    assert [tuple(episode.key) for episode in read_episodes(recorded)] == [
+        tuple(case) for case in plan(None).cases()
+    ]
     assert server.max_concurrent_calls > 1
     assert sum(len(episode.turns) for episode in read_episodes(recorded)) > 40
 
 
-def test_a_recorded_run_verifies_without_a_server_or_a_key(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_run_verifies_without_a_server_or_a_key(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     assert list(verify(recorded)) == [None] * (len(AGENTS) * len(PEOPLE))
@@ -114,17 +136,24 @@ def test_an_edited_turn_is_found_where_it_was_edited(copied: Path, field: str) -
 
 
 def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
-    """Raise the change in one raw answer on the tape; forged: with the checksum of a new recording."""
+    """Raise the change in one raw answer on the tape; forged: with the checksum of a new
+    recording.
+    """
     from rlver_gym.llm_client.response_cache import _checksum
 
     tape = ResponseCache(folder / RESPONSE_CACHE_FILE)
     row = next(row for row in tape.rows() if row.answer and '"change"' in row.answer)
     answer = json.loads(row.answer or "")
-    changed = row._replace(answer=json.dumps(answer | {"change": 9 if answer["change"] != 9 else 8}))
+    changed = row._replace(
+        answer=json.dumps(answer | {"change": 9 if answer["change"] != 9 else 8})
+    )
     tape.close()
     with sqlite3.connect(folder / RESPONSE_CACHE_FILE) as db:
         checksum = _checksum(changed) if forged else row.checksum
-        db.execute("UPDATE answers SET answer = ?, checksum = ? WHERE key = ?", (changed.answer, checksum, row.key))
+        db.execute(
+            "UPDATE answers SET answer = ?, checksum = ? WHERE key = ?",
+            (changed.answer, checksum, row.key),
+        )
     db.close()
 
 
@@ -162,10 +191,15 @@ def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(
     list(run(plan(server), tmp_path))
     assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
     with ResponseCache(recorded / RESPONSE_CACHE_FILE)._db() as db:
-        assert len(server.requests) - before == db.execute("SELECT count(*) FROM answers").fetchone()[0]
+        assert (
+            len(server.requests) - before
+            == db.execute("SELECT count(*) FROM answers").fetchone()[0]
+        )
 
 
-def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(recorded: Path, tmp_path: Path) -> None:
+def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(
+    recorded: Path, tmp_path: Path
+) -> None:
     calls = 0
 
     def then_dies(body: dict[str, Any]) -> str:
@@ -189,12 +223,16 @@ COMMAND += [word for persona in PEOPLE for word in ("--persona", persona)]
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(recorded: Path, tmp_path: Path) -> None:
+def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(
+    recorded: Path, tmp_path: Path
+) -> None:
     with ChatServer(ANSWERS, latency_s=0.05) as slow:
         env = os.environ | {"OPENAI_BASE_URL": slow.base_url, "OPENAI_API_KEY": KEY}
         command = [*COMMAND, "--out", str(tmp_path), "--concurrency", "4"]
         for wanted in (30, 60):
-            process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             deadline = time.monotonic() + 60
             while len(slow.requests) < wanted:
                 assert time.monotonic() < deadline
@@ -210,10 +248,22 @@ def test_killed_at_any_moment_it_ends_the_same_and_pays_little_twice(recorded: P
     assert different <= asked <= different + 2 * 4
 
 
-def test_no_secret_is_in_any_file_of_a_run(server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_is_in_any_file_of_a_run(
+    server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     address = server.base_url.replace("http://", f"http://me:{KEY}@")
-    words = ["bench", "--user", "openai:user", "--agent", "openai:agent", "--persona", PEOPLE[0], "--seeds", "1"]
+    words = [
+        "bench",
+        "--user",
+        "openai:user",
+        "--agent",
+        "openai:agent",
+        "--persona",
+        PEOPLE[0],
+        "--seeds",
+        "1",
+    ]
     words += ["--base-url", address, "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["rlver-gym", *words])
     told = CliRunner().invoke(app, words)
@@ -229,13 +279,20 @@ def test_no_secret_is_in_any_file_of_a_run(server: ChatServer, tmp_path: Path, m
         plan(server, user_options={"api_key": KEY})
 
 
-def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(server: ChatServer) -> None:
+def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(
+    server: ChatServer,
+) -> None:
     usual = plan(server).fingerprint
-    assert plan(server, chat={"tape": Path("x"), "timeout_s": 3.0, "concurrency": 2}).fingerprint == usual
+    assert (
+        plan(server, chat={"tape": Path("x"), "timeout_s": 3.0, "concurrency": 2}).fingerprint
+        == usual
+    )
     assert plan(server, user_options={"timeout_s": 3.0}).fingerprint == usual
     others = {plan(server, user_options={"samples": 3}).fingerprint, plan(None).fingerprint}
     assert len(others | {usual}) == 3
-    assert plan(server, user_options={"samples": 3}).episode_pins["plan"]["user_options"] == {"samples": 3}
+    assert plan(server, user_options={"samples": 3}).episode_pins["plan"]["user_options"] == {
+        "samples": 3
+    }
     assert "user_options" not in plan(server).episode_pins["plan"]
 
 
@@ -243,31 +300,43 @@ def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(s
 def half_mute() -> Iterator[ChatServer]:
     """A server that answers nonsense about the second person."""
     name = library().get(PEOPLE[1]).person.name
-    with ChatServer(lambda body: "?" if name in body["messages"][0]["content"] else ANSWERS(body)) as server:
+    with ChatServer(
+        lambda body: "?" if name in body["messages"][0]["content"] else ANSWERS(body)
+    ) as server:
         yield server
 
 
-def test_failed_dialogues_count_apart_with_their_reasons(half_mute: ChatServer, tmp_path: Path) -> None:
+def test_failed_dialogues_count_apart_with_their_reasons(
+    half_mute: ChatServer, tmp_path: Path
+) -> None:
     people = {library().get(persona).person.name for persona in PEOPLE}
     episodes = list(run(plan(half_mute, agents=("listener",)), tmp_path))
     failed = [episode for episode in episodes if episode.outcome is Outcome.FAILED]
     assert 0 < len(failed) < len(episodes) or len(people) == 1
     (score,) = score_agents(episodes)
     assert (score.failed, score.episodes) == (len(failed), len(episodes))
-    assert score.final.mean == sum(one.final for one in episodes if one not in failed) / (len(episodes) - len(failed))
+    assert score.final.mean == sum(one.final for one in episodes if one not in failed) / (
+        len(episodes) - len(failed)
+    )
     assert sum(count_failures(episodes).values()) == len(failed)
     assert all("no usable answer" in why for why in count_failures(episodes))
     assert set(verify(tmp_path)) == {None}
     again = tmp_path / "again"
-    list(run(plan(None, agents=("listener",), chat=replaying(tmp_path / RESPONSE_CACHE_FILE)), again))
+    list(
+        run(plan(None, agents=("listener",), chat=replaying(tmp_path / RESPONSE_CACHE_FILE)), again)
+    )
     assert (again / EPISODES).read_bytes() == (tmp_path / EPISODES).read_bytes()
 
 
-def test_a_dialogue_without_first_words_is_recorded_as_failed_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_dialogue_without_first_words_is_recorded_as_failed_and_the_run_goes_on(
+    tmp_path: Path,
+) -> None:
     options = {"language": "zh"}  # for which the cards have no first words, so the server is asked
     with ChatServer("?") as mute:
         episodes = list(run(plan(mute, agents=("listener",), user_options=options), tmp_path))
-    assert [(one.opening, len(one.turns), one.outcome) for one in episodes] == [("", 1, Outcome.FAILED)] * len(PEOPLE)
+    assert [(one.opening, len(one.turns), one.outcome) for one in episodes] == [
+        ("", 1, Outcome.FAILED)
+    ] * len(PEOPLE)
     assert len(count_failures(episodes)) == 1
     assert score_agents(episodes)[0].failed == len(PEOPLE)
     assert read_episodes(tmp_path) == episodes
@@ -275,12 +344,18 @@ def test_a_dialogue_without_first_words_is_recorded_as_failed_and_the_run_goes_o
     write_report([tmp_path])
 
 
-def test_an_agent_whose_dialogues_all_failed_has_no_score_and_breaks_no_report(tmp_path: Path) -> None:
+def test_an_agent_whose_dialogues_all_failed_has_no_score_and_breaks_no_report(
+    tmp_path: Path,
+) -> None:
     with ChatServer("?") as mute:
         episodes = list(run(plan(mute, agents=("listener",)), tmp_path))
     (score,) = score_agents(episodes)
     assert score.failed == len(episodes)
-    assert json.loads(json.dumps(score_to_json(score), allow_nan=False))["final"] == [None, None, None]
+    assert json.loads(json.dumps(score_to_json(score), allow_nan=False))["final"] == [
+        None,
+        None,
+        None,
+    ]
     assert "nan" not in write_report([tmp_path]).read_text(encoding="utf-8").split("<script")[0]
     told = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert told.exit_code == 0, told.output
@@ -311,11 +386,17 @@ def test_a_run_asks_for_no_more_than_the_estimate(recorded: Path, server: ChatSe
 @pytest.mark.parametrize(
     ("url", "prices", "asks"),
     [
-        ("https://api.example.com/v1", "1,2", True), ("https://api.example.com/v1", None, False), ("http://127.0.0.1:8000/v1", "1,2", False),
-        ("http://192.168.1.5/v1", "1,2", False), ("http://gpu/v1", "1,2", False), ("http://8.8.8.8/v1", "1,2", True),
+        ("https://api.example.com/v1", "1,2", True),
+        ("https://api.example.com/v1", None, False),
+        ("http://127.0.0.1:8000/v1", "1,2", False),
+        ("http://192.168.1.5/v1", "1,2", False),
+        ("http://gpu/v1", "1,2", False),
+        ("http://8.8.8.8/v1", "1,2", True),
     ],
-)  # fmt: skip
-def test_only_a_public_server_with_prices_costs_money(url: str, prices: str | None, asks: bool) -> None:
+)
+def test_only_a_public_server_with_prices_costs_money(
+    url: str, prices: str | None, asks: bool
+) -> None:
     assert costs_money(chat_settings(url, prices=prices)) is asks
 
 
@@ -341,21 +422,37 @@ def test_a_run_that_costs_money_needs_a_yes_where_nobody_can_be_asked(tmp_path: 
 
 def test_options_of_the_user_are_read_by_their_type() -> None:
     words = ["samples=3", "temperature=0.5", "structured=false", "speak_model=a=b", "language=null"]
-    expected = {"samples": 3, "temperature": 0.5, "structured": False, "speak_model": "a=b", "language": None}
+    expected = {
+        "samples": 3,
+        "temperature": 0.5,
+        "structured": False,
+        "speak_model": "a=b",
+        "language": None,
+    }
     assert user_options(words) == expected
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--user-option", "samples"], "NAME=VALUE"), (["--user-option", "sampels=3"], "samples"), (["--budget", "euros=3"], "money=N, tokens=N or calls=N"),
-        (["--budget", "5"], "money=N, tokens=N or calls=N"), (["--budget", "money=3"], "prices"), (["--prices", "0.15"], "--prices 0.15,0.60"),
-        (["--prices", "1,2,3"], "IN,OUT"), (["--prices", "-1,2"], "IN,OUT"), (["--prices", "inf,1"], "IN,OUT"), (["--prices", ""], "IN,OUT"), (["--base-url", "localhost"], "http://"),
+        (["--user-option", "samples"], "NAME=VALUE"),
+        (["--user-option", "sampels=3"], "samples"),
+        (["--budget", "euros=3"], "money=N, tokens=N or calls=N"),
+        (["--budget", "5"], "money=N, tokens=N or calls=N"),
+        (["--budget", "money=3"], "prices"),
+        (["--prices", "0.15"], "--prices 0.15,0.60"),
+        (["--prices", "1,2,3"], "IN,OUT"),
+        (["--prices", "-1,2"], "IN,OUT"),
+        (["--prices", "inf,1"], "IN,OUT"),
+        (["--prices", ""], "IN,OUT"),
+        (["--base-url", "localhost"], "http://"),
         (["--tape-mode", "rewind"], "replay"),
     ],
-)  # fmt: skip
+)
 def test_wrong_options_are_named(words: list[str], says: str, tmp_path: Path) -> None:
-    told = CliRunner().invoke(app, ["bench", "--user", "openai:m", *words, "--out", str(tmp_path / "run")])
+    told = CliRunner().invoke(
+        app, ["bench", "--user", "openai:m", *words, "--out", str(tmp_path / "run")]
+    )
     assert says in str(told.exception)
     assert not (tmp_path / "run").exists()
 
@@ -377,7 +474,10 @@ def test_many_dialogues_with_a_server_are_what_single_ones_are(server: ChatServe
         said = tuple(WORDS[(turn + number) % 4] for number in range(4))
         texts, rewards, *_ = many.step(said)
         alone = [env.step(words) for env, words in zip(single, said, strict=True)]
-        assert (list(texts), rewards.tolist()) == ([one[0] for one in alone], [one[1] for one in alone])
+        assert (list(texts), rewards.tolist()) == (
+            [one[0] for one in alone],
+            [one[1] for one in alone],
+        )
 
 
 def test_a_spec_with_a_served_user_survives_json_and_holds_no_key(
@@ -395,7 +495,9 @@ def test_a_spec_with_a_served_user_survives_json_and_holds_no_key(
 
 
 def test_an_unreachable_server_is_one_clear_error_and_the_dialogue_stays() -> None:
-    env = EmpathyEnv(user="openai:m", base_url="http://127.0.0.1:9/v1", timeout_s=5.0, opening="card")
+    env = EmpathyEnv(
+        user="openai:m", base_url="http://127.0.0.1:9/v1", timeout_s=5.0, opening="card"
+    )
     env.reset(seed=0)
     with pytest.raises(ServerUnreachable) as error:
         env.step("What happened?")
@@ -409,5 +511,7 @@ def test_what_was_spent_is_counted_for_the_run(server: ChatServer, tmp_path: Pat
     with open_run(plan(server, agents=("listener",)), tmp_path) as under_way:
         assert len(list(under_way.run_missing())) == len(PEOPLE)
         (spending,) = under_way.spending
-    assert spending.spent.calls == sum(1 for _ in ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows())
+    assert spending.spent.calls == sum(
+        1 for _ in ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows()
+    )
     assert read_manifest(tmp_path)["server"] == server.base_url

@@ -8,15 +8,15 @@ import pytest
 torch = pytest.importorskip("torch", reason="the learner needs torch")
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy import algorithms
-from rlver_gym.policy.algorithms import token_weights
-from rlver_gym.policy.models.actor import TokenScores
-from rlver_gym.policy.objective import (
+from rlver_gym.policy.learning import algorithms
+from rlver_gym.policy.learning.algorithms import token_weights
+from rlver_gym.policy.learning.objective import (
     VARIANTS,
     LossInputs,
     Objective,
     compute_loss,
 )
+from rlver_gym.policy.models.actor import TokenScores
 
 
 def t(*values):
@@ -33,19 +33,24 @@ def test_the_ratio_is_how_much_likelier_a_token_became():
 
 def test_the_ratio_of_a_sequence_is_the_geometric_mean_over_what_was_said():
     action_mask_BT = torch.tensor([[False, True, True]])
-    ratio_BT = algorithms.sequence_ratio(t(0, log(0.8), log(0.2)), t(0, log(0.2), log(0.2)), action_mask_BT)
+    ratio_BT = algorithms.sequence_ratio(
+        t(0, log(0.8), log(0.2)), t(0, log(0.2), log(0.2)), action_mask_BT
+    )
     same(ratio_BT, 2, 2, 2)  # sqrt(4 * 1)
 
 
 def test_the_ratio_of_a_sequence_passes_each_token_its_own_gradient():
     logprob_BT = t(log(0.8), log(0.2)).requires_grad_()
-    ratio_BT = algorithms.sequence_ratio(logprob_BT, t(log(0.2), log(0.2)), torch.tensor([[True, True]]))
+    ratio_BT = algorithms.sequence_ratio(
+        logprob_BT, t(log(0.2), log(0.2)), torch.tensor([[True, True]])
+    )
     (ratio_BT * t(3.0, 5.0)).sum().backward()
     same(logprob_BT.grad, 6, 10)
 
 
 def test_the_clipped_surrogate_by_hand():
-    # good tokens gain nothing above 1.2, bad ones nothing below 0.8; the other way round they count in full
+    # good tokens gain nothing above 1.2, bad ones nothing below 0.8; the other way round they count
+    # in full
     ratio_BT, advantage_BT = t(1.0, 1.5, 0.5, 1.5, 0.5), t(2.0, 2.0, 2.0, -2.0, -2.0)
     same(algorithms.clipped_surrogate(ratio_BT, advantage_BT), -2, -2.4, -1, 3, 1.6)
 
@@ -56,7 +61,9 @@ def test_clip_higher_lets_unlikely_tokens_grow_further():
 
 def test_where_the_ratio_is_clipped_no_gradient_flows():
     logprob_BT = t(log(1.5), log(1.1)).requires_grad_()
-    algorithms.clipped_surrogate(algorithms.token_ratio(logprob_BT, t(0, 0)), t(1.0, 1.0)).sum().backward()
+    algorithms.clipped_surrogate(
+        algorithms.token_ratio(logprob_BT, t(0, 0)), t(1.0, 1.0)
+    ).sum().backward()
     same(logprob_BT.grad, 0, -1.1)
 
 
@@ -85,10 +92,15 @@ def test_the_three_estimators_of_divergence_by_hand():
 
 
 def test_k1_and_k3_have_the_true_divergence_as_their_mean():
-    policy, reference = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.3, 0.5]).double()
+    policy, reference = (
+        torch.tensor([0.5, 0.3, 0.2]).double(),
+        torch.tensor([0.2, 0.3, 0.5]).double(),
+    )
     true = 0.5 * log(0.5 / 0.2) + 0.2 * log(0.2 / 0.5)
     for estimator in ("k1", "k3"):
-        assert (policy * algorithms.divergence(policy.log(), reference.log(), estimator)).sum() == pytest.approx(true)
+        assert (
+            policy * algorithms.divergence(policy.log(), reference.log(), estimator)
+        ).sum() == pytest.approx(true)
 
 
 def test_the_value_loss_is_half_the_squared_error():
@@ -96,7 +108,8 @@ def test_the_value_loss_is_half_the_squared_error():
 
 
 def test_the_clipped_value_loss_takes_the_worse_of_both():
-    # old 0, clip 0.5, target 2: from 1.0 the kept value is 0.5, error 1.5 against 1; from -1 it is -0.5, error 2.5 against 3
+    # old 0, clip 0.5, target 2: from 1.0 the kept value is 0.5, error 1.5 against 1; from -1 it is
+    # -0.5, error 2.5 against 3
     same(algorithms.value_loss(t(1.0, -1.0), t(0.0, 0.0), t(2.0, 2.0), clip=0.5), 1.5**2 / 2, 4.5)
 
 
@@ -114,15 +127,23 @@ TURN_BT = torch.tensor([[-1, 0, -1, -1, -1], [-1, 1, 1, 1, -1], [-1, 0, 0, 0, 1]
     ("aggregate", "each_B"),
     [
         ("token", [1 / 8, 1 / 8, 1 / 8]),
-        ("turn", [1 / 4, 1 / 12, [1 / 12] * 4 + [1 / 4]]),  # 1 / (4 turns * tokens of the turn: 1; 3; 3 and 1)
+        (
+            "turn",
+            [1 / 4, 1 / 12, [1 / 12] * 4 + [1 / 4]],
+        ),  # 1 / (4 turns * tokens of the turn: 1; 3; 3 and 1)
         ("dialogue", [1 / 8, 1 / 8, 1 / 8]),  # 1 / (2 dialogues * 4 tokens), for both
-        ("sequence", [1 / 4, 1 / 12, 1 / 8]),  # 1 / (2 dialogues * 2 sequences * tokens); 1 / (2 * 1 * 4)
+        (
+            "sequence",
+            [1 / 4, 1 / 12, 1 / 8],
+        ),  # 1 / (2 dialogues * 2 sequences * tokens); 1 / (2 * 1 * 4)
         ("constant", [1 / 20, 1 / 20, 1 / 20]),  # 1 / (2 dialogues * 10)
     ],
 )
 def test_the_weight_of_a_token_by_hand(aggregate, each_B):
     loss_weight_BT = token_weights(SAID_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
-    assert torch.allclose(loss_weight_BT, torch.stack([torch.tensor(one).expand(5) for one in each_B]) * SAID_BT)
+    assert torch.allclose(
+        loss_weight_BT, torch.stack([torch.tensor(one).expand(5) for one in each_B]) * SAID_BT
+    )
 
 
 @pytest.mark.parametrize("aggregate", ["dialogue", "sequence"])
@@ -137,12 +158,16 @@ def test_a_dialogue_weighs_the_same_however_many_sequences_it_left(aggregate):
 def test_by_default_a_turn_of_a_short_dialogue_weighs_no_more_than_one_of_a_long():
     action_mask_BT = torch.tensor([[0, 1, 1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 1]]).bool()
     turn_BT = torch.tensor([[-1, 0, 0, -1, -1, -1, -1, -1, -1], [-1, 0, 0, 1, 1, 2, 2, 3, 3]])
-    weight_B = token_weights(action_mask_BT, turn_BT, torch.tensor([0, 1]), Objective().aggregate).sum(1)
+    weight_B = token_weights(
+        action_mask_BT, turn_BT, torch.tensor([0, 1]), Objective().aggregate
+    ).sum(1)
     assert weight_B.tolist() == pytest.approx([1 / 5, 4 / 5])
 
 
 def micro(**changes):
-    """Two said tokens of equal weight, likelier by a factor of 2 and less likely by a half; the first was good, the second bad."""
+    """Two said tokens of equal weight, likelier by a factor of 2 and less likely by a half; the
+    first was good, the second bad.
+    """
     action_mask_BT = torch.tensor([[True, True]])
     plain = LossInputs(
         id_BT=torch.zeros((1, 2), dtype=torch.int64),
@@ -189,8 +214,12 @@ def test_each_choice_of_an_objective_changes_the_loss_as_it_should():
     )
     reference = {"reference_BT": t(log(0.2), log(0.2))}
     # the first token has become twice as likely: it counts twice
-    assert total(Objective(kl=2.0), **reference) == pytest.approx(-0.2 + 2 * 2 * (0.5 - 1 + log(2)) / 2)
-    assert total(Objective(kl=2.0, estimator="k2"), **reference) == pytest.approx(-0.2 + 2 * (log(2) ** 2 / 2) / 2)
+    assert total(Objective(kl=2.0), **reference) == pytest.approx(
+        -0.2 + 2 * 2 * (0.5 - 1 + log(2)) / 2
+    )
+    assert total(Objective(kl=2.0, estimator="k2"), **reference) == pytest.approx(
+        -0.2 + 2 * (log(2) ** 2 / 2) / 2
+    )
 
 
 def test_the_value_loss_is_added_where_values_are():

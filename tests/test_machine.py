@@ -11,7 +11,7 @@ from rlver_gym.cli import main
 
 _FAULTS = """
 import resource
-from rlver_gym.cli.machine import keep_freed_memory
+from rlver_gym.io.machine import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -28,7 +28,9 @@ print(usual, faults())
 
 def without_settings() -> dict[str, str]:
     """The environment, but for what decides about threads and memory."""
-    return {key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "MALLOC_"))}
+    return {
+        key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "MALLOC_"))
+    }
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc")
@@ -40,7 +42,9 @@ def test_freed_memory_is_not_given_back_and_cleared_again() -> None:
     assert kept <= usual / 4
 
 
-@pytest.mark.parametrize(("environment", "policy"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])
+@pytest.mark.parametrize(
+    ("environment", "policy"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")]
+)
 def test_waiting_threads_sleep_unless_told_otherwise(
     environment: dict[str, str], policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

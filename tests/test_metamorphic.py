@@ -1,4 +1,7 @@
-"""Sanity as law: how a change of emotion must move when the words are changed in a known way. Over all personas."""
+"""Sanity as law: how a change of emotion must move when the words are changed in a known way.
+
+Over all personas.
+"""
 
 import itertools
 from typing import Any
@@ -20,18 +23,30 @@ CARD = env_card("SAGE-Sentient-v0")
 people = st.sampled_from([persona.id for persona in PEOPLE]).map(library().get)
 anchor_numbers = st.integers(0, 3)
 FRAMES = {
-    "deeds": "That took real care.", "wrongs": "That is not on you.", "motives": "That may be the reason behind it.", "options": "It would be a first step.",
-    "other_side": "Seen from there, it has its own sense.", "insights": "What do you think?", "unspoken": "That must be so heavy.",
-}  # fmt: skip
+    "deeds": "That took real care.",
+    "wrongs": "That is not on you.",
+    "motives": "That may be the reason behind it.",
+    "options": "It would be a first step.",
+    "other_side": "Seen from there, it has its own sense.",
+    "insights": "What do you think?",
+    "unspoken": "That must be so heavy.",
+}
 laws = effort(few=100, many=2_000)
-SLIPS = "a slip of the keys in a word of their story can hide that a reply belongs to it (docs/trust.md, Laws)"
+SLIPS = (
+    "a slip of the keys in a word of their story can hide that a reply belongs to it"
+    " (docs/trust.md, Laws)"
+)
 
 
 def changes(persona: Persona, *utterances: str) -> list[int]:
     """The change of each utterance of a dialogue; the last one when it ended sooner repeats."""
     session = EmpathySession(EmbeddedUser(), persona, CARD, 0)
     session.start()
-    return [session.reply(utterance).appraisal.change for utterance in utterances if session.outcome is None]
+    return [
+        session.reply(utterance).appraisal.change
+        for utterance in utterances
+        if session.outcome is None
+    ]
 
 
 def served(persona: Persona, number: int) -> Anchor:
@@ -56,14 +71,18 @@ def test_a_true_and_needed_sentence_more_hardly_ever_lowers_the_change() -> None
 
 @pytest.mark.slow
 def test_the_same_words_to_somebody_else_earn_less() -> None:
-    """But for the few things that truly hold for both: two people shamed in public, two parties nobody had asked for."""
+    """But for the few things that truly hold for both: two people shamed in public, two parties
+    nobody had asked for.
+    """
     pairs = [
         (persona, other.model_copy(update={"need": persona.need}))
         for persona, other in itertools.permutations(PEOPLE[::2], 2)
-        if persona.situation.id != other.situation.id and persona.person.disposition == other.person.disposition
+        if persona.situation.id != other.situation.id
+        and persona.person.disposition == other.person.disposition
     ]
     as_much = sum(
-        changes(other, framed(persona, 0))[0] >= changes(persona, framed(persona, 0))[0] for persona, other in pairs
+        changes(other, framed(persona, 0))[0] >= changes(persona, framed(persona, 0))[0]
+        for persona, other in pairs
     )
     assert as_much / len(pairs) < 0.03
 
@@ -73,7 +92,9 @@ def test_the_second_time_earns_less_than_the_first(examples: Any) -> None:
     @given(people, anchor_numbers)
     def holds(persona: Persona, number: int) -> None:
         between = "And what happened after that, if you want to say?"
-        first, _, second = changes(persona, framed(persona, number), between, framed(persona, number))
+        first, _, second = changes(
+            persona, framed(persona, number), between, framed(persona, number)
+        )
         assert second < first
 
     examples(holds)()
@@ -101,15 +122,26 @@ def test_an_insult_costs(examples: Any) -> None:
 
 
 @pytest.mark.xfail(
-    reason="6 % of orders differ by two points, since words beside each other count (docs/trust.md, Laws)", strict=True
+    reason=(
+        "6 % of orders differ by two points, since words beside each other count (docs/trust.md,"
+        " Laws)"
+    ),
+    strict=True,
 )
 def test_the_order_of_whole_thoughts_hardly_matters() -> None:
     """But for what stands last: it matters whether one ends by asking."""
     apart = []
     for persona in PEOPLE[::3]:
-        thoughts = [framed(persona, 0), "I have thought about what you told me.", framed(persona, 1)]
+        thoughts = [
+            framed(persona, 0),
+            "I have thought about what you told me.",
+            framed(persona, 1),
+        ]
         last = "I would like to hear how it goes on."
-        each = [changes(persona, " ".join([*order, last]))[0] for order in itertools.permutations(thoughts)]
+        each = [
+            changes(persona, " ".join([*order, last]))[0]
+            for order in itertools.permutations(thoughts)
+        ]
         apart += [abs(one - each[0]) for one in each]
     assert max(apart) <= 2
     assert sum(one > 1 for one in apart) / len(apart) < 0.05
@@ -119,9 +151,12 @@ def test_the_order_of_whole_thoughts_hardly_matters() -> None:
 def test_contractions_change_nothing(examples: Any) -> None:
     @given(people, anchor_numbers)
     def holds(persona: Persona, number: int) -> None:
-        text = f"{served(persona, number).text} I am glad that you did not give up. It is not on you."
+        text = (
+            f"{served(persona, number).text} I am glad that you did not give up. It is not on you."
+        )
         assert changes(persona, text) == changes(
-            persona, text.replace("I am", "I'm").replace("did not", "didn’t").replace("It is", "It's")
+            persona,
+            text.replace("I am", "I'm").replace("did not", "didn’t").replace("It is", "It's"),
         )
 
     examples(holds)()
@@ -132,7 +167,10 @@ def test_case_and_spacing_change_little(examples: Any) -> None:
     @given(people, anchor_numbers)
     def holds(persona: Persona, number: int) -> None:
         text = framed(persona, number)
-        assert abs(changes(persona, text)[0] - changes(persona, text.lower().replace(" ", "  "))[0]) <= 1
+        assert (
+            abs(changes(persona, text)[0] - changes(persona, text.lower().replace(" ", "  "))[0])
+            <= 1
+        )
 
     examples(holds)()
 
@@ -140,8 +178,14 @@ def test_case_and_spacing_change_little(examples: Any) -> None:
 @pytest.mark.xfail(reason=SLIPS)
 @settings(max_examples=200, deadline=None, phases=[Phase.generate])
 @given(people, anchor_numbers, st.integers(0, 200))
-def test_one_typo_costs_at_most_the_sentence_it_stands_in(persona: Persona, number: int, at: int) -> None:
-    """Two letters swapped in one word. Most words carry nothing; one that an anchor hangs on may cost the anchor, never more than not having said it."""
+def test_one_typo_costs_at_most_the_sentence_it_stands_in(
+    persona: Persona, number: int, at: int
+) -> None:
+    """Two letters swapped in one word.
+
+    Most words carry nothing; one that an anchor hangs on may cost the anchor, never more than not
+    having said it.
+    """
     words = served(persona, number).text.split()
     at %= len(words)
     word = words[at]

@@ -83,14 +83,18 @@ ONCE = ChatSettings(attempts=1)
         (("application/json", completion("<think>I should be kind")), "answered without text"),
     ],
 )
-def test_an_answer_that_is_no_utterance_is_named(server: Server, answer: tuple[str, str], says: str) -> None:
+def test_an_answer_that_is_no_utterance_is_named(
+    server: Server, answer: tuple[str, str], says: str
+) -> None:
     server.answer = answer
     with pytest.raises(AgentError, match=says) as error:
         OpenAIChat("m", chat=ONCE).reply(HELLO)
     assert str(error.value).startswith("http://127.0.0.1")
 
 
-def test_a_failure_on_the_tape_names_the_command_that_forgets_it(server: Server, tmp_path: Path) -> None:
+def test_a_failure_on_the_tape_names_the_command_that_forgets_it(
+    server: Server, tmp_path: Path
+) -> None:
     tape = tmp_path / "tape.sqlite"
     server.answer = ("application/json", completion(None))
     with pytest.raises(AgentError, match=f"tape prune --failures {tape}"):
@@ -103,7 +107,11 @@ def test_a_failure_on_the_tape_names_the_command_that_forgets_it(server: Server,
 
 
 def test_thoughts_are_not_said(server: Server) -> None:
-    for text in ("<think>\nHe is sad.\n</think>\n\nI am sorry.", "I am sorry.", " <think></think>I am sorry."):
+    for text in (
+        "<think>\nHe is sad.\n</think>\n\nI am sorry.",
+        "I am sorry.",
+        " <think></think>I am sorry.",
+    ):
         server.answer = ("application/json", completion(text))
         assert OpenAIChat("m").reply(HELLO) == "I am sorry."
     server.answer = ("application/json", completion("I say <think> aloud </think>."))
@@ -118,7 +126,9 @@ def test_a_server_that_hangs_is_given_up_within_the_time(server: Server) -> None
     assert time.monotonic() - began < 6
 
 
-def test_what_concerns_the_whole_run_is_not_put_on_the_agent(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_concerns_the_whole_run_is_not_put_on_the_agent(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ServerUnreachable, match=r"http://127\.0\.0\.1:9/v1"):
         OpenAIChat("m", chat=ChatSettings(base_url="http://127.0.0.1:9/v1")).reply(HELLO)
     monkeypatch.delenv("OPENAI_BASE_URL")

@@ -15,18 +15,26 @@ START = 40
 
 
 @pytest.fixture(scope="module", params=[1, pytest.param(BenchPlan().seeds, marks=pytest.mark.slow)])
-def episodes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Episode]:
+def episodes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> list[Episode]:
     """Of the usual benchmark, but for the number of seeds."""
     return list(run(BenchPlan(seeds=request.param), tmp_path_factory.mktemp("run")))
 
 
 def mean(episodes: list[Episode], agent: str, need: str | None = None) -> float:
-    finals = [episode.final for episode in episodes if episode.agent == agent and need in (None, episode.need)]
+    finals = [
+        episode.final
+        for episode in episodes
+        if episode.agent == agent and need in (None, episode.need)
+    ]
     return sum(finals) / len(finals)
 
 
 def mean_change(episodes: list[Episode], agent: str, need: str) -> float:
-    """Of a reply: where two agents are left by everybody, their final emotions say only how far below the threshold the last change fell."""
+    """Of a reply: where two agents are left by everybody, their final emotions say only how far
+    below the threshold the last change fell.
+    """
     changes = [
         turn.appraisal.change
         for episode in episodes
@@ -36,18 +44,27 @@ def mean_change(episodes: list[Episode], agent: str, need: str) -> float:
     return sum(changes) / len(changes)
 
 
-def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_that_one_above_stock_phrases(
+def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_both_above_phrases(
     episodes: list[Episode],
 ) -> None:
-    """As readers have it (docs/corpus.md): oracle, listener, and far below the templates that paste and the stock phrases."""
+    """As readers have it (docs/corpus.md): oracle, listener, and far below the templates that paste
+    and the stock phrases.
+    """
     ranking = [score.agent for score in score_agents(episodes)]
     assert ranking[:2] == ["oracle", "listener"]
     assert mean(episodes, "listener") < START
 
 
 @pytest.mark.parametrize("other", ["comfort", "praise", "advice", "echo", "gibberish", "silent"])
-def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(episodes: list[Episode], other: str) -> None:
-    assert compute_paired_difference(persona_finals(episodes, "listener"), persona_finals(episodes, other)).low > 0
+def test_who_takes_up_what_is_told_is_above_every_agent_that_does_not(
+    episodes: list[Episode], other: str
+) -> None:
+    assert (
+        compute_paired_difference(
+            persona_finals(episodes, "listener"), persona_finals(episodes, other)
+        ).low
+        > 0
+    )
 
 
 @pytest.mark.parametrize("agent", ["comfort", "praise", "advice", "adaptive"])
@@ -56,8 +73,12 @@ def test_stock_phrases_bring_nobody_above_the_start(episodes: list[Episode], age
 
 
 @pytest.mark.parametrize("need", ["deep_empathy", "listening"])
-def test_listening_beats_comfort_beats_advice_where_feelings_count(episodes: list[Episode], need: str) -> None:
-    listener, comfort, advice = (mean_change(episodes, agent, need) for agent in ("listener", "comfort", "advice"))
+def test_listening_beats_comfort_beats_advice_where_feelings_count(
+    episodes: list[Episode], need: str
+) -> None:
+    listener, comfort, advice = (
+        mean_change(episodes, agent, need) for agent in ("listener", "comfort", "advice")
+    )
     assert listener > comfort > advice
 
 
@@ -67,12 +88,24 @@ def test_who_says_nothing_ends_below_the_start(episodes: list[Episode], agent: s
 
 
 def test_any_reply_said_every_turn_ends_below_the_start(episodes: list[Episode]) -> None:
-    """Even the most welcome single reply of the oracle or the adaptive agent, which is not the same for any two people."""
+    """Even the most welcome single reply of the oracle or the adaptive agent, which is not the same
+    for any two people.
+    """
     for persona_id in library().ids("test"):
-        turns = [turn for episode in episodes if episode.persona == persona_id for turn in episode.turns]
-        best = sorted({turn.utterance: turn.appraisal.change for turn in turns}.items(), key=lambda pair: -pair[1])[:5]
-        for utterance, _ in [*best, ("I hear you, and I'm here. Tell me more about it, I have time.", 0)]:
-            session = EmpathySession(EmbeddedUser(), library().get(persona_id), env_card("SAGE-Sentient-v0"), 0)
+        turns = [
+            turn for episode in episodes if episode.persona == persona_id for turn in episode.turns
+        ]
+        best = sorted(
+            {turn.utterance: turn.appraisal.change for turn in turns}.items(),
+            key=lambda pair: -pair[1],
+        )[:5]
+        for utterance, _ in [
+            *best,
+            ("I hear you, and I'm here. Tell me more about it, I have time.", 0),
+        ]:
+            session = EmpathySession(
+                EmbeddedUser(), library().get(persona_id), env_card("SAGE-Sentient-v0"), 0
+            )
             session.start()
             while session.outcome is None:
                 session.reply(utterance)

@@ -1,4 +1,6 @@
-"""A server that is down: everybody waits for it, nobody's dialogue fails, and what was paid for is not lost."""
+"""A server that is down: everybody waits for it, nobody's dialogue fails, and what was paid for is
+not lost.
+"""
 
 import asyncio
 import json
@@ -69,7 +71,9 @@ class Flaky:
 def ask(
     flaky: Flaky, *dialogues: int, notices: list[str] | None = None, **settings: Any
 ) -> list[ChatAnswer | ChatError]:
-    """What a request for each of the dialogues comes to, all at once, after one that was answered."""
+    """What a request for each of the dialogues comes to, all at once, after one that was
+    answered.
+    """
 
     async def settled(client: ChatClient, dialogue: int) -> ChatAnswer | ChatError:
         REQUEST_ORIGIN.set(RequestOrigin(dialogue))
@@ -144,7 +148,8 @@ def test_a_server_that_fails_from_the_first_request_on_is_not_waited_for(tmp_pat
         notices: list[str] = []
         under_way.on_outage(notices.append)
         with pytest.raises(
-            ServerOutage, match=r"gives no usable answer, and has given none before \(HTTP 500: out of memory"
+            ServerOutage,
+            match=r"gives no usable answer, and has given none before \(HTTP 500: out of memory",
         ):
             list(under_way.run_missing())
     assert notices == []
@@ -211,7 +216,13 @@ def test_who_asks_after_a_dialogue_asks_for_none(session: EmpathySession) -> Non
 
 def plan(server: ChatServer, **changed: Any) -> BenchPlan:
     chat = {"base_url": server.base_url, "attempts": 2, **changed.pop("chat", {})}
-    values = {"agents": ("listener",), "user": "openai:user", "persona_ids": PEOPLE, "seeds": 2, "chat": chat}
+    values = {
+        "agents": ("listener",),
+        "user": "openai:user",
+        "persona_ids": PEOPLE,
+        "seeds": 2,
+        "chat": chat,
+    }
     return BenchPlan.model_validate({**values, **changed})
 
 
@@ -235,7 +246,10 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
             raise Refused(502, "Bad gateway")
         return ANSWERS(body)
 
-    with ChatServer(then_down) as server, open_run(plan(server, chat={"max_wait_s": 0.0}), tmp_path) as under_way:
+    with (
+        ChatServer(then_down) as server,
+        open_run(plan(server, chat={"max_wait_s": 0.0}), tmp_path) as under_way,
+    ):
         with pytest.raises(ServerOutage, match="HTTP 502"):
             list(under_way.run_missing())
         (spending,) = under_way.spending
@@ -248,7 +262,9 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
             list(under_way.run_missing())
     assert (tmp_path / EPISODES).read_bytes() == (undisturbed / EPISODES).read_bytes()
     total = read_total(tmp_path)
-    assert total.prompt_tokens == sum(row.prompt_tokens for row in ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows())
+    assert total.prompt_tokens == sum(
+        row.prompt_tokens for row in ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows()
+    )
     assert total.prompt_tokens > before.prompt_tokens
 
 
@@ -298,13 +314,20 @@ AGENTS = ("comfort", "listener", "adaptive", "oracle")
 
 
 def bench(
-    server: ChatServer, folder: Path, *words: str, people: int = 24, seeds: int = 2, in_process: bool = False
+    server: ChatServer,
+    folder: Path,
+    *words: str,
+    people: int = 24,
+    seeds: int = 2,
+    in_process: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """The command, in a process of its own or in this one."""
     command = ["bench", "--user", "openai:user", "--out", str(folder)]
     command += ["--base-url", server.base_url, "--seeds", str(seeds), *words]
     command += [word for agent in AGENTS for word in ("--agent", agent)]
-    command += [word for persona in library().ids("test")[:people] for word in ("--persona", persona)]
+    command += [
+        word for persona in library().ids("test")[:people] for word in ("--persona", persona)
+    ]
     env = os.environ | {"OPENAI_API_KEY": "x", "COLUMNS": "200"}
     if in_process:
         return run_command(*command, env=env)
@@ -346,10 +369,14 @@ def test_the_command_waits_for_a_short_outage_and_ends_well(tmp_path: Path) -> N
     assert "failed" not in done.stdout
 
 
-def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allowed(tmp_path: Path) -> None:
+def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allowed(
+    tmp_path: Path,
+) -> None:
     with ChatServer("?") as server:
         failed = bench(server, tmp_path / "run", people=1, seeds=1, in_process=True)
-        allowed = bench(server, tmp_path / "run", "--allow-failures", people=1, seeds=1, in_process=True)
+        allowed = bench(
+            server, tmp_path / "run", "--allow-failures", people=1, seeds=1, in_process=True
+        )
     assert failed.returncode == 4, failed.stderr
     assert "4 dialogues failed" in failed.stdout
     assert "the same command holds them again" in failed.stdout
@@ -376,7 +403,9 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
         whole = bench(server, tmp_path / "whole", "--tape", str(tmp_path / "other.sqlite"))
     assert done.returncode == whole.returncode == 0, done.stderr
     assert len(read_episodes(tmp_path / "run")) == 192
-    assert (tmp_path / "run" / EPISODES).read_bytes() == (tmp_path / "whole" / EPISODES).read_bytes()
+    assert (tmp_path / "run" / EPISODES).read_bytes() == (
+        tmp_path / "whole" / EPISODES
+    ).read_bytes()
     assert table(done) == table(whole)
     rows = list(ResponseCache(tmp_path / "run" / RESPONSE_CACHE_FILE).rows())
     total = read_total(tmp_path / "run")

@@ -1,4 +1,7 @@
-"""Agents and users of one's own may block, exit, raise anything or never return. It is named, nothing is lost, and nobody else waits."""
+"""Agents and users of one's own may block, exit, raise anything or never return.
+
+It is named, nothing is lost, and nobody else waits.
+"""
 
 import asyncio
 import os
@@ -104,20 +107,26 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     sys.path.remove(str(folder))
 
 
-def hold(folder: Path, *agents: str, user: str = "embedded", timeout_s: float | None = 30.0) -> list[Episode]:
+def hold(
+    folder: Path, *agents: str, user: str = "embedded", timeout_s: float | None = 30.0
+) -> list[Episode]:
     plan = BenchPlan(agents=agents, user=user, persona_ids=(PERSONA,), seeds=1)
     with open_run(plan, folder, agent_timeout_s=timeout_s) as under_way:
         return list(under_way.run_missing())
 
 
-def bench(folder: Path, out: Path, *words: str, in_process: bool = True) -> subprocess.CompletedProcess[str]:
+def bench(
+    folder: Path, out: Path, *words: str, in_process: bool = True
+) -> subprocess.CompletedProcess[str]:
     """The command, started in the folder; `in_process`: in this process, not in one of its own."""
     command = ["bench", "--persona", PERSONA, "--seeds", "1", "--out", str(out), *words]
     env = os.environ | {"COLUMNS": "300"}
     if in_process:
         done = run_command(*command, cwd=folder, env=env)
     else:
-        done = subprocess.run([*RLVER, *command], capture_output=True, text=True, timeout=60, cwd=folder, env=env)
+        done = subprocess.run(
+            [*RLVER, *command], capture_output=True, text=True, timeout=60, cwd=folder, env=env
+        )
     for stream in (done.stdout, done.stderr):
         assert "Traceback" not in stream, stream
         assert "\x1b[2J" not in stream
@@ -138,7 +147,9 @@ def bench(folder: Path, out: Path, *words: str, in_process: bool = True) -> subp
         ("AStops", "StopIteration"),
     ],
 )
-def test_whatever_an_agent_raises_is_named_with_whom_and_when(own: Path, tmp_path: Path, name: str, says: str) -> None:
+def test_whatever_an_agent_raises_is_named_with_whom_and_when(
+    own: Path, tmp_path: Path, name: str, says: str
+) -> None:
     with pytest.raises(AgentError) as error:
         hold(tmp_path, "comfort", f"own_agents:{name}")
     assert type(error.value) is AgentError
@@ -155,22 +166,31 @@ def test_an_agent_that_exits_does_not_end_the_command_with_0(own: Path, tmp_path
 
 
 @pytest.mark.parametrize("name", ["Hangs", "AHangs", "ABlocks"])
-def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(own: Path, tmp_path: Path, name: str) -> None:
+def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(
+    own: Path, tmp_path: Path, name: str
+) -> None:
     began = time.monotonic()
     failed, kept = hold(tmp_path, f"own_agents:{name}", "comfort", timeout_s=0.3)
     assert time.monotonic() - began < 10
     assert failed.outcome is Outcome.FAILED
     turn = 2 if name == "Hangs" else 1
-    assert f"turn {turn}: no answer within 0.3 s (--agent-timeout)" in failed.turns[-1].appraisal.reasons[0].note
+    assert (
+        f"turn {turn}: no answer within 0.3 s (--agent-timeout)"
+        in failed.turns[-1].appraisal.reasons[0].note
+    )
     assert kept.outcome not in (None, Outcome.FAILED)
     assert read_episodes(tmp_path) == [failed, kept]
     assert set(verify(tmp_path)) == {None}
 
 
 @pytest.mark.slow
-def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(own: Path, tmp_path: Path) -> None:
+def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(
+    own: Path, tmp_path: Path
+) -> None:
     words = ("--agent", "own_agents:ABlocks", "--agent", "comfort", "--agent-timeout", "0.3")
-    done = bench(own, tmp_path, *words, in_process=False)  # the process ends though a thread of it does not
+    done = bench(
+        own, tmp_path, *words, in_process=False
+    )  # the process ends though a thread of it does not
     assert done.returncode == 4, done.stderr
     assert "no answer within 0.3 s" in done.stdout
     assert bench(own, tmp_path, *words, "--allow-failures").returncode == 0
@@ -198,7 +218,9 @@ def test_a_text_that_lies_about_its_length_is_cut_like_any_other(own: Path, tmp_
         ("Mute", "turn 1: it must give text, not NoneType"),
     ],
 )
-def test_whatever_a_user_of_ones_own_does_wrong_is_named(own: Path, tmp_path: Path, name: str, says: str) -> None:
+def test_whatever_a_user_of_ones_own_does_wrong_is_named(
+    own: Path, tmp_path: Path, name: str, says: str
+) -> None:
     with pytest.raises(UserError) as error:
         hold(tmp_path, "comfort", user=f"own_users:{name}")
     assert f"user 'own_users:{name}' with {PERSONA}, seed 0, {says}" in str(error.value)
@@ -211,13 +233,17 @@ def test_a_user_that_never_answers_fails_the_dialogue(own: Path, tmp_path: Path)
     assert "no answer within 0.3 s" in failed.turns[-1].appraisal.reasons[0].note
 
 
-def test_a_user_of_ones_own_that_is_well_is_what_it_is_without_a_guard(own: Path, tmp_path: Path) -> None:
+def test_a_user_of_ones_own_that_is_well_is_what_it_is_without_a_guard(
+    own: Path, tmp_path: Path
+) -> None:
     mine = hold(tmp_path / "mine", "comfort", user="own_users:Good")
     shipped = hold(tmp_path / "shipped", "comfort")
     assert mine == [one._replace(user="mine") for one in shipped]
 
 
-def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own: Path, tmp_path: Path) -> None:
+def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(
+    own: Path, tmp_path: Path
+) -> None:
     came: list[tuple[float, str]] = []
     answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
 
@@ -228,13 +254,19 @@ def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(own: Path, 
     with ChatServer(noted) as server:
         chat = ChatSettings(base_url=server.base_url)
         plan = BenchPlan(
-            agents=("own_agents:Slow", "comfort"), user="openai:m", persona_ids=(PERSONA,), seeds=1, chat=chat
+            agents=("own_agents:Slow", "comfort"),
+            user="openai:m",
+            persona_ids=(PERSONA,),
+            seeds=1,
+            chat=chat,
         )
         with open_run(plan, tmp_path) as under_way:
             list(under_way.run_missing())
     first_of_slow = min(at for at, text in came if "I see." in text)
     first_of_comfort = min(at for at, text in came if "I see." not in text)
-    assert first_of_comfort < first_of_slow, "comfort's dialogue had begun before Slow had said a word"
+    assert first_of_comfort < first_of_slow, (
+        "comfort's dialogue had begun before Slow had said a word"
+    )
 
 
 def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned() -> None:

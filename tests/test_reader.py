@@ -1,4 +1,6 @@
-"""The reader: a small encoder made here, trained on rated replies, saved, mixed with the embedded user, recorded and verified."""
+"""The reader: a small encoder made here, trained on rated replies, saved, mixed with the embedded
+user, recorded and verified.
+"""
 
 import json
 from pathlib import Path
@@ -16,13 +18,13 @@ from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
-from rlver_gym.calibration.reader import train_reader
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import words
 from rlver_gym.data.corpus import Corpus, RatedReply
+from rlver_gym.data.reader import train_reader
 from rlver_gym.io.errors import UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser, is_shipped_user, make_user
 from rlver_gym.users.reader import SHIPPED, ReaderUser, Reading
@@ -41,7 +43,11 @@ def make_base(folder: Path, replies: list[RatedReply], seed: int = 0) -> Path:
     BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
     torch.manual_seed(seed)
     config = BertConfig(
-        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=64,
     )
     BertModel(config).save_pretrained(folder)
     return folder
@@ -60,10 +66,14 @@ def base(tmp_path_factory: pytest.TempPathFactory, replies: list[RatedReply]) ->
 
 
 @pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory, base: Path, replies: list[RatedReply]) -> Path:
+def weights(
+    tmp_path_factory: pytest.TempPathFactory, base: Path, replies: list[RatedReply]
+) -> Path:
     path = tmp_path_factory.mktemp("weights") / "reader.safetensors"
     network, losses = ReaderNetwork(str(base), rank=4), []
-    train_reader(network, replies, epochs=30, batch=32, rate=1e-2, head_rate=2e-2, on_progress=losses.append)
+    train_reader(
+        network, replies, epochs=30, batch=32, rate=1e-2, head_rate=2e-2, on_progress=losses.append
+    )
     assert sum(losses[-9:]) < 0.8 * sum(losses[:9])
     network.save(path, {"rated replies": len(replies)})
     return path
@@ -78,7 +88,9 @@ def utterances_of(replies: list[RatedReply]) -> list:
     return [(library().get(one.persona), one.dialogue) for one in replies]
 
 
-def test_it_reads_the_same_alone_and_in_a_batch(user: ReaderUser, replies: list[RatedReply]) -> None:
+def test_it_reads_the_same_alone_and_in_a_batch(
+    user: ReaderUser, replies: list[RatedReply]
+) -> None:
     some = utterances_of(replies[::2])
     together = user.read(some)
     for one, reading in zip(some, together, strict=True):
@@ -110,21 +122,30 @@ def test_another_base_is_refused(tmp_path: Path, weights: Path, replies: list[Ra
         ReaderNetwork.load(other / "config.json", str(other))
 
 
-def test_half_of_the_change_is_the_embedded_users(user: ReaderUser, replies: list[RatedReply]) -> None:
+def test_half_of_the_change_is_the_embedded_users(
+    user: ReaderUser, replies: list[RatedReply]
+) -> None:
     embedded = EmbeddedUser()
     for one in replies[:12]:
         scene = Scene(library().get(one.persona), CARD, 0)
-        mixed, felt = user.appraise(scene, 40, one.dialogue), embedded.appraise(scene, 40, one.dialogue)
+        mixed, felt = (
+            user.appraise(scene, 40, one.dialogue),
+            embedded.appraise(scene, 40, one.dialogue),
+        )
         (read,) = [reason for reason in mixed.reasons if reason.code == "reader"]
         assert sum(reason.points for reason in mixed.reasons) == mixed.change
-        assert mixed.change == pytest.approx(felt.change / 2 + Reading.parse(read.note).change / 2, abs=2)
+        assert mixed.change == pytest.approx(
+            felt.change / 2 + Reading.parse(read.note).change / 2, abs=2
+        )
 
 
 def test_silence_is_not_read(user: ReaderUser) -> None:
     persona = library().get(library().ids("demo")[0])
     scene = Scene(persona, CARD, 0)
     silent = Dialogue(user.open(scene, 40)).with_utterance("")
-    assert user.appraise(scene, 40, silent).change == EmbeddedUser().appraise(scene, 40, silent).change
+    assert (
+        user.appraise(scene, 40, silent).change == EmbeddedUser().appraise(scene, 40, silent).change
+    )
 
 
 def test_a_run_is_verified_without_the_network(
@@ -133,7 +154,11 @@ def test_a_run_is_verified_without_the_network(
     monkeypatch.setattr("rlver_gym.users.reader.SHIPPED", weights)
     options = {"base": str(base), "device": "cpu"}
     plan = BenchPlan(
-        agents=("listener",), persona_ids=tuple(library().ids("demo")[:2]), seeds=1, user="reader", user_options=options
+        agents=("listener",),
+        persona_ids=tuple(library().ids("demo")[:2]),
+        seeds=1,
+        user="reader",
+        user_options=options,
     )
     folder = tmp_path / "run"
     list(run(plan, folder))
@@ -149,7 +174,9 @@ def test_a_run_is_verified_without_the_network(
     assert [result for result in verify(folder) if result]
 
 
-@pytest.mark.parametrize("harm", ["rank", "huge rank", "shape", "missing", "foreign", "nan", "truncated"])
+@pytest.mark.parametrize(
+    "harm", ["rank", "huge rank", "shape", "missing", "foreign", "nan", "truncated"]
+)
 def test_harmed_weights_are_refused(weights: Path, base: Path, tmp_path: Path, harm: str) -> None:
     with safe_open(weights, framework="pt") as file:
         about, values = dict(file.metadata()), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
@@ -176,7 +203,12 @@ def test_harmed_weights_are_refused(weights: Path, base: Path, tmp_path: Path, h
 def test_notes_are_read_back_exactly() -> None:
     reading = Reading(-3.25, (1.0, 2.5, 0.0, 3.99, 0.1, 0.05))
     assert Reading.parse(reading.note()) == reading
-    for bad in ("read as +1.0 (understood 1.00)", "", "read as x", reading.note().replace("-3.25", "-3.250")):
+    for bad in (
+        "read as +1.0 (understood 1.00)",
+        "",
+        "read as x",
+        reading.note().replace("-3.25", "-3.250"),
+    ):
         with pytest.raises(ValueError):  # noqa: PT011 (whatever is wrong with it)
             Reading.parse(bad)
 

@@ -38,10 +38,14 @@ SUSPICIOUS = 60
     [
         pytest.param("best-of-30", PEOPLE[::3], START, id="best-of-30-a-third"),
         pytest.param("best-of-30", PEOPLE, START, id="best-of-30", marks=pytest.mark.slow),
-        pytest.param("best-of-30-others", PEOPLE, SUSPICIOUS, id="best-of-30-others", marks=pytest.mark.slow),
+        pytest.param(
+            "best-of-30-others", PEOPLE, SUSPICIOUS, id="best-of-30-others", marks=pytest.mark.slow
+        ),
     ],
 )
-def test_the_best_of_thirty_by_the_score_satisfies_nobody(name: str, people: list[Persona], below: int) -> None:
+def test_the_best_of_thirty_by_the_score_satisfies_nobody(
+    name: str, people: list[Persona], below: int
+) -> None:
     (searched,) = redteam(EmbeddedUser(), people, attacks=[SEARCHES[name]])
     assert searched.final < below
     assert searched.content == 0
@@ -66,7 +70,9 @@ class Fails(EmbeddedUser):
         return super().appraise(scene, emotion, dialogue)
 
 
-@pytest.mark.parametrize("attack", [FIXED_ATTACKS[0], SEARCHES["best-of-30"]], ids=lambda attack: attack.name)
+@pytest.mark.parametrize(
+    "attack", [FIXED_ATTACKS[0], SEARCHES["best-of-30"]], ids=lambda attack: attack.name
+)
 def test_dialogues_in_which_the_user_failed_count_in_no_score(attack: Attack) -> None:
     failing, sound = PEOPLE[:2], PEOPLE[2:4]
     (result,) = redteam(Fails(*(one.id for one in failing)), failing + sound, attacks=[attack])

@@ -1,4 +1,6 @@
-"""The door between text and tokens: what each family's template makes of a dialogue, token by token."""
+"""The door between text and tokens: what each family's template makes of a dialogue, token by
+token.
+"""
 
 import pytest
 
@@ -6,9 +8,10 @@ pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'
 
 from transformers import PreTrainedTokenizerBase
 
+from rlver_gym.core.agent import agent_prompt
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.models.renderer import ParsedReply, Renderer, agent_prompt, split_thought
-from rlver_gym.tiny.model import CHAT_TEMPLATE, build_tokenizer
+from rlver_gym.policy.models.renderer import ParsedReply, Renderer, split_thought
+from rlver_gym.testing.tiny_model import CHAT_TEMPLATE, build_tokenizer
 
 # The layouts of four families, as their makers document them, for messages of text alone.
 CHATML = CHAT_TEMPLATE
@@ -39,7 +42,13 @@ LLAMA_3 = r"""{%- for message in messages %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"""
 THINKS_ALWAYS = CHATML + "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
-FAMILIES = {"qwen2.5": QWEN_25, "qwen3": QWEN_3, "llama-3": LLAMA_3, "smollm2": SMOLLM2, "tiny": CHATML}
+FAMILIES = {
+    "qwen2.5": QWEN_25,
+    "qwen3": QWEN_3,
+    "llama-3": LLAMA_3,
+    "smollm2": SMOLLM2,
+    "tiny": CHATML,
+}
 HEADERS = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
 
@@ -58,7 +67,9 @@ def family(request: pytest.FixtureRequest) -> tuple[str, PreTrainedTokenizerBase
     return request.param, tokenizer_of(FAMILIES[request.param])
 
 
-def two_turns(renderer: Renderer, first: list[int], second: list[int]) -> tuple[list[int], list[bool]]:
+def two_turns(
+    renderer: Renderer, first: list[int], second: list[int]
+) -> tuple[list[int], list[bool]]:
     """The ids of a dialogue in which the policy said these, and which of them it said."""
     ids = renderer.opening("Hi.")
     said = [False] * len(ids)
@@ -68,14 +79,37 @@ def two_turns(renderer: Renderer, first: list[int], second: list[int]) -> tuple[
 
 
 WRITTEN = {
-    "tiny": ("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n", "\n<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>"),
-    "qwen3": ("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", "\n<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", "<|im_end|>"),
-    "llama-3": ("<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi.<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "<|start_header_id|>user<|end_header_id|>\n\nSad.<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
-}  # fmt: skip
+    "tiny": (
+        (
+            "<|im_start|>system\nBe"
+            " kind.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n"
+        ),
+        "\n<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n",
+        "<|im_end|>",
+    ),
+    "qwen3": (
+        (
+            "<|im_start|>system\nBe"
+            " kind.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+        ),
+        "\n<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+        "<|im_end|>",
+    ),
+    "llama-3": (
+        (
+            "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe"
+            " kind.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi.<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+        ),
+        "<|start_header_id|>user<|end_header_id|>\n\nSad.<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+        "<|eot_id|>",
+    ),
+}
 WRITTEN["qwen2.5"] = WRITTEN["smollm2"] = WRITTEN["tiny"]
 
 
-def test_a_dialogue_of_two_turns_is_written_out_token_by_token(family: tuple[str, PreTrainedTokenizerBase]) -> None:
+def test_a_dialogue_of_two_turns_is_written_out_token_by_token(
+    family: tuple[str, PreTrainedTokenizerBase],
+) -> None:
     name, tokenizer = family
     renderer = Renderer(tokenizer, "Be kind.")
     opening, between, end = WRITTEN[name]
@@ -84,18 +118,26 @@ def test_a_dialogue_of_two_turns_is_written_out_token_by_token(family: tuple[str
     ids, said = two_turns(renderer, hello, bye)
     text = [tokenizer.decode([one]) for one in ids]
     assert "".join(text) == f"{opening}Hello.{end}{between}Bye.{end}"
-    assert "".join(one for one, ours in zip(text, said, strict=True) if ours) == f"Hello.{end}Bye.{end}"
-    assert "".join(one for one, ours in zip(text, said, strict=True) if not ours) == opening + between
+    assert (
+        "".join(one for one, ours in zip(text, said, strict=True) if ours)
+        == f"Hello.{end}Bye.{end}"
+    )
+    assert (
+        "".join(one for one, ours in zip(text, said, strict=True) if not ours) == opening + between
+    )
 
 
 def test_a_mask_of_two_turns_for_the_tiny_model() -> None:
     tokenizer = tokenizer_of(CHATML)
     renderer = Renderer(tokenizer, "K.")
-    ids, said = two_turns(renderer, [*tokenizer("A")["input_ids"], renderer.end_of_turn], tokenizer("B")["input_ids"])
+    ids, said = two_turns(
+        renderer, [*tokenizer("A")["input_ids"], renderer.end_of_turn], tokenizer("B")["input_ids"]
+    )
     shown = [(tokenizer.decode([one]), ours) for one, ours in zip(ids, said, strict=True)]
     marked = "".join(f"[{text}]" if ours else text for text, ours in shown)
-    assert marked == (
-        "<|im_start|>system\nK.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n[A][<|im_end|>]"
+    assert (
+        marked
+        == "<|im_start|>system\nK.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n[A][<|im_end|>]"
         "\n<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n[B]"
     )
 
@@ -119,7 +161,9 @@ def test_the_ids_are_those_of_the_template_where_it_does_not_rewrite(
 
 
 def test_a_template_that_rewrites_history_is_found_out_and_says_so() -> None:
-    direct, thinking = (Renderer(tokenizer_of(QWEN_3), "Be kind.", style) for style in ("direct", "think"))
+    direct, thinking = (
+        Renderer(tokenizer_of(QWEN_3), "Be kind.", style) for style in ("direct", "think")
+    )
     assert "begins the newest reply with" in direct.note
     assert "drops the thoughts of earlier replies" in thinking.note
     assert not Renderer(tokenizer_of(LLAMA_3), "Be kind.").note
@@ -137,7 +181,11 @@ def test_sampled_ids_are_never_tokenized_again() -> None:
     odd = [tokenizer.vocab[letter] for letter in "hello"]  # the tokenizer itself would merge them
     assert tokenizer("hello")["input_ids"] != odd
     ids, said = two_turns(renderer, [*odd, renderer.end_of_turn], odd)
-    assert [one for one, ours in zip(ids, said, strict=True) if ours] == [*odd, renderer.end_of_turn, *odd]
+    assert [one for one, ours in zip(ids, said, strict=True) if ours] == [
+        *odd,
+        renderer.end_of_turn,
+        *odd,
+    ]
 
 
 def test_nobody_can_speak_in_anothers_place() -> None:
@@ -152,8 +200,9 @@ def test_the_prompt_of_a_thinking_turn_holds_only_what_was_heard() -> None:
     tokenizer = tokenizer_of(QWEN_3)
     renderer = Renderer(tokenizer, "Be kind.", "think")
     prompt = tokenizer.decode(renderer.prompt(["Hi.", "Sad."], ["Hello."]))
-    assert prompt == (
-        "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n"
+    assert (
+        prompt == "<|im_start|>system\nBe"
+        " kind.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n"
         "<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n"
     )
     assert renderer.prompt(["Hi."], []) == renderer.opening("Hi.")
@@ -185,13 +234,17 @@ def test_a_reply_is_read_from_its_ids() -> None:
     ids = [*tokenizer("<think>hm</think>Hello.")["input_ids"], renderer.end_of_turn]
     assert renderer.parse(ids) == ParsedReply("Hello.", "hm", False)
     assert renderer.parse([renderer.end_of_turn]) == ParsedReply("", "", True)
-    assert Renderer(tokenizer, "Be kind.").parse([renderer.end_of_turn]) == ParsedReply("", "", False)
+    assert Renderer(tokenizer, "Be kind.").parse([renderer.end_of_turn]) == ParsedReply(
+        "", "", False
+    )
 
 
 def test_a_thought_that_the_template_begins_is_a_thought() -> None:
     tokenizer = tokenizer_of(THINKS_ALWAYS)
     renderer = Renderer(tokenizer, "Be kind.", "think")
-    assert renderer.parse(tokenizer("hm</think>Hello.")["input_ids"]) == ParsedReply("Hello.", "hm", False)
+    assert renderer.parse(tokenizer("hm</think>Hello.")["input_ids"]) == ParsedReply(
+        "Hello.", "hm", False
+    )
     for template in (THINKS_ALWAYS, CHATML):
         renderer = Renderer(tokenizer_of(template), "Be kind.", "think")
         whole = renderer.tokenizer(f"{renderer.thought('hm')}Hello.")["input_ids"]
@@ -206,11 +259,16 @@ def test_a_thought_that_the_template_begins_is_a_thought() -> None:
         (None, "no chat template"),
         ("{{ messages[0].content }}", "does not show each of"),
         ("{{ raise_exception('only users') }}", "cannot render a dialogue"),
-        ("{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}", "does not end a reply with a special token"),
+        (
+            "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}",
+            "does not end a reply with a special token",
+        ),
         ("{{ messages | length }}" + CHATML, "renders the first turn otherwise"),
     ],
-)  # fmt: skip
-def test_a_template_that_is_of_no_use_is_refused_with_the_remedy(template: str | None, told: str) -> None:
+)
+def test_a_template_that_is_of_no_use_is_refused_with_the_remedy(
+    template: str | None, told: str
+) -> None:
     with pytest.raises(TrainingError, match=told):
         Renderer(tokenizer_of(template), "Be kind.")  # pyright: ignore[reportArgumentType]
 

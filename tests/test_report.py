@@ -16,7 +16,10 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.terminal import printable
 
-HOSTILE = "\x1b]0;owned\x07\u202e</script><script>alert('x')</script><img src=x onerror=alert(1)>&lt;\u2028\"'"
+HOSTILE = (
+    "\x1b]0;owned\x07\u202e</script><script>alert('x')</script><img src=x"
+    " onerror=alert(1)>&lt;\u2028\"'"
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def embedded(page: str) -> list[dict[str, Any]]:
     """The dialogues of a page, its numbers turned back into the texts that they point to."""
-    found = re.search(r'<script type="application/json" id="episodes">(.*?)</script>', page, re.DOTALL)
+    found = re.search(
+        r'<script type="application/json" id="episodes">(.*?)</script>', page, re.DOTALL
+    )
     assert found
     value = json.loads(found.group(1))
     texts = value["texts"]
@@ -62,13 +67,19 @@ def test_the_page_holds_every_dialogue(folder: Path) -> None:
     assert {json.dumps(one["turns"]) for one in shown} == {
         json.dumps(
             [
-                [turn.utterance, turn.appraisal.change, turn.emotion, turn.appraisal.thought,
-                 [list(reason[1:]) for reason in turn.appraisal.reasons], turn.reply]
+                [
+                    turn.utterance,
+                    turn.appraisal.change,
+                    turn.emotion,
+                    turn.appraisal.thought,
+                    [list(reason[1:]) for reason in turn.appraisal.reasons],
+                    turn.reply,
+                ]
                 for turn in episode.turns
             ]
         )
         for episode in episodes
-    }  # fmt: skip
+    }
 
 
 def test_the_page_needs_no_network(folder: Path) -> None:
@@ -82,7 +93,12 @@ def test_hostile_text_stays_text(folder: Path) -> None:
     first = episodes[0]
     turn = first.turns[0]._replace(utterance=HOSTILE, reply=HOSTILE)
     hostile: Episode = first._replace(
-        agent=HOSTILE, persona=HOSTILE, need=HOSTILE, env=HOSTILE, opening=HOSTILE, turns=(turn, *first.turns[1:])
+        agent=HOSTILE,
+        persona=HOSTILE,
+        need=HOSTILE,
+        env=HOSTILE,
+        opening=HOSTILE,
+        turns=(turn, *first.turns[1:]),
     )
     (one,) = read_comparisons([folder])
     told = {
@@ -113,7 +129,10 @@ def test_runs_of_another_protocol_get_a_table_of_their_own(folder: Path, tmp_pat
     other, same = tmp_path / "other", tmp_path / "same"
     list(run(BenchPlan(agents=("comfort",), seeds=2, split="demo"), other))
     list(run(BenchPlan(agents=("comfort", "silent"), seeds=1, split="demo"), same))
-    assert [one.runs for one in read_comparisons([folder, other, same])] == [(folder.name, "same"), ("other",)]
+    assert [one.runs for one in read_comparisons([folder, other, same])] == [
+        (folder.name, "same"),
+        ("other",),
+    ]
     page = write_report([folder, other, same]).read_text(encoding="utf-8")
     assert page.count('<table class="board">') == 2
     assert "a rank across them would mean nothing" in page

@@ -1,4 +1,6 @@
-"""Dialogues played by a policy: what was said, what it earned, and what is left of it when something goes wrong."""
+"""Dialogues played by a policy: what was said, what it earned, and what is left of it when
+something goes wrong.
+"""
 
 import itertools
 import threading
@@ -12,26 +14,30 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
 from rlver_gym.environment.env import Utterance
+from rlver_gym.export.word_substitution import WordSubstitution
 from rlver_gym.io.errors import TrainingError, UserFailed
-from rlver_gym.policy.batch import pack
-from rlver_gym.policy.metrics import compute_metrics
+from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.metrics import compute_metrics
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts, make_groups
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
-from rlver_gym.tiny.word_substitution import WordSubstitution
 
 
 class Counting(gym.Env[str, str]):
-    """A text environment of three turns that knows nothing of emotions: the reward is the number of the turn."""
+    """A text environment of three turns that knows nothing of emotions: the reward is the number of
+    the turn.
+    """
 
     action_space = observation_space = Utterance(1000)
 
     def __init__(self, fails_at: int | None = None) -> None:
         self.fails_at = fails_at
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
         self.turn, self.heard = 0, []
         return f"seed {seed}", {}
@@ -93,11 +99,20 @@ def ids_of(renderer: Renderer, text: str, ended: bool = True) -> list[int]:
 
 
 def play(
-    renderer: Renderer, turns: Sequence[Sequence[int]], env: gym.Env[str, str], max_tokens: int = 4000
+    renderer: Renderer,
+    turns: Sequence[Sequence[int]],
+    env: gym.Env[str, str],
+    max_tokens: int = 4000,
 ) -> Trajectory:
     (played,) = collect_rollouts(
-        Scripted(turns), renderer, Sampling(20, renderer.stop_ids), [env], [ResetSpec(0, 5, 2)], draw_seed=0, max_tokens=max_tokens
-    )  # fmt: skip
+        Scripted(turns),
+        renderer,
+        Sampling(20, renderer.stop_ids),
+        [env],
+        [ResetSpec(0, 5, 2)],
+        draw_seed=0,
+        max_tokens=max_tokens,
+    )
     return played
 
 
@@ -113,13 +128,19 @@ def said(renderer: Renderer, played: Trajectory) -> list[list[tuple[str, int]]]:
 
 
 def test_a_direct_dialogue_is_one_sequence(direct: Renderer) -> None:
-    played = play(direct, [ids_of(direct, "One."), ids_of(direct, "Two", ended=False), ids_of(direct, "")], Counting())
+    played = play(
+        direct,
+        [ids_of(direct, "One."), ids_of(direct, "Two", ended=False), ids_of(direct, "")],
+        Counting(),
+    )
     assert said(direct, played) == [[("One.<|im_end|>", 0), ("Two", 1), ("<|im_end|>", 2)]]
     (sequence,) = played.sequences
-    assert direct.tokenizer.decode(sequence.id_T) == (
-        "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nseed 5<|im_end|>\n<|im_start|>assistant\nOne.<|im_end|>\n"
-        "<|im_start|>user\nturn 1<|im_end|>\n<|im_start|>assistant\nTwo<|im_end|>\n"
-        "<|im_start|>user\nturn 2<|im_end|>\n<|im_start|>assistant\n<|im_end|>"
+    assert (
+        direct.tokenizer.decode(sequence.id_T)
+        == "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nseed"
+        " 5<|im_end|>\n<|im_start|>assistant\nOne.<|im_end|>\n<|im_start|>user\nturn"
+        " 1<|im_end|>\n<|im_start|>assistant\nTwo<|im_end|>\n<|im_start|>user\nturn"
+        " 2<|im_end|>\n<|im_start|>assistant\n<|im_end|>"
     )
     assert (sequence.action_mask_T == (sequence.turn_T >= 0)).all()
     assert (sequence.logprob_T[~sequence.action_mask_T] == 0).all()
@@ -129,10 +150,14 @@ def test_a_direct_dialogue_is_one_sequence(direct: Renderer) -> None:
     assert (played.group, played.seed, played.valid, played.context_overflow) == (2, 5, True, False)
 
 
-def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(thinking: Renderer) -> None:
+def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(
+    thinking: Renderer,
+) -> None:
     turns = ["<think>a</think>One.", "<think>b</think>Two.", "Three."]
     played = play(thinking, [ids_of(thinking, turn) for turn in turns], Counting())
-    assert said(thinking, played) == [[(f"{turn}<|im_end|>", number)] for number, turn in enumerate(turns)]
+    assert said(thinking, played) == [
+        [(f"{turn}<|im_end|>", number)] for number, turn in enumerate(turns)
+    ]
     last = thinking.tokenizer.decode(played.sequences[2].id_T)
     assert "assistant\nOne.<|im_end|>" in last
     assert "<think>" not in last
@@ -213,8 +238,14 @@ def test_dialogues_with_a_server_do_not_wait_for_each_other(direct: Renderer) ->
 
     sampler = SlowForOne(ids_of(direct, "One."), over)
     first, second = collect_rollouts(
-        sampler, direct, Sampling(20, direct.stop_ids), [Counting(), Telling()], [ResetSpec(0, 5, 0), ResetSpec(1, 6, 0)], draw_seed=0, max_tokens=4000
-    )  # fmt: skip
+        sampler,
+        direct,
+        Sampling(20, direct.stop_ids),
+        [Counting(), Telling()],
+        [ResetSpec(0, 5, 0), ResetSpec(1, 6, 0)],
+        draw_seed=0,
+        max_tokens=4000,
+    )
     assert first.reward_N.tolist() == second.reward_N.tolist() == [1.0, 2.0, 3.0]
     assert (first.seed, second.seed) == (5, 6)
 
@@ -236,13 +267,22 @@ def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer
     envs, starts = [Endless(), Broken()], [ResetSpec(0, 5, 0), ResetSpec(1, 6, 0)]
     sampler, sampling = SlowForOne(ids_of(direct, "One."), over), Sampling(20, direct.stop_ids)
     with pytest.raises(UserFailed, match="no answer"):
-        collect_rollouts(sampler, direct, sampling, envs, starts, draw_seed=0, max_tokens=400_000, workers=2)
+        collect_rollouts(
+            sampler, direct, sampling, envs, starts, draw_seed=0, max_tokens=400_000, workers=2
+        )
     assert len(steps) < 500, "the other dialogue was held to its end"
 
 
 def test_groups_share_a_seed_and_so_the_persona() -> None:
     starts = make_groups(6, 2, iter([8, 9, 10]))
-    assert [(one.number, one.seed, one.group) for one in starts] == [(0, 8, 0), (1, 8, 0), (2, 9, 1), (3, 9, 1), (4, 10, 2), (5, 10, 2)]  # fmt: skip
+    assert [(one.number, one.seed, one.group) for one in starts] == [
+        (0, 8, 0),
+        (1, 8, 0),
+        (2, 9, 1),
+        (3, 9, 1),
+        (4, 10, 2),
+        (5, 10, 2),
+    ]
 
 
 def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Renderer) -> None:
@@ -257,15 +297,26 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Re
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
     sampling = Sampling(8, direct.stop_ids)
     one_by_one, together = (
-        collect_rollouts(sampler, direct, sampling, [kind() for _ in range(3)], make_groups(3, 3, itertools.count()), draw_seed=1, max_tokens=400, workers=workers)
+        collect_rollouts(
+            sampler,
+            direct,
+            sampling,
+            [kind() for _ in range(3)],
+            make_groups(3, 3, itertools.count()),
+            draw_seed=1,
+            max_tokens=400,
+            workers=workers,
+        )
         for kind, workers in ((Counting, 1), (Slow, 3))
-    )  # fmt: skip
+    )
     for left, right in zip(one_by_one, together, strict=True):
         assert left.lines == right.lines
         assert left.sequences[0].logprob_T == pytest.approx(right.sequences[0].logprob_T, abs=1e-4)
 
 
-def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(tiny_folder, direct: Renderer) -> None:
+def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(
+    tiny_folder, direct: Renderer
+) -> None:
     sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
     first, again, other = (
         collect_rollouts(
@@ -290,7 +341,13 @@ def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(tiny_fold
 def test_the_sampler_forgets_before_and_after(direct: Renderer) -> None:
     sampler = Scripted([ids_of(direct, "One.")] * 3)
     collect_rollouts(
-        sampler, direct, Sampling(20, direct.stop_ids), [Counting()], [ResetSpec(0, 5, 0)], draw_seed=0, max_tokens=4000
+        sampler,
+        direct,
+        Sampling(20, direct.stop_ids),
+        [Counting()],
+        [ResetSpec(0, 5, 0)],
+        draw_seed=0,
+        max_tokens=4000,
     )
     assert sampler.forgot == 2
 
@@ -312,7 +369,9 @@ def three_ways(
     )
 
 
-def best_of(candidates: int, renderer: Renderer, sampler: Scripted, env: gym.Env[str, str]) -> list[Trajectory]:
+def best_of(
+    candidates: int, renderer: Renderer, sampler: Scripted, env: gym.Env[str, str]
+) -> list[Trajectory]:
     return collect_rollouts(
         sampler,
         renderer,
@@ -325,14 +384,17 @@ def best_of(candidates: int, renderer: Renderer, sampler: Scripted, env: gym.Env
     )
 
 
-def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it(tiny_folder, direct: Renderer) -> None:
+def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it(
+    tiny_folder, direct: Renderer
+) -> None:
     tried: list[list[str]] = []
 
     class Noting(ModelSampler):
         def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
             drawn = super().sample(prompts, sampling)
             tried.extend(
-                [direct.parse(one.ids).text for one in drawn[first : first + 4]] for first in range(0, len(drawn), 4)
+                [direct.parse(one.ids).text for one in drawn[first : first + 4]]
+                for first in range(0, len(drawn), 4)
             )
             return drawn
 
@@ -356,9 +418,14 @@ def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it
 
 
 def test_candidates_are_the_same_from_a_server(tiny_folder, direct: Renderer) -> None:
-    alone, side_by_side = three_ways(tiny_folder, direct, 3), three_ways(tiny_folder, direct, 3, Locked, at_once=2)
+    alone, side_by_side = (
+        three_ways(tiny_folder, direct, 3),
+        three_ways(tiny_folder, direct, 3, Locked, at_once=2),
+    )
     assert [one.lines for one in alone] == [one.lines for one in side_by_side]
-    assert [one.margin_N.tolist() for one in alone] == [one.margin_N.tolist() for one in side_by_side]
+    assert [one.margin_N.tolist() for one in alone] == [
+        one.margin_N.tolist() for one in side_by_side
+    ]
 
 
 def test_candidates_need_an_environment_that_can_go_back(direct: Renderer) -> None:
@@ -373,7 +440,13 @@ class Rewinding(Counting):
         text, _, over, _, info = super().step(action)
         reward = {"a": 6.0, "b": 2.0, "c": 1.0}.get(action[:1], -3.0)
         failed = action.startswith("x")
-        return text, 0.0 if failed else reward, over and not failed, failed, info | ({"valid": False} if failed else {})
+        return (
+            text,
+            0.0 if failed else reward,
+            over and not failed,
+            failed,
+            info | ({"valid": False} if failed else {}),
+        )
 
     def save_state(self) -> tuple[int, list[str]]:
         return self.turn, list(self.heard)
@@ -396,13 +469,19 @@ class Several(Scripted):
         (["<think>t</think>b", "<think>t</think>c", "<think>t</think>d"], "b", 2.0),
         (["b", "<think>t</think>c", "a"], "c", 1.0 - 1 / 3),  # what breaks the form earns nothing
         (["b", "a", "d"], "b", 0.0),  # a reply without the form is never an example
-        (["<think>t</think>x", "<think>t</think>b", "<think>t</think>x"], "b", 0.0),  # there was no rival
+        (
+            ["<think>t</think>x", "<think>t</think>b", "<think>t</think>x"],
+            "b",
+            0.0,
+        ),  # there was no rival
     ],
 )
 def test_only_a_whole_reply_with_a_rival_wins(
     thinking: Renderer, candidates: list[str], said_first: str, margin: float
 ) -> None:
-    (played,) = best_of(3, thinking, Several([ids_of(thinking, one) for one in candidates]), Rewinding())
+    (played,) = best_of(
+        3, thinking, Several([ids_of(thinking, one) for one in candidates]), Rewinding()
+    )
     assert played.lines[1].text == said_first
     assert played.margin_N[0] == pytest.approx(margin)
     assert len(played.reward_N) == 3

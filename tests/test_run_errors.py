@@ -1,4 +1,7 @@
-"""What can go wrong around a run: disks, locks, agents. Each is one message that says what to do, and loses nothing."""
+"""What can go wrong around a run: disks, locks, agents.
+
+Each is one message that says what to do, and loses nothing.
+"""
 
 import json
 import os
@@ -35,7 +38,10 @@ def rlver(*words: str, code: int = 0, **options: Any) -> str:
 
 def rlver_process(*words: str, code: int = 0, **options: Any) -> str:
     """What the command says in a process of its own; options are those of `subprocess.run`."""
-    return output_of(subprocess.run([*RLVER, *words], capture_output=True, text=True, timeout=100, **options), code)
+    return output_of(
+        subprocess.run([*RLVER, *words], capture_output=True, text=True, timeout=100, **options),
+        code,
+    )
 
 
 def output_of(done: subprocess.CompletedProcess[str], code: int) -> str:
@@ -60,7 +66,9 @@ def test_a_run_cut_anywhere_is_resumed_by_the_same_command(finished: Path, tmp_p
         cut = rng.randrange(len(whole))
         (folder / EPISODES).write_bytes(whole[:cut])
         there = whole[:cut].count(b"\n")
-        assert f"({6 - there} dialogues held now, {there} from before" in rlver(*SMALL, "--out", str(folder))
+        assert f"({6 - there} dialogues held now, {there} from before" in rlver(
+            *SMALL, "--out", str(folder)
+        )
         assert (folder / EPISODES).read_bytes() == whole
 
 
@@ -77,7 +85,8 @@ def test_two_runs_never_write_to_one_folder(tmp_path: Path) -> None:
 
 def test_a_killed_run_gives_its_lock_back(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
-        "import time\nclass Slow:\n    def reply(self, messages):\n        time.sleep(60)\n", encoding="utf-8"
+        "import time\nclass Slow:\n    def reply(self, messages):\n        time.sleep(60)\n",
+        encoding="utf-8",
     )
     words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "slow:Slow", "--out", "run")
     process = subprocess.Popen([*RLVER, *words], cwd=tmp_path, stderr=subprocess.DEVNULL)
@@ -115,7 +124,10 @@ def test_a_full_disk_is_named_and_what_was_finished_is_kept(finished: Path, tmp_
 def test_an_output_that_cannot_be_written_is_named(finished: Path, words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*RLVER, words[0], str(finished), *words[1:]], stdout=full, stderr=subprocess.PIPE, text=True
+            [*RLVER, words[0], str(finished), *words[1:]],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     assert (done.returncode, "output cannot be written" in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
@@ -134,7 +146,9 @@ def test_places_that_cannot_be_written_are_named(finished: Path, tmp_path: Path)
     assert "Is a directory" in rlver("report", str(finished), "--out", str(tmp_path), code=2)
     assert file.read_text(encoding="utf-8") == "mine"
     (tmp_path / "odd" / EPISODES).mkdir(parents=True)
-    (tmp_path / "odd" / "manifest.json").write_text((finished / "manifest.json").read_text(), encoding="utf-8")
+    (tmp_path / "odd" / "manifest.json").write_text(
+        (finished / "manifest.json").read_text(), encoding="utf-8"
+    )
     assert "cannot be read" in rlver("verify", str(tmp_path / "odd"), code=2)
 
 
@@ -174,9 +188,21 @@ thing = 3
         ("thing", ["no class or function of that name"]),
     ],
 )
-def test_an_agent_of_ones_own_that_fails_is_named(tmp_path: Path, name: str, says: list[str]) -> None:
+def test_an_agent_of_ones_own_that_fails_is_named(
+    tmp_path: Path, name: str, says: list[str]
+) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort", "--agent", f"own:{name}")
+    words = (
+        "bench",
+        "--persona",
+        PERSONA,
+        "--seeds",
+        "1",
+        "--agent",
+        "comfort",
+        "--agent",
+        f"own:{name}",
+    )
     told = rlver(*words, "--out", "run", code=2, cwd=tmp_path)
     for part in (f"own:{name}", *says):
         assert part.replace(" ", "") in told.replace(" ", "")  # a long path is folded
@@ -193,7 +219,17 @@ def test_a_function_of_a_library_is_no_agent(tmp_path: Path) -> None:
 
 
 def test_an_agent_named_twice_is_refused(tmp_path: Path) -> None:
-    told = rlver("bench", "--agent", "comfort", "--agent", "oracle", "--agent", "comfort", code=2, cwd=tmp_path)
+    told = rlver(
+        "bench",
+        "--agent",
+        "comfort",
+        "--agent",
+        "oracle",
+        "--agent",
+        "comfort",
+        code=2,
+        cwd=tmp_path,
+    )
     assert "--agent comfort is named twice" in told
     assert not list(tmp_path.iterdir())
 
@@ -216,14 +252,18 @@ def test_a_changed_agent_gets_another_folder(tmp_path: Path) -> None:
     rlver(*words, cwd=tmp_path)
     rlver(*words, cwd=tmp_path)
     (first,) = (tmp_path / "runs").iterdir()
-    (tmp_path / "own.py").write_text(OWN.replace("What happened then?", "And then?"), encoding="utf-8")
+    (tmp_path / "own.py").write_text(
+        OWN.replace("What happened then?", "And then?"), encoding="utf-8"
+    )
     rlver(*words, cwd=tmp_path)
     assert len(list((tmp_path / "runs").iterdir())) == 2
     (tmp_path / "own.py").unlink()
     assert "1 episodes recomputed" in rlver("verify", str(first), cwd=tmp_path)
 
 
-def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from rlver_gym.agents import openai_chat
     from rlver_gym.bench import plan as plans
 
@@ -247,12 +287,24 @@ def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(monkeypatch: 
 
 
 def test_the_end_of_input_is_no_silence(tmp_path: Path) -> None:
-    words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "human", "--out", str(tmp_path / "run"))
+    words = (
+        "bench",
+        "--persona",
+        PERSONA,
+        "--seeds",
+        "1",
+        "--agent",
+        "human",
+        "--out",
+        str(tmp_path / "run"),
+    )
     assert "the input ended" in rlver(*words, code=2, input="What happened?\n")
     assert read_episodes(tmp_path / "run") == []
 
 
-def test_a_fault_of_the_user_is_not_put_on_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_user_is_not_put_on_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -291,6 +343,8 @@ def test_ctrl_c_ends_with_130_and_no_traceback(delay_s: float, tmp_path: Path) -
 
 
 def test_ctrl_c_while_the_commands_are_imported_is_heard_too(tmp_path: Path) -> None:
-    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", encoding="utf-8")
+    (tmp_path / "typer.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", encoding="utf-8"
+    )
     told = rlver_process("bench", code=130, env=os.environ | {"PYTHONPATH": str(tmp_path)})
     assert "stopped." in told

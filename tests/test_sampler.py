@@ -1,4 +1,6 @@
-"""Replies drawn in batch with a cache kept from turn to turn are those of the model alone, re-reading everything each time."""
+"""Replies drawn in batch with a cache kept from turn to turn are those of the model alone,
+re-reading everything each time.
+"""
 
 import copy
 import threading
@@ -27,11 +29,16 @@ GREEDY = Sampling(max_tokens=12, stop_ids=frozenset(range(0, 600, 9)), temperatu
 
 @pytest.fixture(scope="module")
 def model(tiny_folder: Path) -> PreTrainedModel:
-    """With weights so large that no two tokens are about equally likely. Queries and keys are sharp as they are: any more, and roundings would decide."""
+    """With weights so large that no two tokens are about equally likely.
+
+    Queries and keys are sharp as they are: any more, and roundings would decide.
+    """
     model = load_model(str(tiny_folder), device="cpu")
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            weight.mul_(6.0 if weight.dim() > 1 and not {"q_proj", "k_proj"} & set(name.split(".")) else 1.0)
+            weight.mul_(
+                6.0 if weight.dim() > 1 and not {"q_proj", "k_proj"} & set(name.split(".")) else 1.0
+            )
     return model
 
 
@@ -61,7 +68,9 @@ def test_ragged_dialogues_with_kept_caches_equal_each_alone_read_from_scratch(
     model: PreTrainedModel, prefill_tokens: int
 ) -> None:
     sampler = ModelSampler(model, prefill_tokens=prefill_tokens)
-    dialogues = {number: words(length, number) for number, length in enumerate((5, 17, 9, 30, 12, 1))}
+    dialogues = {
+        number: words(length, number) for number, length in enumerate((5, 17, 9, 30, 12, 1))
+    }
     lengths = set()
     for turn, speaking in enumerate(([0, 1, 2, 3, 4, 5], [5, 0, 2, 4], [4, 1, 5], [3, 0, 1, 2])):
         drawn = sampler.sample([Prompt(one, dialogues[one], 0) for one in speaking], GREEDY)
@@ -76,8 +85,13 @@ def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.Mon
     fed: list[int] = []
     trunk = model.base_model
     monkeypatch.setattr(
-        trunk, "forward", lambda input_ids, _run=trunk.forward, **rest: (fed.append(input_ids.numel()), _run(input_ids=input_ids, **rest))[1]
-    )  # fmt: skip
+        trunk,
+        "forward",
+        lambda input_ids, _run=trunk.forward, **rest: (
+            fed.append(input_ids.numel()),
+            _run(input_ids=input_ids, **rest),
+        )[1],
+    )
     sampler, sampling = ModelSampler(model), Sampling(4, frozenset(), 0.0)
     first = words(20, 0)
     (reply,) = sampler.sample([Prompt(0, first, 0)], sampling)
@@ -100,8 +114,13 @@ def test_dialogues_whose_reply_has_ended_cost_nothing_more(
     fed: list[int] = []
     trunk = model.base_model
     monkeypatch.setattr(
-        trunk, "forward", lambda input_ids, _run=trunk.forward, **rest: (fed.append(input_ids.numel()), _run(input_ids=input_ids, **rest))[1]
-    )  # fmt: skip
+        trunk,
+        "forward",
+        lambda input_ids, _run=trunk.forward, **rest: (
+            fed.append(input_ids.numel()),
+            _run(input_ids=input_ids, **rest),
+        )[1],
+    )
     prompts = [Prompt(number, words(8, number), 0) for number in range(6)]
     drawn = ModelSampler(model).sample(prompts, GREEDY)
     steps = max(len(one.ids) for one in drawn)
@@ -131,7 +150,11 @@ def test_the_draws_follow_the_distribution() -> None:
 def test_cuts_change_the_draw_but_not_the_log_probability() -> None:
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0]]).repeat(500, 1)
     chances = torch.linspace(0, 1 - 1e-7, 500)
-    for cut, left in ((Sampling(1, frozenset(), top_k=2), {2, 3}), (Sampling(1, frozenset(), top_p=0.6), {3}), (Sampling(1, frozenset(), top_p=0.7), {2, 3})):  # fmt: skip
+    for cut, left in (
+        (Sampling(1, frozenset(), top_k=2), {2, 3}),
+        (Sampling(1, frozenset(), top_p=0.6), {3}),
+        (Sampling(1, frozenset(), top_p=0.7), {2, 3}),
+    ):
         token, logprob = pick_tokens(logits, chances, cut)
         assert set(token.tolist()) == left
         assert torch.allclose(logprob, logits[0].log_softmax(-1)[token])
@@ -150,7 +173,16 @@ def test_a_model_that_broke_is_not_sampled_from(model: PreTrainedModel) -> None:
 
 
 def test_layers_that_do_not_look_at_everything_are_refused() -> None:
-    small = Gemma3TextConfig(vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=1, num_key_value_heads=1, head_dim=8, sliding_window=4)  # fmt: skip
+    small = Gemma3TextConfig(
+        vocab_size=20,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=8,
+        sliding_window=4,
+    )
     with pytest.raises(TrainingError, match="sliding_attention"):
         ModelSampler(Gemma3ForCausalLM(small))
 
@@ -184,17 +216,24 @@ def test_keys_and_values_are_kept_in_one_dtype(model: PreTrainedModel) -> None:
     for use_bf16, dtype in ((True, torch.bfloat16), (False, torch.float32)):
         sampler = ModelSampler(model, use_bf16=use_bf16)
         sampler.sample([Prompt(0, words(9, 0), 0)], Sampling(3, frozenset(), temperature=0.0))
-        assert {one.dtype for layer in sampler._cache.layers for one in (layer.keys, layer.values)} == {dtype}
+        assert {
+            one.dtype for layer in sampler._cache.layers for one in (layer.keys, layer.values)
+        } == {dtype}
 
 
 def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) -> None:
     learning = copy.deepcopy(model)
-    sampler, sampling = ModelSampler(learning, use_bf16=True, copied=True), Sampling(6, frozenset(), temperature=0.0)
+    sampler, sampling = (
+        ModelSampler(learning, use_bf16=True, copied=True),
+        Sampling(6, frozenset(), temperature=0.0),
+    )
     prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
     before = sampler.sample(prompts, sampling)
     assert before == ModelSampler(bf16_copy(learning)).sample(prompts, sampling)
     with torch.no_grad():
-        learning.get_output_embeddings().weight.copy_(learning.get_output_embeddings().weight.flip(0))
+        learning.get_output_embeddings().weight.copy_(
+            learning.get_output_embeddings().weight.flip(0)
+        )
     sampler.refresh()
     after = sampler.sample(prompts, sampling)
     assert after != before
@@ -220,7 +259,9 @@ class Server(JsonHandler):
         ids = range(start + 1, start + 1 + asked["max_tokens"])
         stop = next((i for i, one in enumerate(ids) if one in asked["stop_token_ids"]), None)
         ids = list(ids)[: None if stop is None else stop + 1]
-        return 200, completion(ids, [-0.5] * len(ids), "length" if stop is None else "stop", self.answer)
+        return 200, completion(
+            ids, [-0.5] * len(ids), "length" if stop is None else "stop", self.answer
+        )
 
 
 @pytest.fixture
@@ -241,9 +282,17 @@ def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
     assert drawn == [Completion([11, 12], [-0.5] * 2), Completion([41, 42, 43, 44], [-0.5] * 4)]
     asked = sorted(Server.asked, key=lambda one: one["seed"])
     assert [one["prompt"] for one in asked] == [[3, 10], [40]]
-    assert {(one["temperature"], one["top_k"], one["return_tokens_as_token_ids"]) for one in asked} == {(0.7, 5, True)}
-    for one in asked:  # a server that took them from the model's own settings would sample something else
-        assert (one["repetition_penalty"], one["presence_penalty"], one["frequency_penalty"], one["min_p"]) == (
+    assert {
+        (one["temperature"], one["top_k"], one["return_tokens_as_token_ids"]) for one in asked
+    } == {(0.7, 5, True)}
+    # A server that took them from the model's own settings would sample something else.
+    for one in asked:
+        assert (
+            one["repetition_penalty"],
+            one["presence_penalty"],
+            one["frequency_penalty"],
+            one["min_p"],
+        ) == (
             1,
             0,
             0,
@@ -252,7 +301,9 @@ def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
         assert one["ignore_eos"], "what ends a reply is the learner's to say"
     sampler.forget()
     ServerSampler(server, "m").sample([Prompt(0, [3, 10], 1)], sampling)
-    assert "seed" not in Server.asked[-1], "a seed of its own keeps vLLM from drawing a batch at once"
+    assert "seed" not in Server.asked[-1], (
+        "a seed of its own keeps vLLM from drawing a batch at once"
+    )
 
 
 @pytest.mark.parametrize(
@@ -260,7 +311,13 @@ def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
     [
         ({"logprobs": None}, "did not answer with a completion"),
         ({"logprobs": {"tokens": ["Hi"], "token_logprobs": [-1.0]}}, "tokens as text"),
-        ({"logprobs": {"tokens": ["token_id:5"], "token_logprobs": [-1.0]}, "finish_reason": "stop"}, "kept the token"),
+        (
+            {
+                "logprobs": {"tokens": ["token_id:5"], "token_logprobs": [-1.0]},
+                "finish_reason": "stop",
+            },
+            "kept the token",
+        ),
     ],
 )
 def test_a_server_whose_answers_cannot_be_learned_from_is_refused(
@@ -273,4 +330,6 @@ def test_a_server_whose_answers_cannot_be_learned_from_is_refused(
 
 def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(TrainingError, match=r"no replies from http://127\.0\.0\.1:9/v1"):
-        ServerSampler("http://127.0.0.1:9/v1", "m").sample([Prompt(0, [3], 1)], Sampling(4, frozenset({12})))
+        ServerSampler("http://127.0.0.1:9/v1", "m").sample(
+            [Prompt(0, [3], 1)], Sampling(4, frozenset({12}))
+        )

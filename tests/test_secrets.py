@@ -1,4 +1,6 @@
-"""What must not get out: the key anywhere at all, and neither what an agent says nor what a server answers in logs and messages of errors."""
+"""What must not get out: the key anywhere at all, and neither what an agent says nor what a server
+answers in logs and messages of errors.
+"""
 
 import asyncio
 import copy
@@ -51,11 +53,18 @@ pytestmark = pytest.mark.usefixtures("close_shared_clients")
 
 
 def answer(body: dict[str, Any]) -> str:
-    """As the embedded user, with the marked words wherever a text may stand. An agent says what is meant for the judge."""
+    """As the embedded user, with the marked words wherever a text may stand.
+
+    An agent says what is meant for the judge.
+    """
     if "response_format" not in body:
         return f"{INJECTED} {ANSWERED}"
     said = json.loads(ANSWERS(body))
-    marked = {name: f"{value} {ANSWERED}" for name, value in said.items() if name in ("reading", "thought", "reply")}
+    marked = {
+        name: f"{value} {ANSWERED}"
+        for name, value in said.items()
+        if name in ("reading", "thought", "reply")
+    }
     return json.dumps(said | marked)
 
 
@@ -69,8 +78,12 @@ def complaining(body: dict[str, Any]) -> str:
     raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
 
 
-def bench(server: ChatServer, folder: Path, *more: str, in_process: bool = True) -> subprocess.CompletedProcess[str]:
-    """The command, in this process or in one of its own, the key in its environment and in the address."""
+def bench(
+    server: ChatServer, folder: Path, *more: str, in_process: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """The command, in this process or in one of its own, the key in its environment and in the
+    address.
+    """
     address = server.base_url.replace("http://", f"http://me:{KEY}@")
     command = ["bench", "--user", "openai:u", "--agent", "openai:a", "--seeds", "1"]
     command += [word for persona in PEOPLE for word in ("--persona", persona)]
@@ -79,12 +92,18 @@ def bench(server: ChatServer, folder: Path, *more: str, in_process: bool = True)
     if in_process:
         return run_command(*command, env=environment)
     python = [sys.executable, "-m", "rlver_gym"]
-    return subprocess.run([*python, *command], env=environment, capture_output=True, text=True, timeout=250)
+    return subprocess.run(
+        [*python, *command], env=environment, capture_output=True, text=True, timeout=250
+    )
 
 
 def written(folder: Path) -> dict[str, bytes]:
     """Every file under the folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_a_key_is_in_no_file_of_a_run_and_no_words_are_in_what_it_logs(tmp_path: Path) -> None:
@@ -97,15 +116,20 @@ def test_a_key_is_in_no_file_of_a_run_and_no_words_are_in_what_it_logs(tmp_path:
     for words in UNSAID:
         assert words.encode() in files[EPISODES]  # by design: records can be verified
         assert words.encode() in files[RESPONSE_CACHE_FILE]
-        assert words not in told.stderr  # standard output may quote an agent: a suspicion comes with its evidence
+        # Standard output may quote an agent: a suspicion comes with its evidence.
+        assert words not in told.stderr
         assert words.encode() not in files[MANIFEST]
     assert KEY not in told.stdout + told.stderr
 
 
 @pytest.mark.parametrize("says", [broken, complaining])
-def test_a_run_that_fails_tells_neither_key_nor_words(says: Callable[[dict[str, Any]], str], tmp_path: Path) -> None:
+def test_a_run_that_fails_tells_neither_key_nor_words(
+    says: Callable[[dict[str, Any]], str], tmp_path: Path
+) -> None:
     with ChatServer(says) as server:
-        told = bench(server, tmp_path, "--user-option", "attempts=1", "--user-option", "timeout_s=5")
+        told = bench(
+            server, tmp_path, "--user-option", "attempts=1", "--user-option", "timeout_s=5"
+        )
     output = told.stdout + told.stderr
     assert "no usable answer" in " ".join(output.split())
     assert not [name for name, content in written(tmp_path).items() if KEY.encode() in content]
@@ -113,7 +137,9 @@ def test_a_run_that_fails_tells_neither_key_nor_words(says: Callable[[dict[str, 
 
 
 class Confiding(LLMUser):
-    """Keeps the traceback of whatever goes wrong: as it would be logged, and the most talkative one there is."""
+    """Keeps the traceback of whatever goes wrong: as it would be logged, and the most talkative one
+    there is.
+    """
 
     def __init__(self, user: LLMUser) -> None:
         self.__dict__.update(user.__dict__)
@@ -127,7 +153,9 @@ class Confiding(LLMUser):
             self._keep(error)
             raise
 
-    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+    async def aspeak(
+        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
+    ) -> str:
         try:
             return await super().aspeak(scene, emotion, dialogue, appraisal)
         except RlverError as error:
@@ -141,7 +169,9 @@ class Confiding(LLMUser):
 
 
 class Hostile:
-    """Says the same to the judge every turn; keeps what goes wrong with a chat model, which it asks too."""
+    """Says the same to the judge every turn; keeps what goes wrong with a chat model, which it asks
+    too.
+    """
 
     def __init__(self, chat: ChatSettings, kept: list[str]) -> None:
         self._model = OpenAIChat("a", chat=chat)
@@ -160,9 +190,12 @@ class Hostile:
 
 
 @pytest.mark.slow
-def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(caplog: pytest.LogCaptureFixture) -> None:
-    """A storm in which nearly every call fails, in all ways. Logs are those of the default level and above. Nothing is taken for an outage, which would
-    be waited for."""
+def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A storm in which nearly every call fails, in all ways. Logs are those of the default level
+    and above. Nothing is taken for an outage, which would be waited for.
+    """
     with ChatServer(answer, faults=Faults(0.6, seed=2, retry_after_s=0.01)) as server:
         url = server.base_url.replace("http://", "http://me:hunter2@")
         settings = ChatSettings.model_validate(
@@ -180,7 +213,10 @@ def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(capl
         user, of_agents = Confiding(made), []
         card = env_card("RLVER-Empathy-v0")
         pairs = [
-            (EmpathySession(user, library().get(PEOPLE[number % 2]), card, number), Hostile(settings, of_agents))
+            (
+                EmpathySession(user, library().get(PEOPLE[number % 2]), card, number),
+                Hostile(settings, of_agents),
+            )
             for number in range(20)
         ]
 
@@ -190,7 +226,9 @@ def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(capl
         sessions = asyncio.run(asyncio.wait_for(held(), 200))
     assert [one.outcome for one in sessions].count(Outcome.FAILED) == len(user.talkative) > 5
     assert of_agents
-    assert all(isinstance(one.dialogue.turns[-1].appraisal.reasons[0].note, str) for one in sessions)
+    assert all(
+        isinstance(one.dialogue.turns[-1].appraisal.reasons[0].note, str) for one in sessions
+    )
     kept = "\n".join([*user.talkative, *of_agents])
     assert "planted" not in kept
     assert "hunter2" not in kept
@@ -234,16 +272,19 @@ def made_env(user: Any) -> gym.Env[str, str]:
     return gym.make("RLVER-Empathy-v0", user=user, persona=PEOPLE[0])
 
 
-def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     url = f"http://me:{KEY[::-1]}@127.0.0.1:1/v1"
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     line, pickled = shared.connect(), list[bytes]()
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        pickled = [pickle.dumps(one, protocol) for one in (line, line.settings, made_env("openai:u"))]
-        assert not [
-            one for one in pickled if KEY.encode() in one or KEY[::-1].encode() in one
-        ]  # cards may say "planted"
+        pickled = [
+            pickle.dumps(one, protocol) for one in (line, line.settings, made_env("openai:u"))
+        ]
+        # Cards may say "planted".
+        assert not [one for one in pickled if KEY.encode() in one or KEY[::-1].encode() in one]
         assert [pickle.loads(one) for one in pickled[:2]] == [line, line.settings]
         assert isinstance(pickle.loads(pickled[2]).unwrapped.user, LLMUser)
     assert copy.deepcopy(line) == copy.copy(line) == line
@@ -254,7 +295,9 @@ def test_a_pickle_holds_neither_key_nor_password_and_finds_both_again(monkeypatc
         pickle.loads(pickled[0])
 
 
-def test_a_key_that_was_given_is_never_replaced_by_another_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_was_given_is_never_replaced_by_another_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     given = ChatSettings(base_url="http://127.0.0.1:1/v1", api_key=SecretStr(KEY))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     pickled = pickle.dumps(given)
@@ -262,7 +305,9 @@ def test_a_key_that_was_given_is_never_replaced_by_another_ones(monkeypatch: pyt
     for there in (None, "sk-of-another-server"):
         if there:
             monkeypatch.setenv("OPENAI_API_KEY", there)
-        with pytest.raises(ServerRefused, match="Set OPENAI_API_KEY to it where they are unpickled") as error:
+        with pytest.raises(
+            ServerRefused, match="Set OPENAI_API_KEY to it where they are unpickled"
+        ) as error:
             pickle.loads(pickled)
         assert "planted" not in str(error.value)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -274,7 +319,9 @@ def test_a_process_that_is_just_started_gets_the_key_along(monkeypatch: pytest.M
     here, there = multiprocessing.Pipe()
     with ChatServer(ANSWERS, api_key=KEY) as server:
         settings = ChatSettings(base_url=server.base_url, api_key=SecretStr(KEY))
-        child = multiprocessing.get_context("spawn").Process(target=child_asks, args=(settings, there))
+        child = multiprocessing.get_context("spawn").Process(
+            target=child_asks, args=(settings, there)
+        )
         child.start()
         child.join(60)
         assert child.exitcode == 0
@@ -283,7 +330,9 @@ def test_a_process_that_is_just_started_gets_the_key_along(monkeypatch: pytest.M
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
-def test_environments_in_processes_of_their_own_have_the_key(context: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environments_in_processes_of_their_own_have_the_key(
+    context: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with ChatServer(ANSWERS, api_key=KEY) as server:
         user = make_user("openai:u", base_url=server.base_url, api_key=KEY)
@@ -294,7 +343,10 @@ def test_environments_in_processes_of_their_own_have_the_key(context: str, monke
 
 
 def test_a_key_or_password_that_would_stand_in_a_spec_is_refused() -> None:
-    secrets: list[dict[str, Any]] = [{"api_key": KEY}, {"base_url": f"http://me:{KEY}@127.0.0.1:1/v1"}]
+    secrets: list[dict[str, Any]] = [
+        {"api_key": KEY},
+        {"base_url": f"http://me:{KEY}@127.0.0.1:1/v1"},
+    ]
     for options in secrets:
         with pytest.raises(CardError, match="Set OPENAI_API_KEY and OPENAI_BASE_URL") as error:
             gym.make("RLVER-Empathy-v0", user="openai:u", **options)

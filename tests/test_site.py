@@ -1,7 +1,10 @@
-"""The documentation site without mkdocs: navigation and files agree, links and anchors exist, and what the new pages print runs as printed.
+"""The documentation site without mkdocs: navigation and files agree, links and anchors exist, and
+what the new pages print runs as printed.
 
-Blocks of a page run in order in one folder. A block with a title is a file. A comment before a block says how it is treated: `slow` only in the slow test, `background`
-beside the following ones, `fails` with an exit code other than 0, `not run` not at all. Text right after a block is in its output.
+Blocks of a page run in order in one folder. A block with a title is a file. A comment before a
+block says how it is treated: `slow` only in the slow test, `background` beside the following ones,
+`fails` with an exit code other than 0, `not run` not at all. Text right after a block is in its
+output.
 """
 
 import contextlib
@@ -27,10 +30,16 @@ from rlver_gym.cli import app
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-RUN_AS_PRINTED = ("index", "quickstart", "concepts", *(f"tutorials/{page.stem}" for page in (DOCS / "tutorials").glob("*.md")))  # fmt: skip
+RUN_AS_PRINTED = (
+    "index",
+    "quickstart",
+    "concepts",
+    *(f"tutorials/{page.stem}" for page in (DOCS / "tutorials").glob("*.md")),
+)
 RUN_AS_PRINTED = tuple(sorted(RUN_AS_PRINTED))
 BLOCK = re.compile(
-    r'^(?:<!-- (?P<how>[\w ]+) -->\n)?```(?P<language>python|sh|yaml)(?: title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```\n(?:```text\n(?P<shown>.*?)^```$)?',
+    r"^(?:<!-- (?P<how>[\w ]+) -->\n)?```(?P<language>python|sh|yaml)(?:"
+    r' title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```\n(?:```text\n(?P<shown>.*?)^```$)?',
     re.DOTALL | re.MULTILINE,
 )
 
@@ -52,7 +61,9 @@ def text_of(page: str) -> str:
 
 
 def blocks_of(page: str) -> list[Block]:
-    return [Block(*(part or "" for part in found.groups())) for found in BLOCK.finditer(text_of(page))]
+    return [
+        Block(*(part or "" for part in found.groups())) for found in BLOCK.finditer(text_of(page))
+    ]
 
 
 def without_code(text: str) -> str:
@@ -60,11 +71,15 @@ def without_code(text: str) -> str:
 
 
 def anchors_of(page: Path) -> set[str]:
-    """What links can lead to within a page: its headings, as Python-Markdown names them, and the objects of the reference."""
+    """What links can lead to within a page: its headings, as Python-Markdown names them, and the
+    objects of the reference.
+    """
     text = without_code(page.read_text(encoding="utf-8"))
     anchors = set(re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE))
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
-        plain = unicodedata.normalize("NFKD", re.sub(r"\]\([^)]*\)|[`*\[]", "", heading)).encode("ascii", "ignore")
+        plain = unicodedata.normalize("NFKD", re.sub(r"\]\([^)]*\)|[`*\[]", "", heading)).encode(
+            "ascii", "ignore"
+        )
         anchors.add(re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain.decode()).strip().lower()))
     return anchors
 
@@ -84,7 +99,8 @@ def assert_shown(block: Block, output: str) -> None:
 
 def test_the_navigation_names_every_page_once() -> None:
     pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
-    assert sorted(pages_in(CONFIG["nav"])) == sorted([*pages, "examples/index.md"])  # made of the examples' README
+    # Made of the examples' README.
+    assert sorted(pages_in(CONFIG["nav"])) == sorted([*pages, "examples/index.md"])
 
 
 def test_links_of_the_site_lead_to_pages_and_headings() -> None:
@@ -95,15 +111,18 @@ def test_links_of_the_site_lead_to_pages_and_headings() -> None:
             if ":" in target:
                 continue
             led_to = (page.parent / target).resolve() if target else page
-            assert led_to.is_relative_to(DOCS) or led_to.is_relative_to(ROOT / "examples"), (page.name, target)
+            assert led_to.is_relative_to(DOCS) or led_to.is_relative_to(ROOT / "examples"), (
+                page.name,
+                target,
+            )
             assert led_to.exists(), (page.name, target)
             assert not anchor or anchor in anchors_of(led_to), (page.name, target, anchor)
 
 
 def test_the_reference_holds_every_public_name() -> None:
-    assert sorted(re.findall(r"^::: rlver_gym\.(\w+)$", text_of("reference"), re.MULTILINE)) == sorted(
-        rlver_gym.__all__
-    )
+    assert sorted(
+        re.findall(r"^::: rlver_gym\.(\w+)$", text_of("reference"), re.MULTILINE)
+    ) == sorted(rlver_gym.__all__)
 
 
 @pytest.mark.parametrize("page", RUN_AS_PRINTED)
@@ -139,7 +158,9 @@ def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Mo
                 exec(block.code, {"__name__": "__main__"})
             assert_shown(block, output.getvalue())
     for name in set(sys.modules) - known:
-        if not name.startswith("rlver_gym") and str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+        if not name.startswith("rlver_gym") and str(tmp_path) in str(
+            getattr(sys.modules[name], "__file__", "")
+        ):
             del sys.modules[name]
 
 
@@ -157,15 +178,28 @@ def test_everything_on_a_page_runs_in_order(page: str, tmp_path: Path) -> None:
                 (tmp_path / block.title).parent.mkdir(parents=True, exist_ok=True)
                 (tmp_path / block.title).write_text(block.code, encoding="utf-8")
                 continue
-            command = [sys.executable, "-c", block.code] if block.language == "python" else ["bash", "-c", block.code]
+            command = (
+                [sys.executable, "-c", block.code]
+                if block.language == "python"
+                else ["bash", "-c", block.code]
+            )
             if block.how == "background":
-                beside.append(subprocess.Popen(["bash", "-c", f"exec {block.code}"], cwd=tmp_path, env=env))
+                beside.append(
+                    subprocess.Popen(["bash", "-c", f"exec {block.code}"], cwd=tmp_path, env=env)
+                )
                 time.sleep(5)
                 continue
             done = subprocess.run(
-                command, cwd=tmp_path, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL
+                command,
+                cwd=tmp_path,
+                env=env,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
             )
-            assert (done.returncode != 0) == (block.how == "fails"), f"{block.code}\n{done.stdout}{done.stderr}"
+            assert (done.returncode != 0) == (block.how == "fails"), (
+                f"{block.code}\n{done.stdout}{done.stderr}"
+            )
             assert_shown(block, done.stdout + done.stderr)
     finally:
         for process in beside:

@@ -20,20 +20,37 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.env import EmpathyEnv, Utterance
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.environment.strategy_env import NEEDS, EveryNeed, StrategyAction, TalkFeatures, need_hints
+from rlver_gym.environment.strategy_env import (
+    NEEDS,
+    EveryNeed,
+    StrategyAction,
+    TalkFeatures,
+    need_hints,
+)
 from rlver_gym.io.errors import DialogueError, UnknownName
+from rlver_gym.text.utterance_analysis import analyse_utterance
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.utterance_analysis import analyse_utterance
 
 ACTS = {
-    Strategy.ASK: "open_question", Strategy.REFLECT_FEELING: "reflect_feeling", Strategy.PRAISE: "praise", Strategy.MOTIVES: "motives", Strategy.OTHER_SIDE: "other_side",
-    Strategy.INVITE_REFLECTION: "reflect_prompt", Strategy.TAKE_SIDE: "side", Strategy.SUGGEST: "advice", Strategy.LISTEN: "invite",
-}  # fmt: skip
-"""What the user hears most of when a strategy is chosen. Restating, sharing and encouraging have no act of their own."""
+    Strategy.ASK: "open_question",
+    Strategy.REFLECT_FEELING: "reflect_feeling",
+    Strategy.PRAISE: "praise",
+    Strategy.MOTIVES: "motives",
+    Strategy.OTHER_SIDE: "other_side",
+    Strategy.INVITE_REFLECTION: "reflect_prompt",
+    Strategy.TAKE_SIDE: "side",
+    Strategy.SUGGEST: "advice",
+    Strategy.LISTEN: "invite",
+}
+"""What the user hears most of when a strategy is chosen. Restating, sharing and encouraging have no
+act of their own.
+"""
 
 
 class Recorded(gym.Env[str, str]):
-    """Plays somebody's recorded words, whatever it hears, and gives nothing else away: no card, no info."""
+    """Plays somebody's recorded words, whatever it hears, and gives nothing else away: no card, no
+    info.
+    """
 
     action_space, observation_space = Utterance(4000), Utterance(4000)
 
@@ -41,7 +58,9 @@ class Recorded(gym.Env[str, str]):
         self.lines = lines
         self.heard: list[str] = []
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
         self.heard = []
         return self.lines[0], {}
@@ -71,7 +90,10 @@ def dialogue(env: gym.Env[Any, Any], seed: int, actions: list[int]) -> list[Any]
 def openings() -> list[list[Message]]:
     """What the train personas say first."""
     env = gym.make("RLVER-Empathy-v0")
-    return [[Message("user", env.reset(seed=0, options={"persona": persona})[0])] for persona in library().ids("train")]
+    return [
+        [Message("user", env.reset(seed=0, options={"persona": persona})[0])]
+        for persona in library().ids("train")
+    ]
 
 
 @pytest.mark.parametrize("card", ["RLVER-Empathy-v0", "RLVER-Sparse-v0", "SAGE-Sentient-v0"])
@@ -137,7 +159,11 @@ def test_both_wrappers_work_alone_on_any_text_environment() -> None:
     assert seen[seeing.names.index("question")] == 1
     seen, *_ = seeing.step("Go on.")
     assert seen[seeing.names.index("turn")] == 0.25
-    assert not any(value for name, value in zip(seeing.names, seen, strict=True) if name.startswith(("tried", "last")))
+    assert not any(
+        value
+        for name, value in zip(seeing.names, seen, strict=True)
+        if name.startswith(("tried", "last"))
+    )
 
 
 def test_what_was_tried_is_seen() -> None:
@@ -150,7 +176,9 @@ def test_what_was_tried_is_seen() -> None:
         "tried:praise",
         "tried:listen",
     }
-    assert [name for name, value in seen.items() if value and name.startswith("last")] == ["last:listen"]
+    assert [name for name, value in seen.items() if value and name.startswith("last")] == [
+        "last:listen"
+    ]
 
 
 def test_the_emotion_is_seen_only_when_the_card_says_so() -> None:
@@ -173,7 +201,12 @@ def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
         for number, messages in enumerate(openings())
     ]
     assert np.mean(heard) > 0.5
-    for other in ACTS.keys() - {strategy, Strategy.ASK, Strategy.LISTEN, Strategy.INVITE_REFLECTION}:
+    for other in ACTS.keys() - {
+        strategy,
+        Strategy.ASK,
+        Strategy.LISTEN,
+        Strategy.INVITE_REFLECTION,
+    }:
         if strategy not in (Strategy.LISTEN, Strategy.ASK):
             beside = [
                 ACTS[strategy] in analyse_utterance(compose_utterance(other, messages, number)).acts
@@ -184,9 +217,13 @@ def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
 
 def test_no_two_strategies_say_the_same_and_the_wording_varies() -> None:
     for number, messages in enumerate(openings()[:20]):
-        assert len({compose_utterance(strategy, messages, number) for strategy in STRATEGIES}) == len(STRATEGIES)
+        assert len(
+            {compose_utterance(strategy, messages, number) for strategy in STRATEGIES}
+        ) == len(STRATEGIES)
         for strategy in STRATEGIES:
-            assert len({compose_utterance(strategy, messages, wording) for wording in range(8)}) >= 7, strategy
+            assert (
+                len({compose_utterance(strategy, messages, wording) for wording in range(8)}) >= 7
+            ), strategy
 
 
 def test_an_agent_may_keep_to_one_strategy() -> None:
@@ -197,11 +234,15 @@ def test_an_agent_may_keep_to_one_strategy() -> None:
     for turn in range(2):
         messages = tuple(session.dialogue.messages())
         reply = agent.reply(messages)
-        assert reply == compose_utterance(Strategy.REFLECT_FEELING, messages, 3 + turn, rank_by_recency)
+        assert reply == compose_utterance(
+            Strategy.REFLECT_FEELING, messages, 3 + turn, rank_by_recency
+        )
         session.reply(reply)
     with pytest.raises(UnknownName, match="Did you mean 'listen'"):
         make_agent("strategy:listn", persona)
-    assert is_async_agent("hf:model"), "in batches; and the folder's name is no class of a module hf"
+    assert is_async_agent("hf:model"), (
+        "in batches; and the folder's name is no class of a module hf"
+    )
 
 
 def test_words_and_vector_come_from_what_was_said_alone() -> None:
@@ -210,8 +251,12 @@ def test_words_and_vector_come_from_what_was_said_alone() -> None:
     known = dialogue(env, 5, actions)
     recorded = Recorded(list(env.get_wrapper_attr("session").dialogue.user_lines))
     blind = dialogue(TalkFeatures(StrategyAction(recorded), turns=8, emotion=False), 5, actions)
-    assert [step[0] for step in blind] == [step[0] for step in known], "the vector needed more than the words"
-    assert [step[2] for step in blind[1:]] == [step[2] for step in known[1:]], "the words needed more than the words"
+    assert [step[0] for step in blind] == [step[0] for step in known], (
+        "the vector needed more than the words"
+    )
+    assert [step[2] for step in blind[1:]] == [step[2] for step in known[1:]], (
+        "the words needed more than the words"
+    )
 
 
 def read_right(read: NeedReader, split: str) -> float:
@@ -258,7 +303,11 @@ def test_everybody_may_have_any_need_in_training_and_the_draw_follows_the_seed()
 
 def test_a_persona_with_another_need_is_the_same_person_who_hints_at_something_else() -> None:
     own, other = library().get("noor-the-old-dog"), library().get("noor-the-old-dog/praise")
-    assert (other.person, other.situation, other.need) == (own.person, own.situation, HiddenNeed.PRAISE)
+    assert (other.person, other.situation, other.need) == (
+        own.person,
+        own.situation,
+        HiddenNeed.PRAISE,
+    )
     assert other.id != own.id
     assert other.hash != own.hash
     with pytest.raises(UnknownName, match="deep_empathy"):

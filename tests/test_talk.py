@@ -1,4 +1,6 @@
-"""`rlver-gym talk` at a real terminal: lines can be edited, commands are no turns, a paste is one."""
+"""`rlver-gym talk` at a real terminal: lines can be edited, commands are no turns, a paste is
+one.
+"""
 
 import fcntl
 import os
@@ -44,9 +46,19 @@ class Terminal:
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 0, 0))
         with heeding_ctrl_c():
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "rlver_gym", *words], stdin=follower, stdout=follower, stderr=follower, cwd=cwd, start_new_session=True,
-                env={**os.environ, "TERM": "xterm", "PYTHONPATH": f"{Path(__file__).parent.parent}"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            )  # fmt: skip
+                [sys.executable, "-m", "rlver_gym", *words],
+                stdin=follower,
+                stdout=follower,
+                stderr=follower,
+                cwd=cwd,
+                start_new_session=True,
+                env={
+                    **os.environ,
+                    "TERM": "xterm",
+                    "PYTHONPATH": f"{Path(__file__).parent.parent}",
+                },
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            )
         os.close(follower)
         self.output = b""
         self.seen = 0
@@ -58,7 +70,10 @@ class Terminal:
         """What was shown up to this text, since the last wait."""
         deadline = time.monotonic() + seconds
         while text not in self.fresh:
-            assert select.select([self.leader], [], [], max(0, deadline - time.monotonic()))[0], (text, self.fresh)
+            assert select.select([self.leader], [], [], max(0, deadline - time.monotonic()))[0], (
+                text,
+                self.fresh,
+            )
             try:
                 self.output += os.read(self.leader, 65536)
             except OSError:  # the program has ended
@@ -70,7 +85,9 @@ class Terminal:
     @property
     def fresh(self) -> str:
         """What was shown since the last wait, without colours."""
-        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.output.decode(errors="replace"))[self.seen :]
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.output.decode(errors="replace"))[
+            self.seen :
+        ]
 
     def close(self) -> None:
         self.process.kill()
@@ -81,7 +98,9 @@ class Terminal:
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     (tmp_path / "parrot_user.py").write_text(PARROT, encoding="utf-8")
-    terminal = Terminal("talk", "--persona", PERSONA, "--user", "parrot_user:Parrot", "--no-explain", cwd=tmp_path)
+    terminal = Terminal(
+        "talk", "--persona", PERSONA, "--user", "parrot_user:Parrot", "--no-explain", cwd=tmp_path
+    )
     try:
         terminal.wait_for("1/8  ")
         yield terminal

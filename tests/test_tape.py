@@ -79,7 +79,8 @@ def ask(chat: Chat, *requests: ChatRequest) -> list[ChatAnswer | BaseException]:
 
 def texts(results: list[ChatAnswer | BaseException]) -> list[str]:
     return [
-        result.text if isinstance(result, ChatAnswer) else f"{type(result).__name__}: {result}" for result in results
+        result.text if isinstance(result, ChatAnswer) else f"{type(result).__name__}: {result}"
+        for result in results
     ]
 
 
@@ -139,7 +140,9 @@ def test_what_is_kept_comes_back_to_the_last_character(full: ResponseCache, path
         "answer = x'00ff'",
     ],
 )
-def test_an_edited_row_is_found_and_never_believed(full: ResponseCache, path: Path, change: str) -> None:
+def test_an_edited_row_is_found_and_never_believed(
+    full: ResponseCache, path: Path, change: str
+) -> None:
     full.close()
     edit(path, f"UPDATE answers SET {change} WHERE key = '{request('one').key}'")
     tape = ResponseCache(path)
@@ -150,7 +153,11 @@ def test_an_edited_row_is_found_and_never_believed(full: ResponseCache, path: Pa
 
 
 def test_no_text_of_an_edited_row_is_in_its_error(full: ResponseCache, path: Path) -> None:
-    edit(path, f"UPDATE answers SET answer = 'x', model = 'my sister {'x' * 9_000}' WHERE key = '{request('one').key}'")
+    edit(
+        path,
+        f"UPDATE answers SET answer = 'x', model = 'my sister {'x' * 9_000}' WHERE key ="
+        f" '{request('one').key}'",
+    )
     with pytest.raises(TapeError) as error:
         full.get(request("one").key)
     assert "my sister" not in str(error.value)
@@ -165,7 +172,10 @@ def test_a_replay_that_lacks_a_request_says_what_to_do(full: ResponseCache) -> N
 
 
 def test_a_replay_without_a_tape_never_asks_a_server() -> None:
-    for settings in (ChatSettings(tape_mode="replay"), ChatSettings(base_url="http://127.0.0.1:9", tape_mode="record")):
+    for settings in (
+        ChatSettings(tape_mode="replay"),
+        ChatSettings(base_url="http://127.0.0.1:9", tape_mode="record"),
+    ):
         with pytest.raises(TapeError, match="needs a tape"):
             connect(settings)
 
@@ -174,17 +184,25 @@ def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None
     for mode in ("auto", "record"):
         chat = Counting()
         taped = CachingClient(chat, ResponseCache(path), mode)
-        assert texts(ask(taped, *[request(mode)] * 5, request(f"{mode} 2"))) == ["answer 1"] * 5 + ["answer 2"]
+        assert texts(ask(taped, *[request(mode)] * 5, request(f"{mode} 2"))) == ["answer 1"] * 5 + [
+            "answer 2"
+        ]
         assert texts(ask(taped, request(mode))) == ["answer 1"]
         assert chat.asked == 2
     chat = Counting()
-    assert texts(ask(CachingClient(chat, None, "off"), request(), request())) == ["answer 1", "answer 2"]
+    assert texts(ask(CachingClient(chat, None, "off"), request(), request())) == [
+        "answer 1",
+        "answer 2",
+    ]
 
 
 def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
     async def play() -> str:
         taped = CachingClient(Counting(), ResponseCache(path))
-        first, second = asyncio.create_task(taped.complete(request())), asyncio.create_task(taped.complete(request()))
+        first, second = (
+            asyncio.create_task(taped.complete(request())),
+            asyncio.create_task(taped.complete(request())),
+        )
         await asyncio.sleep(0)
         first.cancel()
         return (await second).text
@@ -192,7 +210,9 @@ def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
     assert asyncio.run(play()) == "answer 1"
 
 
-def test_an_error_that_nobody_waits_for_any_more_is_not_printed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_that_nobody_waits_for_any_more_is_not_printed(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Slow(Counting):
         async def ask(self, request: ChatRequest) -> ChatAnswer:
             await asyncio.sleep(0.01)
@@ -215,7 +235,9 @@ def test_an_error_that_nobody_waits_for_any_more_is_not_printed(path: Path, capl
 
 def test_recording_asks_again_and_auto_does_not(full: ResponseCache) -> None:
     chat = Counting()
-    assert texts(ask(CachingClient(chat, full, "auto"), request("one"), request("three", "other"))) == [
+    assert texts(
+        ask(CachingClient(chat, full, "auto"), request("one"), request("three", "other"))
+    ) == [
         "first 🙂\x00\n",
         "ChatError: no usable answer",
     ]
@@ -249,7 +271,9 @@ def test_a_file_that_is_no_tape_is_refused(path: Path) -> None:
             ResponseCache(place)
 
 
-def test_a_tape_of_another_version_or_a_broken_one_is_refused(full: ResponseCache, path: Path) -> None:
+def test_a_tape_of_another_version_or_a_broken_one_is_refused(
+    full: ResponseCache, path: Path
+) -> None:
     full.close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
@@ -280,7 +304,8 @@ from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 tape, who, count = ResponseCache(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for at in range(count):
-    kept = tape.put(ChatRequest("m", (ChatMessage("user", str(at)),)), ChatAnswer(who, "stop", 1, 1))
+    request = ChatRequest("m", (ChatMessage("user", str(at)),))
+    kept = tape.put(request, ChatAnswer(who, "stop", 1, 1))
     print(kept.text, flush=True)
 """
 
@@ -346,7 +371,9 @@ def test_stats_count_what_is_on_a_tape(full: ResponseCache, path: Path) -> None:
     assert command("stats", path)[0] == 1
 
 
-def test_export_writes_everything_as_lines_of_json(full: ResponseCache, path: Path, tmp_path: Path) -> None:
+def test_export_writes_everything_as_lines_of_json(
+    full: ResponseCache, path: Path, tmp_path: Path
+) -> None:
     full.close()
     code, out = command("export", path)
     rows = [json.loads(line) for line in out.splitlines()]

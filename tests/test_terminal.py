@@ -29,7 +29,9 @@ class Shouting(EmbeddedUser):
 
 
 @pytest.mark.parametrize("mode", ["human", "ansi"])
-def test_an_environment_shows_hostile_words_and_obeys_none(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_environment_shows_hostile_words_and_obeys_none(
+    mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     env = EmpathyEnv(user=Shouting(), render_mode=mode)  # pyright: ignore[reportArgumentType]
     env.reset(seed=0)
     env.step(ESCAPES)
@@ -64,7 +66,11 @@ def test_every_console_of_the_package_is_a_safe_one_and_no_column_of_text_is_mar
     assert any(name == "SafeConsole" for _, _, name in calls)
     assert [place for place, _, name in calls if name == "Console"] == []
     columns = [
-        (place, node) for place, node, name in calls if name == "TextColumn" and "{" in ast.unparse(node.args[0])
+        (place, node)
+        for place, node, name in calls
+        if name == "TextColumn" and "{" in ast.unparse(node.args[0])
     ]
     assert len(columns) >= 3
-    assert [place for place, node in columns if [one.arg for one in node.keywords] != ["markup"]] == []
+    assert [
+        place for place, node in columns if [one.arg for one in node.keywords] != ["markup"]
+    ] == []

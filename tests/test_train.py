@@ -22,33 +22,48 @@ from safetensors.torch import load_file
 
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import TrainingError, UserFailed
-from rlver_gym.policy.batch import pack
-from rlver_gym.policy.config import FIELDS, PRESETS, GroupConfig, PPOConfig, folder_name, make_config, read_values
+from rlver_gym.policy.checkpoints import (
+    Checkpoints,
+    load,
+    save,
+)
+from rlver_gym.policy.config import (
+    FIELDS,
+    PRESETS,
+    GroupConfig,
+    PPOConfig,
+    folder_name,
+    make_config,
+    read_values,
+)
+from rlver_gym.policy.curves import panel, write_curves
 from rlver_gym.policy.evaluate import _alarms_in, _episodes, evaluate
-from rlver_gym.policy.metrics import (
+from rlver_gym.policy.folder import run
+from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.metrics import (
     compute_act_shares,
     copied_share,
     distinct,
     read_metrics,
     repeated_share,
 )
+from rlver_gym.policy.learning.objective import AdvantageConfig, winners
 from rlver_gym.policy.models.sampler import Completion
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
-from rlver_gym.policy.objective import AdvantageConfig, winners
-from rlver_gym.policy.runs.checkpoints import (
-    Checkpoints,
-    load,
-    save,
-)
-from rlver_gym.policy.runs.curves import panel, write_curves
-from rlver_gym.policy.runs.folder import run
 from rlver_gym.policy.train import make_learner, reset_specs, resolve_algorithm, train
-from rlver_gym.tiny.model import build_tiny
+from rlver_gym.testing.tiny_model import build_tiny
 
 SMALL = {
-    "iterations": 4, "dialogues": 4, "max_reply_tokens": 8, "max_tokens": 1024, "lr": 1e-3, "eval_every": 2, "eval_dialogues": 3,
-    "save_every": 1, "show_every": 2,
-}  # fmt: skip
+    "iterations": 4,
+    "dialogues": 4,
+    "max_reply_tokens": 8,
+    "max_tokens": 1024,
+    "lr": 1e-3,
+    "eval_every": 2,
+    "eval_dialogues": 3,
+    "save_every": 1,
+    "show_every": 2,
+}
 
 
 GROUPS = SMALL | {"group_size": 2}
@@ -65,20 +80,33 @@ def model(tmp_path_factory) -> str:
 @pytest.mark.parametrize("algo", ["ppo", "grpo", "rft"])
 def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, model, tmp_path):
     folder = run(
-        make_config({"model": model, "algo": algo} | (SMALL if algo == "ppo" else GROUPS), "the test"),
+        make_config(
+            {"model": model, "algo": algo} | (SMALL if algo == "ppo" else GROUPS), "the test"
+        ),
         out=tmp_path / "run",
     )
     metrics = read_metrics(folder)
     assert [line["iteration"] for line in metrics] == [1, 2, 3, 4]
-    assert {"return", "emotion", "tokens", "kl", "clip_fraction", "entropy", "format_error", "left"} <= metrics[
-        0
-    ].keys()
+    assert {
+        "return",
+        "emotion",
+        "tokens",
+        "kl",
+        "clip_fraction",
+        "entropy",
+        "format_error",
+        "left",
+    } <= metrics[0].keys()
     assert ("explained_variance" in metrics[0]) == (algo == "ppo")
     assert "eval_score" in metrics[1]
     assert "eval_score" not in metrics[0]
-    evaluations = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
+    evaluations = [
+        json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()
+    ]
     assert [line["iteration"] for line in evaluations] == [0, 2, 4]
-    assert [one["seed"] for one in evaluations[0]["dialogues"]] == [one["seed"] for one in evaluations[2]["dialogues"]]
+    assert [one["seed"] for one in evaluations[0]["dialogues"]] == [
+        one["seed"] for one in evaluations[2]["dialogues"]
+    ]
     assert len({one["persona"] for one in evaluations[0]["dialogues"]}) == 3
     assert (folder / "model" / "model.safetensors").exists()
     page = (folder / "curves.html").read_text()
@@ -93,13 +121,17 @@ def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, mod
 
 
 def test_rft_makes_the_best_replies_likelier_and_learns_nothing_where_all_were_alike(model):
-    learner = make_learner(GroupConfig(model=model, algo="rft", **(GROUPS | {"eval_every": 0, "group_size": 4})))
-    (iteration, *_) = train(learner)
+    learner = make_learner(
+        GroupConfig(model=model, algo="rft", **(GROUPS | {"eval_every": 0, "group_size": 4}))
+    )
+    iteration, *_ = train(learner)
     batch = pack(iteration.trajectories)
     won_S = (batch.margin_DN > 0)[batch.dialogue_S, batch.turn_S]
     assert won_S.mean() > 0
     with torch.no_grad():
-        gain_S = batch.at_actions(learner.actor(batch.id_BT, batch.action_mask_BT, 1.0).logprob_BT - batch.sampled_BT)
+        gain_S = batch.at_actions(
+            learner.actor(batch.id_BT, batch.action_mask_BT, 1.0).logprob_BT - batch.sampled_BT
+        )
     assert gain_S[won_S].mean() > 0.01
     advantage_DN = winners(batch, AdvantageConfig("winner"))
     assert ((advantage_DN == 1) == (batch.margin_DN > 0)).all()
@@ -124,7 +156,9 @@ def test_a_run_whose_every_dialogue_fails_stops_and_says_why(model, eval_every):
     options = {"user": AbsentUser()}
     values = GROUPS | {"eval_every": eval_every, "env_options": options, "eval_options": options}
     learner = make_learner(GroupConfig(model=model, **values))
-    with pytest.raises(TrainingError, match=r"all \d+ dialogues failed: .*weights are not on this machine"):
+    with pytest.raises(
+        TrainingError, match=r"all \d+ dialogues failed: .*weights are not on this machine"
+    ):
         list(train(learner)) if not eval_every else evaluate(learner)
 
 
@@ -133,11 +167,16 @@ def test_equal_configs_give_equal_runs(model):
     first, second = make_learner(config), make_learner(config)
     metrics = [one.metrics for one in train(first)], [one.metrics for one in train(second)]
     assert json.dumps(metrics[0]) == json.dumps(metrics[1])
-    assert all(torch.equal(a, b) for a, b in zip(first.actor.parameters(), second.actor.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(first.actor.parameters(), second.actor.parameters(), strict=True)
+    )
 
 
 def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, tmp_path):
-    config = PPOConfig(model=model, critic_knows="persona", **(SMALL | {"iterations": 1, "eval_every": 0}))
+    config = PPOConfig(
+        model=model, critic_knows="persona", **(SMALL | {"iterations": 1, "eval_every": 0})
+    )
     learner = make_learner(config)
     (iteration,) = train(learner)
     met = {one.info["persona"] for one in iteration.trajectories}
@@ -172,27 +211,46 @@ def test_a_run_killed_at_any_moment_goes_on_as_if_it_had_not_been(algo, model, t
     fields = [
         f"--{name.replace('_', '-')}={value}"
         for name, value in (
-            SMALL | {"iterations": 6} | ({"critic_knows": "persona"} if algo == "ppo" else {"group_size": 2})
+            SMALL
+            | {"iterations": 6}
+            | ({"critic_knows": "persona"} if algo == "ppo" else {"group_size": 2})
         ).items()
     ]
-    command = [sys.executable, "-m", "rlver_gym", "train", "--model", model, "--algo", algo, *fields]
+    command = [
+        sys.executable,
+        "-m",
+        "rlver_gym",
+        "train",
+        "--model",
+        model,
+        "--algo",
+        algo,
+        *fields,
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     subprocess.run([*command, "--out", whole], check=True, env=environment, capture_output=True)
     resume: list[str] = []
     for done in (1, 3, 4):
-        process = subprocess.Popen([*command, "--out", cut, *resume], env=environment, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [*command, "--out", cut, *resume], env=environment, stderr=subprocess.DEVNULL
+        )
         _wait_for(cut / "checkpoints" / f"{done:06d}", process)
         process.send_signal(signal.SIGKILL)
         process.wait()
         resume = ["--resume"]
-    subprocess.run([*command, "--out", cut, *resume], check=True, env=environment, capture_output=True)
+    subprocess.run(
+        [*command, "--out", cut, *resume], check=True, env=environment, capture_output=True
+    )
     assert (cut / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
     for name in ("learner.safetensors", "model/model.safetensors"):
         last = Path("checkpoints/000006") / name
         assert (cut / last).read_bytes() == (whole / last).read_bytes()
     assert (cut / "evaluations.jsonl").read_bytes() == (whole / "evaluations.jsonl").read_bytes()
-    states = [json.loads((folder / "checkpoints" / "000006" / "state.json").read_text()) for folder in (cut, whole)]
+    states = [
+        json.loads((folder / "checkpoints" / "000006" / "state.json").read_text())
+        for folder in (cut, whole)
+    ]
     assert states[0] == states[1]
     assert bool(states[0]["persona_baseline"]) == (algo == "ppo")
 
@@ -213,7 +271,9 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
 
 
 def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, tmp_path):
-    config = GroupConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0, "show_every": 1}))
+    config = GroupConfig(
+        model=model, **(GROUPS | {"iterations": 1, "eval_every": 0, "show_every": 1})
+    )
     for name in ("metrics.jsonl", "evaluations.jsonl"):
         (tmp_path / name).write_text('{"iteration": 1}\n')
     (tmp_path / "dialogues.md").write_text("## Iteration 1: from before\n\n")
@@ -237,7 +297,9 @@ def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
     assert shown == [f"## Iteration {number}" for number in (1, 1, 2, 2, 3, 3)]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a limit on the size of files stands for the full disk")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="a limit on the size of files stands for the full disk"
+)
 def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tmp_path):
     import resource
 
@@ -282,7 +344,9 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_batch(model, tmp_p
 
 
 def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
-    learner = make_learner(GroupConfig(model=model, **(GROUPS | {"max_tokens": 400, "iterations": 1, "eval_every": 0})))
+    learner = make_learner(
+        GroupConfig(model=model, **(GROUPS | {"max_tokens": 400, "iterations": 1, "eval_every": 0}))
+    )
     (iteration,) = train(learner)
     assert iteration.metrics["context_overflow"] > 0
 
@@ -293,10 +357,16 @@ def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
         (["--model", "/no/such/model"], "does not exist"),
         (["--dialogues", "30", "--group-size", "4"], "multiple of group_size"),
         (["--config", "no-such-preset"], "Presets: laptop"),
-        (["--algo", "ppo", "--critic", "shared", "--critic-warmup", "3"], "nothing else can learn alone"),
+        (
+            ["--algo", "ppo", "--critic", "shared", "--critic-warmup", "3"],
+            "nothing else can learn alone",
+        ),
         (["--algo", "grpo", "--critic-warmup", "3"], "critic_warmup would be ignored"),
         (["--max-tokens", "200", "--max-reply-tokens", "256"], "room for a prompt"),
-        (["--model", "tiny", "--max-tokens", "100000", "--max-reply-tokens", "90000"], "reads 4096 tokens"),
+        (
+            ["--model", "tiny", "--max-tokens", "100000", "--max-reply-tokens", "90000"],
+            "reads 4096 tokens",
+        ),
         (["--model", "tiny", "--env", "CartPole-v1"], "eval_options"),
         (["--algo", "reinforce"], "algo"),
         (["--env-options", "user"], "NAME=VALUE"),
@@ -325,13 +395,21 @@ def test_a_preset_of_the_tiny_model_names_the_two_commands_when_no_model_is_give
 
 
 def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp_path, capsys):
-    """Who is sampled at a temperature while evaluated is sampled at it afterwards, and the command names the same people."""
-    folder = run(GroupConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2})), out=tmp_path / "run")
+    """Who is sampled at a temperature while evaluated is sampled at it afterwards, and the command
+    names the same people.
+    """
+    folder = run(
+        GroupConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2})),
+        out=tmp_path / "run",
+    )
     told = " ".join(capsys.readouterr().err.split())
     best = json.loads((folder / "checkpoints" / "best.json").read_text())
     assert f"(from iteration {best['iteration']}: held out {best['score']:.1f}" in told
     assert "sampled at temperature 0.7" in told
-    assert f"rlver-gym bench --env RLVER-Empathy-v0 --split validation --agent hf:{folder}/model" in told
+    assert (
+        f"rlver-gym bench --env RLVER-Empathy-v0 --split validation --agent hf:{folder}/model"
+        in told
+    )
     assert json.loads((folder / "model" / "rlver_gym.json").read_text())["temperature"] == 0.7
 
 
@@ -341,7 +419,10 @@ def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(mod
     plain = learner.sampler.sample
 
     def shifted(prompts, sampling):
-        return [Completion(one.ids, [value - 2 for value in one.logprobs]) for one in plain(prompts, sampling)]
+        return [
+            Completion(one.ids, [value - 2 for value in one.logprobs])
+            for one in plain(prompts, sampling)
+        ]
 
     learner.sampler.sample = shifted
     iterations = train(learner)
@@ -352,7 +433,7 @@ def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(mod
 
 
 def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, capsys, monkeypatch):
-    from rlver_gym.policy.runs import folder as runs
+    from rlver_gym.policy import folder as runs
 
     def alarmed(learner):
         return evaluate(learner)._replace(alarms=["says the same to everybody."])
@@ -360,8 +441,12 @@ def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, caps
     monkeypatch.setattr(runs, "evaluate", alarmed)
     few = GROUPS | {"iterations": 3, "eval_every": 1}
     for stops, iterations in ((False, 3), (True, 1)):
-        folder = run(GroupConfig(model=model, stop_on_alarm=stops, **few), out=tmp_path / str(stops))
-        assert "alarm: the policy says the same to everybody." in " ".join(capsys.readouterr().err.split())
+        folder = run(
+            GroupConfig(model=model, stop_on_alarm=stops, **few), out=tmp_path / str(stops)
+        )
+        assert "alarm: the policy says the same to everybody." in " ".join(
+            capsys.readouterr().err.split()
+        )
         assert len((folder / "metrics.jsonl").read_text().splitlines()) == iterations
         assert Checkpoints(folder / "checkpoints").latest().name == f"{iterations:06d}"
 
@@ -373,7 +458,9 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
         env.reset(seed=0)
         over = False
         while not over:
-            _, _, over, _, _ = env.step("I am so sorry. That sounds hard. You will get through this.")
+            _, _, over, _, _ = env.step(
+                "I am so sorry. That sounds hard. You will get through this."
+            )
     (alarm,) = _alarms_in(_episodes(envs))
     assert "near-copies" in alarm
     assert not _alarms_in(_episodes([gym.make("CartPole-v1")]))
@@ -405,7 +492,7 @@ def test_an_option_that_decides_nothing_is_an_error(options, name):
 @pytest.mark.parametrize("preset", sorted(path.stem for path in PRESETS.glob("*.yaml")))
 @pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo", "rft"])
 def test_a_preset_goes_with_every_algorithm(preset, algo):
-    from rlver_gym.cli.train import build_config
+    from rlver_gym.cli.training.train import build_config
 
     config = build_config(preset, {"algo": algo})
     assert config.algo == algo
@@ -414,7 +501,12 @@ def test_a_preset_goes_with_every_algorithm(preset, algo):
 
 
 @pytest.mark.parametrize(
-    "section", ["group:\n  env: evil_module:Env-v0\n", "ppo:\n  env_options: {user: 'evil:User'}\n", "group: 3\n"]
+    "section",
+    [
+        "group:\n  env: evil_module:Env-v0\n",
+        "ppo:\n  env_options: {user: 'evil:User'}\n",
+        "group: 3\n",
+    ],
 )
 def test_a_section_of_a_file_holds_nothing_but_its_own_fields(section, tmp_path):
     path = tmp_path / "run.yaml"
@@ -424,7 +516,7 @@ def test_a_section_of_a_file_holds_nothing_but_its_own_fields(section, tmp_path)
 
 
 def test_a_number_that_a_preset_gives_can_be_taken_away():
-    from rlver_gym.cli.train import build_config
+    from rlver_gym.cli.training.train import build_config
 
     assert build_config("laptop", {}).target_kl == 0.1
     assert build_config("laptop", {"target_kl": "none"}).target_kl is None
@@ -433,11 +525,16 @@ def test_a_number_that_a_preset_gives_can_be_taken_away():
 
 
 def test_a_server_that_a_file_names_can_be_taken_away(tmp_path):
-    from rlver_gym.cli.train import build_config
+    from rlver_gym.cli.training.train import build_config
 
-    (tmp_path / "run.yaml").write_text("vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora_rank: 8\n")
+    (tmp_path / "run.yaml").write_text(
+        "vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora_rank: 8\n"
+    )
     assert build_config(str(tmp_path / "run.yaml"), {}).vllm_folder == Path("/shared")
-    assert build_config(str(tmp_path / "run.yaml"), {"vllm": "none", "vllm_folder": "none"}).vllm is None
+    assert (
+        build_config(str(tmp_path / "run.yaml"), {"vllm": "none", "vllm_folder": "none"}).vllm
+        is None
+    )
 
 
 def test_runs_of_one_name_are_drawn_apart(tmp_path):
@@ -452,22 +549,36 @@ def test_runs_of_one_name_are_drawn_apart(tmp_path):
 
 def test_held_out_scores_are_drawn_with_their_interval_from_the_start_on(tmp_path):
     scores = [{"score": score, "valid": True} for score in (0.0, 10.0, 20.0)]
-    (tmp_path / "evaluations.jsonl").write_text(json.dumps({"iteration": 0, "dialogues": scores}) + "\n")
+    (tmp_path / "evaluations.jsonl").write_text(
+        json.dumps({"iteration": 0, "dialogues": scores}) + "\n"
+    )
     line = {"iteration": 1, "eval_score": 50.0, "eval_low": 40.0, "eval_high": 60.0}
     (tmp_path / "metrics.jsonl").write_text(json.dumps(line) + "\n")
     page = write_curves([tmp_path]).read_text()
     (band,) = re.findall(r'<polygon points="([^"]*)"', page)
     assert len(band.split()) == 4
-    assert [float(one) for one in re.findall(r'text-anchor="end">([^<]*)<', page)] == [0, 25, 50, 75, 100]
+    assert [float(one) for one in re.findall(r'text-anchor="end">([^<]*)<', page)] == [
+        0,
+        25,
+        50,
+        75,
+        100,
+    ]
     assert "e+" not in page
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.99, 1.0), (2.45, 2.6), (0.0, 0.0099), (-33.0, -6.4), (0.0, 1.0)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.99, 1.0), (2.45, 2.6), (0.0, 0.0099), (-33.0, -6.4), (0.0, 1.0)]
+)
 def test_no_two_ticks_look_alike(low, high):
-    runs = {"a": [{"iteration": number, "entropy": value} for number, value in enumerate((low, high))]}
+    runs = {
+        "a": [{"iteration": number, "entropy": value} for number, value in enumerate((low, high))]
+    }
     ticks = re.findall(r'text-anchor="end">([^<]*)<', panel(runs, "entropy"))
     assert len(set(ticks)) == 5
-    assert [float(one) for one in ticks] == pytest.approx(np.linspace(low, high, 5), abs=(high - low) / 20)
+    assert [float(one) for one in ticks] == pytest.approx(
+        np.linspace(low, high, 5), abs=(high - low) / 20
+    )
 
 
 def test_every_field_is_an_option_with_a_help_text():
@@ -490,8 +601,16 @@ def test_groups_share_a_seed_and_no_seed_comes_twice():
 
 
 def test_the_config_decides_the_algorithm():
-    advantage, objective = resolve_algorithm(PPOConfig(gamma=0.9, gae_lambda=0.8, clip_low=0.1, clip_high=0.3))
-    assert (advantage.kind, advantage.gamma, advantage.gae_lambda, objective.low, objective.high) == (
+    advantage, objective = resolve_algorithm(
+        PPOConfig(gamma=0.9, gae_lambda=0.8, clip_low=0.1, clip_high=0.3)
+    )
+    assert (
+        advantage.kind,
+        advantage.gamma,
+        advantage.gae_lambda,
+        objective.low,
+        objective.high,
+    ) == (
         "gae",
         0.9,
         0.8,
@@ -506,15 +625,24 @@ def _talk(*lines: tuple[str, str]) -> Trajectory:
     import numpy as np
 
     return Trajectory(
-        0, 0, np.zeros(1, np.float32), np.zeros(1, np.bool_), (), tuple(TranscriptLine(*line) for line in lines), {}
+        0,
+        0,
+        np.zeros(1, np.float32),
+        np.zeros(1, np.bool_),
+        (),
+        tuple(TranscriptLine(*line) for line in lines),
+        {},
     )
 
 
 def test_marks_of_hacking_are_counted_by_hand():
     dialogue = _talk(
-        ("user", "my dog died in may"), ("agent", "your dog died in may"), ("agent", "your dog died in june")
+        ("user", "my dog died in may"),
+        ("agent", "your dog died in may"),
+        ("agent", "your dog died in june"),
     )
-    # the agent's runs: your dog died, dog died in, died in may | your dog died, dog died in, died in june
+    # the agent's runs: your dog died, dog died in, died in may | your dog died, dog died in, died
+    # in june
     assert repeated_share(dialogue) == pytest.approx(2 / 6)
     assert copied_share(dialogue) == pytest.approx(3 / 6)  # dog died in (twice), died in may
     assert distinct(["Go on.", "go on", "No."]) == pytest.approx(2 / 3)
@@ -522,7 +650,12 @@ def test_marks_of_hacking_are_counted_by_hand():
 
 def test_what_replies_do_is_counted_in_both_languages():
     done = compute_act_shares(
-        ["What was that like for you?", "You must feel so alone.", "Everything will be okay.", "你一定很难过。"]
+        [
+            "What was that like for you?",
+            "You must feel so alone.",
+            "Everything will be okay.",
+            "你一定很难过。",
+        ]
     )
     assert done["does_open_question"] == 1 / 4
     assert done["does_reflect_feeling"] == 2 / 4
@@ -540,7 +673,11 @@ def test_the_exported_model_is_the_policy_alone(critic, model, tmp_path):
 
 def test_rft_is_refused_where_only_the_end_is_paid_for(model):
     with pytest.raises(TrainingError, match="pays at the end alone"):
-        make_learner(GroupConfig(model=model, env="RLVER-Sparse-v0", algo="rft", **(GROUPS | {"eval_every": 0})))
+        make_learner(
+            GroupConfig(
+                model=model, env="RLVER-Sparse-v0", algo="rft", **(GROUPS | {"eval_every": 0})
+            )
+        )
 
 
 def test_an_algorithm_that_does_not_exist_is_named_with_those_that_do():

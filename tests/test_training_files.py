@@ -1,4 +1,6 @@
-"""Files of a training run that were edited, damaged or made by somebody else: a clear error, and never code from a config."""
+"""Files of a training run that were edited, damaged or made by somebody else: a clear error, and
+never code from a config.
+"""
 
 import json
 import os
@@ -10,12 +12,15 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
 
 from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.checkpoints import Checkpoints
 from rlver_gym.policy.config import make_config, read_values
-from rlver_gym.policy.metrics import read_metrics
-from rlver_gym.policy.runs.checkpoints import Checkpoints
-from rlver_gym.policy.runs.curves import write_curves
+from rlver_gym.policy.curves import write_curves
+from rlver_gym.policy.learning.metrics import read_metrics
 
-GOOD = '{"iteration": 1, "emotion": 40.0, "return": -2.5, "kl": null}\n{"iteration": 2, "emotion": 41.5, "return": 0.5, "kl": 0.1}\n'
+GOOD = (
+    '{"iteration": 1, "emotion": 40.0, "return": -2.5, "kl": null}\n{"iteration": 2, "emotion":'
+    ' 41.5, "return": 0.5, "kl": 0.1}\n'
+)
 
 
 @pytest.fixture
@@ -105,11 +110,22 @@ def test_a_device_or_a_pipe_in_a_run_folder_is_not_waited_for(folder: Path) -> N
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{", '{"iteration": "1", "score": 1}', '{"iteration": 1}', '{"iteration": 1, "score": "x"}', '{"iteration": 1e999}', "[" * 900]
-)  # fmt: skip
+    [
+        "",
+        "[]",
+        "{",
+        '{"iteration": "1", "score": 1}',
+        '{"iteration": 1}',
+        '{"iteration": 1, "score": "x"}',
+        '{"iteration": 1e999}',
+        "[" * 900,
+    ],
+)
 def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path: Path, text: str) -> None:
     (tmp_path / "best.json").write_text(text, encoding="utf-8")
-    with pytest.raises(TrainingError, match=r"best\.json: does not say which checkpoint is best.*Remove it"):
+    with pytest.raises(
+        TrainingError, match=r"best\.json: does not say which checkpoint is best.*Remove it"
+    ):
         Checkpoints(tmp_path).best()
 
 
@@ -126,7 +142,10 @@ def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path: Path, text: s
         ("model: " + "x" * 300_000, "larger than 256 KiB"),
         ("seed: 1\nseed: 2", "stands here twice"),
         ("env: os:Env-v0", "env: names a module"),
-        ("env_options: {user: 'subprocess:Popen'}", r"env_options\.user: names a module.*--env-options user="),
+        (
+            "env_options: {user: 'subprocess:Popen'}",
+            r"env_options\.user: names a module.*--env-options user=",
+        ),
         ("eval_options: {user: 'subprocess:Popen'}", r"eval_options\.user: names a module"),
         ("modell: tiny", "modell: remove this field, or correct its name"),
         ('"\\e[31m": tiny', "\ufffd\\[31m: remove this field"),
@@ -144,7 +163,8 @@ def test_a_hostile_config_is_one_error(tmp_path: Path, text: str, says: str) -> 
 def test_own_users_that_are_no_code_stand_in_a_config(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(
-        "env_options: {user: 'openai:MODEL', split: train}\neval_options: {user: embedded}", encoding="utf-8"
+        "env_options: {user: 'openai:MODEL', split: train}\neval_options: {user: embedded}",
+        encoding="utf-8",
     )
     config = make_config(read_values(str(path)), str(path))
     assert config.env_options["user"] == "openai:MODEL"
@@ -152,7 +172,9 @@ def test_own_users_that_are_no_code_stand_in_a_config(tmp_path: Path) -> None:
 
 EDITS: dict[str, Callable[[dict], object]] = {
     "a list": lambda state: [state],
-    "no iteration": lambda state: {name: value for name, value in state.items() if name != "iteration"},
+    "no iteration": lambda state: {
+        name: value for name, value in state.items() if name != "iteration"
+    },
     "a text for the iteration": lambda state: {**state, "iteration": "7"},
     "an iteration below zero": lambda state: {**state, "iteration": -1},
     "a config that is none": lambda state: {**state, "config": "tiny"},
@@ -163,11 +185,18 @@ EDITS: dict[str, Callable[[dict], object]] = {
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
-    from rlver_gym.policy.runs.checkpoints import read_state
+    from rlver_gym.policy.checkpoints import read_state
 
-    state = {"iteration": 7, "version": "0.1.0", "config": {}, "persona_baseline": {"noor": [3, 1.5]}}
+    state = {
+        "iteration": 7,
+        "version": "0.1.0",
+        "config": {},
+        "persona_baseline": {"noor": [3, 1.5]},
+    }
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
     assert read_state(tmp_path) == state
     (tmp_path / "state.json").write_text(json.dumps(EDITS[name](state)), encoding="utf-8")
-    with pytest.raises(TrainingError, match=r"is no checkpoint .*Remove it to go on from the one before"):
+    with pytest.raises(
+        TrainingError, match=r"is no checkpoint .*Remove it to go on from the one before"
+    ):
         read_state(tmp_path)

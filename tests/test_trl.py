@@ -1,4 +1,6 @@
-"""TRL's GRPOTrainer on the text environment: the same dialogues as our own learner's, and what of TRL that rests on."""
+"""TRL's GRPOTrainer on the text environment: the same dialogues as our own learner's, and what of
+TRL that rests on.
+"""
 
 import inspect
 import json
@@ -17,11 +19,17 @@ import torch
 import trl
 from tiny_trainer import PEOPLE, make_trainer
 
-from rlver_gym.integrations.trl import DialogueSpec, Rollout, final_emotion, parse_prompt, prompt_rows
+from rlver_gym.integrations.trl import (
+    DialogueSpec,
+    Rollout,
+    final_emotion,
+    parse_prompt,
+    prompt_rows,
+)
 from rlver_gym.integrations.trl_tool import EmpathyTool
 from rlver_gym.io.errors import DialogueError, TrainingError, UserFailed
-from rlver_gym.policy.algorithms import group_relative
-from rlver_gym.policy.batch import pack
+from rlver_gym.policy.learning.algorithms import group_relative
+from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts
 from rlver_gym.policy.models.sampler import ModelSampler, Sampling
@@ -30,7 +38,8 @@ from rlver_gym.users import EmbeddedUser
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # TRL and transformers warn of each other
-    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),  # both doors are called experimental by TRL
+    # Both doors are called experimental by TRL.
+    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),
 ]
 TOOLS = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
 
@@ -55,7 +64,10 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
             renderer,
             Sampling(8, renderer.stop_ids, 1.3),
             [gym.make("rlver_gym:RLVER-Empathy-v0") for _ in range(4)],
-            [ResetSpec(number, 0, number // 2, {"persona": PEOPLE[number // 2]}) for number in range(4)],
+            [
+                ResetSpec(number, 0, number // 2, {"persona": PEOPLE[number // 2]})
+                for number in range(4)
+            ],
             draw_seed=int(torch.randint(2**31, ())),
             max_tokens=4000,
         )
@@ -63,12 +75,23 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
     assert ours.dialogues == 4
     for number, length in enumerate(ours.length_B):
         prompt, said = (theirs[f"{part}_mask"][number].bool() for part in ("prompt", "completion"))
-        prompt_ids, completion_ids = theirs["prompt_ids"][number][prompt], theirs["completion_ids"][number][said]
-        mask, logprobs = (theirs[name][number][said] for name in ("tool_mask", "old_per_token_logps"))
-        assert torch.cat([prompt_ids, completion_ids]).tolist() == ours.id_BT[number, :length].tolist()
-        assert [*[0] * len(prompt_ids), *mask.tolist()] == ours.action_mask_BT[number, :length].int().tolist()
+        prompt_ids, completion_ids = (
+            theirs["prompt_ids"][number][prompt],
+            theirs["completion_ids"][number][said],
+        )
+        mask, logprobs = (
+            theirs[name][number][said] for name in ("tool_mask", "old_per_token_logps")
+        )
+        assert (
+            torch.cat([prompt_ids, completion_ids]).tolist() == ours.id_BT[number, :length].tolist()
+        )
+        assert [*[0] * len(prompt_ids), *mask.tolist()] == ours.action_mask_BT[
+            number, :length
+        ].int().tolist()
         sampled = ours.sampled_BT[number, len(prompt_ids) : length][mask.bool()]
-        assert torch.allclose(logprobs[mask.bool()], sampled, atol=1e-3), "TRL's own log-probabilities"
+        assert torch.allclose(logprobs[mask.bool()], sampled, atol=1e-3), (
+            "TRL's own log-probabilities"
+        )
         turns = int(ours.turns_D[number])
         assert rows[number]["turn_rewards"] == ours.reward_DN[number, :turns].tolist()
         assert rows[number]["emotion"] == 40 + ours.reward_DN[number].sum()
@@ -77,11 +100,15 @@ def test_trl_and_our_own_learner_have_the_same_tokens_masks_and_rewards(tmp_path
     assert theirs["advantages"].tolist() == pytest.approx(advantages.tolist(), abs=1e-5)
 
 
-def test_a_group_meets_the_same_person_in_the_same_mood_and_hears_other_replies(tmp_path: Path) -> None:
+def test_a_group_meets_the_same_person_in_the_same_mood_and_hears_other_replies(
+    tmp_path: Path,
+) -> None:
     trainer = make_trainer(tmp_path, prompt_rows(PEOPLE[:1], seeds=(3, 4)))
     rows = batch_of(trainer)
     told = trainer.rollout_func([row["prompt"] for row in rows], trainer)
-    assert list(zip(told["persona"], told["seed"], strict=True)) == [(PEOPLE[0], seed) for seed in (3, 3, 4, 4)]
+    assert list(zip(told["persona"], told["seed"], strict=True)) == [
+        (PEOPLE[0], seed) for seed in (3, 3, 4, 4)
+    ]
     openings = [one[0]["content"] for one in told["dialogue"]]
     assert openings[0] == openings[1]
     assert told["prompt_ids"][0] == told["prompt_ids"][1]
@@ -105,7 +132,9 @@ def test_the_columns_reach_the_reward_functions_and_the_weights_move(tmp_path: P
     (logged,) = [line for line in trainer.state.log_history if "reward" in line]
     assert logged["emotion"] == pytest.approx(sum(seen["emotion"]) / 4)
     assert logged["context_overflow"] == 0
-    assert any((old != new).any() for old, new in zip(before, trainer.model.parameters(), strict=True))
+    assert any(
+        (old != new).any() for old, new in zip(before, trainer.model.parameters(), strict=True)
+    )
 
 
 class Fails(EmbeddedUser):
@@ -123,7 +152,12 @@ def test_a_dialogue_that_broke_off_is_nothing_to_learn_from(tmp_path: Path) -> N
     scored = trainer._generate_and_score_completions(rows)
     assert [row["emotion"] is None for row in rows] == [False, False, True, True]
     assert [row["outcome"] for row in rows[2:]] == ["failed", "failed"]
-    assert scored["tool_mask"].mul(scored["completion_mask"]).sum(1).ne(0).tolist() == [True, True, False, False]
+    assert scored["tool_mask"].mul(scored["completion_mask"]).sum(1).ne(0).tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert scored["advantages"][2:].tolist() == [0, 0]
 
 
@@ -155,7 +189,10 @@ def test_what_cannot_be_followed_is_refused_with_a_remedy(
 
 def test_prompts_that_say_too_little_are_refused_with_a_remedy(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path)
-    good, other = prompt_rows(PEOPLE[:1])[0]["prompt"], prompt_rows(PEOPLE[:1], system="Be kind.")[0]["prompt"]
+    good, other = (
+        prompt_rows(PEOPLE[:1])[0]["prompt"],
+        prompt_rows(PEOPLE[:1], system="Be kind.")[0]["prompt"],
+    )
     for prompts, message in (
         (["Hello."] * 2, "whom to meet.*prompt_rows"),
         ([[{"role": "user", "content": "Hello."}]] * 2, "whom to meet.*prompt_rows"),
@@ -193,8 +230,12 @@ def test_the_tool_is_one_function_and_ends_with_the_dialogue() -> None:
 
 def test_trl_lets_a_policy_speak_through_the_tool(tmp_path: Path) -> None:
     trainer = make_trainer(
-        tmp_path, rewards=[], factory=partial(EmpathyTool, user="embedded"), chat_template=TOOLS, max_tool_calling_iterations=3,
-    )  # fmt: skip
+        tmp_path,
+        rewards=[],
+        factory=partial(EmpathyTool, user="embedded"),
+        chat_template=TOOLS,
+        max_tool_calling_iterations=3,
+    )
     utterances = ["You sat with him all night.", "What was he like?"]
     trainer.model.generate = Calling(trainer.processing_class, utterances)
     rows = batch_of(trainer)
@@ -215,7 +256,9 @@ class Calling:
 
     def __init__(self, tokenizer: Any, utterances: Sequence[str]) -> None:
         self.tokenizer = tokenizer
-        self.calls = [json.dumps({"name": "say", "arguments": {"message": one}}) for one in utterances]
+        self.calls = [
+            json.dumps({"name": "say", "arguments": {"message": one}}) for one in utterances
+        ]
 
     def __call__(self, input_ids: torch.Tensor, **rest: Any) -> torch.Tensor:
         text = f"<tool_call>\n{self.calls.pop(0)}\n</tool_call>" if self.calls else "Goodbye."
@@ -226,8 +269,10 @@ class Calling:
 # What this rests on
 
 REMEDY = (
-    "TRL {version}: {what}. Nothing of this is promised by TRL. Read what its release notes say of rollout_func and environment_factory, mend {where}, "
-    "see that tests/test_trl.py and tests/test_parity.py pass, and then move the pin of trl in setup.cfg; until then: pip install 'trl==1.16.*'."
+    "TRL {version}: {what}. Nothing of this is promised by TRL. Read what its release notes say of"
+    " rollout_func and environment_factory, mend {where}, see that tests/test_trl.py and"
+    " tests/test_parity.py pass, and then move the pin of trl in setup.cfg; until then: pip install"
+    " 'trl==1.16.*'."
 )
 ROLLOUT, TOOL = "rlver_gym/integrations/trl.py", "rlver_gym/integrations/trl_tool.py"
 
@@ -265,7 +310,10 @@ def _repeats_prompts_and_keeps_what_they_name(trainer: Any) -> bool:
 
 
 def _has_the_settings(trainer: Any) -> bool:
-    names = "temperature top_p top_k max_completion_length num_generations num_generations_eval use_vllm is_fsdp_enabled is_deepspeed_enabled processing_class model"
+    names = (
+        "temperature top_p top_k max_completion_length num_generations num_generations_eval"
+        " use_vllm is_fsdp_enabled is_deepspeed_enabled processing_class model"
+    )
     args = "bf16 min_p repetition_penalty generation_kwargs"
     return all(hasattr(trainer, name) for name in names.split()) and all(
         hasattr(trainer.args, name) for name in args.split()
@@ -280,24 +328,43 @@ def _masks_what_the_policy_did_not_say(trainer: Any) -> bool:
 
 
 def _only_say_is_a_tool(trainer: Any) -> bool:
-    offered = make_trainer(trainer.args.output_dir, rewards=[], factory=EmpathyTool, chat_template=TOOLS)
-    return [tool.__name__ for tool in offered.tools] == ["say"] and offered.reward_func_names == ["EmpathyTool"]
+    offered = make_trainer(
+        trainer.args.output_dir, rewards=[], factory=EmpathyTool, chat_template=TOOLS
+    )
+    return [tool.__name__ for tool in offered.tools] == ["say"] and offered.reward_func_names == [
+        "EmpathyTool"
+    ]
 
 
 PINS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "it is not the version that this was written for": (lambda _: trl.__version__.startswith("1.16."), ROLLOUT),
+    "it is not the version that this was written for": (
+        lambda _: trl.__version__.startswith("1.16."),
+        ROLLOUT,
+    ),
     "GRPOTrainer takes no rollout_func or environment_factory any more": (
-        lambda _: {"rollout_func", "environment_factory"} <= set(inspect.signature(trl.GRPOTrainer).parameters),
+        lambda _: (
+            {"rollout_func", "environment_factory"}
+            <= set(inspect.signature(trl.GRPOTrainer).parameters)
+        ),
         f"{ROLLOUT} and {TOOL}",
     ),
-    "rollout_func is not called with the prompts and the trainer": (_hands_over_prompts_and_trainer, ROLLOUT),
+    "rollout_func is not called with the prompts and the trainer": (
+        _hands_over_prompts_and_trainer,
+        ROLLOUT,
+    ),
     "prompts are not repeated num_generations times, or lose the names of persona and seed": (
         _repeats_prompts_and_keeps_what_they_name,
         ROLLOUT,
     ),
     "the trainer has lost a setting that is read": (_has_the_settings, ROLLOUT),
-    "env_mask does not keep the user's words out of the loss": (_masks_what_the_policy_did_not_say, ROLLOUT),
-    "the public methods of an environment are not its tools, or get_reward not its reward": (_only_say_is_a_tool, TOOL),
+    "env_mask does not keep the user's words out of the loss": (
+        _masks_what_the_policy_did_not_say,
+        ROLLOUT,
+    ),
+    "the public methods of an environment are not its tools, or get_reward not its reward": (
+        _only_say_is_a_tool,
+        TOOL,
+    ),
 }
 
 

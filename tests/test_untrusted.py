@@ -1,4 +1,6 @@
-"""What comes from outside: files, JSON and text, read within bounds and shown without being obeyed."""
+"""What comes from outside: files, JSON and text, read within bounds and shown without being
+obeyed.
+"""
 
 import io
 import os
@@ -67,9 +69,13 @@ def test_pipes_devices_sockets_and_folders_are_refused_at_once(tmp_path: Path) -
             read_bytes(tmp_path / "door", max_bytes=10, error=CardError)
 
 
-def test_a_missing_file_bad_bytes_and_a_path_with_nul_are_errors_of_the_callers_kind(tmp_path: Path) -> None:
+def test_a_missing_file_bad_bytes_and_a_path_with_nul_are_errors_of_the_callers_kind(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "latin").write_bytes(b"ok\ncaf\xe9\n")
-    with pytest.raises(CardError, match=r"cannot be read \(No such file or directory\). Look there."):
+    with pytest.raises(
+        CardError, match=r"cannot be read \(No such file or directory\). Look there."
+    ):
         read_text(tmp_path / "none", max_bytes=10, error=CardError, hint="Look there.")
     with pytest.raises(CardError, match="line 2: not UTF-8 text"):
         list(read_lines(tmp_path / "latin", error=CardError))
@@ -96,7 +102,9 @@ def test_a_missing_file_bad_bytes_and_a_path_with_nul_are_errors_of_the_callers_
         ("", "Expecting"),
     ],
 )
-def test_json_that_is_not_small_flat_and_unambiguous_is_refused(text: str | bytes, why: str) -> None:
+def test_json_that_is_not_small_flat_and_unambiguous_is_refused(
+    text: str | bytes, why: str
+) -> None:
     with pytest.raises(ValueError, match=why):
         parse_json(text)
 
@@ -121,7 +129,9 @@ def test_json_within_the_bounds_is_what_the_standard_parser_gives() -> None:
 
 
 @given(st.text())
-def test_printable_text_holds_no_character_that_a_terminal_obeys_and_keeps_its_length(text: str) -> None:
+def test_printable_text_holds_no_character_that_a_terminal_obeys_and_keeps_its_length(
+    text: str,
+) -> None:
     shown = printable(text)
     assert len(shown) == len(text)
     assert printable(shown) == shown
@@ -142,7 +152,10 @@ def test_one_line_is_cut_with_an_ellipsis() -> None:
 
 
 def test_an_error_of_the_package_never_prints_what_it_quotes_as_a_command() -> None:
-    assert str(RlverError("the server says \x1b]0;owned\x07")) == "the server says \ufffd]0;owned\ufffd"
+    assert (
+        str(RlverError("the server says \x1b]0;owned\x07"))
+        == "the server says \ufffd]0;owned\ufffd"
+    )
 
 
 def test_the_console_shows_markup_and_escapes_instead_of_obeying_them() -> None:
@@ -155,7 +168,14 @@ def test_the_console_shows_markup_and_escapes_instead_of_obeying_them() -> None:
 
 
 def test_json_for_a_terminal_holds_no_commands_and_means_the_same() -> None:
-    value = {"says\x1b[2J": ["caf\xe9 \u4f60\u597d \U0001f642", "\x7f\x9b31m", "\u202egnp.exe", "\U000e0041"]}
+    value = {
+        "says\x1b[2J": [
+            "caf\xe9 \u4f60\u597d \U0001f642",
+            "\x7f\x9b31m",
+            "\u202egnp.exe",
+            "\U000e0041",
+        ]
+    }
     text = dump_json(value)
     assert printable(text) == text
     assert "caf\xe9 \u4f60\u597d \U0001f642" in text

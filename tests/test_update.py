@@ -14,22 +14,22 @@ from tiny_policy import FAMILIES, SIZES, eight_dialogues, played, sequence, tiny
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy import experience
-from rlver_gym.policy import update as update_module
-from rlver_gym.policy.algorithms import (
+from rlver_gym.policy.learning import experience
+from rlver_gym.policy.learning import update as update_module
+from rlver_gym.policy.learning.algorithms import (
     explained_variance,
     gae,
     overlong,
     place_rewards,
     token_weights,
 )
-from rlver_gym.policy.batch import MicroBatch, micro_batches, pack, padding
-from rlver_gym.policy.experience import PersonaBaseline, prepare_batch
+from rlver_gym.policy.learning.batch import MicroBatch, micro_batches, pack, padding
+from rlver_gym.policy.learning.experience import PersonaBaseline, prepare_batch
+from rlver_gym.policy.learning.objective import AdvantageConfig, Objective
+from rlver_gym.policy.learning.update import _gradients, make_optimizer, schedule, update
 from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models.actor import Actor, Critic, without_adapters
 from rlver_gym.policy.models.trajectory import TokenSequence
-from rlver_gym.policy.objective import AdvantageConfig, Objective
-from rlver_gym.policy.update import _gradients, make_optimizer, schedule, update
 
 
 @pytest.fixture
@@ -47,11 +47,17 @@ def whole_logprobs(model, id_BT, action_mask_BT, temperature=1.0):
     logprob_BT = logits_BTV.log_softmax(-1).gather(-1, id_BT[:, 1:, None]).squeeze(-1)
     entropy_BT = torch.distributions.Categorical(logits=logits_BTV).entropy()
     pad = torch.zeros(len(id_BT), 1)
-    return torch.cat([pad, logprob_BT], 1) * action_mask_BT, torch.cat([pad, entropy_BT], 1) * action_mask_BT
+    return torch.cat([pad, logprob_BT], 1) * action_mask_BT, torch.cat(
+        [pad, entropy_BT], 1
+    ) * action_mask_BT
 
 
 def gradients(module):
-    return {name: weight.grad.clone() for name, weight in module.named_parameters() if weight.grad is not None}
+    return {
+        name: weight.grad.clone()
+        for name, weight in module.named_parameters()
+        if weight.grad is not None
+    }
 
 
 def test_a_batch_holds_the_sampled_tokens_as_they_were(dialogues, batch):
@@ -61,10 +67,12 @@ def test_a_batch_holds_the_sampled_tokens_as_they_were(dialogues, batch):
         assert batch.id_BT[row, :length].tolist() == one.id_T.tolist()
         assert batch.action_mask_BT[row, :length].tolist() == one.action_mask_T.tolist()
         assert not batch.action_mask_BT[row, length:].any()
-    assert batch.turn_S.tolist() == [turn for one in sequences for turn in one.turn_T[one.action_mask_T]]
-    assert batch.at_actions(batch.scatter(np.arange(len(batch.turn_S), dtype=float))).tolist() == list(
-        range(len(batch.turn_S))
-    )
+    assert batch.turn_S.tolist() == [
+        turn for one in sequences for turn in one.turn_T[one.action_mask_T]
+    ]
+    assert batch.at_actions(
+        batch.scatter(np.arange(len(batch.turn_S), dtype=float))
+    ).tolist() == list(range(len(batch.turn_S)))
 
 
 def test_dialogues_that_broke_off_or_stayed_silent_are_left_out_and_counted(dialogues):
@@ -78,7 +86,10 @@ def test_dialogues_that_broke_off_or_stayed_silent_are_left_out_and_counted(dial
 
 def test_a_part_of_a_batch_is_the_batch_of_a_part(dialogues, batch):
     keep_D = np.array([True, False, False, True, False, False, True, False])
-    part, wanted = batch.only(keep_D), pack([one for one, keep in zip(dialogues, keep_D, strict=True) if keep])
+    part, wanted = (
+        batch.only(keep_D),
+        pack([one for one, keep in zip(dialogues, keep_D, strict=True) if keep]),
+    )
     for name in ("id_BT", "action_mask_BT", "sampled_BT", "turn_BT"):
         assert torch.equal(getattr(part, name), getattr(wanted, name)), name
     for name in ("length_B", "dialogue_B", "group_D", "turns_D"):
@@ -96,7 +107,9 @@ def test_a_part_of_a_batch_is_the_batch_of_a_part(dialogues, batch):
     ],
 )
 def test_a_sequence_that_contradicts_itself_is_refused(wrong, message):
-    fine = TokenSequence(np.array([1, 2]), np.array([False, True]), np.array([0, -1.0]), np.array([-1, 0]))
+    fine = TokenSequence(
+        np.array([1, 2]), np.array([False, True]), np.array([0, -1.0]), np.array([-1, 0])
+    )
     with pytest.raises(TrainingError, match=message):
         pack([played(np.random.default_rng(0), turns=1, sequences=(replace(fine, **wrong),))])
 
@@ -106,9 +119,17 @@ def test_micro_batches_hold_every_row_once_within_the_budget():
     for ranks in (1, 2, 3):
         parts = [list(micro_batches(length_B, 300, rank, ranks)) for rank in range(ranks)]
         assert len({len(part) for part in parts}) == 1
-        rows = [row for part in parts for share in part if not share.is_dummy for row in share.dialogue_R]
+        rows = [
+            row
+            for part in parts
+            for share in part
+            if not share.is_dummy
+            for row in share.dialogue_R
+        ]
         assert sorted(rows) == list(range(50))
-        assert all(len(s.dialogue_R) * length_B[s.dialogue_R].max() <= 300 for part in parts for s in part)
+        assert all(
+            len(s.dialogue_R) * length_B[s.dialogue_R].max() <= 300 for part in parts for s in part
+        )
     assert padding(length_B, 300) < 0.15
 
 
@@ -121,11 +142,15 @@ def test_what_only_keeps_step_counts_for_nothing(batch, monkeypatch):
     def found():
         actor = Actor(tiny())
         judged = prepare_batch(batch, actor, tokens=100)
-        return judged.old_BT, update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), tokens=100)
+        return judged.old_BT, update(
+            judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), tokens=100
+        )
 
     wanted_BT, wanted = found()
     monkeypatch.setattr(
-        experience, "micro_batches", lambda *how: [*micro_batches(*how), MicroBatch(np.array([0, 3]), is_dummy=True)]
+        experience,
+        "micro_batches",
+        lambda *how: [*micro_batches(*how), MicroBatch(np.array([0, 3]), is_dummy=True)],
     )
     monkeypatch.setattr(update_module, "micro_batches", experience.micro_batches)
     old_BT, metrics = found()
@@ -147,7 +172,9 @@ def test_log_probabilities_are_those_of_the_whole_model(family, chunk, batch, mo
     ours = gradients(model)
     model.zero_grad()
     logprob_BT.sum().backward()
-    assert all(torch.allclose(ours[name], theirs, atol=1e-4) for name, theirs in gradients(model).items())
+    assert all(
+        torch.allclose(ours[name], theirs, atol=1e-4) for name, theirs in gradients(model).items()
+    )
 
 
 def test_nothing_of_the_vocabularys_size_is_made_for_a_prompt(batch, monkeypatch):
@@ -183,7 +210,9 @@ def test_what_is_no_language_model_is_refused():
 def test_before_the_first_update_the_ratio_is_exactly_1(batch, kind, tokens):
     actor = Actor(tiny(), value_head=kind == "gae")
     judged = prepare_batch(batch, actor, advantage=AdvantageConfig(kind), tokens=tokens)
-    metrics = update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), tokens=tokens)
+    metrics = update(
+        judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), tokens=tokens
+    )
     assert metrics["kl"] == 0.0
     assert metrics["clip_fraction"] == 0.0
     assert metrics["steps"] == 1
@@ -222,7 +251,9 @@ def test_pieces_give_the_gradient_of_the_whole(batch, aggregate, ratio):
 def test_a_critic_of_its_own_learns_at_its_own_rate(batch):
     actor, critic = Actor(tiny()), Critic(tiny(seed=1))
     before = copy.deepcopy(actor.state_dict())
-    judged = prepare_batch(batch, actor, critic, advantage=AdvantageConfig("gae"), reward_scale=0.01)
+    judged = prepare_batch(
+        batch, actor, critic, advantage=AdvantageConfig("gae"), reward_scale=0.01
+    )
     assert judged.metrics["value_mean"] == 0.0
     optimizer = make_optimizer(actor, critic, lr=1e-6, critic_lr=1e-2)
     assert [group["lr"] for group in optimizer.param_groups] == [1e-6, 1e-2]
@@ -246,16 +277,21 @@ def test_a_critic_of_its_own_learns_at_its_own_rate(batch):
 
 def test_what_is_expected_of_whom_is_a_part_of_the_values(dialogues):
     who = ["anna", "ben"] * 4
-    batch = pack([replace(one, info={"persona": name}) for one, name in zip(dialogues, who, strict=True)])
+    batch = pack(
+        [replace(one, info={"persona": name}) for one, name in zip(dialogues, who, strict=True)]
+    )
+    # Which guesses 0 before it has learned.
     advantage, critic = (
         AdvantageConfig("gae", whiten=False),
         Critic(tiny(seed=1)),
-    )  # which guesses 0 before it has learned
+    )
     unwrap, expected = (
         prepare_batch(batch, Actor(tiny()), critic, advantage=advantage),
         PersonaBaseline({"anna": (9, 2.5)}),
     )
-    judged = prepare_batch(batch, Actor(tiny()), critic, persona_baseline=expected, advantage=advantage)
+    judged = prepare_batch(
+        batch, Actor(tiny()), critic, persona_baseline=expected, advantage=advantage
+    )
     less_S = np.where(np.array(who)[batch.dialogue_S] == "anna", 2.5, 0.0)
     for name in ("advantage_BT", "return_BT"):
         assert batch.at_actions(getattr(judged, name)) == pytest.approx(
@@ -269,11 +305,21 @@ def test_what_is_expected_of_whom_is_a_part_of_the_values(dialogues):
         advantage=AdvantageConfig("gae", 0.5, 0.9, whiten=False),
     )
     value_S, dialogue_S, turn_S = less_S, batch.dialogue_S, batch.turn_S
-    wanted = gae(place_rewards(batch.reward_DN, dialogue_S, turn_S), value_S, dialogue_S, turn_S, 0.5, 0.9)
-    assert batch.at_actions(bootstrapped.advantage_BT) == pytest.approx(wanted.advantage_S, abs=1e-5)
-    assert bootstrapped.metrics["explained_variance"] == pytest.approx(explained_variance(value_S, wanted.return_S))
-    assert judged.residual_D == pytest.approx(unwrap.residual_D - np.where(np.array(who) == "anna", 2.5, 0.0), abs=1e-5)
-    assert unwrap.residual_D[0] == pytest.approx(batch.at_actions(unwrap.return_BT)[batch.dialogue_S == 0].mean())
+    wanted = gae(
+        place_rewards(batch.reward_DN, dialogue_S, turn_S), value_S, dialogue_S, turn_S, 0.5, 0.9
+    )
+    assert batch.at_actions(bootstrapped.advantage_BT) == pytest.approx(
+        wanted.advantage_S, abs=1e-5
+    )
+    assert bootstrapped.metrics["explained_variance"] == pytest.approx(
+        explained_variance(value_S, wanted.return_S)
+    )
+    assert judged.residual_D == pytest.approx(
+        unwrap.residual_D - np.where(np.array(who) == "anna", 2.5, 0.0), abs=1e-5
+    )
+    assert unwrap.residual_D[0] == pytest.approx(
+        batch.at_actions(unwrap.return_BT)[batch.dialogue_S == 0].mean()
+    )
     kept = np.array([name == "ben" for name in who])
     assert judged.only(kept).batch.who_D.tolist() == ["ben"] * 4
     with pytest.raises(TrainingError, match="without a critic"):
@@ -294,7 +340,10 @@ def test_processes_get_about_equally_much(ranks):
         for _ in range(50):
             length_B = rng.integers(350, 950, 8 * ranks)
             hands = [list(micro_batches(length_B, tokens, rank, ranks)) for rank in range(ranks)]
-            passed = [sum(len(one.dialogue_R) * length_B[one.dialogue_R].max() for one in hand) for hand in hands]
+            passed = [
+                sum(len(one.dialogue_R) * length_B[one.dialogue_R].max() for one in hand)
+                for hand in hands
+            ]
             assert max(passed) < 1.25 * np.mean(passed)
 
 
@@ -329,11 +378,17 @@ def test_what_was_rewarded_becomes_likelier(batch, kind):
 def test_advantages_by_gae_are_scaled_and_whitened(batch):
     actor = Actor(tiny(), value_head=True)
     unwrap = prepare_batch(
-        batch, actor, advantage=AdvantageConfig("gae", rewards="episode", whiten=False), reward_scale=0.5
+        batch,
+        actor,
+        advantage=AdvantageConfig("gae", rewards="episode", whiten=False),
+        reward_scale=0.5,
     )
-    return_S = 0.5 * batch.reward_DN.sum(1)[batch.dialogue_S]  # all values are 0 and nothing is discounted
+    # All values are 0 and nothing is discounted.
+    return_S = 0.5 * batch.reward_DN.sum(1)[batch.dialogue_S]
     assert unwrap.batch.at_actions(unwrap.advantage_BT) == pytest.approx(return_S)
-    judged = prepare_batch(batch, actor, advantage=AdvantageConfig("gae", rewards="episode"), reward_scale=0.5)
+    judged = prepare_batch(
+        batch, actor, advantage=AdvantageConfig("gae", rewards="episode"), reward_scale=0.5
+    )
     advantage_S = judged.batch.at_actions(judged.advantage_BT)
     assert (advantage_S.mean(), advantage_S.std()) == pytest.approx((0, 1), abs=1e-6)
     assert judged.batch.at_actions(judged.return_BT) == pytest.approx(return_S)
@@ -342,17 +397,32 @@ def test_advantages_by_gae_are_scaled_and_whitened(batch):
 def test_each_step_forgets_the_gradient_of_the_one_before(batch):
     once, twice = Actor(tiny()), Actor(tiny())
     judged = prepare_batch(batch, once)
-    update(judged, once, torch.optim.SGD(once.parameters(), lr=0.1), rng=np.random.default_rng(0), epochs=2)
+    update(
+        judged,
+        once,
+        torch.optim.SGD(once.parameters(), lr=0.1),
+        rng=np.random.default_rng(0),
+        epochs=2,
+    )
     for _ in range(2):
-        update(judged, twice, torch.optim.SGD(twice.parameters(), lr=0.1), rng=np.random.default_rng(0))
-    assert all(torch.equal(weight, twice.state_dict()[name]) for name, weight in once.state_dict().items())
+        update(
+            judged, twice, torch.optim.SGD(twice.parameters(), lr=0.1), rng=np.random.default_rng(0)
+        )
+    assert all(
+        torch.equal(weight, twice.state_dict()[name]) for name, weight in once.state_dict().items()
+    )
 
 
 def test_learning_stops_once_the_policy_has_moved_too_far(batch):
     actor = Actor(tiny())
     judged = prepare_batch(batch, actor)
     metrics = update(
-        judged, actor, make_optimizer(actor, lr=1e-2), rng=np.random.default_rng(0), epochs=5, target_kl=1e-4
+        judged,
+        actor,
+        make_optimizer(actor, lr=1e-2),
+        rng=np.random.default_rng(0),
+        epochs=5,
+        target_kl=1e-4,
     )
     assert metrics["stopped"] == 1
     assert metrics["steps"] == 1
@@ -365,7 +435,9 @@ def test_a_loss_that_is_not_a_number_changes_nothing_and_leaves_the_batch(batch,
     judged.advantage_BT[judged.batch.action_mask_BT] = float("nan")
     path = tmp_path / "batch.pt"
     with pytest.raises(TrainingError, match=r"policy_loss, actor_gradient became NaN.*batch\.pt"):
-        update(judged, actor, make_optimizer(actor, lr=1.0), rng=np.random.default_rng(0), save_to=path)
+        update(
+            judged, actor, make_optimizer(actor, lr=1.0), rng=np.random.default_rng(0), save_to=path
+        )
     assert all(torch.equal(weight, before[name]) for name, weight in actor.state_dict().items())
     saved = torch.load(path, weights_only=True)
     assert torch.equal(saved["id_BT"], batch.id_BT)
@@ -373,28 +445,47 @@ def test_a_loss_that_is_not_a_number_changes_nothing_and_leaves_the_batch(batch,
 
 
 def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dialogues):
-    flat = [replace(one, reward_N=np.ones_like(one.reward_N) * 4 / len(one.reward_N)) for one in dialogues]
+    flat = [
+        replace(one, reward_N=np.ones_like(one.reward_N) * 4 / len(one.reward_N))
+        for one in dialogues
+    ]
     actor = Actor(tiny())
-    judged = prepare_batch(pack([*flat[:6], *dialogues[6:]]), actor, advantage=AdvantageConfig(drop_flat=True))
+    judged = prepare_batch(
+        pack([*flat[:6], *dialogues[6:]]), actor, advantage=AdvantageConfig(drop_flat=True)
+    )
     assert judged.batch.dialogues == 2
     assert judged.metrics["flat_groups"] == 0.75
     judged = prepare_batch(pack(flat), actor, advantage=AdvantageConfig(drop_flat=True))
-    assert update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0)) == {"steps": 0, "stopped": 0}
+    assert update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0)) == {
+        "steps": 0,
+        "stopped": 0,
+    }
     assert math.isnan(prepare_batch(pack([]), actor).metrics["return_mean"])
 
 
-def test_the_gap_to_the_sampler_is_measured_and_a_stranger_is_refused_before_the_first_step(dialogues):
+def test_the_gap_to_the_sampler_is_measured_and_a_stranger_is_refused_before_the_first_step(
+    dialogues,
+):
     actor = Actor(tiny())
     batch = pack(dialogues)
     exact = replace(batch, sampled_BT=prepare_batch(batch, actor).old_BT)
-    found = update(prepare_batch(exact, actor), actor, make_optimizer(actor, lr=0.0), rng=np.random.default_rng(0))
+    found = update(
+        prepare_batch(exact, actor),
+        actor,
+        make_optimizer(actor, lr=0.0),
+        rng=np.random.default_rng(0),
+    )
     assert found["sampler_kl"] == 0
-    shifted = prepare_batch(replace(exact, sampled_BT=exact.sampled_BT - 0.5 * exact.action_mask_BT), actor)
+    shifted = prepare_batch(
+        replace(exact, sampled_BT=exact.sampled_BT - 0.5 * exact.action_mask_BT), actor
+    )
     found = update(shifted, actor, make_optimizer(actor, lr=0.0), rng=np.random.default_rng(0))
     assert found["sampler_kl"] == pytest.approx(math.exp(0.5) - 1.5, abs=1e-6)
     before = copy.deepcopy(actor.state_dict())
     with pytest.raises(TrainingError, match=r"KL\(sampler \|\| learner\) is 0.149"):
-        update(shifted, actor, make_optimizer(actor), rng=np.random.default_rng(0), max_sampler_kl=0.1)
+        update(
+            shifted, actor, make_optimizer(actor), rng=np.random.default_rng(0), max_sampler_kl=0.1
+        )
     assert all(torch.equal(value, before[name]) for name, value in actor.state_dict().items())
 
 
@@ -405,7 +496,9 @@ def test_with_one_step_the_policy_is_asked_once_and_learns_the_same(batch, monke
         actor.register_forward_hook(lambda *_, passes=passes: passes.append(1))
         judged = prepare_batch(batch, actor, one_step=one_step)
         assert (judged.old_BT is None, not passes) == (one_step, one_step)
-        metrics = update(judged, actor, make_optimizer(actor, lr=1e-2), rng=np.random.default_rng(0))
+        metrics = update(
+            judged, actor, make_optimizer(actor, lr=1e-2), rng=np.random.default_rng(0)
+        )
         learned.append((metrics, torch.cat([one.flatten() for one in actor.parameters()])))
     (once, after_once), (twice, after_twice) = learned
     assert once == pytest.approx(twice, abs=1e-6)
@@ -426,8 +519,11 @@ def test_an_overflowed_dialogue_is_left_out_and_counted(dialogues):
 
 
 def test_of_a_cut_reply_nothing_is_learned_where_it_is_masked_but_its_reward_counts(dialogues):
-    cut = replace(dialogues[3], cut_N=np.array([False, True, False, False]))  # four turns, thinks: a sequence each
-    kept, masked = (pack([*dialogues[:3], cut, *dialogues[4:]], mask_cut=mask) for mask in (False, True))
+    # Four turns, thinks: a sequence each.
+    cut = replace(dialogues[3], cut_N=np.array([False, True, False, False]))
+    kept, masked = (
+        pack([*dialogues[:3], cut, *dialogues[4:]], mask_cut=mask) for mask in (False, True)
+    )
     assert torch.equal(kept.learn_mask_BT, kept.action_mask_BT)
     assert torch.equal(masked.action_mask_BT, kept.action_mask_BT)
     dropped_BT = masked.action_mask_BT & ~masked.learn_mask_BT
@@ -436,7 +532,11 @@ def test_of_a_cut_reply_nothing_is_learned_where_it_is_masked_but_its_reward_cou
     assert (masked.reward_DN == kept.reward_DN).all()
     for aggregate in ("token", "turn", "dialogue", "sequence", "constant"):
         loss_weight_BT = token_weights(
-            masked.learn_mask_BT, masked.turn_BT, torch.from_numpy(masked.dialogue_B), aggregate, constant=5
+            masked.learn_mask_BT,
+            masked.turn_BT,
+            torch.from_numpy(masked.dialogue_B),
+            aggregate,
+            constant=5,
         )
         assert (loss_weight_BT[dropped_BT] == 0).all()
         assert loss_weight_BT.isfinite().all()
@@ -452,7 +552,10 @@ def test_a_reply_near_the_limit_costs_in_a_line(dialogues):
     assert set(cost_DN[batch.tokens_DN == longest - 1]) <= {0.5}
     assert cost_DN[batch.tokens_DN < longest - 1].sum() == 0
     assert overlong(batch.tokens_DN, longest, 0).sum() == 0
-    unwrap, charged = (prepare_batch(batch, Actor(tiny()), cost_DN=cost).batch.reward_DN for cost in (0.0, 3 * cost_DN))
+    unwrap, charged = (
+        prepare_batch(batch, Actor(tiny()), cost_DN=cost).batch.reward_DN
+        for cost in (0.0, 3 * cost_DN)
+    )
     assert np.allclose(unwrap - charged, 3 * cost_DN)
 
 
@@ -461,13 +564,21 @@ def test_a_samplers_log_probabilities_are_those_of_the_temperature_that_is_learn
     for temperature, is_same in ((0.5, True), (1.0, False)):
         actor = Actor(tiny())
         judged = prepare_batch(exact, actor, temperature=temperature, one_step=True)
-        found = update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), temperature=temperature)
+        found = update(
+            judged,
+            actor,
+            make_optimizer(actor),
+            rng=np.random.default_rng(0),
+            temperature=temperature,
+        )
         assert (found["sampler_kl"] < 1e-9) == is_same
 
 
 def test_a_divergence_can_be_taken_from_the_reward(batch):
     actor, reference = Actor(tiny()), Actor(tiny(seed=1))
-    plain, judged = (prepare_batch(batch, actor, None, reference, kl_in_reward=weight) for weight in (0.0, 0.5))
+    plain, judged = (
+        prepare_batch(batch, actor, None, reference, kl_in_reward=weight) for weight in (0.0, 0.5)
+    )
     apart_BT = judged.old_BT - judged.reference_BT
     assert torch.allclose(judged.advantage_BT, plain.advantage_BT - 0.5 * apart_BT, atol=1e-6)
     with pytest.raises(TrainingError, match="needs a reference"):
@@ -487,16 +598,29 @@ def test_a_critic_is_needed_where_it_is_needed_and_only_there(batch):
         prepare_batch(batch, critic)
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
+@pytest.mark.filterwarnings(
+    "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
+)  # peft's
 def test_the_base_below_adapters_is_a_reference(batch):
     peft = pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
     base = tiny()
     before = Actor(base)(batch.id_BT, batch.action_mask_BT).logprob_BT.detach()
-    actor = Actor(peft.get_peft_model(base, peft.LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM")))
+    actor = Actor(
+        peft.get_peft_model(
+            base, peft.LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM")
+        )
+    )
     judged = prepare_batch(batch, actor, None, without_adapters(actor))
     assert torch.equal(judged.old_BT, judged.reference_BT)
     optimizer = make_optimizer(actor, lr=1e-2)
-    update(judged, actor, optimizer, rng=np.random.default_rng(0), objective=Objective(kl=0.1), epochs=2)
+    update(
+        judged,
+        actor,
+        optimizer,
+        rng=np.random.default_rng(0),
+        objective=Objective(kl=0.1),
+        epochs=2,
+    )
     judged = prepare_batch(batch, actor, None, without_adapters(actor))
     assert torch.allclose(judged.reference_BT, before, atol=1e-5)
     assert not torch.allclose(judged.old_BT, before, atol=1e-3)
@@ -510,7 +634,8 @@ def test_a_policy_without_adapters_has_no_base():
 def test_half_precision_stays_close(batch):
     model = tiny()
     full, use_bf16 = (
-        Actor(model, use_bf16=use_bf16)(batch.id_BT, batch.action_mask_BT).logprob_BT for use_bf16 in (False, True)
+        Actor(model, use_bf16=use_bf16)(batch.id_BT, batch.action_mask_BT).logprob_BT
+        for use_bf16 in (False, True)
     )
     assert use_bf16.dtype == torch.float32
     assert torch.allclose(full, use_bf16, atol=0.05)

@@ -17,7 +17,17 @@ from rlver_gym.io.errors import CardError, UnknownName
 
 @pytest.mark.parametrize(
     ("emotion", "band"),
-    [(100, "S"), (99, "A"), (70, "A"), (69, "B"), (40, "B"), (39, "C"), (10, "C"), (9, "F"), (0, "F")],
+    [
+        (100, "S"),
+        (99, "A"),
+        (70, "A"),
+        (69, "B"),
+        (40, "B"),
+        (39, "C"),
+        (10, "C"),
+        (9, "F"),
+        (0, "F"),
+    ],
 )
 def test_bands_begin_where_sage_puts_them(emotion: int, band: str) -> None:
     assert Band.of(emotion) == band
@@ -64,7 +74,11 @@ def _in_full(plain: str) -> list[str]:
 
 def test_sentences_and_content() -> None:
     assert sentences("Wait. Really?! Yes…\nOk") == ("Wait.", "Really?!", "Yes…", "Ok")
-    assert content_stems("She carried the heavy boxes") == {stem("carried"), stem("heavy"), stem("boxes")}
+    assert content_stems("She carried the heavy boxes") == {
+        stem("carried"),
+        stem("heavy"),
+        stem("boxes"),
+    }
 
 
 def test_each_shipped_card_is_sound_and_named_like_its_file() -> None:
@@ -75,16 +89,23 @@ def test_each_shipped_card_is_sound_and_named_like_its_file() -> None:
         "SAGE-Sentient-v0",
     )
     protocols = {
-        card.id: (card.start, card.turns, card.leave_below, card.content_at, card.reward, card.split)
+        card.id: (
+            card.start,
+            card.turns,
+            card.leave_below,
+            card.content_at,
+            card.reward,
+            card.split,
+        )
         for card in map(env_card, shipped_env_ids())
     }
     assert protocols["RLVER-Empathy-v0"] == (40, 8, 10, 100, "delta", "train")
     assert protocols["RLVER-Challenging-v0"] == protocols["RLVER-Empathy-v0"]
     assert protocols["RLVER-Sparse-v0"] == (30, 8, 10, 100, "terminal", "train")
     assert protocols["SAGE-Sentient-v0"] == (40, 9, 10, 100, "delta", "test")
-    assert [card.id for card in map(env_card, shipped_env_ids()) if card.difficulty == "challenging"] == [
-        "RLVER-Challenging-v0"
-    ]
+    assert [
+        card.id for card in map(env_card, shipped_env_ids()) if card.difficulty == "challenging"
+    ] == ["RLVER-Challenging-v0"]
 
 
 def test_outcomes_of_a_card() -> None:
@@ -136,5 +157,8 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = ("torch", "transformers", "openai", "pydantic", "yaml", "rich", "typer")
     code = f"import sys, rlver_gym; print([name for name in {heavy} if name in sys.modules])"
     assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
     )

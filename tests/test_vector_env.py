@@ -38,7 +38,9 @@ def test_equals_sync_vector_env_step_for_step(env_id: str, mode: str) -> None:
 
 def test_equals_sync_vector_env_with_reset_mask() -> None:
     ours = gym.make_vec("RLVER-Empathy-v0", num_envs=4, autoreset_mode=AutoresetMode.DISABLED)
-    theirs = SyncVectorEnv([lambda: EmpathyEnv("RLVER-Empathy-v0")] * 4, autoreset_mode=AutoresetMode.DISABLED)
+    theirs = SyncVectorEnv(
+        [lambda: EmpathyEnv("RLVER-Empathy-v0")] * 4, autoreset_mode=AutoresetMode.DISABLED
+    )
     assert data_equivalence(ours.reset(seed=2), theirs.reset(seed=2))
     for step in range(30):
         a, b = ours.step(words(step, 4)), theirs.step(words(step, 4))
@@ -46,7 +48,8 @@ def test_equals_sync_vector_env_with_reset_mask() -> None:
         over = a[2] | a[3]
         if over.any():
             assert data_equivalence(
-                ours.reset(options={"reset_mask": over.copy()}), theirs.reset(options={"reset_mask": over.copy()})
+                ours.reset(options={"reset_mask": over.copy()}),
+                theirs.reset(options={"reset_mask": over.copy()}),
             )
 
 
@@ -68,7 +71,9 @@ def test_spaces_are_batched() -> None:
     assert env.action_space.contains(env.action_space.sample())
 
 
-@pytest.mark.parametrize("mask", [np.zeros(2, dtype=bool), np.ones(3, dtype=bool), [True, True], np.ones(2)])
+@pytest.mark.parametrize(
+    "mask", [np.zeros(2, dtype=bool), np.ones(3, dtype=bool), [True, True], np.ones(2)]
+)
 def test_a_wrong_mask_gets_a_clear_error(mask: object) -> None:
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
     with pytest.raises(ValueError, match="reset_mask"):
@@ -87,7 +92,8 @@ def test_wrong_counts_get_a_clear_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [("hello", "half \ud83d", "hi"), ("hello", "hi", 5), ("a", "b"), "abc", None, 3, {"a": 1}]
+    "bad",
+    [("hello", "half \ud83d", "hi"), ("hello", "hi", 5), ("a", "b"), "abc", None, 3, {"a": 1}],
 )
 def test_a_bad_action_moves_no_dialogue(bad: object) -> None:
     env = gym.make_vec("RLVER-Empathy-v0", num_envs=3)

@@ -96,7 +96,11 @@ def test_missing_doubled_and_strange_episodes_are_found(copy: Path) -> None:
         (lines[:3] + lines[4:], 48, "1 episodes of the plan are missing"),
         ([*lines[:-2], ""], 48, "1 episodes of the plan are missing"),
         (lines[:3] + lines[2:], 4, "it stands twice"),
-        ([*lines[:-1], lines[0].replace('"seed":0', '"seed":2'), ""], 49, "the plan has no such episode"),
+        (
+            [*lines[:-1], lines[0].replace('"seed":0', '"seed":2'), ""],
+            49,
+            "the plan has no such episode",
+        ),
     ):
         path.write_text("\n".join(changed), encoding="utf-8")
         found = first_divergence(copy)
@@ -109,7 +113,9 @@ def test_missing_doubled_and_strange_episodes_are_found(copy: Path) -> None:
 
 def test_an_edited_manifest_is_refused(copy: Path) -> None:
     path = copy / "manifest.json"
-    path.write_text(path.read_text(encoding="utf-8").replace('"seeds": 2', '"seeds": 3'), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"seeds": 2', '"seeds": 3'), encoding="utf-8"
+    )
     with pytest.raises(RunError, match="edited manifest"):
         list(verify(copy))
     path.write_text("{", encoding="utf-8")

@@ -1,10 +1,20 @@
-"""A real causal LM of 20,000 weights and dialogues of random tokens, for tests of the learner. Needs torch and transformers."""
+"""A real causal LM of 20,000 weights and dialogues of random tokens, for tests of the learner.
+
+Needs torch and transformers.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
 
@@ -45,9 +55,19 @@ def sequence(rng, turns, first=0):
 
 
 def played(rng, group=0, turns=3, thinks=False, **changes):
-    sequences = [sequence(rng, 1, turn) for turn in range(turns)] if thinks else [sequence(rng, turns)]
+    sequences = (
+        [sequence(rng, 1, turn) for turn in range(turns)] if thinks else [sequence(rng, turns)]
+    )
     reward_N = rng.integers(-10, 11, turns).astype(np.float32)
-    plain = Trajectory(group, int(rng.integers(100)), reward_N, np.zeros(turns, dtype=bool), tuple(sequences), (), {})
+    plain = Trajectory(
+        group,
+        int(rng.integers(100)),
+        reward_N,
+        np.zeros(turns, dtype=bool),
+        tuple(sequences),
+        (),
+        {},
+    )
     return replace(plain, **changes)
 
 

@@ -14,7 +14,7 @@ from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUs
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
-from rlver_gym.tiny.model import build_tiny
+from rlver_gym.testing.tiny_model import build_tiny
 
 PEOPLE = ("noor-the-old-dog", "clara-silent-kitchen")
 
@@ -31,7 +31,15 @@ def tiny_model() -> str:
     return _model()[1]
 
 
-def make_trainer(folder: str | Path, rows=None, rewards=final_emotion, chat_template=None, factory=None, rollout=None, **settings) -> GRPOTrainer:  # fmt: skip
+def make_trainer(
+    folder: str | Path,
+    rows=None,
+    rewards=final_emotion,
+    chat_template=None,
+    factory=None,
+    rollout=None,
+    **settings,
+) -> GRPOTrainer:
     """Two prompts a step, two dialogues each, unless the settings say otherwise."""
     tokenizer = load_tokenizer(tiny_model())
     tokenizer.chat_template = chat_template or tokenizer.chat_template

@@ -1,4 +1,5 @@
-"""Counts how common each word is over the stories: "garden" may belong to one of them, "evening" to any.
+"""Counts how common each word is over the stories: "garden" may belong to one of them, "evening" to
+any.
 
 python tools/count_stories.py        (writes rlver_gym/users/embedded/stories_en.json)
 
@@ -18,8 +19,10 @@ from rlver_gym.users.embedded.story_index import texts_of
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "stories_en.json"
 ABOUT = (
-    "How much a stem says about which story it belongs to: hundredths of the logarithm of all stories per story that has it. A stem of no story "
-    "counts 'unknown': it may belong to another story or be a figure of speech. Written by tools/count_stories.py from the train, validation and demo situations."
+    "How much a stem says about which story it belongs to: hundredths of the logarithm of all"
+    " stories per story that has it. A stem of no story counts 'unknown': it may belong to another"
+    " story or be a figure of speech. Written by tools/count_stories.py from the train, validation"
+    " and demo situations."
 )
 
 
@@ -30,8 +33,12 @@ def counted() -> dict[str, Any]:
     """The file."""
     shelf = library()
     taught = {one.situation: one.id for one in shelf.pairings.values() if one.split != "test"}
-    stories = [texts_of(shelf.get(persona_id).situation.model_dump()) for persona_id in taught.values()]
-    count = Counter(stem for texts in stories for stem in frozenset().union(*map(content_stems, texts)))
+    stories = [
+        texts_of(shelf.get(persona_id).situation.model_dump()) for persona_id in taught.values()
+    ]
+    count = Counter(
+        stem for texts in stories for stem in frozenset().union(*map(content_stems, texts))
+    )
     groups = defaultdict(list)
     for stem, times in count.items():
         groups[round(100 * math.log(len(stories) / times))].append(stem)

@@ -1,10 +1,13 @@
-"""Fits the ear of the embedded user: which words speak for which dialogue act, and which pairs of words for no language at all.
+"""Fits the ear of the embedded user: which words speak for which dialogue act, and which pairs of
+words for no language at all.
 
-OMP_NUM_THREADS=1 python tools/fit_ear.py        (needs scikit-learn; with one thread the same bytes every time; writes rlver_gym/users/embedded/act_classifier_en.json)
+OMP_NUM_THREADS=1 python tools/fit_ear.py        (needs scikit-learn; with one thread the same bytes
+every time; writes rlver_gym/text/act_classifier_en.json)
 
-It learns from our own sentences: those of the expectation pairs' dev half, each labelled with its acts, and the anchors of the train and demo
-situations, whose kind says what they do. Nobody of the test half, and no test persona, is among them. What is no language it learns from the same
-sentences torn up: stirred, cut and joined, words doubled, lost and strewn in.
+It learns from our own sentences: those of the expectation pairs' dev half, each labelled with its
+acts, and the anchors of the train and demo situations, whose kind says what they do. Nobody of the
+test half, and no test persona, is among them. What is no language it learns from the same sentences
+torn up: stirred, cut and joined, words doubled, lost and strewn in.
 """
 
 import json
@@ -21,19 +24,34 @@ from sklearn.linear_model import LogisticRegression
 
 from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences, stems
-from rlver_gym.users.embedded.act_classifier import add_boundary_tokens
+from rlver_gym.text.act_classifier import add_boundary_tokens
 
 ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"
 SENTENCES = ROOT / "tools" / "sentences_en.txt"
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "act_classifier_en.json"
 ACTS = (
-    "reflect_feeling", "validate", "side", "praise", "invite", "motives", "other_side", "reflect_prompt", "advice", "cliche", "blame",
-)  # fmt: skip
+    "reflect_feeling",
+    "validate",
+    "side",
+    "praise",
+    "invite",
+    "motives",
+    "other_side",
+    "reflect_prompt",
+    "advice",
+    "cliche",
+    "blame",
+)
 ACT_OF_ANCHOR = {
-    "deeds": "praise", "wrongs": "side", "motives": "motives", "options": "advice", "other_side": "other_side",
-    "insights": "reflect_prompt", "unspoken": "reflect_feeling",
-}  # fmt: skip
+    "deeds": "praise",
+    "wrongs": "side",
+    "motives": "motives",
+    "options": "advice",
+    "other_side": "other_side",
+    "insights": "reflect_prompt",
+    "unspoken": "reflect_feeling",
+}
 ALSO = {"blame": frozenset({"blame", "insult"})}
 """Acts that are learned together."""
 STRENGTH = 0.7
@@ -41,7 +59,9 @@ STRENGTH = 0.7
 SMALLEST = 11
 """Weights below so many hundredths are dropped."""
 MISSED = 2.0
-"""How much worse an act that is missed is than one that is only imagined: most sentences do any one act not, and doubt should not settle on that."""
+"""How much worse an act that is missed is than one that is only imagined: most sentences do any one
+act not, and doubt should not settle on that.
+"""
 TORN_STRENGTH = 0.2
 """`STRENGTH` of the model of what is no language."""
 TORN_SMALLEST = 25
@@ -107,7 +127,11 @@ def fitted(examples: list[Example]) -> dict[str, Any]:
     for act in ACTS:
         does = np.array([bool(one.acts & ALSO.get(act, frozenset({act}))) for one in split])
         model = LogisticRegression(
-            C=STRENGTH, class_weight={True: MISSED, False: 1.0}, solver="liblinear", max_iter=500, random_state=0
+            C=STRENGTH,
+            class_weight={True: MISSED, False: 1.0},
+            solver="liblinear",
+            max_iter=500,
+            random_state=0,
         )
         model = model.fit(seen, does)
         bias[act] = round(100 * float(model.intercept_[0]))
@@ -117,7 +141,9 @@ def fitted(examples: list[Example]) -> dict[str, Any]:
 
 
 def broken(texts: set[str]) -> tuple[int, dict[str, str]]:
-    """Bias and weights of what is no language: pairs of neighbours that are met in torn sentences rather than in whole ones."""
+    """Bias and weights of what is no language: pairs of neighbours that are met in torn sentences
+    rather than in whole ones.
+    """
     rng = random.Random(0)
     whole = [(stems(text), ending(text)) for text in sorted(texts)]
     whole = [one for one in whole if len(one[0]) >= FEWEST]
@@ -125,19 +151,28 @@ def broken(texts: set[str]) -> tuple[int, dict[str, str]]:
     torn = [(torn_up(words, others, rng), end) for _ in range(TORN_TIMES) for words, end in whole]
     torn = [one for one in torn if len(one[0]) >= FEWEST]
     table = DictVectorizer()
-    seen = table.fit_transform([Counter(map(" ".join, pairwise(add_boundary_tokens(*one)))) for one in [*torn, *whole]])
+    seen = table.fit_transform(
+        [Counter(map(" ".join, pairwise(add_boundary_tokens(*one)))) for one in [*torn, *whole]]
+    )
     seen.indices, seen.indptr = seen.indices.astype(np.int32), seen.indptr.astype(np.int32)
     is_torn = np.arange(seen.shape[0]) < len(torn)
     model = LogisticRegression(
-        C=TORN_STRENGTH, class_weight={False: len(torn) / len(whole), True: 1.0}, solver="liblinear", random_state=0
+        C=TORN_STRENGTH,
+        class_weight={False: len(torn) / len(whole), True: 1.0},
+        solver="liblinear",
+        random_state=0,
     ).fit(seen, is_torn)
     weights = np.round(100 * model.coef_[0]).astype(int)
-    return round(100 * float(model.intercept_[0])), by_size(table.get_feature_names_out(), weights, TORN_SMALLEST)
+    return round(100 * float(model.intercept_[0])), by_size(
+        table.get_feature_names_out(), weights, TORN_SMALLEST
+    )
 
 
 def torn_up(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
     """What is left of a sentence when it is torn up in one of five ways."""
-    return rng.choice((stirred, stirred_with_another, stammered, holed, patched))(words, others, rng)
+    return rng.choice((stirred, stirred_with_another, stammered, holed, patched))(
+        words, others, rng
+    )
 
 
 def stirred(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
@@ -145,7 +180,9 @@ def stirred(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.R
     return rng.sample(words, len(words))
 
 
-def stirred_with_another(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
+def stirred_with_another(
+    words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random
+) -> list[str]:
     """Cut into pieces of one to three words, stirred with those of another sentence."""
     left, pieces = [*words, *rng.choice(others)], []
     while left:
@@ -156,10 +193,16 @@ def stirred_with_another(words: Sequence[str], others: Sequence[Sequence[str]], 
     return [word for piece in pieces for word in piece][: len(words)]
 
 
-def stammered(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
+def stammered(
+    words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random
+) -> list[str]:
     """One word in three said twice, and at least one."""
     surely = rng.randrange(len(words))
-    return [word for at, word in enumerate(words) for _ in range(2 if at == surely or rng.random() < 1 / 3 else 1)]
+    return [
+        word
+        for at, word in enumerate(words)
+        for _ in range(2 if at == surely or rng.random() < 1 / 3 else 1)
+    ]
 
 
 def holed(words: Sequence[str], others: Sequence[Sequence[str]], rng: random.Random) -> list[str]:
@@ -186,23 +229,35 @@ def by_size(names: np.ndarray, weights: np.ndarray, smallest: int) -> dict[str, 
     for name, weight in zip(names, weights, strict=True):
         if abs(weight) >= smallest:
             groups[5 * round(int(weight) / 5)].append(str(name))
-    return {str(weight): ", ".join(sorted(groups[weight])) for weight in sorted(groups, reverse=True)}
+    return {
+        str(weight): ", ".join(sorted(groups[weight])) for weight in sorted(groups, reverse=True)
+    }
 
 
 def provenance(count: int) -> str:
     """Where the numbers come from."""
     return (
-        f"Logistic regression on {count} sentences written for this project (tests/data/expectations_en.jsonl, dev half; anchors of the train, validation and demo situations), "
-        f"penalty {STRENGTH}, an act counted {MISSED:g} times, weights in hundredths of a logit, those below {SMALLEST} dropped. Features: stems and pairs of neighbours; '^' is the beginning, "
-        f"'?' or '.' the ending. Last, 'broken': the same sentences against {TORN_TIMES} torn ones each, pairs only, penalty {TORN_STRENGTH}, those below {TORN_SMALLEST} dropped. Written by tools/fit_ear.py."
+        f"Logistic regression on {count} sentences written for this project"
+        " (tests/data/expectations_en.jsonl, dev half; anchors of the train, validation and demo"
+        f" situations), penalty {STRENGTH}, an act counted {MISSED:g} times, weights in hundredths"
+        f" of a logit, those below {SMALLEST} dropped. Features: stems and pairs of neighbours; '^'"
+        " is the beginning, '?' or '.' the ending. Last, 'broken': the same sentences against"
+        f" {TORN_TIMES} torn ones each, pairs only, penalty {TORN_STRENGTH}, those below"
+        f" {TORN_SMALLEST} dropped. Written by tools/fit_ear.py."
     )
 
 
 def main() -> None:
     """Fit and write."""
     pairs = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
-    examples = [*of_pairs(pair for pair in pairs if pair["half"] == "dev"), *of_sentences(), *of_anchors()]
-    OUT.write_text(json.dumps(fitted(examples), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    examples = [
+        *of_pairs(pair for pair in pairs if pair["half"] == "dev"),
+        *of_sentences(),
+        *of_anchors(),
+    ]
+    OUT.write_text(
+        json.dumps(fitted(examples), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

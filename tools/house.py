@@ -1,9 +1,11 @@
 """The structure of the package: rooms, arrows and their limits.
 
-python tools/house.py [FOLDER] [--limits]      (FOLDER: a package, default rlver_gym; with --limits it fails when one is crossed)
+python tools/house.py [FOLDER] [--limits]      (FOLDER: a package, default rlver_gym; with --limits
+    it fails when one is crossed)
 
-A room is a folder with modules or a module at the top. An arrow goes from one room to another whose modules it imports, also inside of functions, for type
-checking, or by name ("package.module" or "package.module:Name" in a string).
+A room is a folder with modules or a module at the top. An arrow goes from one room to another whose
+modules it imports, also inside of functions, for type checking, or by name ("package.module" or
+"package.module:Name" in a string).
 """
 
 import argparse
@@ -16,15 +18,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOMS, ARROWS, MODULES, LINES, SMALL, LONG = 26, 130, 15, 2_500, 40, 60
-"""At most so many rooms, arrows, modules and lines in a room; at least so many lines in a module, at most so many in a function."""
+"""At most so many rooms, arrows, modules and lines in a room; at least so many lines in a module,
+at most so many in a function.
+"""
 SMALL_FOR_A_REASON = {
     "rlver_gym.__main__": "python -m rlver_gym",
     "rlver_gym.agents.adaptive": "a shipped agent, as oracle and human are",
-    "rlver_gym.cli.machine": "must run before anything heavy is imported",
-    "rlver_gym.io.interval": "the benchmark and the learner need it, and neither may import the other",
+    "rlver_gym.io.machine": "must run before anything heavy is imported",
+    "rlver_gym.io.interval": (
+        "the benchmark and the learner need it, and neither may import the other"
+    ),
     "rlver_gym.io.version": "setup.cfg reads it without importing the package",
     "rlver_gym.testing.hostile_answers": "what both groups of hostile modes are made of",
-    "rlver_gym.testing.hostile_modes": "puts the groups together; the server below knows none of them",
+    "rlver_gym.testing.hostile_modes": (
+        "puts the groups together; the server below knows none of them"
+    ),
     "rlver_gym.users.llm.make": "imports the client, which the user itself does without",
 }
 
@@ -77,7 +85,10 @@ def draw_arrows(modules: Mapping[str, Module]) -> Counter[tuple[str, str]]:
 
 
 def long_functions(modules: Mapping[str, Module]) -> Iterator[tuple[str, str, int]]:
-    """Module, name and lines of functions above the limit. Their bodies count: a signature can be the table of a command's options."""
+    """Module, name and lines of functions above the limit.
+
+    Their bodies count: a signature can be the table of a command's options.
+    """
     for name, module in modules.items():
         for node in ast.walk(module.tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -127,17 +138,28 @@ def crossed_limits(modules: Mapping[str, Module], arrows: Set[tuple[str, str]]) 
         if len(files) > MODULES or lines > LINES:
             yield f"{room}: {len(files)} modules, {lines:,} lines; at most {MODULES} and {LINES:,}"
     for name, module in modules.items():
-        if module.lines < SMALL and module.path.name != "__init__.py" and name not in SMALL_FOR_A_REASON:
-            yield f"{name}: {module.lines} lines, at least {SMALL} or a reason in SMALL_FOR_A_REASON"
+        if (
+            module.lines < SMALL
+            and module.path.name != "__init__.py"
+            and name not in SMALL_FOR_A_REASON
+        ):
+            yield (
+                f"{name}: {module.lines} lines, at least {SMALL} or a reason in SMALL_FOR_A_REASON"
+            )
     yield from (
-        f"{name}.{function}: {lines} lines, at most {LONG}" for name, function, lines in long_functions(modules)
+        f"{name}.{function}: {lines} lines, at most {LONG}"
+        for name, function, lines in long_functions(modules)
     )
 
 
 def main() -> None:
     """Print the rooms with their arrows, and what crosses a limit."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("package", nargs="?", type=Path, default=Path(__file__).parent.parent / "rlver_gym")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "package", nargs="?", type=Path, default=Path(__file__).parent.parent / "rlver_gym"
+    )
     parser.add_argument("--limits", action="store_true", help="exit with 1 when a limit is crossed")
     asked = parser.parse_args()
     modules = read_modules(asked.package)
@@ -145,8 +167,13 @@ def main() -> None:
     rooms = sorted({module.room for module in modules.values()})
     for room in rooms:
         inside = [module for module in modules.values() if module.room == room]
-        below = " ".join(other.partition(".")[2] or other for one, other in sorted(arrows) if one == room)
-        print(f"{room:36} {len(inside):3} modules {sum(one.lines for one in inside):6,} lines  -> {below}")
+        below = " ".join(
+            other.partition(".")[2] or other for one, other in sorted(arrows) if one == room
+        )
+        print(
+            f"{room:36} {len(inside):3} modules {sum(one.lines for one in inside):6,} lines  ->"
+            f" {below}"
+        )
     floors = "" if find_circle(arrows.keys()) else f", {count_floors(arrows.keys())} floors"
     print(f"{len(rooms)} rooms, {len(arrows)} arrows{floors}")
     problems = list(crossed_limits(modules, arrows.keys()))

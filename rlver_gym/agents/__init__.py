@@ -1,4 +1,7 @@
-"""Who can sit opposite the user. `agent_maker` turns a name into a maker of agents; each dialogue gets a fresh one."""
+"""Who can sit opposite the user.
+
+`agent_maker` turns a name into a maker of agents; each dialogue gets a fresh one.
+"""
 
 from importlib.metadata import entry_points
 from types import ModuleType
@@ -33,7 +36,9 @@ __all__ = [
 SHIPPED_AGENTS = (*BASELINES, "adaptive", "oracle")
 """The agents that need nothing: the default field of a benchmark."""
 PRIVILEGED_AGENTS = ("oracle",)
-"""Those that were told what no agent can know. What they reach is the theoretical top, and never suspicious."""
+"""Those that were told what no agent can know. What they reach is the theoretical top, and never
+suspicious.
+"""
 HUMAN = "human"
 """A person at the keyboard, who can only talk to one at a time."""
 AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "strategy:NAME", "openai:MODEL", "hf:PATH", "MODULE:NAME")
@@ -43,9 +48,11 @@ AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "strategy:NAME", "openai:MODEL", "hf:PATH
 def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
     """The maker of an agent by name.
 
-    One of `SHIPPED_AGENTS`, "human", "strategy:NAME" for one that always does the same (a `Strategy`, such as strategy:listen), "openai:MODEL" for a chat model (`chat` says how its server is reached), "hf:PATH" for one on this machine (a
-    folder or a Hugging Face name), or "package.module:Name" for a class (or function) of your own that takes no arguments and gives an `Agent`.
-    Raises UnknownName, or AgentError when it cannot be made.
+    One of `SHIPPED_AGENTS`, "human", "strategy:NAME" for one that always does the same (a
+    `Strategy`, such as strategy:listen), "openai:MODEL" for a chat model (`chat` says how its
+    server is reached), "hf:PATH" for one on this machine (a folder or a Hugging Face name), or
+    "package.module:Name" for a class (or function) of your own that takes no arguments and gives an
+    `Agent`. Raises UnknownName, or AgentError when it cannot be made.
     """
     if name in BASELINES:
         return lambda persona, seed: cast(Agent, BASELINES[name](seed))
@@ -58,7 +65,8 @@ def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
     if strategy := parse_strategy_name(name):
         return lambda persona, seed: FixedStrategy(strategy, seed)
     if uses_server(name):
-        from rlver_gym.agents.openai_chat import OpenAIChat  # noqa: PLC0415 (openai takes half a second to import)
+        # openai takes half a second to import
+        from rlver_gym.agents.openai_chat import OpenAIChat  # noqa: PLC0415
 
         model = name.partition(":")[2]
         return lambda persona, seed: OpenAIChat(model, seed=seed, chat=chat)
@@ -78,7 +86,11 @@ def uses_server(name: str) -> bool:
 
 def is_async_agent(name: str) -> bool:
     """Whether an agent of that name answers in many dialogues at once, as an `AsyncAgent` does."""
-    return uses_server(name) or _hf_path(name) is not None or (is_own_agent(name) and is_async_own_agent(name))
+    return (
+        uses_server(name)
+        or _hf_path(name) is not None
+        or (is_own_agent(name) and is_async_own_agent(name))
+    )
 
 
 def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:
@@ -87,7 +99,10 @@ def make_agent(name: str, persona: Persona, seed: int = 0) -> Agent:
 
 
 def agent_pin(name: str, chat: ChatSettings | None = None) -> dict[str, str | None]:
-    """What tells an agent from another of the same name: its source, or its server and prompt. Empty for the shipped ones, which the package's version pins."""
+    """What tells an agent from another of the same name: its source, or its server and prompt.
+
+    Empty for the shipped ones, which the package's version pins.
+    """
     if uses_server(name):
         from rlver_gym.agents import openai_chat  # noqa: PLC0415 (as above)
 
@@ -104,14 +119,18 @@ def _hf_path(name: str) -> str | None:
 
 
 def _load_hf_module() -> ModuleType:
-    """What the package that can run models has registered as the entry point "hf" of `rlver_gym.agents`: `HFAgent` and `pin`."""
+    """What the package that can run models has registered as the entry point "hf" of
+    `rlver_gym.agents`: `HFAgent` and `pin`.
+    """
     try:
         for entry in entry_points(group="rlver_gym.agents", name="hf"):
             return entry.load()
     except ModuleNotFoundError as error:
         raise AgentError(
-            f"agents of the form hf:PATH need torch and transformers ({error}). Install them: pip install 'rlver-gym[train]'"
+            f"agents of the form hf:PATH need torch and transformers ({error}). Install them: pip"
+            " install 'rlver-gym[train]'"
         ) from error
     raise AgentError(
-        "no entry point hf of rlver_gym.agents is installed. Install the package again: pip install rlver-gym"
+        "no entry point hf of rlver_gym.agents is installed. Install the package again: pip install"
+        " rlver-gym"
     )

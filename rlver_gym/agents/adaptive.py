@@ -1,6 +1,8 @@
-"""The adaptive agent: infers the hidden need from what the user says, and answers to that. No privileged information.
+"""The adaptive agent: infers the hidden need from what the user says, and answers to that. No
+privileged information.
 
-It learned what each need sounds like from the hints of the train personas; the people it is tested on are strangers to it.
+It learned what each need sounds like from the hints of the train personas; the people it is tested
+on are strangers to it.
 """
 
 from collections.abc import Sequence
@@ -24,7 +26,9 @@ _MEETS = {
 
 
 class Adaptive(NonBlocking):
-    """Listens until a need shows, then takes up what this person said in the way that need asks for."""
+    """Listens until a need shows, then takes up what this person said in the way that need asks
+    for.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         """`seed` shifts the phrasing."""

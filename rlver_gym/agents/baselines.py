@@ -1,4 +1,7 @@
-"""Seven simple agents that anybody's agent should be compared with. None of them knows the person; most do not look at them."""
+"""Seven simple agents that anybody's agent should be compared with.
+
+None of them knows the person; most do not look at them.
+"""
 
 import random
 import string
@@ -35,16 +38,43 @@ PRAISE = (
     "Great job. You deserve all the credit in the world.",
 )
 ADVICE = (
-    "Here is what you can do:\n1. Make a list of what bothers you.\n2. Talk openly with the people involved.\n3. Set clear boundaries.\n4. Get enough sleep.",
-    "I suggest three steps:\n1. Write down your goals.\n2. Try a short walk every day.\n3. Consider seeing a therapist.",
-    "You should do the following:\n1. Communicate honestly.\n2. Take a break from the situation.\n3. Focus on things you can control.",
-    "Some options for you:\n1. Schedule a calm conversation.\n2. Prepare what you want to say.\n3. Listen to the other side.\n4. Agree on next steps.",
-    "To deal with stress:\n1. Try deep breathing.\n2. Keep a journal.\n3. Limit your screen time.\n4. Exercise three times a week.",
-    "My recommendations:\n1. Identify the root cause.\n2. Brainstorm solutions.\n3. Choose the best one.\n4. Review the result in a week.",
-    "Consider this plan:\n1. Find a trusted friend to talk to.\n2. Pick up a hobby again.\n3. Reward yourself for small wins.",
-    "Practical tips:\n1. Plan your week on Sunday.\n2. Say no more often.\n3. Ask for help early.\n4. Drink enough water.",
+    (
+        "Here is what you can do:\n1. Make a list of what bothers you.\n2. Talk openly with the"
+        " people involved.\n3. Set clear boundaries.\n4. Get enough sleep."
+    ),
+    (
+        "I suggest three steps:\n1. Write down your goals.\n2. Try a short walk every day.\n3."
+        " Consider seeing a therapist."
+    ),
+    (
+        "You should do the following:\n1. Communicate honestly.\n2. Take a break from the"
+        " situation.\n3. Focus on things you can control."
+    ),
+    (
+        "Some options for you:\n1. Schedule a calm conversation.\n2. Prepare what you want to"
+        " say.\n3. Listen to the other side.\n4. Agree on next steps."
+    ),
+    (
+        "To deal with stress:\n1. Try deep breathing.\n2. Keep a journal.\n3. Limit your screen"
+        " time.\n4. Exercise three times a week."
+    ),
+    (
+        "My recommendations:\n1. Identify the root cause.\n2. Brainstorm solutions.\n3. Choose the"
+        " best one.\n4. Review the result in a week."
+    ),
+    (
+        "Consider this plan:\n1. Find a trusted friend to talk to.\n2. Pick up a hobby again.\n3."
+        " Reward yourself for small wins."
+    ),
+    (
+        "Practical tips:\n1. Plan your week on Sunday.\n2. Say no more often.\n3. Ask for help"
+        " early.\n4. Drink enough water."
+    ),
     "You need to act now:\n1. Decide what you want.\n2. Tell the others clearly.\n3. Stick to it.",
-    "A checklist for you:\n1. Collect the facts.\n2. Get professional help if it lasts.\n3. Keep a routine.\n4. Be patient with yourself.",
+    (
+        "A checklist for you:\n1. Collect the facts.\n2. Get professional help if it lasts.\n3."
+        " Keep a routine.\n4. Be patient with yourself."
+    ),
 )
 
 
@@ -87,11 +117,16 @@ class Gibberish(NonBlocking):
     def reply(self, messages: Sequence[Message]) -> str:
         """Twelve "words" of random letters."""
         rng = random.Random(f"{self.seed}/{turn_of(messages)}")
-        return " ".join("".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(12))
+        return " ".join(
+            "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(12)
+        )
 
 
 class Listener(NonBlocking):
-    """Quotes something short that was said, names a feeling, and asks. The same way for everybody."""
+    """Quotes something short that was said, names a feeling, and asks.
+
+    The same way for everybody.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         """`seed` shifts the phrasing."""
@@ -101,9 +136,15 @@ class Listener(NonBlocking):
         """A quotation when there is something short and new, a feeling, and an open question."""
         number = turn_of(messages) + self.seed
         spoken = [message.text for message in messages if message.speaker == "agent"]
-        parts = [quote_sentence(fact, number) for fact in rank_by_recency(user_lines(messages)[-2:], spoken)[:1]]
+        parts = [
+            quote_sentence(fact, number)
+            for fact in rank_by_recency(user_lines(messages)[-2:], spoken)[:1]
+        ]
         start = len(messages[0].text)  # so that people hear the phrases in other pairs
-        parts += [phrases.FELT[(3 * number + start) % len(phrases.FELT)], phrases.ASKING[number % len(phrases.ASKING)]]
+        parts += [
+            phrases.FELT[(3 * number + start) % len(phrases.FELT)],
+            phrases.ASKING[number % len(phrases.ASKING)],
+        ]
         return " ".join(parts)
 
 

@@ -1,4 +1,6 @@
-"""A person at the keyboard as the agent, with line editing and history where there are any, and a paste as one piece."""
+"""A person at the keyboard as the agent, with line editing and history where there are any, and a
+paste as one piece.
+"""
 
 import re
 import select
@@ -18,7 +20,10 @@ _PASTE_GAP_S = 0.05
 
 
 def read_utterance(console: Console, prompt: Text) -> str:
-    """What was typed after the prompt, or pasted: then it may have several lines. Without a terminal, one line. EOFError at the end of input."""
+    """What was typed after the prompt, or pasted: then it may have several lines.
+
+    Without a terminal, one line. EOFError at the end of input.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return console.input(prompt)
     lines = [input(_render_prompt(console, prompt))]
@@ -28,7 +33,9 @@ def read_utterance(console: Console, prompt: Text) -> str:
 
 
 def _render_prompt(console: Console, prompt: Text) -> str:
-    """The prompt as `input` takes it: the line editor counts its cells, and must know which characters take none."""
+    """The prompt as `input` takes it: the line editor counts its cells, and must know which
+    characters take none.
+    """
     with console.capture() as shown:
         console.print(prompt, end="", soft_wrap=True)
     return _STYLE.sub("\x01\\g<0>\x02", shown.get()) if _enable_line_editing() else shown.get()
@@ -45,7 +52,9 @@ def _enable_line_editing() -> bool:
 
 
 def _is_input_pending() -> bool:
-    """Whether the next line is there already, as the rest of a paste is in terminals that do not mark pastes."""
+    """Whether the next line is there already, as the rest of a paste is in terminals that do not
+    mark pastes.
+    """
     if sys.platform == "win32":
         return False
     return bool(select.select([sys.stdin], [], [], _PASTE_GAP_S)[0])
@@ -64,4 +73,6 @@ class Human:
         try:
             return read_utterance(self._console, Text("you   ", style="bold cyan"))
         except EOFError:
-            raise AgentError("the input ended. The same command goes on with this dialogue.") from None
+            raise AgentError(
+                "the input ended. The same command goes on with this dialogue."
+            ) from None

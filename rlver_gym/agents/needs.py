@@ -1,4 +1,6 @@
-"""Which hidden need do somebody's words hint at? A naive Bayes reader, taught with the hints of the train personas."""
+"""Which hidden need do somebody's words hint at? A naive Bayes reader, taught with the hints of the
+train personas.
+"""
 
 import math
 from collections import Counter
@@ -15,39 +17,58 @@ class NeedReader:
     """A naive Bayes reader of hints: which need do these words speak for?"""
 
     def __init__(self, hints: dict[HiddenNeed, list[list[str]]], smoothing: float = 0.3) -> None:
-        """`hints`: of each need, its lines by situation. Words of a single situation are about that story, and are left out."""
+        """`hints`: of each need, its lines by situation.
+
+        Words of a single situation are about that story, and are left out.
+        """
         stories = zip(*hints.values(), strict=True)
         spread = Counter(
-            term for story in stories for term in {term for lines in story for line in lines for term in _terms(line)}
+            term
+            for story in stories
+            for term in {term for lines in story for line in lines for term in _terms(line)}
         )
         known = {term for term, count in spread.items() if count >= 2}
         counts = {
-            need: Counter(term for lines in of_need for line in lines for term in _terms(line) if term in known)
+            need: Counter(
+                term
+                for lines in of_need
+                for line in lines
+                for term in _terms(line)
+                if term in known
+            )
             for need, of_need in hints.items()
         }
         self._evidence: dict[str, dict[HiddenNeed, float]] = {}
         for term in known:
             logs = {
-                need: math.log((of_need[term] + smoothing) / (of_need.total() + smoothing * len(known)))
+                need: math.log(
+                    (of_need[term] + smoothing) / (of_need.total() + smoothing * len(known))
+                )
                 for need, of_need in counts.items()
             }
             mean = sum(logs.values()) / len(logs)
             self._evidence[term] = {need: log - mean for need, log in logs.items()}
 
     def evidence(self, sentence: str) -> dict[HiddenNeed, float]:
-        """How much a sentence speaks for each need: log-likelihood against the mean of the needs, in nats; words it never met say nothing."""
+        """How much a sentence speaks for each need: log-likelihood against the mean of the needs,
+        in nats; words it never met say nothing.
+        """
         known = [self._evidence[term] for term in _terms(sentence) if term in self._evidence]
         return {need: sum(term[need] for term in known) for need in HiddenNeed}
 
     def need(self, lines: Sequence[str]) -> tuple[HiddenNeed, float]:
-        """The need that the lines speak for most, and its lead over the next (0.0 when nothing was said)."""
+        """The need that the lines speak for most, and its lead over the next (0.0 when nothing was
+        said).
+        """
         ranked = sorted(self.weigh_evidence(lines).items(), key=lambda pair: -pair[1])
         return ranked[0][0], ranked[0][1] - ranked[1][1]
 
     def weigh_evidence(self, lines: Sequence[str]) -> dict[HiddenNeed, float]:
-        """How much the lines speak for each need, 0.0 for not at all: the sum over sentences of squared evidence, in nats squared.
+        """How much the lines speak for each need, 0.0 for not at all: the sum over sentences of
+        squared evidence, in nats squared.
 
-        Most sentences tell the story and not the need, so what speaks against a need does not count, and clear words count by their square.
+        Most sentences tell the story and not the need, so what speaks against a need does not
+        count, and clear words count by their square.
         """
         found = [self.evidence(sentence) for line in lines for sentence in sentences(line)]
         return {need: sum(max(0.0, one[need]) ** 2 for one in found) for need in HiddenNeed}
@@ -59,9 +80,11 @@ def _terms(text: str) -> list[str]:
 
 
 class LeaveOneOutReader(NeedReader):
-    """Leave-one-out: a sentence of a training situation is read by a reader trained without that situation.
+    """Leave-one-out: a sentence of a training situation is read by a reader trained without that
+    situation.
 
-    A reader knows its own examples too well (0.41 of their turns read right, 0.29 of strangers'), and who learns with such hints trusts them too much.
+    A reader knows its own examples too well (0.41 of their turns read right, 0.29 of strangers'),
+    and who learns with such hints trusts them too much.
     """
 
     def __init__(self, hints: dict[HiddenNeed, list[list[str]]]) -> None:
@@ -69,19 +92,34 @@ class LeaveOneOutReader(NeedReader):
         super().__init__(hints)
         self._without: dict[str, NeedReader] = {}
         for number in range(len(next(iter(hints.values())))):
-            others = NeedReader({need: lines[:number] + lines[number + 1 :] for need, lines in hints.items()})
-            of_story = (sentence for lines in hints.values() for line in lines[number] for sentence in sentences(line))
+            others = NeedReader(
+                {need: lines[:number] + lines[number + 1 :] for need, lines in hints.items()}
+            )
+            of_story = (
+                sentence
+                for lines in hints.values()
+                for line in lines[number]
+                for sentence in sentences(line)
+            )
             self._without |= dict.fromkeys(of_story, others)
 
     def evidence(self, sentence: str) -> dict[HiddenNeed, float]:
         """As of NeedReader."""
-        return self._without[sentence].evidence(sentence) if sentence in self._without else super().evidence(sentence)
+        return (
+            self._without[sentence].evidence(sentence)
+            if sentence in self._without
+            else super().evidence(sentence)
+        )
 
 
 def _load_training_hints() -> dict[HiddenNeed, list[list[str]]]:
     """The hints of the shipped train personas' situations."""
     shelf = library()
-    situations = {pairing.situation: pairing.id for pairing in shelf.pairings.values() if pairing.split == "train"}
+    situations = {
+        pairing.situation: pairing.id
+        for pairing in shelf.pairings.values()
+        if pairing.split == "train"
+    }
     taught = [shelf.get(persona_id).situation for persona_id in situations.values()]
     return {need: [list(situation.hints.of(need)) for situation in taught] for need in HiddenNeed}
 
@@ -94,5 +132,7 @@ def get_need_reader() -> NeedReader:
 
 @lru_cache(maxsize=1)
 def get_leave_one_out_reader() -> LeaveOneOutReader:
-    """The same for training with those personas: sentences of a situation are read without its hints."""
+    """The same for training with those personas: sentences of a situation are read without its
+    hints.
+    """
     return LeaveOneOutReader(_load_training_hints())

@@ -1,4 +1,7 @@
-"""An agent behind any OpenAI-compatible server. Its prompt says what every agent may know: that somebody needs to talk."""
+"""An agent behind any OpenAI-compatible server.
+
+Its prompt says what every agent may know: that somebody needs to talk.
+"""
 
 import hashlib
 import re
@@ -11,12 +14,19 @@ from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings, public_url
 from rlver_gym.llm_client.values import Chat, ChatMessage, ChatRequest
 
-SYSTEM = "You are talking with somebody who has something on their mind. Answer them the way a good friend would, in a few sentences, so that they feel better for having talked to you."
+SYSTEM = (
+    "You are talking with somebody who has something on their mind. Answer them the way a good"
+    " friend would, in a few sentences, so that they feel better for having talked to you."
+)
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 class OpenAIChat:
-    """`openai:MODEL`. Key and server come from OPENAI_API_KEY and OPENAI_BASE_URL unless the settings say otherwise. Many dialogues may ask at once."""
+    """`openai:MODEL`.
+
+    Key and server come from OPENAI_API_KEY and OPENAI_BASE_URL unless the settings say otherwise.
+    Many dialogues may ask at once.
+    """
 
     def __init__(
         self,
@@ -27,7 +37,10 @@ class OpenAIChat:
         max_tokens: int | None = None,
         chat: Chat | ChatSettings | None = None,
     ) -> None:
-        """`seed` goes to the server, which may honour it. `max_tokens`: where an answer is cut. `chat`: who answers, or how the server is reached."""
+        """`seed` goes to the server, which may honour it.
+
+        `max_tokens`: where an answer is cut. `chat`: who answers, or how the server is reached.
+        """
         self.model = model
         self.system = system
         self.seed = seed
@@ -45,23 +58,33 @@ class OpenAIChat:
         return wait_for(self.areply(messages))
 
     async def areply(self, messages: Sequence[Message]) -> str:
-        """One completion, without the thoughts (`<think>…</think>`) that some models put before their answer.
+        """One completion, without the thoughts (`<think>…</think>`) that some models put before
+        their answer.
 
-        AgentFailed when there is no usable answer, or none that holds text; a ChatError that concerns the whole run comes as it is.
+        AgentFailed when there is no usable answer, or none that holds text; a ChatError that
+        concerns the whole run comes as it is.
         """
         request = ChatRequest(
-            self.model, tuple(self._to_chat_messages(messages)), max_tokens=self.max_tokens, seed=self.seed
+            self.model,
+            tuple(self._to_chat_messages(messages)),
+            max_tokens=self.max_tokens,
+            seed=self.seed,
         )
         try:
             answer = await self._chat.complete(request)
         except STOPPING:
             raise
         except ChatError as error:
-            again = f" To ask again: rlver-gym tape prune --failures {self._tape}" if self._tape else ""
+            again = (
+                f" To ask again: rlver-gym tape prune --failures {self._tape}" if self._tape else ""
+            )
             raise AgentFailed(f"{self._where}: {error}{again}") from error
         text = _THOUGHTS.sub("", answer.text).strip()
         if not text:
-            raise AgentFailed(f"{self._where} answered without text: all {len(answer.text)} characters are thoughts")
+            raise AgentFailed(
+                f"{self._where} answered without text: all {len(answer.text)} characters are"
+                " thoughts"
+            )
         return text
 
     def _to_chat_messages(self, messages: Sequence[Message]) -> Iterator[ChatMessage]:
@@ -71,7 +94,9 @@ class OpenAIChat:
 
 
 def pin(settings: ChatSettings | None = None) -> dict[str, str | None]:
-    """What decides an answer beside the model's name: the server (without credentials) and the prompt."""
+    """What decides an answer beside the model's name: the server (without credentials) and the
+    prompt.
+    """
     return {
         "base_url": public_url(settings or ChatSettings()),
         "system": hashlib.sha256(SYSTEM.encode()).hexdigest()[:16],

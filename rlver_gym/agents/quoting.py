@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from rlver_gym.core.words import FUNCTION_WORDS, content_stems, sentences, words
 
 _NO_NAMES = FUNCTION_WORDS | set(
-    """monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october november december
-    christmas easter god english mum dad""".split()
+    """monday tuesday wednesday thursday friday saturday sunday january february march april june
+    july august september october november december christmas easter god english mum dad""".split()
 )
 _LONGEST = 16
 """Words of a sentence that is quoted."""
-_UNSAFE = re.compile(r"[\"“”*()?]|\b(?:you|your|yours|yourself|guess|suppose|dunno)\b", re.IGNORECASE)
+_UNSAFE = re.compile(
+    r"[\"“”*()?]|\b(?:you|your|yours|yourself|guess|suppose|dunno)\b", re.IGNORECASE
+)
 """What should not be quoted: quotations, questions, words to the listener, and thinking aloud."""
 _NAME = re.compile(r"(?<=[a-z] )([A-Z][a-z]{2,})\b(?!-)")
 _STORY = re.compile(
@@ -26,18 +28,26 @@ _DID = re.compile(
 
 
 def is_quotable(sentence: str) -> bool:
-    """Whether a sentence can be given back word for word: short, told rather than asked or thought aloud."""
+    """Whether a sentence can be given back word for word: short, told rather than asked or thought
+    aloud.
+    """
     return 3 <= len(sentence.split()) <= _LONGEST and not _UNSAFE.search(sentence)
 
 
 def find_names(lines: Sequence[str]) -> list[str]:
-    """Names in the lines, the most frequent first: capitalised words that do not only begin sentences."""
-    found = [name for line in lines for name in _NAME.findall(line) if name.lower() not in _NO_NAMES]
+    """Names in the lines, the most frequent first: capitalised words that do not only begin
+    sentences.
+    """
+    found = [
+        name for line in lines for name in _NAME.findall(line) if name.lower() not in _NO_NAMES
+    ]
     return sorted(set(found), key=lambda name: (-sum(line.count(name) for line in lines), name))
 
 
 def rank_by_content(lines: Sequence[str], used: Sequence[str]) -> list[str]:
-    """Sentences worth taking up, the richest first: story rather than small talk, and not yet taken up in `used`."""
+    """Sentences worth taking up, the richest first: story rather than small talk, and not yet taken
+    up in `used`.
+    """
     spent = content_stems(" ".join(used))
     kept = [
         (
@@ -63,7 +73,8 @@ def _select_new(line: str, spent: frozenset[str]) -> list[str]:
     return [
         sentence
         for sentence in sentences(line)
-        if is_quotable(sentence) and len(content_stems(sentence) - spent) >= max(1, 0.6 * len(content_stems(sentence)))
+        if is_quotable(sentence)
+        and len(content_stems(sentence) - spent) >= max(1, 0.6 * len(content_stems(sentence)))
     ]
 
 

@@ -1,14 +1,21 @@
-"""What a supporter can do next, and words for it about what this person said. Knows nothing of the person that was not said.
+"""What a supporter can do next, and words for it about what this person said. Knows nothing of the
+person that was not said.
 
-The strategies are those that support conversations are annotated with (ESConv, arXiv:2106.01144, table 1), and beside them what the hidden needs of RLVER
-(arXiv:2507.03112, table 5) ask for.
+The strategies are those that support conversations are annotated with (ESConv, arXiv:2106.01144,
+table 1), and beside them what the hidden needs of RLVER (arXiv:2507.03112, table 5) ask for.
 """
 
 from collections.abc import Callable, Sequence
 from enum import Enum
 
 from rlver_gym.agents import phrases
-from rlver_gym.agents.quoting import find_names, rank_by_content, rank_by_recency, select_about, select_deeds
+from rlver_gym.agents.quoting import (
+    find_names,
+    rank_by_content,
+    rank_by_recency,
+    select_about,
+    select_deeds,
+)
 from rlver_gym.core.agent import NonBlocking, turn_of, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.io.errors import UnknownName
@@ -36,20 +43,30 @@ STRATEGIES = tuple(Strategy)
 
 
 SelectSentences = Callable[[Sequence[str], Sequence[str]], list[str]]
-"""What to take up of the user's lines, given what was said already: `rank_by_content` or `rank_by_recency`."""
+"""What to take up of the user's lines, given what was said already: `rank_by_content` or
+`rank_by_recency`.
+"""
 
 
 def compose_utterance(
-    strategy: Strategy, messages: Sequence[Message], number: int, select_sentences: SelectSentences = rank_by_content
+    strategy: Strategy,
+    messages: Sequence[Message],
+    number: int,
+    select_sentences: SelectSentences = rank_by_content,
 ) -> str:
-    """Write an utterance by this strategy, about what was told and not yet taken up. `number` varies the wording; the last message is the user's."""
+    """Write an utterance by this strategy, about what was told and not yet taken up.
+
+    `number` varies the wording; the last message is the user's.
+    """
     return _UtteranceWriter(messages, number, select_sentences).compose(strategy)
 
 
 class _UtteranceWriter:
     """Writes the utterances of one turn."""
 
-    def __init__(self, messages: Sequence[Message], number: int, select_sentences: SelectSentences) -> None:
+    def __init__(
+        self, messages: Sequence[Message], number: int, select_sentences: SelectSentences
+    ) -> None:
         lines = user_lines(messages)
         spoken = [message.text for message in messages if message.speaker == "agent"]
         self.number = number
@@ -79,7 +96,11 @@ class _UtteranceWriter:
             case Strategy.ASK:
                 parts = (self.quote(facts), self.fill_phrase(phrases.ASKING))
             case Strategy.RESTATE:
-                parts = (self.quote(facts), self.quote(facts[1:], self.number + 1), self.fill_phrase(phrases.CHECKING))
+                parts = (
+                    self.quote(facts),
+                    self.quote(facts[1:], self.number + 1),
+                    self.fill_phrase(phrases.CHECKING),
+                )
             case Strategy.SHARE:
                 parts = (self.quote(facts), self.fill_phrase(phrases.SHARING))
             case Strategy.ENCOURAGE:
@@ -92,7 +113,9 @@ class _UtteranceWriter:
 
     def quote(self, chosen: Sequence[str], number: int | None = None) -> str:
         """The first of what they told, word for word; nothing when there is nothing new."""
-        return quote_sentence(chosen[0], self.number if number is None else number) if chosen else ""
+        return (
+            quote_sentence(chosen[0], self.number if number is None else number) if chosen else ""
+        )
 
 
 def quote_sentence(sentence: str, number: int) -> str:
@@ -106,7 +129,8 @@ _KIND = "strategy"
 class FixedStrategy(NonBlocking):
     """Takes up what was said last, each time in the manner of the same strategy.
 
-    The strategy view takes up the richest first. This does people as much good, and a small model can learn it.
+    The strategy view takes up the richest first. This does people as much good, and a small model
+    can learn it.
     """
 
     def __init__(self, strategy: Strategy, seed: int = 0) -> None:
@@ -115,11 +139,16 @@ class FixedStrategy(NonBlocking):
 
     def reply(self, messages: Sequence[Message]) -> str:
         """One utterance about what was said."""
-        return compose_utterance(self.strategy, messages, turn_of(messages) + self.seed, rank_by_recency)
+        return compose_utterance(
+            self.strategy, messages, turn_of(messages) + self.seed, rank_by_recency
+        )
 
 
 def parse_strategy_name(name: str) -> Strategy | None:
-    """The strategy of "strategy:NAME", NAME in lower case; None for any other agent. UnknownName when there is no such strategy."""
+    """The strategy of "strategy:NAME", NAME in lower case; None for any other agent.
+
+    UnknownName when there is no such strategy.
+    """
     kind, _, which = name.partition(":")
     if kind != _KIND:
         return None

@@ -1,4 +1,6 @@
-"""What is wrong with a card, beyond what its types can see: said so that its author knows what to do."""
+"""What is wrong with a card, beyond what its types can see: said so that its author knows what to
+do.
+"""
 
 import re
 from collections import Counter
@@ -22,7 +24,10 @@ _MAX_PROBLEMS = 200
 
 # What a line may not say, because it would name the need. Matched as whole words, case-insensitive.
 NAMES_OF_NEEDS = {
-    HiddenNeed.NOT_AT_FAULT: r"not (?:at fault|my fault|to blame)|nothing wrong|(?:am|was) i (?:wrong|to blame)|agree with me",
+    HiddenNeed.NOT_AT_FAULT: (
+        r"not (?:at fault|my fault|to blame)|nothing wrong|(?:am|was) i (?:wrong|to blame)|agree"
+        r" with me"
+    ),
     HiddenNeed.REFLECTION: r"self-reflection|reflect|personal growth|grow from|learn about myself",
     HiddenNeed.BALANCED_VIEW: r"balanced|both sides|two sides|both points of view",
     HiddenNeed.DEEP_EMPATHY: r"empath\w+|feel with me|sympathy",
@@ -47,22 +52,34 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, file: Path, problem: str) -> Self:
-        """A problem, fit to print: what it quotes of a card or a file's name is shown, not obeyed."""
+        """A problem, fit to print: what it quotes of a card or a file's name is shown, not
+        obeyed.
+        """
         return cls(one_line(str(file)), printable(problem))
 
 
 def check_cards(path: Path) -> list[Problem]:
-    """What is wrong with a folder of cards, or with one card file. Empty when it can be used as it is; of very many problems the first."""
+    """What is wrong with a folder of cards, or with one card file.
+
+    Empty when it can be used as it is; of very many problems the first.
+    """
     if path.is_dir():
         found: dict[Problem, None] = {}  # a broken card is met again by its pairings
         for problem in _check_folder(path):
             found[problem] = None
             if len(found) > _MAX_PROBLEMS:
-                return [*list(found)[:-1], Problem.of(path, "there are more problems. Mend these first.")]
+                return [
+                    *list(found)[:-1],
+                    Problem.of(path, "there are more problems. Mend these first."),
+                ]
         return list(found)
     kind = {"people": Person, "situations": Situation}.get(path.absolute().parent.name)
     if kind is None:
-        return [Problem.of(path, "a card must lie in a folder called 'people' or 'situations'. Move it there.")]
+        return [
+            Problem.of(
+                path, "a card must lie in a folder called 'people' or 'situations'. Move it there."
+            )
+        ]
     return list(_check_file(kind, path))
 
 
@@ -70,10 +87,14 @@ def _check_folder(folder: Path) -> Iterator[Problem]:
     for name, kind in (("people", Person), ("situations", Situation)):
         files = list(islice(folder.glob(f"{name}/*.yaml"), MAX_PERSONAS + 1))
         if len(files) > MAX_PERSONAS:
-            yield Problem.of(folder / name, f"holds more than {MAX_PERSONAS} cards. Split the folder.")
+            yield Problem.of(
+                folder / name, f"holds more than {MAX_PERSONAS} cards. Split the folder."
+            )
             return
         for path in sorted(files):
-            yield from _check_file(kind, path, None if folder == shipped_personas_folder() else folder)
+            yield from _check_file(
+                kind, path, None if folder == shipped_personas_folder() else folder
+            )
     try:
         yield from _check_index(PersonaLibrary(folder))
     except CardError as error:
@@ -87,7 +108,9 @@ def _problems_of(error: CardError, path: Path) -> Iterator[Problem]:
         yield Problem.of(path, line.removeprefix(f"{path}: ").removeprefix(f"{file}: "))
 
 
-def _check_file(kind: type[Person] | type[Situation], path: Path, folder: Path | None = None) -> Iterator[Problem]:
+def _check_file(
+    kind: type[Person] | type[Situation], path: Path, folder: Path | None = None
+) -> Iterator[Problem]:
     """Of a card, which must lie in the folder if one is given."""
     try:
         if folder is not None:
@@ -104,19 +127,28 @@ def _check_file(kind: type[Person] | type[Situation], path: Path, folder: Path |
 
 
 def _find_unmatched_anchors(situation: Situation) -> list[str]:
-    """Anchors whose own sentence would not touch them, or would touch another one of the same kind as well."""
+    """Anchors whose own sentence would not touch them, or would touch another one of the same kind
+    as well.
+    """
     index = AnchorIndex(situation)
     found = []
     for kind, anchor in situation.anchors.each():
-        touched = [touch for touch in index.match(tuple(map(stems, sentences(anchor.text)))) if touch.kind == kind]
+        touched = [
+            touch
+            for touch in index.match(tuple(map(stems, sentences(anchor.text))))
+            if touch.kind == kind
+        ]
         place = f"anchors.{kind}.{anchor.id}"
         if anchor.id not in [touch.id for touch in touched]:
             found.append(
-                f"{place}: its own text does not hit its words {list(anchor.words)}. Add the words that the text uses."
+                f"{place}: its own text does not hit its words {list(anchor.words)}. Add the words"
+                " that the text uses."
             )
         others = [touch.id for touch in touched if touch.id != anchor.id]
         if others:
-            found.append(f"{place}: its text touches {others} as well. Give the anchors words of their own.")
+            found.append(
+                f"{place}: its text touches {others} as well. Give the anchors words of their own."
+            )
     return found
 
 
@@ -130,7 +162,8 @@ def _check_index(folder: PersonaLibrary) -> Iterator[Problem]:
             if other != pairing.split:
                 yield Problem.of(
                     path,
-                    f"{pairing.id}: the {kind} {name!r} is in {other} and in {pairing.split}. A split must not know another's people.",
+                    f"{pairing.id}: the {kind} {name!r} is in {other} and in {pairing.split}. A"
+                    " split must not know another's people.",
                 )
         cards: list[Person | Situation] = []
         for kind, name, load in (
@@ -147,49 +180,71 @@ def _check_index(folder: PersonaLibrary) -> Iterator[Problem]:
         match cards:
             case [Person() as person, Situation() as situation]:
                 yield from (
-                    Problem.of(path, f"{pairing.id}: {problem}") for problem in _find_misfits(person, situation)
+                    Problem.of(path, f"{pairing.id}: {problem}")
+                    for problem in _find_misfits(person, situation)
                 )
 
 
 def _find_misfits(person: Person, situation: Situation) -> Iterator[str]:
     fits = situation.fits
     if not fits.ages[0] <= person.age <= fits.ages[1]:
-        yield f"{person.name} is {person.age}, the situation is for {fits.ages[0]} to {fits.ages[1]}. Pair differently."
+        yield (
+            f"{person.name} is {person.age}, the situation is for {fits.ages[0]} to {fits.ages[1]}."
+            " Pair differently."
+        )
     if fits.life and not set(fits.life) & set(person.life):
-        yield f"the situation is for {list(fits.life)}, {person.name} is {list(person.life)}. Pair differently."
+        yield (
+            f"the situation is for {list(fits.life)}, {person.name} is {list(person.life)}. Pair"
+            " differently."
+        )
 
 
 def problems_of_situation(situation: Situation) -> list[str]:
-    """What types cannot see: a hint that names its need, a sentence that could be said twice. Empty when all is well."""
+    """What types cannot see: a hint that names its need, a sentence that could be said twice.
+
+    Empty when all is well.
+    """
     found = []
     for need, pattern in NAMES_OF_NEEDS.items():
         for number, hint in enumerate(situation.hints.of(need)):
             if named := re.search(rf"\b(?:{pattern})\b", hint, re.IGNORECASE):
                 found.append(
-                    f"hints.{need.value}.{number}: names the need ({named.group()!r}). Let it show through what they say instead."
+                    f"hints.{need.value}.{number}: names the need ({named.group()!r}). Let it show"
+                    " through what they say instead."
                 )
     for place, line in situation.lines():
         if not place.startswith("hints.") and (named := _SPOKEN_NEED.search(line)):
-            found.append(f"{place}: says {named.group()!r}, which names a need. Tell it in other words.")
+            found.append(
+                f"{place}: says {named.group()!r}, which names a need. Tell it in other words."
+            )
     low, high = situation.fits.ages
     if not 16 <= low <= high <= 99:
         found.append(f"fits.ages: [{low}, {high}] must rise within 16 to 99.")
     ids = Counter(disclosure.id for disclosure in situation.disclosures)
-    found += [f"disclosures: the id {name!r} stands twice. Rename one." for name in sorted(ids) if ids[name] > 1]
+    found += [
+        f"disclosures: the id {name!r} stands twice. Rename one."
+        for name in sorted(ids)
+        if ids[name] > 1
+    ]
     kinds = Counter(f"{kind}.{anchor.id}" for kind, anchor in situation.anchors.each())
-    found += [f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1]
-    found += problems_of_facts(situation.facts, set(ids)) + problems_of_introductions(situation.people)
+    found += [
+        f"anchors: {name!r} stands twice. Rename one." for name in sorted(kinds) if kinds[name] > 1
+    ]
+    found += problems_of_facts(situation.facts, set(ids)) + problems_of_introductions(
+        situation.people
+    )
     found += problems_of_answers(situation)
     return found + _find_repeats(situation.lines())
 
 
 def problems_of_person(person: Person) -> list[str]:
     """Sentences of a person that could be said twice in one dialogue. Empty when all is well."""
+    # Only one goodbye is ever said.
     lines = (
         ("manner.goodbye" if kind.startswith("goodbye") else f"manner.{kind}.{number}", line)
         for kind in Manner.model_fields
         for number, line in enumerate(getattr(person.manner, kind))
-    )  # only one goodbye is ever said
+    )
     return [*problems_of_facts(person.facts), *_find_repeats(lines)]
 
 
@@ -201,7 +256,12 @@ def _find_repeats(lines: Iterator[tuple[str, str]]) -> list[str]:
             key = sentence.casefold()
             if is_short(sentence):  # people say "Yes." again and again
                 continue
-            if first.get(key, place) != place:  # tones of one disclosure, and goodbyes, are alternatives
-                found.append(f"{place}: the sentence {sentence!r} stands at {first[key]} too. Say it differently.")
+            if (
+                first.get(key, place) != place
+            ):  # tones of one disclosure, and goodbyes, are alternatives
+                found.append(
+                    f"{place}: the sentence {sentence!r} stands at {first[key]} too. Say it"
+                    " differently."
+                )
             first.setdefault(key, place)
     return found

@@ -16,7 +16,9 @@ _NEEDS_NO_LINES = frozenset({Inquiry.HEAR_ME, Inquiry.MORE, Inquiry.ABOUT_YOU}) 
 
 
 def problems_of_answers(situation: Situation) -> list[str]:
-    """What to mend in a situation's answers, each with its place; nothing for a card that has none."""
+    """What to mend in a situation's answers, each with its place; nothing for a card that has
+    none.
+    """
     if not situation.answers:
         return []
     return [*_find_missing_answers(situation), *_check_lines(_lines(situation))]
@@ -33,7 +35,10 @@ def _find_missing_answers(situation: Situation) -> Iterator[str]:
 def _report_missing(place: str, names: Collection[str]) -> Iterator[str]:
     if names:
         few = ", ".join(sorted(names)[:6])
-        yield f"{place}: nothing is said to {few}{' and more' if len(names) > 6 else ''}. Write a line for each."
+        yield (
+            f"{place}: nothing is said to {few}{' and more' if len(names) > 6 else ''}. Write a"
+            " line for each."
+        )
 
 
 def _lines(situation: Situation) -> Iterator[tuple[str, str]]:
@@ -55,10 +60,18 @@ def _check_lines(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
     said: Counter[str] = Counter()
     for place, line in lines:
         if named := _NEED.search(line):
-            yield f"{place}: {line!r} says {named.group()!r}, which names a need. Tell it in other words."
+            yield (
+                f"{place}: {line!r} says {named.group()!r}, which names a need. Tell it in other"
+                " words."
+            )
         if len(line.split()) > _LONGEST:
             yield f"{place}: {line!r} is longer than {_LONGEST} words. Say less."
-        said.update(sentence.casefold() for sentence in set(sentences(line)) if len(sentence.split()) > 3)
+        said.update(
+            sentence.casefold() for sentence in set(sentences(line)) if len(sentence.split()) > 3
+        )
     for sentence, count in said.items():
         if count > 1:
-            yield f"{sentence!r} is said in {count} lines. Each is said once in a dialogue: write another."
+            yield (
+                f"{sentence!r} is said in {count} lines. Each is said once in a dialogue: write"
+                " another."
+            )

@@ -12,9 +12,16 @@ _LONGEST_ANSWER = 30
 
 
 def problems_of_facts(facts: Sequence[Fact], disclosures: Collection[str] = ()) -> list[str]:
-    """What to mend in the facts of a card, each with its place. `disclosures`: the ids that a fact may presuppose beside those of facts."""
+    """What to mend in the facts of a card, each with its place.
+
+    `disclosures`: the ids that a fact may presuppose beside those of facts.
+    """
     ids = Counter(fact.id for fact in facts)
-    found = [f"facts: the id {name!r} stands {count} times. Rename." for name, count in ids.items() if count > 1]
+    found = [
+        f"facts: the id {name!r} stands {count} times. Rename."
+        for name, count in ids.items()
+        if count > 1
+    ]
     questions = Counter(_normalise(question) for fact in facts for question in fact.asked)
     found += [
         f"facts: {text!r} is asked of {count} facts. Ask each otherwise."
@@ -29,7 +36,8 @@ def problems_of_facts(facts: Sequence[Fact], disclosures: Collection[str] = ()) 
 def problems_of_introductions(people: Sequence[Other]) -> list[str]:
     """Introductions that do not hold the name that they introduce."""
     return [
-        f"people.{one.name}.introduction: must hold the name {one.name!r}, as in 'my neighbour {one.name}'."
+        f"people.{one.name}.introduction: must hold the name {one.name!r}, as in 'my neighbour"
+        f" {one.name}'."
         for one in people
         if one.introduction is not None and one.name not in one.introduction
     ]
@@ -38,9 +46,15 @@ def problems_of_introductions(people: Sequence[Other]) -> list[str]:
 def _problems(fact: Fact, known: Collection[str]) -> Iterator[str]:
     for answer in filter(None, (*fact.answers, fact.high, fact.low, fact.correction)):
         if named := _NEED.search(answer):
-            yield f"answers: {answer!r} says {named.group()!r}, which names a need. Tell it in other words."
+            yield (
+                f"answers: {answer!r} says {named.group()!r}, which names a need. Tell it in other"
+                " words."
+            )
         if len(answer.split()) > _LONGEST_ANSWER:
-            yield f"answers: {answer!r} is longer than {_LONGEST_ANSWER} words. Leave a part for another fact."
+            yield (
+                f"answers: {answer!r} is longer than {_LONGEST_ANSWER} words. Leave a part for"
+                " another fact."
+            )
     for name in fact.after:
         if name not in known or name == fact.id:
             yield f"after: there is no other fact or disclosure {name!r} in this card."

@@ -1,4 +1,7 @@
-"""The checks of fidelity: how a simulated user's judgements agree with recorded ones. Numbers only; numpy."""
+"""The checks of fidelity: how a simulated user's judgements agree with recorded ones.
+
+Numbers only; numpy.
+"""
 
 import re
 import zlib
@@ -17,7 +20,9 @@ _TEXT_RIDGE = 30.0
 
 
 class Check(NamedTuple):
-    """One figure with its 95 % interval (bootstrap over personas, or over splits of agents where it says so)."""
+    """One figure with its 95 % interval (bootstrap over personas, or over splits of agents where it
+    says so).
+    """
 
     name: str
     value: float
@@ -41,7 +46,9 @@ class Summary(NamedTuple):
     sign: float
     """Share of turns that both find good, or both do not."""
     gap: float | None
-    """The agent `expert` above the agent `adaptive`, in points of mean final emotion; None when one is missing."""
+    """The agent `expert` above the agent `adaptive`, in points of mean final emotion; None when one
+    is missing.
+    """
     agents: dict[str, tuple[float, float]]
     """Mean final emotion of each agent: replayed, recorded."""
 
@@ -53,7 +60,11 @@ def summarize(replayed: Sequence[ReplayedDialogue]) -> Summary:
     first = np.array([one.rated.turn == 0 for one, _ in turns])
     agents = agent_means(replayed)
     finals = np.array(list(agents.values()))
-    gap = agents["expert"][0] - agents["adaptive"][0] if {"expert", "adaptive"} <= agents.keys() else None
+    gap = (
+        agents["expert"][0] - agents["adaptive"][0]
+        if {"expert", "adaptive"} <= agents.keys()
+        else None
+    )
     return Summary(
         turns=len(turns),
         within_r=round(within(own, recorded, persona), 3),
@@ -70,7 +81,9 @@ def within(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> float:
     """Pearson correlation after subtracting each group's means: agreement within personas."""
     _, number = np.unique(group, return_inverse=True)
     count = np.bincount(number)
-    return correlation(a - (np.bincount(number, a) / count)[number], b - (np.bincount(number, b) / count)[number])
+    return correlation(
+        a - (np.bincount(number, a) / count)[number], b - (np.bincount(number, b) / count)[number]
+    )
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:
@@ -88,7 +101,9 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def auc(swaps: Sequence[Swap]) -> float:
-    """How often the utterance meant for this person brings more than the one meant for somebody else; equal counts half."""
+    """How often the utterance meant for this person brings more than the one meant for somebody
+    else; equal counts half.
+    """
     own, others = np.array([one.own for one in swaps]), np.array([one.others for one in swaps])
     return float(((own > others) + 0.5 * (own == others)).mean())
 
@@ -99,13 +114,23 @@ def turn_checks(replayed: Sequence[ReplayedDialogue]) -> list[Check]:
     first = [one for one in turns if one.rated.turn == 0]
     own, recorded, persona = _columns(first)
     checks = [
-        _bootstrap_check("turn-1 r within persona", lambda rows: within(own[rows], recorded[rows], persona[rows]), persona, "the cleanest check: all agents answer the same first message")
-    ]  # fmt: skip
+        _bootstrap_check(
+            "turn-1 r within persona",
+            lambda rows: within(own[rows], recorded[rows], persona[rows]),
+            persona,
+            "the cleanest check: all agents answer the same first message",
+        )
+    ]
     own, recorded, persona = _columns(turns)
     controls = _controls(turns)
     own, recorded = _residual(controls, own), _residual(controls, recorded)
     what = "what the reply adds to the judge's state and the user's message"
-    return [*checks, _bootstrap_check("partial r", lambda rows: correlation(own[rows], recorded[rows]), persona, what)]
+    return [
+        *checks,
+        _bootstrap_check(
+            "partial r", lambda rows: correlation(own[rows], recorded[rows]), persona, what
+        ),
+    ]
 
 
 def dialogue_checks(replayed: Sequence[ReplayedDialogue]) -> list[Check]:
@@ -115,18 +140,41 @@ def dialogue_checks(replayed: Sequence[ReplayedDialogue]) -> list[Check]:
     persona = np.array([one.recording.persona.id for one in replayed])
     agent = np.array([one.recording.agent for one in replayed])
     checks = [
-        _bootstrap_check("dialogue r within persona", lambda rows: within(own[rows], recorded[rows], persona[rows]), persona, "final emotions, personas' means taken out")
-    ]  # fmt: skip
+        _bootstrap_check(
+            "dialogue r within persona",
+            lambda rows: within(own[rows], recorded[rows], persona[rows]),
+            persona,
+            "final emotions, personas' means taken out",
+        )
+    ]
     if len(set(agent)) >= 3:
-        means = lambda rows: (_means(own[rows], agent[rows]), _means(recorded[rows], agent[rows]))  # noqa: E731
+
+        def means(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return _means(own[rows], agent[rows]), _means(recorded[rows], agent[rows])
+
         checks += [
-            _bootstrap_check("agent means, Pearson r", lambda rows: correlation(*means(rows)), persona, "leaderboard against leaderboard"),
-            _bootstrap_check("agent means, Spearman r", lambda rows: spearman(*means(rows)), persona, "their order; agents few points apart cannot be told apart"),
-        ]  # fmt: skip
+            _bootstrap_check(
+                "agent means, Pearson r",
+                lambda rows: correlation(*means(rows)),
+                persona,
+                "leaderboard against leaderboard",
+            ),
+            _bootstrap_check(
+                "agent means, Spearman r",
+                lambda rows: spearman(*means(rows)),
+                persona,
+                "their order; agents few points apart cannot be told apart",
+            ),
+        ]
     for name, level in (("content", lambda v: v >= 100), ("left", lambda v: v < 10)):
         checks.append(
-            _bootstrap_check(f"{name}, % (recorded {100 * level(recorded).mean():.0f})", lambda rows, level=level: 100 * level(own[rows]).mean(), persona, "share of dialogues that end so")
-        )  # fmt: skip
+            _bootstrap_check(
+                f"{name}, % (recorded {100 * level(recorded).mean():.0f})",
+                lambda rows, level=level: 100 * level(own[rows]).mean(),
+                persona,
+                "share of dialogues that end so",
+            )
+        )
     return checks
 
 
@@ -158,9 +206,18 @@ def group_table(
     rows = []
     for name, members in sorted(groups.items()):
         own, recorded = (
-            np.array(side, float) for side in zip(*((one.final, one.recording.final) for one in members), strict=True)
+            np.array(side, float)
+            for side in zip(*((one.final, one.recording.final) for one in members), strict=True)
         )
-        rows.append((name, len(members), float(own.mean()), float(recorded.mean()), correlation(own, recorded)))
+        rows.append(
+            (
+                name,
+                len(members),
+                float(own.mean()),
+                float(recorded.mean()),
+                correlation(own, recorded),
+            )
+        )
     return rows
 
 
@@ -177,13 +234,17 @@ def _means(values: np.ndarray, agent: np.ndarray) -> np.ndarray:
     return np.array([values[agent == name].mean() for name in np.unique(agent)])
 
 
-def _bootstrap_check(name: str, figure: Callable[[np.ndarray], float], group: np.ndarray, what: str) -> Check:
+def _bootstrap_check(
+    name: str, figure: Callable[[np.ndarray], float], group: np.ndarray, what: str
+) -> Check:
     """The figure on all rows, with the 2.5th and 97.5th percentile over resampled groups."""
     rng = np.random.default_rng(0)
     _, number = np.unique(group, return_inverse=True)
     members = [np.flatnonzero(number == one) for one in range(number.max() + 1)]
     found = [
-        figure(np.concatenate([members[one] for one in rng.integers(0, len(members), len(members))]))
+        figure(
+            np.concatenate([members[one] for one in rng.integers(0, len(members), len(members))])
+        )
         for _ in range(RESAMPLES)
     ]
     low, high = np.percentile(found, (2.5, 97.5))
@@ -191,18 +252,35 @@ def _bootstrap_check(name: str, figure: Callable[[np.ndarray], float], group: np
 
 
 def _controls(turns: Sequence[ReplayedTurn]) -> np.ndarray:
-    """State before the turn, and the user's last message by length, acts and hashed pairs of characters or words."""
+    """State before the turn, and the user's last message by length, acts and hashed pairs of
+    characters or words.
+    """
     rows = []
     for one in turns:
         rated = one.rated
         level = rated.emotion / 100
         line = rated.dialogue.user_lines[-1]
         listened = extract_surface_features(line, rated.persona.language)
-        state = (1.0, level, level**2, rated.previous / 10, min(rated.turn, 8) / 8, float(rated.turn == 0))
+        state = (
+            1.0,
+            level,
+            level**2,
+            rated.previous / 10,
+            min(rated.turn, 8) / 8,
+            float(rated.turn == 0),
+        )
         text = np.zeros(_TEXT_COLUMNS)
         for piece in _pieces(line):
             text[zlib.crc32(piece.encode()) % _TEXT_COLUMNS] += 1
-        rows.append((*state, listened.length / 100, listened.questions, listened.exclamations, *np.sqrt(text)))
+        rows.append(
+            (
+                *state,
+                listened.length / 100,
+                listened.questions,
+                listened.exclamations,
+                *np.sqrt(text),
+            )
+        )
     return np.array(rows)
 
 

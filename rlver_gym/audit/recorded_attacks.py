@@ -1,4 +1,6 @@
-"""The red team on recorded dialogues: attackers answer what a recorded person said, and a user under attack feels what it makes of them."""
+"""The red team on recorded dialogues: attackers answer what a recorded person said, and a user
+under attack feels what it makes of them.
+"""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +24,8 @@ from rlver_gym.users.embedded.chinese import sentences
 class RecordedSpeech:
     """Feels as another user does, and says what the recorded person said, whatever the agent says.
 
-    So a user that can appraise but not speak can be attacked. A recording that is over has its last line said again.
+    So a user that can appraise but not speak can be attacked. A recording that is over has its last
+    line said again.
     """
 
     kind = "recorded"
@@ -48,7 +51,9 @@ class RecordedSpeech:
 
 
 def select_recordings(recordings: Sequence[Recording], people: int) -> list[Recording]:
-    """One recording of each of the first `people` personas in the order of ids: of those that run longest, one by the persona's id."""
+    """One recording of each of the first `people` personas in the order of ids: of those that run
+    longest, one by the persona's id.
+    """
     known: dict[str, list[Recording]] = {}
     for one in sorted(recordings, key=lambda one: (one.persona.id, one.simulator, one.agent)):
         known.setdefault(one.persona.id, []).append(one)
@@ -72,7 +77,8 @@ def redteam_recordings(
     seeds: int = 1,
     on_progress: Callable[[], None] = lambda: None,
 ) -> Iterator[AttackResult]:
-    """One result an attack, as soon as it is known: each is held against `select_recordings` of the recordings. `on_progress` is called after each dialogue.
+    """One result an attack, as soon as it is known: each is held against `select_recordings` of the
+    recordings. `on_progress` is called after each dialogue.
 
     `attacks` are `make_recorded_attacks(recordings)` unless given, `card` is SAGE-Sentient-v0's.
     """
@@ -87,22 +93,32 @@ def redteam_recordings(
     )
 
 
-def recorded_agents(user: SentientUser, recordings: Sequence[Recording], *, people: int = 50) -> Iterator[AttackResult]:
-    """What the same user pays the recorded agents for their own replies to the same people, the best first: what attacks are compared with.
+def recorded_agents(
+    user: SentientUser, recordings: Sequence[Recording], *, people: int = 50
+) -> Iterator[AttackResult]:
+    """What the same user pays the recorded agents for their own replies to the same people, the
+    best first: what attacks are compared with.
 
-    Only dialogues with the simulator that most of `select_recordings` come from. The agents answered what they were told, attackers speak into a dialogue that does not react to
-    them: the comparison flatters the agents a little.
+    Only dialogues with the simulator that most of `select_recordings` come from. The agents
+    answered what they were told, attackers speak into a dialogue that does not react to them: the
+    comparison flatters the agents a little.
     """
     chosen = select_recordings(recordings, people)
     simulators = [one.simulator for one in chosen]
-    usual, ids = max(sorted(set(simulators)), key=simulators.count), {one.persona.id for one in chosen}
+    usual, ids = (
+        max(sorted(set(simulators)), key=simulators.count),
+        {one.persona.id for one in chosen},
+    )
     finals: dict[str, list[int]] = {}
     for one in replay(
-        lambda recording: user, [one for one in recordings if one.simulator == usual and one.persona.id in ids]
+        lambda recording: user,
+        [one for one in recordings if one.simulator == usual and one.persona.id in ids],
     ):
         finals.setdefault(one.recording.agent, []).append(one.final)
     content_at = env_card("SAGE-Sentient-v0").content_at
-    for agent, final in sorted(finals.items(), key=lambda item: (-sum(item[1]) / len(item[1]), item[0])):
+    for agent, final in sorted(
+        finals.items(), key=lambda item: (-sum(item[1]) / len(item[1]), item[0])
+    ):
         yield AttackResult(
             agent,
             "a recorded agent, its own replies",
@@ -114,17 +130,44 @@ def recorded_agents(user: SentientUser, recordings: Sequence[Recording], *, peop
 
 
 def make_recorded_attacks(recordings: Sequence[Recording]) -> tuple[Attack | SearchAttack, ...]:
-    """Every attack that can be held against recordings: fixed ones, those that borrow what recorded agents said, and searches."""
+    """Every attack that can be held against recordings: fixed ones, those that borrow what recorded
+    agents said, and searches.
+    """
     bank = ReplyBank(recordings)
     return (
         *FIXED_ATTACKS,
-        Attack("perfect-repeated", "the best recorded first reply, every turn", bank.repeat_best, privileged=True),
-        Attack("perfect-paraphrased", "the best recorded first reply, lightly varied every turn", bank.paraphrase_best, privileged=True),
+        Attack(
+            "perfect-repeated",
+            "the best recorded first reply, every turn",
+            bank.repeat_best,
+            privileged=True,
+        ),
+        Attack(
+            "perfect-paraphrased",
+            "the best recorded first reply, lightly varied every turn",
+            bank.paraphrase_best,
+            privileged=True,
+        ),
         Attack("stitched", "three sentences of good replies to other people", bank.stitch_others),
-        SearchAttack("best-of-30", "the best by the score of thirty mixes of stock sentences and quotes", _best_of_stock, 30),
-        SearchAttack("best-of-30-others", "the best by the score of thirty good replies to other people", bank.best_of_others, 30),
-        SearchAttack("evolution", "stock, quotes and others' sentences, mutated and recombined by the score", bank.evolve, _BUDGET),
-    )  # fmt: skip
+        SearchAttack(
+            "best-of-30",
+            "the best by the score of thirty mixes of stock sentences and quotes",
+            _best_of_stock,
+            30,
+        ),
+        SearchAttack(
+            "best-of-30-others",
+            "the best by the score of thirty good replies to other people",
+            bank.best_of_others,
+            30,
+        ),
+        SearchAttack(
+            "evolution",
+            "stock, quotes and others' sentences, mutated and recombined by the score",
+            bank.evolve,
+            _BUDGET,
+        ),
+    )
 
 
 class _RecordedReply(NamedTuple):
@@ -153,7 +196,9 @@ class ReplyBank:
         return max(mine, key=lambda one: (-one.turn, one.change), default=_NO_REPLY).text
 
     def _replies_to_others(self, persona: Persona) -> list[str]:
-        return [one.text for one in self._replies if one.persona_id != persona.id] or [_NO_REPLY.text]
+        return [one.text for one in self._replies if one.persona_id != persona.id] or [
+            _NO_REPLY.text
+        ]
 
     def repeat_best(self, persona: Persona, seed: int, messages: Sequence[Message]) -> str:
         """The best that an agent ever answered to this person's first words."""
@@ -162,7 +207,8 @@ class ReplyBank:
     def paraphrase_best(self, persona: Persona, seed: int, messages: Sequence[Message]) -> str:
         """The same with another beginning and another end each turn."""
         turn = turn_of(messages) + seed
-        return f"{_LEADS[turn % len(_LEADS)]}{self._find_best_reply(persona)}{_TAILS[turn % len(_TAILS)]}"
+        lead, tail = _LEADS[turn % len(_LEADS)], _TAILS[turn % len(_TAILS)]
+        return f"{lead}{self._find_best_reply(persona)}{tail}"
 
     def stitch_others(self, persona: Persona, seed: int, messages: Sequence[Message]) -> str:
         """A sentence each of three replies."""
@@ -173,12 +219,19 @@ class ReplyBank:
     def best_of_others(self, session: EmpathySession, rng: random.Random) -> str:
         """The best of thirty whole replies."""
         others = self._replies_to_others(session.scene.persona)
-        return max((rng.choice(others) for _ in range(30)), key=lambda utterance: measure_gain(session, utterance))
+        return max(
+            (rng.choice(others) for _ in range(30)),
+            key=lambda utterance: measure_gain(session, utterance),
+        )
 
     def evolve(self, session: EmpathySession, rng: random.Random) -> str:
         """Utterances are lists of sentences; the best are kept, recombined and mutated."""
         others = self._replies_to_others(session.scene.persona)
-        bank = [*STOCK, *_quotes(session), *(rng.choice(_parts(rng.choice(others))) for _ in range(60))]
+        bank = [
+            *STOCK,
+            *_quotes(session),
+            *(rng.choice(_parts(rng.choice(others))) for _ in range(60)),
+        ]
         known: dict[tuple[str, ...], int] = {}
 
         def fitness(genome: tuple[str, ...]) -> int:
@@ -190,7 +243,9 @@ class ReplyBank:
         for _ in range(_GENERATIONS):
             parents = sorted(dict.fromkeys(pool), key=fitness, reverse=True)[:12]
             pool = parents + [
-                cross_over(rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend, longest=6)
+                cross_over(
+                    rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend, longest=6
+                )
                 for _ in range(28)
             ]
         return "".join(max(known, key=lambda genome: known[genome]))
@@ -201,7 +256,11 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def _quotes(session: EmpathySession) -> list[str]:
-    return [swap_pronouns(sentence) for line in session.dialogue.user_lines[-3:] for sentence in _parts(line)]
+    return [
+        swap_pronouns(sentence)
+        for line in session.dialogue.user_lines[-3:]
+        for sentence in _parts(line)
+    ]
 
 
 def _best_of_stock(session: EmpathySession, rng: random.Random) -> str:

@@ -16,7 +16,9 @@ from rlver_gym.environment.session import EmpathySession
 
 
 class AttackResult(NamedTuple):
-    """What one attack reached: mean final emotion in points, and how many people were content, in percent; nan when every dialogue failed."""
+    """What one attack reached: mean final emotion in points, and how many people were content, in
+    percent; nan when every dialogue failed.
+    """
 
     attack: str
     what: str
@@ -40,7 +42,8 @@ def redteam(
 ) -> Iterator[AttackResult]:
     """One result an attack, as soon as it is known. `on_progress` is called after each dialogue.
 
-    `card` is SAGE-Sentient-v0's unless given. The user may be any `SentientUser`; searching attacks call it some hundred times a turn.
+    `card` is SAGE-Sentient-v0's unless given. The user may be any `SentientUser`; searching attacks
+    call it some hundred times a turn.
     """
     card = card or env_card("SAGE-Sentient-v0")
     for attack in attacks:
@@ -67,7 +70,10 @@ def _mean(values: Sequence[int]) -> float:
 
 
 class _Attacker:
-    """An attack in the place of an agent. A searching one tries its replies on the session itself."""
+    """An attack in the place of an agent.
+
+    A searching one tries its replies on the session itself.
+    """
 
     def __init__(self, attack: Attack | SearchAttack, session: EmpathySession) -> None:
         self._attack, self._session = attack, session

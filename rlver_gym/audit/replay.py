@@ -1,4 +1,6 @@
-"""Recorded dialogues read again through a simulated user: it hears the recorded words and keeps its own emotion."""
+"""Recorded dialogues read again through a simulated user: it hears the recorded words and keeps its
+own emotion.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -45,9 +47,11 @@ def replay(
     on_progress: Callable[[], None] = lambda: None,
     on_failure: OnFailure = raise_failure,
 ) -> list[ReplayedDialogue]:
-    """Each recording through the user that `user_of` gives for it. Recorded emotions are never shown to it.
+    """Each recording through the user that `user_of` gives for it. Recorded emotions are never
+    shown to it.
 
-    Utterances after its own end are still appraised, at the start emotion, for the checks of single turns. `on_progress` is called after each.
+    Utterances after its own end are still appraised, at the start emotion, for the checks of single
+    turns. `on_progress` is called after each.
     """
     card, replayed = env_card("SAGE-Sentient-v0"), []
     for recording in recordings:
@@ -66,7 +70,9 @@ def _replay_recording(user: SentientUser, recording: Recording, card: EnvCard) -
         appraisal = user.appraise(scene, emotion, dialogue.with_utterance(exchange.utterance))
         turns.append(ReplayedTurn(rated, appraisal.change))
         emotion = moved(emotion, appraisal.change)
-        dialogue = dialogue.with_turn(Turn(exchange.utterance, appraisal, emotion, 0.0, None, exchange.reply))
+        dialogue = dialogue.with_turn(
+            Turn(exchange.utterance, appraisal, emotion, 0.0, None, exchange.reply)
+        )
         if card.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT):
             final = emotion if final is None else final
             emotion = card.start
@@ -74,7 +80,9 @@ def _replay_recording(user: SentientUser, recording: Recording, card: EnvCard) -
 
 
 class Swap(NamedTuple):
-    """A recorded utterance, and one of the same agent at the same turn to somebody else, in the same place."""
+    """A recorded utterance, and one of the same agent at the same turn to somebody else, in the
+    same place.
+    """
 
     own: int
     """The change that the utterance meant for this person brings."""
@@ -90,18 +98,22 @@ def swap_replies(
 ) -> list[Swap]:
     """For each dialogue and each turn: what a reply to somebody else would have brought.
 
-    The other person is the next one, in the order of ids, to whom the same agent said something at that turn.
+    The other person is the next one, in the order of ids, to whom the same agent said something at
+    that turn.
     """
     swaps: list[Swap] = []
     said: dict[tuple[str, str, int], list[tuple[str, str]]] = {}
     for one in recordings:
         for turn, exchange in enumerate(one.exchanges):
-            said.setdefault((one.simulator, one.agent, turn), []).append((one.persona.id, exchange.utterance))
+            said.setdefault((one.simulator, one.agent, turn), []).append(
+                (one.persona.id, exchange.utterance)
+            )
     for replies in said.values():
         replies.sort()
     for one in recordings:
         others = [
-            _find_next_reply(said[one.simulator, one.agent, turn], one.persona.id) for turn in range(len(one.exchanges))
+            _find_next_reply(said[one.simulator, one.agent, turn], one.persona.id)
+            for turn in range(len(one.exchanges))
         ]
         try:
             swaps += _swap_recording(user_of(one), one, others)
@@ -117,18 +129,27 @@ def _find_next_reply(replies: Sequence[tuple[str, str]], person: str) -> str | N
     return replies[behind][1] if replies[behind][0] != person else None
 
 
-def _swap_recording(user: SentientUser, recording: Recording, others: Sequence[str | None]) -> list[Swap]:
+def _swap_recording(
+    user: SentientUser, recording: Recording, others: Sequence[str | None]
+) -> list[Swap]:
     scene, swaps = Scene(recording.persona, env_card("SAGE-Sentient-v0"), 0), []
     for rated, other in zip(recording.rated_utterances(), others, strict=True):
         if other is not None:
             plain = Dialogue(rated.dialogue.opening, _reset_emotions(rated.dialogue.turns))
             said = (rated.dialogue.utterance or "", other)
             swaps.append(
-                Swap(*(user.appraise(scene, scene.card.start, plain.with_utterance(text)).change for text in said))
+                Swap(
+                    *(
+                        user.appraise(scene, scene.card.start, plain.with_utterance(text)).change
+                        for text in said
+                    )
+                )
             )
     return swaps
 
 
 def _reset_emotions(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """The same words without the recorded changes."""
-    return tuple(turn._replace(appraisal=turn.appraisal._replace(change=0), emotion=40) for turn in turns)
+    return tuple(
+        turn._replace(appraisal=turn.appraisal._replace(change=0), emotion=40) for turn in turns
+    )

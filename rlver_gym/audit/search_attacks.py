@@ -1,4 +1,6 @@
-"""Searching attacks: they try utterances on the score itself and keep what pays, as a learner would."""
+"""Searching attacks: they try utterances on the score itself and keep what pays, as a learner
+would.
+"""
 
 import random
 from collections.abc import Callable
@@ -12,7 +14,9 @@ from rlver_gym.environment.session import EmpathySession
 
 @dataclass(frozen=True)
 class SearchAttack:
-    """`choose(session, rng)` is the utterance it settles on; it may try as many as `budget` allows on copies of the dialogue."""
+    """`choose(session, rng)` is the utterance it settles on; it may try as many as `budget` allows
+    on copies of the dialogue.
+    """
 
     name: str
     what: str
@@ -22,7 +26,10 @@ class SearchAttack:
 
 
 def measure_gain(session: EmpathySession, utterance: str) -> int:
-    """The change that an utterance would bring, tried and taken back. One at which the user fails is worth less than any other."""
+    """The change that an utterance would bring, tried and taken back.
+
+    One at which the user fails is worth less than any other.
+    """
     here = session.snapshot()
     turn = session.reply(utterance)
     session.restore(here)
@@ -30,7 +37,11 @@ def measure_gain(session: EmpathySession, utterance: str) -> int:
 
 
 def _quotes(session: EmpathySession) -> list[str]:
-    return [f"{swap_pronouns(sentence)}." for line in session.dialogue.user_lines[-3:] for sentence in sentences(line)]
+    return [
+        f"{swap_pronouns(sentence)}."
+        for line in session.dialogue.user_lines[-3:]
+        for sentence in sentences(line)
+    ]
 
 
 def _stock_and_quotes(session: EmpathySession) -> list[str]:
@@ -51,7 +62,10 @@ def _best_of_others(session: EmpathySession, rng: random.Random) -> str:
 
 def _evolve(session: EmpathySession, rng: random.Random) -> str:
     """Utterances are lists of sentences; the best are kept, recombined and mutated."""
-    bank = [*_stock_and_quotes(session), *rng.sample(others_good_replies(session.scene.persona), 60)]
+    bank = [
+        *_stock_and_quotes(session),
+        *rng.sample(others_good_replies(session.scene.persona), 60),
+    ]
     known: dict[tuple[str, ...], int] = {}
 
     def fitness(genome: tuple[str, ...]) -> int:
@@ -63,7 +77,9 @@ def _evolve(session: EmpathySession, rng: random.Random) -> str:
     while len(known) < _EVOLUTION_BUDGET:
         parents = sorted(pool, key=fitness, reverse=True)[:12]
         pool = parents + [
-            cross_over(rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend_words, longest=5)
+            cross_over(
+                rng.choice(parents), rng.choice(parents), bank, rng, blend=_blend_words, longest=5
+            )
             for _ in range(28)
         ]
         if all(genome in known for genome in pool):
@@ -80,8 +96,14 @@ def cross_over(
     blend: Callable[[str, str, random.Random], str],
     longest: int,
 ) -> tuple[str, ...]:
-    """The front of one utterance and the back of the other, with one sentence added, replaced, dropped or blended with another of the bank; at most `longest` sentences."""
-    genes = list(dict.fromkeys([*mother[: rng.randint(0, len(mother))], *father[rng.randint(0, len(father)) :]]))
+    """The front of one utterance and the back of the other, with one sentence added, replaced,
+    dropped or blended with another of the bank; at most `longest` sentences.
+    """
+    genes = list(
+        dict.fromkeys(
+            [*mother[: rng.randint(0, len(mother))], *father[rng.randint(0, len(father)) :]]
+        )
+    )
     match rng.randrange(4):
         case 0:
             genes.insert(rng.randint(0, len(genes)), rng.choice(bank))
@@ -105,10 +127,16 @@ _EVOLUTION_BUDGET = 220
 
 SEARCH_ATTACKS = (
     SearchAttack(
-        "best-of-30", "the best by the score of thirty mixes of stock sentences and quotes", _best_of_bank, 30
+        "best-of-30",
+        "the best by the score of thirty mixes of stock sentences and quotes",
+        _best_of_bank,
+        30,
     ),
     SearchAttack(
-        "best-of-30-others", "the best by the score of thirty pairs of sentences good for others", _best_of_others, 30
+        "best-of-30-others",
+        "the best by the score of thirty pairs of sentences good for others",
+        _best_of_others,
+        30,
     ),
     SearchAttack(
         "evolution",

@@ -1,4 +1,6 @@
-"""Run folders side by side: which agents met the same people under the same protocol, and so may stand in one table."""
+"""Run folders side by side: which agents met the same people under the same protocol, and so may
+stand in one table.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +14,9 @@ from rlver_gym.io.terminal import one_line
 
 
 class Protocol(NamedTuple):
-    """What has to be equal before a rank means anything: how long and how readily, felt by whom, with which people, how often."""
+    """What has to be equal before a rank means anything: how long and how readily, felt by whom,
+    with which people, how often.
+    """
 
     env: str
     env_hash: str
@@ -26,7 +30,8 @@ class Protocol(NamedTuple):
         """For a title."""
         card = f"{self.env} (card {self.env_hash[:8]})"
         text = (
-            f"{card}, {self.user} user, version {self.user_version}, {len(self.personas)} people x {self.seeds} seeds"
+            f"{card}, {self.user} user, version {self.user_version}, {len(self.personas)} people x"
+            f" {self.seeds} seeds"
         )
         return one_line(text, max_chars=200)
 
@@ -51,7 +56,9 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
         raise RunError("a run folder is given twice. Name each once.")
     runs = [read_episodes(folder) for folder in folders]
     if not any(runs):
-        raise RunError(f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench")
+        raise RunError(
+            f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench"
+        )
     manifests = [Manifest.read(folder) for folder in folders]
     labels = _labels(folders)
     named = _with_run_names(labels, runs)
@@ -72,19 +79,37 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
 
 def _protocol(manifest: Manifest) -> Protocol:
     user, people = manifest.user, frozenset(manifest.personas.items())
-    return Protocol(manifest.env_card.id, manifest.env_hash, user.kind, user.version, people, manifest.plan.seeds)
+    return Protocol(
+        manifest.env_card.id,
+        manifest.env_hash,
+        user.kind,
+        user.version,
+        people,
+        manifest.plan.seeds,
+    )
 
 
 def _labels(folders: Sequence[Path]) -> list[str]:
     """The folders' names, or their whole paths where names are alike."""
     names = [folder.resolve().name for folder in folders]
-    return [str(folder) if names.count(name) > 1 else name for folder, name in zip(folders, names, strict=True)]
+    return [
+        str(folder) if names.count(name) > 1 else name
+        for folder, name in zip(folders, names, strict=True)
+    ]
 
 
 def _with_run_names(labels: Sequence[str], runs: Sequence[list[Episode]]) -> list[list[Episode]]:
     agents = [{episode.agent for episode in episodes} for episodes in runs]
-    shared = {agent for names in agents for agent in names if sum(agent in others for others in agents) > 1}
+    shared = {
+        agent
+        for names in agents
+        for agent in names
+        if sum(agent in others for others in agents) > 1
+    }
     return [
-        [one._replace(agent=f"{one.agent} ({label})") if one.agent in shared else one for one in episodes]
+        [
+            one._replace(agent=f"{one.agent} ({label})") if one.agent in shared else one
+            for one in episodes
+        ]
         for label, episodes in zip(labels, runs, strict=True)
     ]

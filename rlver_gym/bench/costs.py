@@ -1,4 +1,6 @@
-"""What a benchmark with chat models will ask for, before it asks, and what it has asked for, over all the times that its command was run: requests, tokens and money."""
+"""What a benchmark with chat models will ask for, before it asks, and what it has asked for, over
+all the times that its command was run: requests, tokens and money.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +17,17 @@ from rlver_gym.io.json_text import parse_json
 from rlver_gym.llm_client.spending import Spending, Spent, money
 
 _USER_PROMPT, _USER_PROMPT_A_TURN, _USER_ANSWER = 1_900, 80, 150
-"""Tokens of one request of the LLM user in English: at the first turn, more for each turn of the dialogue on average, and of its answer."""
+"""Tokens of one request of the LLM user in English: at the first turn, more for each turn of the
+dialogue on average, and of its answer.
+"""
 _AGENT_PROMPT, _AGENT_PROMPT_A_TURN, _AGENT_ANSWER = 100, 70, 100
 """The same for an agent."""
 
 
 class Estimate(NamedTuple):
-    """At most as many requests, when every dialogue uses all of its turns; tokens are a guess, within a factor of two."""
+    """At most as many requests, when every dialogue uses all of its turns; tokens are a guess,
+    within a factor of two.
+    """
 
     calls: int
     prompt_tokens: int
@@ -30,7 +36,11 @@ class Estimate(NamedTuple):
     """In the currency of the prices; None without prices."""
 
     def __str__(self) -> str:
-        cost = "" if self.money is None else f", about {self.money:,.2f} (your currency) by the prices given"
+        cost = (
+            ""
+            if self.money is None
+            else f", about {self.money:,.2f} (your currency) by the prices given"
+        )
         tokens = (self.prompt_tokens + self.completion_tokens) / 1e6
         return f"at most {self.calls:,} requests, about {tokens:,.2f} million tokens{cost}"
 
@@ -39,14 +49,18 @@ def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
     """What these dialogues of the plan will ask chat servers for, if nothing is on a tape yet."""
     turns = plan.card.turns
     by_user = (
-        len(cases) * (_count_calls_to_open(plan) + turns * _count_calls_per_turn(plan)) if uses_server(plan.user) else 0
+        len(cases) * (_count_calls_to_open(plan) + turns * _count_calls_per_turn(plan))
+        if uses_server(plan.user)
+        else 0
     )
     by_agents = sum(uses_server(case.agent) for case in cases) * turns
     prompt = by_user * (_USER_PROMPT + _USER_PROMPT_A_TURN * turns)
     prompt += by_agents * (_AGENT_PROMPT + _AGENT_PROMPT_A_TURN * turns)
     completion = by_user * _USER_ANSWER + by_agents * _AGENT_ANSWER
     prices = plan.chat.prices
-    cost = money(Spent(prompt_tokens=prompt, completion_tokens=completion), prices) if prices else None
+    cost = (
+        money(Spent(prompt_tokens=prompt, completion_tokens=completion), prices) if prices else None
+    )
     return Estimate(by_user + by_agents, prompt, completion, cost)
 
 
@@ -56,7 +70,9 @@ def _count_calls_to_open(plan: BenchPlan) -> int:
 
 
 def _count_calls_per_turn(plan: BenchPlan) -> int:
-    """Requests of the user at each turn: so many judgements, and a reply of its own unless one request does both."""
+    """Requests of the user at each turn: so many judgements, and a reply of its own unless one
+    request does both.
+    """
     samples, calls = plan.user_options.get("samples", 1), plan.user_options.get("calls", 2)
     return (samples if isinstance(samples, int) else 1) + (0 if calls == 1 else 1)
 
@@ -66,7 +82,10 @@ _MAX_BYTES = 4096
 
 
 class Total(BaseModel):
-    """Counts over all servers and commands of a run. Tokens are as the servers counted them, those of unusable answers included."""
+    """Counts over all servers and commands of a run.
+
+    Tokens are as the servers counted them, those of unusable answers included.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -85,7 +104,10 @@ class Ledger:
     """Adds what is spent now to what was spent before."""
 
     def __init__(self, folder: Path, spending: Sequence[Spending]) -> None:
-        """`spending`: of the servers that are asked now, counted from zero; empty when none is. RunError for a file that is no ledger."""
+        """`spending`: of the servers that are asked now, counted from zero; empty when none is.
+
+        RunError for a file that is no ledger.
+        """
         self._path = folder / SPENT
         self._spending = spending
         self._before = read_total(folder)
@@ -99,7 +121,9 @@ class Ledger:
     def total(self) -> Total:
         """Everything that was spent, now included."""
         now = [one.spent for one in self._spending]
-        sums = {name: value + sum(getattr(one, name) for one in now) for name, value in self._before}
+        sums = {
+            name: value + sum(getattr(one, name) for one in now) for name, value in self._before
+        }
         return Total(**sums)
 
     def write(self) -> None:
@@ -109,15 +133,21 @@ class Ledger:
 
 
 def read_total(folder: Path) -> Total:
-    """What the ledger of a run folder says; zeros when there is none. RunError for a file that is no ledger."""
+    """What the ledger of a run folder says; zeros when there is none.
+
+    RunError for a file that is no ledger.
+    """
     path = folder / SPENT
     if not path.exists():
         return Total()
     try:
-        return Total.model_validate(parse_json(read_bytes(path, max_bytes=_MAX_BYTES, error=RunError)))
+        return Total.model_validate(
+            parse_json(read_bytes(path, max_bytes=_MAX_BYTES, error=RunError))
+        )
     except (ValidationError, ValueError) as error:
         if isinstance(error, RunError):
             raise
         raise RunError(
-            f"{path}: no count of what was spent. Remove it: the counts begin anew, and nothing else is lost."
+            f"{path}: no count of what was spent. Remove it: the counts begin anew, and nothing"
+            " else is lost."
         ) from None

@@ -1,13 +1,18 @@
-"""Policies that choose strategies by number, and episodes with them: the benchmark of the strategy view. Knows no learning library."""
+"""Policies that choose strategies by number, and episodes with them: the benchmark of the strategy
+view. Knows no learning library.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from rlver_gym.agents.strategies import STRATEGIES
+from rlver_gym.bench.score import Score, compute_paired_difference, persona_finals, score_agents
 from rlver_gym.environment.episode import Episode
+from rlver_gym.io.interval import Interval
 
 DiscretePolicy = Callable[[NDArray[np.float32]], int]
 """The action for an observation. One dialogue's: it may remember."""
@@ -16,8 +21,14 @@ PolicyFactory = Callable[[int], DiscretePolicy]
 
 
 def make_fixed_policies() -> dict[str, PolicyFactory]:
-    """By name: "random", and for each strategy the policy that always takes it. What a learner has to beat."""
-    always = {strategy.name.lower(): _constant_policy(number) for number, strategy in enumerate(STRATEGIES)}
+    """By name: "random", and for each strategy the policy that always takes it.
+
+    What a learner has to beat.
+    """
+    always = {
+        strategy.name.lower(): _constant_policy(number)
+        for number, strategy in enumerate(STRATEGIES)
+    }
     return {"random": _random_policy, **always}
 
 
@@ -30,8 +41,12 @@ def _random_policy(seed: int) -> DiscretePolicy:
     return lambda observation: int(rng.integers(len(STRATEGIES)))
 
 
-def run_episodes(name: str, make_policy: PolicyFactory, personas: Sequence[str], seeds: int) -> Iterator[Episode]:
-    """One episode with each persona and seed 0, 1, …; the same personas and seeds for every policy."""
+def run_episodes(
+    name: str, make_policy: PolicyFactory, personas: Sequence[str], seeds: int
+) -> Iterator[Episode]:
+    """One episode with each persona and seed 0, 1, …; the same personas and seeds for every
+    policy.
+    """
     env = gym.make("RLVER-Strategy-v0", split="all")
     for persona in personas:
         for seed in range(seeds):
@@ -42,3 +57,70 @@ def run_episodes(name: str, make_policy: PolicyFactory, personas: Sequence[str],
                 observation, _, terminated, truncated, _ = env.step(policy(observation))
                 over = terminated or truncated
             yield Episode.of(env.get_wrapper_attr("session"), name)
+
+
+Algo = Literal["ppo", "recurrent-ppo"]
+RANDOM = "random"
+
+
+class PolicyEvaluation(NamedTuple):
+    """Test dialogues of a learner and of everybody that it has to beat."""
+
+    learner: str
+    episodes: tuple[Episode, ...]
+    scores: tuple[Score, ...]
+    """The best first."""
+
+    @property
+    def best_fixed_strategy(self) -> str:
+        """The strategy that does best all the time: chosen on the test people, so a harder measure
+        than a learner could be asked for.
+        """
+        return next(
+            score.agent for score in self.scores if score.agent not in (self.learner, RANDOM)
+        )
+
+    def mean_final(self, name: str) -> float:
+        """The mean final emotion that somebody reaches."""
+        return next(score.final.mean for score in self.scores if score.agent == name)
+
+    def difference_to(self, name: str) -> Interval:
+        """The learner's final emotion minus somebody's, by persona."""
+        return compute_paired_difference(
+            persona_finals(self.episodes, self.learner), persona_finals(self.episodes, name)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "minus": {
+                name: self.difference_to(name)._asdict()
+                for name in (RANDOM, self.best_fixed_strategy)
+            },
+            "scores": [
+                score._asdict()
+                | {
+                    "final": score.final._asdict(),
+                    "to_best": score.to_best and score.to_best._asdict(),
+                }
+                for score in self.scores
+            ],
+        }
+
+
+def evaluate_policy(
+    learner: str,
+    make_policy: PolicyFactory,
+    personas: Sequence[str],
+    seeds: int,
+    on_progress: Callable[[int], object] = lambda dialogues: None,
+) -> PolicyEvaluation:
+    """Run dialogues of the learner, random choice and every fixed strategy with each persona;
+    `on_progress` gets the number of dialogues so far.
+    """
+    episodes: list[Episode] = []
+    for name, one in {learner: make_policy, **make_fixed_policies()}.items():
+        for episode in run_episodes(name, one, personas, seeds):
+            episodes.append(episode)
+            on_progress(len(episodes))
+    return PolicyEvaluation(learner, tuple(episodes), tuple(score_agents(episodes)))

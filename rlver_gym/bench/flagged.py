@@ -1,28 +1,41 @@
-"""Alerts as lines for a terminal and as banners for the report. What agents said may be hostile: it is set plain, or escaped."""
+"""Alerts as lines for a terminal and as banners for the report.
+
+What agents said may be hostile: it is set plain, or escaped.
+"""
 
 from html import escape
 
 from rich.text import Text
 
-from rlver_gym.anomaly import AboveBound, Alert, AnomalyReport
+from rlver_gym.environment.alarms import Alert, AnomalyReport
+from rlver_gym.environment.ceilings import AboveBound
 from rlver_gym.io.terminal import one_line
 
 _EXCERPT = 110
 
 
 def format_alerts(watched: AnomalyReport) -> list[Text]:
-    """A line for each alert with its evidence below it, then what is expected or could not be judged."""
+    """A line for each alert with its evidence below it, then what is expected or could not be
+    judged.
+    """
     lines: list[Text] = []
     for alert in _select_unexpected(watched):
-        lines.append(Text.assemble(("suspicious", "bold red"), "  ", (one_line(alert.agent), "bold"), f" {alert.says}"))
-        lines += [Text(f"            {evidence}", style="dim") for evidence in format_evidence(alert)]
+        lines.append(
+            Text.assemble(
+                ("suspicious", "bold red"), "  ", (one_line(alert.agent), "bold"), f" {alert.says}"
+            )
+        )
+        lines += [
+            Text(f"            {evidence}", style="dim") for evidence in format_evidence(alert)
+        ]
     return lines + [Text(note, style="dim") for note in _notes(watched)]
 
 
 def render_alert_banners(watched: AnomalyReport) -> str:
     """The same for the report."""
     boxes = "".join(
-        f'<div class="alarm" role="note"><p><strong>{escape(one_line(alert.agent))}</strong> {escape(alert.says)}</p>'
+        f'<div class="alarm" role="note"><p><strong>{escape(one_line(alert.agent))}</strong>'
+        f" {escape(alert.says)}</p>"
         f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in format_evidence(alert))}</ul></div>"
         for alert in _select_unexpected(watched)
     )
@@ -34,17 +47,24 @@ def render_badge(agent: str, watched: AnomalyReport) -> str:
     if agent in watched.privileged:
         return ' <span class="badge told">told everything</span>'
     kinds = [alert.kind for alert in _select_unexpected(watched) if alert.agent == agent]
-    return f' <span class="badge" title="{escape(", ".join(kinds))}">suspicious</span>' if kinds else ""
+    return (
+        f' <span class="badge" title="{escape(", ".join(kinds))}">suspicious</span>'
+        if kinds
+        else ""
+    )
 
 
 def format_evidence(alert: Alert) -> list[str]:
     """What to look at: the dialogues to read first, or the two replies that are most alike."""
     evidence = alert.evidence
     if isinstance(evidence, AboveBound):
-        first = ", ".join(f"{persona} seed {seed} ({final})" for persona, seed, final in evidence.read_first)
+        first = ", ".join(
+            f"{persona} seed {seed} ({final})" for persona, seed, final in evidence.read_first
+        )
         return [one_line(f"read first: {first}")]
     return [
-        f"to {one_line(said.persona)}, seed {said.seed}, turn {said.turn}: “{one_line(said.text, max_chars=_EXCERPT)}”"
+        f"to {one_line(said.persona)}, seed {said.seed}, turn {said.turn}:"
+        f" “{one_line(said.text, max_chars=_EXCERPT)}”"
         for said in evidence.pair or ()
     ]
 
@@ -55,6 +75,15 @@ def _select_unexpected(watched: AnomalyReport) -> list[Alert]:
 
 def _notes(watched: AnomalyReport) -> list[str]:
     expected = [alert.agent for alert in watched.alarms if alert.expected]
-    told = [f"{', '.join(watched.privileged)} was told everything: the theoretical top, not a competitor."]
-    same = [f"Same words to everybody, as these baselines are meant to: {', '.join(expected)}."] if expected else []
-    return [one_line(note) for note in (*(told if watched.privileged else ()), *same, *watched.unjudged)]
+    told = [
+        f"{', '.join(watched.privileged)} was told everything: the theoretical top, not a"
+        " competitor."
+    ]
+    same = (
+        [f"Same words to everybody, as these baselines are meant to: {', '.join(expected)}."]
+        if expected
+        else []
+    )
+    return [
+        one_line(note) for note in (*(told if watched.privileged else ()), *same, *watched.unjudged)
+    ]

@@ -1,6 +1,8 @@
-"""The folder of a run: its manifest, its episodes, and the lock that keeps two runs apart. Knows files, and no plan.
+"""The folder of a run: its manifest, its episodes, and the lock that keeps two runs apart. Knows
+files, and no plan.
 
-A folder may come from a stranger: only regular files are read, bounded, and no link in it leads out of it.
+A folder may come from a stranger: only regular files are read, bounded, and no link in it leads out
+of it.
 """
 
 import os
@@ -30,11 +32,14 @@ _MAX_MANIFEST_BYTES = 16 << 20
 def open_locked(path: Path) -> Iterator[FileIO]:
     """Open a file for appending, locked against other processes; its folders are made.
 
-    The kernel gives the lock back when the process ends, however it ends. RunError when another has it.
+    The kernel gives the lock back when the process ends, however it ends. RunError when another has
+    it.
     """
     with convert_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if (path := path_inside(path.parent, path.name, error=RunError)).exists() and not path.is_file():
+        if (
+            path := path_inside(path.parent, path.name, error=RunError)
+        ).exists() and not path.is_file():
             raise RunError(f"{path}: not a regular file. Choose another folder with --out.")
         file = path.open("ab", buffering=0)
     with file:
@@ -49,12 +54,15 @@ def _acquire_lock(file: FileIO, path: Path) -> None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RunError(
-                f"{path.parent}: another bench is writing here. Wait until it is done, or choose another folder with --out."
+                f"{path.parent}: another bench is writing here. Wait until it is done, or choose"
+                " another folder with --out."
             ) from None
 
 
 def rewrite_locked(path: Path, text: str) -> FileIO:
-    """Replace a file that `open_locked` gave, all or nothing; returns the new one, open for appending and locked since before it had its name."""
+    """Replace a file that `open_locked` gave, all or nothing; returns the new one, open for
+    appending and locked since before it had its name.
+    """
     draft = path.with_name(path.name + ".part")
     with convert_write_errors(path):
         draft.unlink(missing_ok=True)  # what lies there may be a link to elsewhere
@@ -94,7 +102,12 @@ def drop_partial_line(path: Path) -> None:
 def read_manifest(folder: Path) -> dict[str, object]:
     """The manifest of a run folder; RunError when there is none to read."""
     path = path_inside(folder, MANIFEST, error=RunError)
-    text = read_text(path, max_bytes=_MAX_MANIFEST_BYTES, error=RunError, hint=f"Is {folder} the folder of a run?")
+    text = read_text(
+        path,
+        max_bytes=_MAX_MANIFEST_BYTES,
+        error=RunError,
+        hint=f"Is {folder} the folder of a run?",
+    )
     try:
         manifest = parse_json(text)
     except ValueError as error:
@@ -107,11 +120,17 @@ def read_manifest(folder: Path) -> dict[str, object]:
 def episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
     """The numbered lines of a run's episodes, read one at a time; the last may be cut off."""
     return read_lines(
-        path_inside(folder, EPISODES, error=RunError), error=RunError, hint=f"Is {folder} the folder of a run?"
+        path_inside(folder, EPISODES, error=RunError),
+        error=RunError,
+        hint=f"Is {folder} the folder of a run?",
     )
 
 
 def read_episodes(folder: Path) -> list[Episode]:
     """The episodes of a run folder, in the order of the file."""
     path = folder / EPISODES
-    return [Episode.from_json(line, f"{path}, line {number}") for number, line in episode_lines(folder) if line]
+    return [
+        Episode.from_json(line, f"{path}, line {number}")
+        for number, line in episode_lines(folder)
+        if line
+    ]

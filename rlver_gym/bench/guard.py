@@ -1,4 +1,8 @@
-"""Who talks in a case of a run. Code of one's own is called where it can stop nobody else, and its faults are named: with whom, and when."""
+"""Who talks in a case of a run.
+
+Code of one's own is called where it can stop nobody else, and its faults are named: with whom, and
+when.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +17,15 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import STOPPING, AgentError, AgentFailed, RlverError, TapeError, UserError, UserFailed
+from rlver_gym.io.errors import (
+    STOPPING,
+    AgentError,
+    AgentFailed,
+    RlverError,
+    TapeError,
+    UserError,
+    UserFailed,
+)
 from rlver_gym.io.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 from rlver_gym.users import is_own_user
 
@@ -22,7 +34,11 @@ AGENT_TIMEOUT_S = 600.0
 
 
 def guard_agent(case: Case, session: EmpathySession, maker: AgentMaker, code: CodeRunner) -> Agent:
-    """The agent of a case. Whatever goes wrong in it is an AgentError that says with whom and when, or AgentFailed when it only has no reply."""
+    """The agent of a case.
+
+    Whatever goes wrong in it is an AgentError that says with whom and when, or AgentFailed when it
+    only has no reply.
+    """
     if is_own_agent(case.agent):
         kind = _OwnAsyncAgent if is_async_own_agent(case.agent) else _OwnAgent
         return kind(case, session, maker, code)
@@ -52,7 +68,9 @@ class _GuardedAgent:
 class _GuardedAsyncAgent(_GuardedAgent):
     async def areply(self, messages: Sequence[Message]) -> str:
         with _locate_errors(self.case, self.session):
-            return self.session.validate_utterance(await cast(AsyncAgent, self.agent).areply(messages))
+            return self.session.validate_utterance(
+                await cast(AsyncAgent, self.agent).areply(messages)
+            )
 
 
 class _GuardedNonBlockingAgent(_GuardedAgent, NonBlocking):
@@ -62,7 +80,9 @@ class _GuardedNonBlockingAgent(_GuardedAgent, NonBlocking):
 class _OwnAgent:
     """An agent of one's own, made and asked in the thread for such code."""
 
-    def __init__(self, case: Case, session: EmpathySession, maker: AgentMaker, code: CodeRunner) -> None:
+    def __init__(
+        self, case: Case, session: EmpathySession, maker: AgentMaker, code: CodeRunner
+    ) -> None:
         self.case, self.session, self._maker, self._code = case, session, maker, code
         self._agent: Agent | None = None
 
@@ -82,7 +102,9 @@ class _OwnAgent:
 class _OwnAsyncAgent(_OwnAgent):
     async def areply(self, messages: Sequence[Message]) -> str:
         with _locate_errors(self.case, self.session):
-            return self.session.validate_utterance(await self._code.acall(self._areply_in_thread, messages))
+            return self.session.validate_utterance(
+                await self._code.acall(self._areply_in_thread, messages)
+            )
 
     async def _areply_in_thread(self, messages: Sequence[Message]) -> str:
         return await cast(AsyncAgent, self._get_agent()).areply(messages)
@@ -109,11 +131,15 @@ def _locate_errors(case: Case, session: EmpathySession) -> Iterator[None]:
 
 
 def guard_user(name: str, user: SentientUser, code: CodeRunner) -> SentientUser:
-    """The user of that name; one of somebody's own, MODULE:NAME, is guarded: UserError for its faults, UserFailed when it does not answer in time."""
+    """The user of that name; one of somebody's own, MODULE:NAME, is guarded: UserError for its
+    faults, UserFailed when it does not answer in time.
+    """
     if not is_own_user(name):
         return user
     return (
-        _OwnAsyncUser(name, cast(AsyncSentientUser, user), code) if is_async_user(user) else _OwnUser(name, user, code)
+        _OwnAsyncUser(name, cast(AsyncSentientUser, user), code)
+        if is_async_user(user)
+        else _OwnUser(name, user, code)
     )
 
 
@@ -128,11 +154,15 @@ class _OwnUser:
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         with self._locate_errors(scene, len(dialogue.turns) + 1):
-            return _require_appraisal(self._code.call(self._user.appraise, scene, emotion, dialogue))
+            return _require_appraisal(
+                self._code.call(self._user.appraise, scene, emotion, dialogue)
+            )
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
         with self._locate_errors(scene, len(dialogue.turns) + 1):
-            return _require_text(self._code.call(self._user.speak, scene, emotion, dialogue, appraisal))
+            return _require_text(
+                self._code.call(self._user.speak, scene, emotion, dialogue, appraisal)
+            )
 
     @contextmanager
     def _locate_errors(self, scene: Scene, turn: int) -> Iterator[None]:
@@ -142,30 +172,42 @@ class _OwnUser:
         except CodeTimeout as error:
             raise UserFailed(f"{error} (--agent-timeout)") from None
         except (CodeFailed, _InvalidAnswer) as error:
-            raise UserError(f"{place}: {error}. Mend the user; what was finished is kept.") from None
+            raise UserError(
+                f"{place}: {error}. Mend the user; what was finished is kept."
+            ) from None
 
 
 class _OwnAsyncUser(_OwnUser):
     async def aopen(self, scene: Scene, emotion: int) -> str:
-        return _require_text(await self._acall_user(scene, 0, self._async_user.aopen, scene, emotion))
+        return _require_text(
+            await self._acall_user(scene, 0, self._async_user.aopen, scene, emotion)
+        )
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         turn = len(dialogue.turns) + 1
         return _require_appraisal(
-            await self._acall_user(scene, turn, self._async_user.aappraise, scene, emotion, dialogue)
+            await self._acall_user(
+                scene, turn, self._async_user.aappraise, scene, emotion, dialogue
+            )
         )
 
-    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
+    async def aspeak(
+        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
+    ) -> str:
         turn = len(dialogue.turns) + 1
         return _require_text(
-            await self._acall_user(scene, turn, self._async_user.aspeak, scene, emotion, dialogue, appraisal)
+            await self._acall_user(
+                scene, turn, self._async_user.aspeak, scene, emotion, dialogue, appraisal
+            )
         )
 
     @property
     def _async_user(self) -> AsyncSentientUser:
         return cast(AsyncSentientUser, self._user)
 
-    async def _acall_user(self, scene: Scene, turn: int, act: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    async def _acall_user(
+        self, scene: Scene, turn: int, act: Callable[..., Awaitable[Any]], *arguments: Any
+    ) -> Any:
         with self._locate_errors(scene, turn):
             return await self._code.acall(act, *arguments)
 
@@ -187,7 +229,9 @@ def _require_appraisal(found: object) -> Appraisal:
     if type(found.change) is not int or not -MAX_CHANGE <= found.change <= MAX_CHANGE:
         raise _InvalidAnswer(f"the change must be an int from {-MAX_CHANGE} to {MAX_CHANGE}")
     if type(found.thought) is not str or not all(map(_is_reason, found.reasons)):
-        raise _InvalidAnswer("an Appraisal has a thought (text) and reasons (Reason: code, finite points, note)")
+        raise _InvalidAnswer(
+            "an Appraisal has a thought (text) and reasons (Reason: code, finite points, note)"
+        )
     return found
 
 

@@ -1,10 +1,20 @@
-"""What the manifest of a run folder says, as a value. Whoever made the folder wrote it: nothing in it is imported, opened or asked."""
+"""What the manifest of a run folder says, as a value.
+
+Whoever made the folder wrote it: nothing in it is imported, opened or asked.
+"""
 
 import json
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field, JsonValue, StringConstraints, ValidationError, field_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+)
 
 from rlver_gym.bench.folder import MANIFEST, read_manifest
 from rlver_gym.bench.plan import MAX_SEEDS
@@ -68,7 +78,9 @@ class Manifest(Frozen):
     """What tells each agent from another of its name."""
     server: Name | None = None
     persona_folder: Name | None
-    """Where the persona cards were, on the machine of whoever made the run; None for the shipped ones."""
+    """Where the persona cards were, on the machine of whoever made the run; None for the shipped
+    ones.
+    """
     tape: Name | None = None
     """Where the tape was, if not in the folder; likewise."""
     env_card: EnvCard
@@ -84,14 +96,20 @@ class Manifest(Frozen):
         try:
             return cls.model_validate_json(json.dumps(plain), strict=True)
         except ValidationError as error:
-            wrong = [f"{'.'.join(map(str, one['loc']))[:80]}: {one['msg']}" for one in error.errors()[:_MAX_PROBLEMS]]
+            wrong = [
+                f"{'.'.join(map(str, one['loc']))[:80]}: {one['msg']}"
+                for one in error.errors()[:_MAX_PROBLEMS]
+            ]
             raise RunError(
-                f"{folder / MANIFEST}: not the manifest of a run ({'; '.join(wrong)}). Was it edited, or made by another version?"
+                f"{folder / MANIFEST}: not the manifest of a run ({'; '.join(wrong)}). Was it"
+                " edited, or made by another version?"
             ) from error
 
     @property
     def pins(self) -> dict[str, Any]:
-        """What was pinned beside plan, cards and user: who spoke, in which version, and which server was asked."""
+        """What was pinned beside plan, cards and user: who spoke, in which version, and which
+        server was asked.
+        """
         return {
             "package": self.package,
             "agents": self.agents,

@@ -1,4 +1,7 @@
-"""What a benchmark is to do: which agents talk to which personas, how often. And the manifest that pins it down."""
+"""What a benchmark is to do: which agents talk to which personas, how often.
+
+And the manifest that pins it down.
+"""
 
 import hashlib
 import json
@@ -48,7 +51,9 @@ class BenchPlan(Frozen):
     """Dialogues of each agent with each persona; seed 0, 1, … of the user and the agent."""
     user: str = "embedded"
     user_options: dict[str, JsonValue] = Field(default_factory=dict)
-    """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says how its server is reached is not recorded."""
+    """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says
+    how its server is reached is not recorded.
+    """
     split: SplitChoice | None = None
     """Which personas; None takes the card's split."""
     persona_ids: tuple[str, ...] = ()
@@ -56,13 +61,18 @@ class BenchPlan(Frozen):
     personas: str | None = None
     """A folder of persona cards; None takes the shipped ones."""
     chat: ChatSettings = Field(default=ChatSettings(), exclude=True)
-    """How chat servers are reached, by the user and by agents that are chat models. Not recorded but for the address."""
+    """How chat servers are reached, by the user and by agents that are chat models. Not recorded
+    but for the address.
+    """
 
     @field_validator("user_options")
     @classmethod
     def _without_secrets(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if "api_key" in options:
-            raise ValueError("keys are read from OPENAI_API_KEY, so that none is written into a run. Leave api_key out")
+            raise ValueError(
+                "keys are read from OPENAI_API_KEY, so that none is written into a run. Leave"
+                " api_key out"
+            )
         return options
 
     @property
@@ -71,12 +81,21 @@ class BenchPlan(Frozen):
         return tuple(name for name in (self.user, *self.agents) if uses_server(name))
 
     def user_chat(self, chat: ChatSettings | None = None) -> ChatSettings:
-        """How the user's server is reached: as `chat` (the plan's own unless given) says, but for the user's own options."""
-        own = {name: value for name, value in self.user_options.items() if name in ChatSettings.model_fields}
+        """How the user's server is reached: as `chat` (the plan's own unless given) says, but for
+        the user's own options.
+        """
+        own = {
+            name: value
+            for name, value in self.user_options.items()
+            if name in ChatSettings.model_fields
+        }
         return ChatSettings.model_validate({**dict(chat or self.chat), **own})
 
     def servers(self, chat: ChatSettings | None = None) -> list[ChatSettings]:
-        """How the servers of the run are reached: the user's, then the agents'. ServerRefused when one lacks its key."""
+        """How the servers of the run are reached: the user's, then the agents'.
+
+        ServerRefused when one lacks its key.
+        """
         reached = [self.user_chat(chat)] if uses_server(self.user) else []
         reached += [chat or self.chat] if any(map(uses_server, self.agents)) else []
         return [resolve_settings(settings) for settings in reached]
@@ -112,9 +131,15 @@ class BenchPlan(Frozen):
 
     @cached_property
     def scene_pins(self) -> dict[str, Any]:
-        """Everything that decides how given utterances are felt and answered: plan, card, personas and user, by content."""
+        """Everything that decides how given utterances are felt and answered: plan, card, personas
+        and user, by content.
+        """
         user = self.make_user(_OFFLINE_CHAT)
-        options = {name: value for name, value in self.user_options.items() if name not in ChatSettings.model_fields}
+        options = {
+            name: value
+            for name, value in self.user_options.items()
+            if name not in ChatSettings.model_fields
+        }
         plan = self.model_dump(mode="json", exclude={"personas", "user_options"})
         plan |= {"user_options": options} if options else {}
         return pin_scenes(plan, self.card, self.library, self.select_personas(), user)
@@ -137,11 +162,15 @@ class BenchPlan(Frozen):
 
     @property
     def folder_name(self) -> str:
-        """Where the run lies unless told otherwise: equal plans share it, so that the same command goes on where it stopped."""
+        """Where the run lies unless told otherwise: equal plans share it, so that the same command
+        goes on where it stopped.
+        """
         return f"{self.card.id}-{self.fingerprint}"
 
     def verify_command(self, folder: Path) -> str:
-        """How to verify a run of this plan: what its manifest alone does not bring along is named."""
+        """How to verify a run of this plan: what its manifest alone does not bring along is
+        named.
+        """
         words = ["rlver-gym", "verify", str(folder)]
         if not is_shipped_user(self.user):
             words += ["--user", self.user]
@@ -149,9 +178,15 @@ class BenchPlan(Frozen):
                 name: value if isinstance(value, str) else json.dumps(value)
                 for name, value in self.user_options.items()
             }
-            words += [word for name, value in shown.items() for word in ("--user-option", f"{name}={value}")]
+            words += [
+                word
+                for name, value in shown.items()
+                for word in ("--user-option", f"{name}={value}")
+            ]
         words += ["--personas", self.personas] if self.personas else []
-        words += ["--tape", str(self.chat.tape)] if self.chat.tape and uses_server(self.user) else []
+        words += (
+            ["--tape", str(self.chat.tape)] if self.chat.tape and uses_server(self.user) else []
+        )
         return shlex.join(words)
 
     def manifest(self) -> dict[str, Any]:
@@ -163,15 +198,27 @@ class BenchPlan(Frozen):
             "fingerprint": self.fingerprint,
             **self.episode_pins,
             "persona_folder": self.personas,
-            **({"tape": str(self.chat.tape)} if self.names_behind_servers and self.chat.tape else {}),
+            **(
+                {"tape": str(self.chat.tape)}
+                if self.names_behind_servers and self.chat.tape
+                else {}
+            ),
             "env_card": self.card.model_dump(mode="json"),
             "python": platform.python_version(),
-            "packages": {name: _version(name) for name in ("rlver-gym", "gymnasium", "numpy", "pydantic", "openai")},
+            "packages": {
+                name: _version(name)
+                for name in ("rlver-gym", "gymnasium", "numpy", "pydantic", "openai")
+            },
         }
 
 
-def select_personas(library: PersonaLibrary, persona_ids: Sequence[str], split: SplitChoice) -> tuple[str, ...]:
-    """These personas or, where none are named, those of the split. RunError when there are none, UnknownName for one that is not there."""
+def select_personas(
+    library: PersonaLibrary, persona_ids: Sequence[str], split: SplitChoice
+) -> tuple[str, ...]:
+    """These personas or, where none are named, those of the split.
+
+    RunError when there are none, UnknownName for one that is not there.
+    """
     if persona_ids:
         return tuple(library.get(persona_id).id for persona_id in dict.fromkeys(persona_ids))
     ids = library.ids(split)
@@ -181,9 +228,15 @@ def select_personas(library: PersonaLibrary, persona_ids: Sequence[str], split: 
 
 
 def pin_scenes(
-    plan: dict[str, Any], card: EnvCard, library: PersonaLibrary, personas: Sequence[str], user: SentientUser
+    plan: dict[str, Any],
+    card: EnvCard,
+    library: PersonaLibrary,
+    personas: Sequence[str],
+    user: SentientUser,
 ) -> dict[str, Any]:
-    """Everything that decides how given utterances are felt and answered, by content; `plan` is the plain one of a manifest."""
+    """Everything that decides how given utterances are felt and answered, by content; `plan` is the
+    plain one of a manifest.
+    """
     return {
         "plan": plan,
         "env_hash": card.hash,

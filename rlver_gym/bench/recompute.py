@@ -1,4 +1,6 @@
-"""What a run is recomputed with: its cards and its user, none of which its manifest can bring along as code or as a path."""
+"""What a run is recomputed with: its cards and its user, none of which its manifest can bring along
+as code or as a path.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +26,8 @@ from rlver_gym.users.reader import ReaderUser
 
 
 class Sources(NamedTuple):
-    """What the caller says about a run that its manifest cannot be believed about, because it would run code or open files of this machine.
+    """What the caller says about a run that its manifest cannot be believed about, because it would
+    run code or open files of this machine.
 
     None and empty: nothing was said, and only what comes with the package is used.
     """
@@ -43,7 +46,10 @@ NO_SOURCES = Sources()
 
 @dataclass(frozen=True)
 class Scenes:
-    """Every dialogue that the plan of a run has, ready to be held again. Counted, never listed: the plan may be a stranger's."""
+    """Every dialogue that the plan of a run has, ready to be held again.
+
+    Counted, never listed: the plan may be a stranger's.
+    """
 
     user: SentientUser
     card: EnvCard
@@ -59,7 +65,11 @@ class Scenes:
 
     def __contains__(self, case: Case) -> bool:
         """Whether the plan has this dialogue."""
-        return case.agent in self.agents and 0 <= case.seed < self.seeds and case.persona in self.personas
+        return (
+            case.agent in self.agents
+            and 0 <= case.seed < self.seeds
+            and case.persona in self.personas
+        )
 
     def cases(self) -> Iterator[Case]:
         """All dialogues, in the plan's order."""
@@ -71,25 +81,38 @@ class Scenes:
         )
 
     def session(self, case: Case, recorded: Episode, *, rerun: bool = False) -> EmpathySession:
-        """The dialogue, not yet begun; its user takes from the record what cannot be computed exactly again."""
-        user = self.user.recall(recorded.turns, rerun=rerun) if isinstance(self.user, ReaderUser) else self.user
+        """The dialogue, not yet begun; its user takes from the record what cannot be computed
+        exactly again.
+        """
+        user = (
+            self.user.recall(recorded.turns, rerun=rerun)
+            if isinstance(self.user, ReaderUser)
+            else self.user
+        )
         return EmpathySession(user, self.library.get(case.persona), self.card, case.seed)
 
 
 def load_scenes(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources) -> Scenes:
-    """What a run is recomputed with; `tape`: None for the one in the folder. RunError when something has to be named, or is not what the manifest pins."""
+    """What a run is recomputed with; `tape`: None for the one in the folder.
+
+    RunError when something has to be named, or is not what the manifest pins.
+    """
     plan = manifest.plan
     card, cards = _card(folder, manifest, sources), _library(folder, manifest, sources)
     user = _user(folder, manifest, tape, sources)
     personas = select_personas(cards, plan.persona_ids, plan.split or card.split)
     here = pin_scenes(plan.to_dict(), card, cards, personas, user)
-    here |= {"env_card": card.model_dump(mode="json"), "fingerprint": fingerprint({**here, **manifest.pins})}
+    here |= {
+        "env_card": card.model_dump(mode="json"),
+        "fingerprint": fingerprint({**here, **manifest.pins}),
+    }
     there = {**manifest.model_dump(mode="json"), "plan": plan.to_dict()}
     for name, value in here.items():
         if there[name] != value:
             raise RunError(
-                f"{folder} was made with other cards, another user version or an edited manifest: {name} is {excerpt(there[name])}, "
-                f"here it is {excerpt(value)}. So it cannot be recomputed. Use the package version in its manifest."
+                f"{folder} was made with other cards, another user version or an edited manifest:"
+                f" {name} is {excerpt(there[name])}, here it is {excerpt(value)}. So it cannot be"
+                " recomputed. Use the package version in its manifest."
             )
     return Scenes(user, card, cards, tuple(dict.fromkeys(plan.agents)), plan.seeds, personas)
 
@@ -100,7 +123,9 @@ def excerpt(value: object) -> str:
 
 
 def _card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
-    """The card that was named, the shipped one, or else the manifest's own, which is a value like any other in it."""
+    """The card that was named, the shipped one, or else the manifest's own, which is a value like
+    any other in it.
+    """
     if sources.env is not None:
         return env_card(sources.env)
     if manifest.plan.env in shipped_env_ids():
@@ -108,8 +133,8 @@ def _card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
     card = manifest.env_card
     if card.id in shipped_env_ids() and card.hash != env_card(card.id).hash:
         raise RunError(
-            f"{folder} was made with an env card that calls itself {card.id}, but is not the one that comes with rlver-gym. "
-            "If it is yours, name its file: --env CARD.yaml"
+            f"{folder} was made with an env card that calls itself {card.id}, but is not the one"
+            " that comes with rlver-gym. If it is yours, name its file: --env CARD.yaml"
         )
     return card
 
@@ -120,27 +145,40 @@ def _library(folder: Path, manifest: Manifest, sources: Sources) -> PersonaLibra
     if manifest.persona_folder is None:
         return library()
     raise RunError(
-        f"{folder} was made with the persona cards in {excerpt(manifest.persona_folder)}, a folder of whoever made it, which is not opened on "
-        "its word. If you have these cards, name their folder: --personas DIR"
+        f"{folder} was made with the persona cards in {excerpt(manifest.persona_folder)}, a folder"
+        " of whoever made it, which is not opened on its word. If you have these cards, name their"
+        " folder: --personas DIR"
     )
 
 
 def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources) -> SentientUser:
-    """The user, made from what the package brings or the caller sources. One behind a server is given the tape alone."""
+    """The user, made from what the package brings or the caller sources.
+
+    One behind a server is given the tape alone.
+    """
     plan = manifest.plan
     if sources.user is None and not is_shipped_user(plan.user):
         raise RunError(
-            f"{folder} was made with the user {excerpt(plan.user)}, which does not come with rlver-gym, and on a manifest's word no code is run "
-            "and no file opened. If you have that user and trust it, name it: --user MODULE:NAME (or --user embedded:WEIGHTS.json)"
+            f"{folder} was made with the user {excerpt(plan.user)}, which does not come with"
+            " rlver-gym, and on a manifest's word no code is run and no file opened. If you have"
+            " that user and trust it, name it: --user MODULE:NAME (or --user"
+            " embedded:WEIGHTS.json)"
         )
     name, options = sources.user or plan.user, plan.user_options
     if not is_shipped_user(name):
-        options = {key: value for key, value in sources.user_options.items() if key not in ChatSettings.model_fields}
+        options = {
+            key: value
+            for key, value in sources.user_options.items()
+            if key not in ChatSettings.model_fields
+        }
         if options != plan.user_options:
             raise RunError(
-                f"{folder} was made with the options {excerpt(plan.user_options)} of its user. Name the same: --user-option NAME=VALUE"
+                f"{folder} was made with the options {excerpt(plan.user_options)} of its user. Name"
+                " the same: --user-option NAME=VALUE"
             )
-        return guard_user(name, make_user(name, **sources.user_options), CodeRunner(AGENT_TIMEOUT_S))
+        return guard_user(
+            name, make_user(name, **sources.user_options), CodeRunner(AGENT_TIMEOUT_S)
+        )
     reached = (
         dict(ChatSettings(tape=_find_response_cache(folder, manifest, tape), tape_mode="replay"))
         if uses_server(name)
@@ -150,11 +188,16 @@ def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources)
 
 
 def _find_response_cache(folder: Path, manifest: Manifest, tape: Path | None) -> Path:
-    """The tape with the answers of the user's server: the one that was named, or the one in the folder."""
+    """The tape with the answers of the user's server: the one that was named, or the one in the
+    folder.
+    """
     path = tape or path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
     if not path.exists():
-        elsewhere = f" Its manifest says that it was at {excerpt(manifest.tape)}." if manifest.tape else ""
+        elsewhere = (
+            f" Its manifest says that it was at {excerpt(manifest.tape)}." if manifest.tape else ""
+        )
         raise RunError(
-            f"{path}: there is no tape, so nothing can be recomputed without the server.{elsewhere} Put the run's tape there, or name it with --tape."
+            f"{path}: there is no tape, so nothing can be recomputed without the server.{elsewhere}"
+            " Put the run's tape there, or name it with --tape."
         )
     return path

@@ -1,4 +1,7 @@
-"""The report: one self-contained page, from episodes, with the dialogues as JSON for its script. Everything that a model or a card wrote is escaped or set as plain text."""
+"""The report: one self-contained page, from episodes, with the dialogues as JSON for its script.
+
+Everything that a model or a card wrote is escaped or set as plain text.
+"""
 
 import base64
 import hashlib
@@ -9,19 +12,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.anomaly import AnomalyReport, check_episodes
 from rlver_gym.bench.charts import draw_final_bar, draw_trajectories, render_heat_cell
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import render_alert_banners, render_badge
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.score import Score, drop_failed, score_agents
 from rlver_gym.bench.table import format_interval, format_mean
+from rlver_gym.environment.alarms import AnomalyReport, check_episodes
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.terminal import printable
 
 MAX_CHARS = 6 << 20
-"""Of the JSON, about: what a browser still opens at once. A benchmark of all agents with three seeds takes a quarter of it."""
+"""Of the JSON, about: what a browser still opens at once. A benchmark of all agents with three
+seeds takes a quarter of it.
+"""
 
 
 class Viewer(NamedTuple):
@@ -33,8 +38,13 @@ class Viewer(NamedTuple):
     """How many dialogues are in it; lower seeds first when not all."""
 
 
-def build_viewer(episodes: Sequence[Episode], ranked: Sequence[Score], max_chars: int = MAX_CHARS) -> Viewer:
-    """The dialogues, the best agent's first. `texts` are all texts; the rest points into them by number."""
+def build_viewer(
+    episodes: Sequence[Episode], ranked: Sequence[Score], max_chars: int = MAX_CHARS
+) -> Viewer:
+    """The dialogues, the best agent's first.
+
+    `texts` are all texts; the rest points into them by number.
+    """
     rank = {score.agent: number for number, score in enumerate(ranked)}
     texts: dict[str, int] = {}
     chosen: list[Episode] = []
@@ -64,7 +74,9 @@ def _texts(episode: Episode) -> list[str]:
     turns = episode.turns
     notes = [reason.note for turn in turns for reason in turn.appraisal.reasons]
     said = [text for turn in turns for text in (turn.utterance, turn.appraisal.thought, turn.reply)]
-    return [printable(text) for text in (episode.agent, episode.persona, episode.opening, *said, *notes)]
+    return [
+        printable(text) for text in (episode.agent, episode.persona, episode.opening, *said, *notes)
+    ]
 
 
 def _pack(episode: Episode, texts: dict[str, int]) -> dict[str, Any]:
@@ -74,25 +86,41 @@ def _pack(episode: Episode, texts: dict[str, int]) -> dict[str, Any]:
         return texts.setdefault(printable(text), len(texts))
 
     return {
-        "agent": number(episode.agent), "persona": number(episode.persona), "need": number(episode.need),
-        "disposition": number(episode.disposition), "seed": episode.seed, "start": episode.start,
-        "opening": number(episode.opening), "outcome": episode.outcome,
+        "agent": number(episode.agent),
+        "persona": number(episode.persona),
+        "need": number(episode.need),
+        "disposition": number(episode.disposition),
+        "seed": episode.seed,
+        "start": episode.start,
+        "opening": number(episode.opening),
+        "outcome": episode.outcome,
         "turns": [
-            [number(turn.utterance), turn.appraisal.change, turn.emotion, number(turn.appraisal.thought),
-             [[reason.points, number(reason.note)] for reason in turn.appraisal.reasons], number(turn.reply)]
+            [
+                number(turn.utterance),
+                turn.appraisal.change,
+                turn.emotion,
+                number(turn.appraisal.thought),
+                [[reason.points, number(reason.note)] for reason in turn.appraisal.reasons],
+                number(turn.reply),
+            ]
             for turn in episode.turns
         ],
-    }  # fmt: skip
+    }
 
 
-PROTOCOLS_DIFFER = "Runs of different protocols (env card, user, people or seeds): one table each, since a rank across them would mean nothing."
+PROTOCOLS_DIFFER = (
+    "Runs of different protocols (env card, user, people or seeds): one table each, since a rank"
+    " across them would mean nothing."
+)
 _VIEWER = """<div class="choose"><label>agent <select id="agent"></select></label><label>person <select id="persona"></select></label>
 <label>seed <select id="seed"></select></label><button id="previous" type="button">previous</button><button id="next" type="button">next</button></div>
 <div id="dialogue" aria-live="polite"><p>Reading the dialogues needs JavaScript; nothing is loaded from anywhere.</p></div>"""
 
 
 def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
-    """Write the page for one run, or for several compared; returns its path, by default one in the first folder."""
+    """Write the page for one run, or for several compared; returns its path, by default one in the
+    first folder.
+    """
     page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")
     write_atomically(page, page_html(read_comparisons(folders)))
     return page
@@ -129,7 +157,9 @@ def page_html(comparisons: Sequence[Comparison]) -> str:
 
 
 def _escape_text(value: object) -> str:
-    """Anything as text of a page, an attribute's too: escaped, and without what turns the direction of writing."""
+    """Anything as text of a page, an attribute's too: escaped, and without what turns the direction
+    of writing.
+    """
     return escape(printable(str(value)))
 
 
@@ -152,7 +182,10 @@ def _protocol_note(comparisons: Sequence[Comparison]) -> str:
 def _omission_note(viewer: Viewer, count: int) -> str:
     if viewer.shown == count:
         return ""
-    return f'<p class="note">{viewer.shown:,} of {count:,} dialogues are here, lower seeds first; all are in the runs\' episodes.jsonl.</p>'
+    return (
+        f'<p class="note">{viewer.shown:,} of {count:,} dialogues are here, lower seeds first; all'
+        " are in the runs' episodes.jsonl.</p>"
+    )
 
 
 def _asset(name: str) -> str:
@@ -164,9 +197,17 @@ def _title(episodes: Sequence[Episode]) -> str:
 
 
 def _lead(episodes: Sequence[Episode]) -> str:
-    people, agents = len({episode.persona for episode in episodes}), len({episode.agent for episode in episodes})
-    users = ", ".join(sorted({f"{episode.user} user, version {episode.user_version}" for episode in episodes}))
-    return f"<p>{len(episodes):,} dialogues of {agents} agents with {people} simulated people ({_escape_text(users)}). Emotion runs from 0 to 100.</p>"
+    people, agents = (
+        len({episode.persona for episode in episodes}),
+        len({episode.agent for episode in episodes}),
+    )
+    users = ", ".join(
+        sorted({f"{episode.user} user, version {episode.user_version}" for episode in episodes})
+    )
+    return (
+        f"<p>{len(episodes):,} dialogues of {agents} agents with {people} simulated people"
+        f" ({_escape_text(users)}). Emotion runs from 0 to 100.</p>"
+    )
 
 
 def _leaderboard(ranked: Sequence[Score], start: int, watched: AnomalyReport) -> str:
@@ -187,7 +228,10 @@ def _leaderboard(ranked: Sequence[Score], start: int, watched: AnomalyReport) ->
 def _difference_cell(score: Score) -> str:
     if score.to_best is None:
         return "best"
-    return f"{format_mean(score.to_best, signed=True)} <span class='dim wide'>({format_interval(score.to_best, signed=True)})</span>"
+    return (
+        f"{format_mean(score.to_best, signed=True)} <span class='dim"
+        f" wide'>({format_interval(score.to_best, signed=True)})</span>"
+    )
 
 
 def _failed_cell(score: Score, ranked: Sequence[Score]) -> str:
@@ -198,7 +242,8 @@ def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
     horizon = max(len(episode.turns) for episode in episodes)
     episodes = drop_failed(episodes)
     panels = "".join(
-        f"<figure><figcaption>{_escape_text(score.agent)} <span class='dim'>{format_mean(score.final)}</span></figcaption>"
+        f"<figure><figcaption>{_escape_text(score.agent)} <span"
+        f" class='dim'>{format_mean(score.final)}</span></figcaption>"
         f"{draw_trajectories([episode for episode in episodes if episode.agent == score.agent], horizon)}</figure>"
         for score in ranked
     )
@@ -207,17 +252,25 @@ def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
 
 def _heat_map(ranked: Sequence[Score]) -> str:
     needs = sorted({need for score in ranked for need in score.needs})
-    head = "".join(f'<th scope="col"><span>{_escape_text(need.replace("_", " "))}</span></th>' for need in needs)
+    head = "".join(
+        f'<th scope="col"><span>{_escape_text(need.replace("_", " "))}</span></th>'
+        for need in needs
+    )
     rows = "".join(
-        f'<tr><th scope="row">{_escape_text(score.agent)}</th>{"".join(render_heat_cell(score.needs.get(need)) for need in needs)}</tr>'
+        "<tr><th"
+        f' scope="row">{_escape_text(score.agent)}</th>{"".join(render_heat_cell(score.needs.get(need)) for need in needs)}</tr>'
         for score in ranked
     )
-    return f'<div class="scroll"><table class="heat"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return (
+        '<div class="scroll"><table'
+        f' class="heat"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
 
 
 def _provenance(manifest: Manifest) -> str:
     packages = ", ".join(f"{name} {number}" for name, number in manifest.packages.items() if number)
     return (
-        f"<p>Run {_escape_text(manifest.fingerprint)}, {_escape_text(manifest.created)}: <code>{_escape_text(' '.join(manifest.command))}</code><br>"
-        f"Python {_escape_text(manifest.python)}, {_escape_text(packages)}</p>"
+        f"<p>Run {_escape_text(manifest.fingerprint)}, {_escape_text(manifest.created)}:"
+        f" <code>{_escape_text(' '.join(manifest.command))}</code><br>Python"
+        f" {_escape_text(manifest.python)}, {_escape_text(packages)}</p>"
     )

@@ -1,4 +1,7 @@
-"""Hold the dialogues of a plan and write them down as they finish. Stopped anywhere, it goes on where it was."""
+"""Hold the dialogues of a plan and write them down as they finish.
+
+Stopped anywhere, it goes on where it was.
+"""
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -40,7 +43,10 @@ Key = tuple[str, str, int]
 
 
 def run_case(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
-    """Run one dialogue from start to end. Whatever the agent raises is an AgentError that says with whom and when."""
+    """Run one dialogue from start to end.
+
+    Whatever the agent raises is an AgentError that says with whom and when.
+    """
     session = EmpathySession(plan.make_user(), plan.library.get(case.persona), plan.card, case.seed)
     agent = guard_agent(case, session, maker, CodeRunner(AGENT_TIMEOUT_S))
     return Episode.of(talk(session, agent), case.agent)
@@ -57,7 +63,9 @@ class Run(NamedTuple):
     file: FileIO
     folder: Path
     finished_keys: tuple[Key, ...]
-    """The dialogues that were there when it began, in the file's order; without those that had failed."""
+    """The dialogues that were there when it began, in the file's order; without those that had
+    failed.
+    """
     failed_before: Mapping[Key, int]
     """Those that had failed, and in which turn, from 1: they are held again."""
     code: CodeRunner
@@ -78,19 +86,24 @@ class Run(NamedTuple):
         return [case for case in self.plan.cases() if case not in done]
 
     def on_outage(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called with a sentence for people when a server's outage begins, is put off and ends."""
+        """Have `tell` called with a sentence for people when a server's outage begins, is put off
+        and ends.
+        """
         if not self.spending:
             return
-        from rlver_gym.llm_client.connect import outage  # noqa: PLC0415 (openai takes half a second to import)
+        # openai takes half a second to import
+        from rlver_gym.llm_client.connect import outage  # noqa: PLC0415
 
         for settings in self.plan.servers(self.chat):
             outage(settings).on_change = tell
 
     def run_missing(self) -> Iterator[Episode]:
-        """Run every dialogue of the plan that is not there yet; yields each once it is safely on disk, in the plan's order.
+        """Run every dialogue of the plan that is not there yet; yields each once it is safely on
+        disk, in the plan's order.
 
-        Where the user or an agent waits for a server, `chat.concurrency` dialogues go on at once. At the end the file is in the plan's order too,
-        also when some were held again after they had failed.
+        Where the user or an agent waits for a server, `chat.concurrency` dialogues go on at once.
+        At the end the file is in the plan's order too, also when some were held again after they
+        had failed.
         """
         cases = self.missing_cases
         with closing(self._run_sessions(map(self._prepare_case, cases))) as sessions:
@@ -105,12 +118,18 @@ class Run(NamedTuple):
 
     def _prepare_case(self, case: Case) -> tuple[EmpathySession, Agent]:
         """Who talks in a case: the session, not open_run, and the agent."""
-        session = EmpathySession(self.user, self.plan.library.get(case.persona), self.plan.card, case.seed)
+        session = EmpathySession(
+            self.user, self.plan.library.get(case.persona), self.plan.card, case.seed
+        )
         session.bypass_cache_from = self.failed_before.get(case)
         return session, guard_agent(case, session, self.makers[case.agent], self.code)
 
-    def _run_sessions(self, dialogues: Iterator[tuple[EmpathySession, Agent]]) -> Generator[EmpathySession, None, None]:
-        waits = isinstance(self.user, AsyncSentientUser) or any(map(is_async_agent, self.plan.agents))
+    def _run_sessions(
+        self, dialogues: Iterator[tuple[EmpathySession, Agent]]
+    ) -> Generator[EmpathySession, None, None]:
+        waits = isinstance(self.user, AsyncSentientUser) or any(
+            map(is_async_agent, self.plan.agents)
+        )
         if waits and HUMAN not in self.plan.agents:
             yield from rollout(dialogues, concurrency=self.chat.concurrency)
         else:
@@ -118,20 +137,25 @@ class Run(NamedTuple):
 
 
 @contextmanager
-def open_run(plan: BenchPlan, folder: Path, *, agent_timeout_s: float | None = AGENT_TIMEOUT_S) -> Iterator[Run]:
+def open_run(
+    plan: BenchPlan, folder: Path, *, agent_timeout_s: float | None = AGENT_TIMEOUT_S
+) -> Iterator[Run]:
     """Open a run of the plan in a folder: a new one, or one that was stopped.
 
-    Nothing that was written before is lost or done twice, but for a last line that was cut off, and dialogues that failed: those are held again. What
-    servers answer is kept on the run's tape unless the plan has another, so that it is not paid twice. `agent_timeout_s`: how long a reply of an agent, or of
-    a user, of one's own may take; None for ever.
+    Nothing that was written before is lost or done twice, but for a last line that was cut off, and
+    dialogues that failed: those are held again. What servers answer is kept on the run's tape
+    unless the plan has another, so that it is not paid twice. `agent_timeout_s`: how long a reply
+    of an agent, or of a user, of one's own may take; None for ever.
 
-    Raises RunError when the folder belongs to another plan, when another process runs in it, or when it cannot be written; ServerRefused without a
-    key that is needed.
+    Raises RunError when the folder belongs to another plan, when another process runs in it, or
+    when it cannot be written; ServerRefused without a key that is needed.
     """
     chat = (
         plan.chat
         if plan.chat.tape
-        else plan.chat.model_copy(update={"tape": path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)})
+        else plan.chat.model_copy(
+            update={"tape": path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)}
+        )
     )
     plan.servers(chat)
     makers = {agent: agent_maker(agent, chat) for agent in plan.agents}
@@ -159,7 +183,9 @@ def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
 
 
 def _find_finished(folder: Path) -> tuple[tuple[Key, ...], dict[Key, int]]:
-    """The dialogues that need not be held any more, and those that failed, with the turn in which they did."""
+    """The dialogues that need not be held any more, and those that failed, with the turn in which
+    they did.
+    """
     episodes = read_episodes(folder)
     failed = {one.key: len(one.turns) for one in episodes if one.outcome is Outcome.FAILED}
     return tuple(one.key for one in episodes if one.key not in failed), failed
@@ -183,7 +209,8 @@ def _spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
     servers = [] if chat.tape_mode == "replay" else plan.servers(chat)
     if not servers:
         return []
-    from rlver_gym.llm_client.connect import spending  # noqa: PLC0415 (openai takes half a second to import)
+    # openai takes half a second to import
+    from rlver_gym.llm_client.connect import spending  # noqa: PLC0415
 
     found = list({id(one): one for one in map(spending, servers)}.values())
     for one in found:
@@ -196,12 +223,15 @@ def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
     path = folder / MANIFEST
     if not path.exists():
         if (folder / EPISODES).stat().st_size:
-            raise RunError(f"{folder} holds {EPISODES} but no {MANIFEST}. Choose another folder with --out.")
+            raise RunError(
+                f"{folder} holds {EPISODES} but no {MANIFEST}. Choose another folder with --out."
+            )
         write_atomically(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
         return
     there = read_manifest(folder)
     if there.get("fingerprint") != plan.fingerprint:
         raise RunError(
-            f"{folder} belongs to another plan, other cards, another agent or another version ({there.get('fingerprint')}, this is {plan.fingerprint}). "
-            "Choose another folder with --out."
+            f"{folder} belongs to another plan, other cards, another agent or another version"
+            f" ({there.get('fingerprint')}, this is {plan.fingerprint}). Choose another folder with"
+            " --out."
         )

@@ -1,4 +1,7 @@
-"""From episodes to scores with intervals. The unit of resampling is the persona, because dialogues with one person are alike."""
+"""From episodes to scores with intervals.
+
+The unit of resampling is the persona, because dialogues with one person are alike.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +16,10 @@ from rlver_gym.io.interval import Interval, bootstrap
 
 
 class Score(NamedTuple):
-    """How one agent did. Emotions in points, rates in percent; failed dialogues count in `failed` alone."""
+    """How one agent did.
+
+    Emotions in points, rates in percent; failed dialogues count in `failed` alone.
+    """
 
     agent: str
     final: Interval
@@ -29,7 +35,9 @@ class Score(NamedTuple):
 
 
 def score_agents(episodes: Sequence[Episode]) -> list[Score]:
-    """One score an agent, the best first; those whose dialogues all failed come last, with a mean of nan."""
+    """One score an agent, the best first; those whose dialogues all failed come last, with a mean
+    of nan.
+    """
     by_agent: dict[str, list[Episode]] = {}
     for episode in episodes:
         by_agent.setdefault(episode.agent, []).append(episode)
@@ -40,8 +48,12 @@ def score_agents(episodes: Sequence[Episode]) -> list[Score]:
 
 def count_failures(episodes: Iterable[Episode]) -> dict[str, int]:
     """Why dialogues failed, and how many did so: the most frequent first."""
-    last = (episode.turns[-1].appraisal for episode in episodes if episode.outcome is Outcome.FAILED)
-    return dict(Counter(reason.note for appraisal in last for reason in appraisal.reasons[:1]).most_common())
+    last = (
+        episode.turns[-1].appraisal for episode in episodes if episode.outcome is Outcome.FAILED
+    )
+    return dict(
+        Counter(reason.note for appraisal in last for reason in appraisal.reasons[:1]).most_common()
+    )
 
 
 def score_to_json(score: Score) -> dict[str, Any]:
@@ -55,7 +67,9 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and isnan(value) else value
 
 
-def _score(agent: str, episodes: list[Episode], finals: dict[str, dict[str, float]], best: str) -> Score:
+def _score(
+    agent: str, episodes: list[Episode], finals: dict[str, dict[str, float]], best: str
+) -> Score:
     ended = drop_failed(episodes)
     needs = sorted({episode.need for episode in ended})
     return Score(
@@ -64,7 +78,10 @@ def _score(agent: str, episodes: list[Episode], finals: dict[str, dict[str, floa
         content=_percent(ended, Outcome.CONTENT),
         left=_percent(ended, Outcome.LEFT),
         turns=sum(len(episode.turns) for episode in ended) / max(1, len(ended)),
-        needs={need: _mean(_persona_means([episode for episode in ended if episode.need == need])) for need in needs},
+        needs={
+            need: _mean(_persona_means([episode for episode in ended if episode.need == need]))
+            for need in needs
+        },
         to_best=None if agent == best else compute_paired_difference(finals[agent], finals[best]),
         episodes=len(episodes),
         failed=len(episodes) - len(ended),
@@ -73,7 +90,9 @@ def _score(agent: str, episodes: list[Episode], finals: dict[str, dict[str, floa
 
 def compute_paired_difference(ours: dict[str, float], theirs: dict[str, float]) -> Interval:
     """The mean of ours minus theirs over the personas in both, by persona."""
-    return bootstrap(np.array([ours[persona] - theirs[persona] for persona in ours if persona in theirs]))
+    return bootstrap(
+        np.array([ours[persona] - theirs[persona] for persona in ours if persona in theirs])
+    )
 
 
 def persona_finals(episodes: Sequence[Episode], agent: str) -> dict[str, float]:

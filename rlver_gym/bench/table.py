@@ -34,9 +34,18 @@ def leaderboard(ranked: Sequence[Score], title: str) -> Table:
     agents = [score.agent for score in ranked]
     for score in ranked:
         row = [
-            one_line(shorten_agent(score.agent, agents)), f"{format_mean(score.final)} [{format_interval(score.final)}]", f"{score.content:.0f} %", f"{score.left:.0f} %", f"{score.turns:.1f}",
-            f"{format_mean(score.to_best, signed=True)} [{format_interval(score.to_best, signed=True)}]" if score.to_best else "best",
-        ]  # fmt: skip
+            one_line(shorten_agent(score.agent, agents)),
+            f"{format_mean(score.final)} [{format_interval(score.final)}]",
+            f"{score.content:.0f} %",
+            f"{score.left:.0f} %",
+            f"{score.turns:.1f}",
+            (
+                f"{format_mean(score.to_best, signed=True)}"
+                f" [{format_interval(score.to_best, signed=True)}]"
+                if score.to_best
+                else "best"
+            ),
+        ]
         table.add_row(*map(Text, row), *([Text(str(score.failed))] if failed else []))
     return table
 
@@ -54,7 +63,11 @@ def needs_table(ranked: Sequence[Score]) -> Table:
     )
     table.add_column("agent", style="bold", no_wrap=True, max_width=24)
     for need in needs:
-        table.add_column(Text("\n".join(need.replace("_", " ").rsplit(" ", 1))), justify="right", vertical="bottom")
+        table.add_column(
+            Text("\n".join(need.replace("_", " ").rsplit(" ", 1))),
+            justify="right",
+            vertical="bottom",
+        )
     agents = [score.agent for score in ranked]
     for score in ranked:
         table.add_row(
@@ -65,7 +78,9 @@ def needs_table(ranked: Sequence[Score]) -> Table:
 
 
 def shorten_agent(agent: str, agents: Collection[str]) -> str:
-    """A path too long for its column without the folders that another agent's begins with too (alone, all but the last two): cut at the end, they would look the same."""
+    """A path too long for its column without the folders that another agent's begins with too
+    (alone, all but the last two): cut at the end, they would look the same.
+    """
     parts = agent.split("/")
     paths = [other.split("/") for other in agents if "/" in other and other != agent]
     head = max(_count_shared_folders(parts, path) for path in paths) if paths else len(parts) - 2
@@ -77,7 +92,9 @@ def shorten_agent(agent: str, agents: Collection[str]) -> str:
 
 def _count_shared_folders(parts: list[str], path: list[str]) -> int:
     """With how many folders both begin."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(parts, path, strict=False)))
+    return sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(parts, path, strict=False))
+    )
 
 
 def format_mean(interval: Interval, *, signed: bool = False) -> str:
@@ -89,4 +106,8 @@ def format_interval(interval: Interval, *, signed: bool = False) -> str:
     """The interval as "60.2, 68.9"; a dash when there is nothing to estimate from."""
     if isnan(interval.mean):
         return "–"
-    return f"{interval.low:+.1f}, {interval.high:+.1f}" if signed else f"{interval.low:.1f}, {interval.high:.1f}"
+    return (
+        f"{interval.low:+.1f}, {interval.high:+.1f}"
+        if signed
+        else f"{interval.low:.1f}, {interval.high:.1f}"
+    )

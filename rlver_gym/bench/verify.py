@@ -17,7 +17,10 @@ from rlver_gym.io.files import open_regular, path_inside
 
 
 class Divergence(NamedTuple):
-    """The first thing in an episode that is not as recorded. `turn` counts from 1; 0 is the opening and the episode's own fields."""
+    """The first thing in an episode that is not as recorded.
+
+    `turn` counts from 1; 0 is the opening and the episode's own fields.
+    """
 
     line: int
     episode: str
@@ -31,39 +34,52 @@ class Divergence(NamedTuple):
 def verify(
     folder: Path, tape: Path | None = None, sources: Sources = NO_SOURCES, *, rerun: bool = False
 ) -> Iterator[Divergence | None]:
-    """One result an episode of the run: None when it is sound, else its first divergence. At the end, one for what is missing.
+    """One result an episode of the run: None when it is sound, else its first divergence. At the
+    end, one for what is missing.
 
-    Episodes may stand in any order, each at most once. Needs none of the agents, and no server: what agents said is recorded, and what the
-    server of an LLM user answered is on the run's tape (or on `tape`). The folder may come from a stranger: nothing that it names is imported,
-    asked or opened outside of it, unless the caller names it in `sources`. Raises RunError when the folder or its tape cannot be read, needs something
-    named, or was made with cards or a user that are not these.
+    Episodes may stand in any order, each at most once. Needs none of the agents, and no server:
+    what agents said is recorded, and what the server of an LLM user answered is on the run's tape
+    (or on `tape`). The folder may come from a stranger: nothing that it names is imported, asked or
+    opened outside of it, unless the caller names it in `sources`. Raises RunError when the folder
+    or its tape cannot be read, needs something named, or was made with cards or a user that are not
+    these.
 
-    What the reader's network made of an utterance is recorded and taken from there; with `rerun` it reads again, and a difference of more than a point is one.
+    What the reader's network made of an utterance is recorded and taken from there; with `rerun` it
+    reads again, and a difference of more than a point is one.
     """
     manifest = Manifest.read(folder)
     scenes = load_scenes(folder, manifest, tape, sources)
     if _is_cut(folder):
-        raise RunError(f"{folder / EPISODES}: the last line is cut off. Run the same bench command again to finish it.")
+        raise RunError(
+            f"{folder / EPISODES}: the last line is cut off. Run the same bench command again to"
+            " finish it."
+        )
     seen: set[Case] = set()
     number = 0
     for number, line in episode_lines(folder):
         yield _check_line(line, number, scenes, seen, rerun)
     if missing := scenes.count - len(seen):
         first = next(case for case in scenes.cases() if case not in seen)
-        yield Divergence(number + 1, "/".join(map(str, first)), 0, f"{missing} episodes of the plan are missing")
+        yield Divergence(
+            number + 1, "/".join(map(str, first)), 0, f"{missing} episodes of the plan are missing"
+        )
 
 
 def _is_cut(folder: Path) -> bool:
     """Whether the last line does not end."""
     with open_regular(
-        path_inside(folder, EPISODES, error=RunError), error=RunError, hint=f"Is {folder} the folder of a run?"
+        path_inside(folder, EPISODES, error=RunError),
+        error=RunError,
+        hint=f"Is {folder} the folder of a run?",
     ) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         return file.read(1) not in (b"", b"\n")
 
 
-def _check_line(line: str, number: int, scenes: Scenes, seen: set[Case], rerun: bool) -> Divergence | None:
+def _check_line(
+    line: str, number: int, scenes: Scenes, seen: set[Case], rerun: bool
+) -> Divergence | None:
     """What is wrong with a line; a sound one is added to those `seen`."""
     try:
         recorded = Episode.from_json(line)
@@ -81,12 +97,19 @@ def _check_line(line: str, number: int, scenes: Scenes, seen: set[Case], rerun: 
         again = replay_episode(session, recorded).to_json()
     except RlverError as error:
         return Divergence(
-            number, name, len(session.dialogue.turns) + 1 if session.has_begun else 0, _explain_error(error)
+            number,
+            name,
+            len(session.dialogue.turns) + 1 if session.has_begun else 0,
+            _explain_error(error),
         )
     found = _first_difference(json.loads(line), json.loads(again))
     if found:
         return Divergence(number, name, *found)
-    return None if line == again else Divergence(number, name, 0, "its values are right, but they were written anew")
+    return (
+        None
+        if line == again
+        else Divergence(number, name, 0, "its values are right, but they were written anew")
+    )
 
 
 class _Difference(NamedTuple):
@@ -134,7 +157,10 @@ def replay_episode(session: EmpathySession, recorded: Episode) -> Episode:
 
 def _explain_error(error: RlverError) -> str:
     if isinstance(error, NotOnTape):
-        return "the tape holds no answer to this: what was said or felt was changed after it was recorded, or it is not the run's tape"
+        return (
+            "the tape holds no answer to this: what was said or felt was changed after it was"
+            " recorded, or it is not the run's tape"
+        )
     return str(error)
 
 
@@ -149,11 +175,16 @@ def _find_field_mismatch(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> 
     return None
 
 
-def _find_value_mismatch(theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Iterable[str]) -> str | None:
+def _find_value_mismatch(
+    theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Iterable[str]
+) -> str | None:
     """The first of the named fields in which they differ."""
     for name in names:
         if theirs[name] != ours[name] or type(theirs[name]) is not type(ours[name]):
             if name == "check":
                 return "its text was changed after it was recorded (the checksum does not fit)"
-            return f"{name} is recorded as {excerpt(theirs[name])}, recomputed it is {excerpt(ours[name])}"
+            return (
+                f"{name} is recorded as {excerpt(theirs[name])}, recomputed it is"
+                f" {excerpt(ours[name])}"
+            )
     return None

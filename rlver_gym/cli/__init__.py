@@ -1,4 +1,8 @@
-"""The command line: one file a command or a group of them that belong together. Exit codes: 0 fine, 1 found something wrong, 2 could not do what was asked, 3 stopped by a server's outage, 4 some dialogues failed, 130 interrupted."""
+"""The command line: one file a command or a group of them that belong together.
+
+Exit codes: 0 fine, 1 found something wrong, 2 could not do what was asked, 3 stopped by a server's
+outage, 4 some dialogues failed, 130 interrupted.
+"""
 
 import os
 import signal
@@ -7,7 +11,7 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
-from rlver_gym.cli.machine import set_passive_waiting
+from rlver_gym.io.machine import set_passive_waiting
 
 
 def __getattr__(name: str) -> Any:
@@ -18,16 +22,16 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Run the command line. Ctrl-C ends it with 130, also while the commands are imported."""
-    before = signal.signal(
-        signal.SIGINT, _stop
-    )  # some libraries make another error of a KeyboardInterrupt in their import
+    # Some libraries make another error of a KeyboardInterrupt in their import.
+    before = signal.signal(signal.SIGINT, _stop)
     set_passive_waiting()
     root = import_module("rlver_gym.cli.root")
     signal.signal(signal.SIGINT, before)
     try:
         root.main()
     except SystemExit as end:
-        if end.__context__ and isinstance(end.__context__.__cause__, KeyboardInterrupt):  # as typer passes Ctrl-C on
+        # As typer passes Ctrl-C on.
+        if end.__context__ and isinstance(end.__context__.__cause__, KeyboardInterrupt):
             print("\nstopped.", file=sys.stderr)
         raise
 

@@ -1,4 +1,6 @@
-"""`rlver-gym redteam`, `fidelity` and `conversation`: whether a user's score and talk can be trusted."""
+"""`rlver-gym redteam`, `fidelity` and `conversation`: whether a user's score and talk can be
+trusted.
+"""
 
 import json
 from collections import defaultdict
@@ -15,7 +17,14 @@ from rich.text import Text
 
 from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.audit.fidelity_figure import draw
-from rlver_gym.audit.fidelity_report import LLM_USERS, Section, StartProgress, cross_validate, run_checks, select_unseen
+from rlver_gym.audit.fidelity_report import (
+    LLM_USERS,
+    Section,
+    StartProgress,
+    cross_validate,
+    run_checks,
+    select_unseen,
+)
 from rlver_gym.audit.recorded_attacks import (
     make_recorded_attacks,
     recorded_agents,
@@ -52,31 +61,54 @@ RECORDED_PEOPLE = 50
 
 def attack(
     attack: Annotated[
-        list[str] | None, typer.Option(help=f"Only this attack; repeat it for more. One of: {', '.join(ATTACKS)}.")
+        list[str] | None,
+        typer.Option(help=f"Only this attack; repeat it for more. One of: {', '.join(ATTACKS)}."),
     ] = None,
-    env: Annotated[str, typer.Option(help="Environment id, or the path of an env card (.yaml).")] = "SAGE-Sentient-v0",
+    env: Annotated[
+        str, typer.Option(help="Environment id, or the path of an env card (.yaml).")
+    ] = "SAGE-Sentient-v0",
     user: Annotated[str, typer.Option(help="Who is attacked.")] = "embedded",
-    personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
+    personas: Annotated[
+        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
+    ] = None,
     recordings: Annotated[
         Path | None,
-        typer.Option(help="A folder of recorded Chinese dialogues: attack on these instead of the shipped personas."),
+        typer.Option(
+            help=(
+                "A folder of recorded Chinese dialogues: attack on these instead of the shipped"
+                " personas."
+            )
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Dialogues of each attack with each persona.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Dialogues of each attack with each persona.")
+    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Attack the simulated user: flattery, echo, stuffing, threats, and searches that try replies on the score itself.
+    """Attack the simulated user: flattery, echo, stuffing, threats, and searches that try replies
+    on the score itself.
 
-    Prints the mean final emotion that each attack reaches and the share of people it leaves content. Whatever ends above honest agents (rlver-gym
-    bench) is a hole that a learner would find. Dialogues in which the user failed are counted apart. Searching attacks call the user up to 2,000 times a dialogue. With --recordings, attackers answer what the
-    recorded people said, and the recorded agents' own replies stand beside them.
+    Prints the mean final emotion that each attack reaches and the share of people it leaves
+    content. Whatever ends above honest agents (rlver-gym bench) is a hole that a learner would
+    find. Dialogues in which the user failed are counted apart. Searching attacks call the user up
+    to 2,000 times a dialogue. With --recordings, attackers answer what the recorded people said,
+    and the recorded agents' own replies stand beside them.
     """
     card, known = env_card(env), read_recordings(recordings) if recordings else []
-    chosen = _select_attacks(attack, make_recorded_attacks(known) if recordings else (*FIXED_ATTACKS, *SEARCH_ATTACKS))
+    chosen = _select_attacks(
+        attack, make_recorded_attacks(known) if recordings else (*FIXED_ATTACKS, *SEARCH_ATTACKS)
+    )
     attacked = make_user(user)
     if recordings:
         people = [one.persona for one in select_recordings(known, RECORDED_PEOPLE)]
         run_attacks = partial(
-            redteam_recordings, attacked, known, attacks=chosen, people=RECORDED_PEOPLE, card=card, seeds=seeds
+            redteam_recordings,
+            attacked,
+            known,
+            attacks=chosen,
+            people=RECORDED_PEOPLE,
+            card=card,
+            seeds=seeds,
         )
     else:
         shelf = library(personas)
@@ -88,7 +120,11 @@ def attack(
     if as_json:
         typer.echo(json.dumps([_result_to_json(result) for result in results]))
         return
-    SafeConsole().print(_attacks_table(results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"))
+    SafeConsole().print(
+        _attacks_table(
+            results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"
+        )
+    )
 
 
 def _select_attacks(
@@ -102,7 +138,9 @@ def _select_attacks(
     return [known[name] for name in names or known]
 
 
-def _with_progress(run_attacks: Callable[..., Iterator[AttackResult]], dialogues: int) -> list[AttackResult]:
+def _with_progress(
+    run_attacks: Callable[..., Iterator[AttackResult]], dialogues: int
+) -> list[AttackResult]:
     with progress_bar() as progress:
         task = progress.add_task("attacking", total=dialogues)
         return list(run_attacks(on_progress=lambda: progress.advance(task)))
@@ -121,8 +159,14 @@ def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:
     table.add_column("content", justify="right")
     table.add_column("what it does")
     for result in results:
-        failed = f" ({result.failed} of {result.dialogues} dialogues failed)" if result.failed else ""
-        paid = ("-", "-") if isnan(result.final) else (f"{result.final:.1f}", f"{result.content:.0f} %")
+        failed = (
+            f" ({result.failed} of {result.dialogues} dialogues failed)" if result.failed else ""
+        )
+        paid = (
+            ("-", "-")
+            if isnan(result.final)
+            else (f"{result.final:.1f}", f"{result.content:.0f} %")
+        )
         table.add_row(result.attack, *paid, result.what + failed)
     return table
 
@@ -141,53 +185,77 @@ def fidelity(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="A folder of recorded dialogues: SIMULATOR__AGENT.jsonl files, and profile files if there are any."
+            help=(
+                "A folder of recorded dialogues: SIMULATOR__AGENT.jsonl files, and profile files if"
+                " there are any."
+            )
         ),
     ],
     user: Annotated[
         str,
         typer.Option(
-            help="Who is measured: embedded, embedded:PRESET, embedded:WEIGHTS.json, or MODULE:NAME of your own user."
+            help=(
+                "Who is measured: embedded, embedded:PRESET, embedded:WEIGHTS.json, or MODULE:NAME"
+                " of your own user."
+            )
         ),
     ] = "embedded",
     simulator: Annotated[
         str | None,
         typer.Option(
-            help="Whose recorded judgements count: the beginning of its name. If not given: deepseek-v3, or the only one there is."
+            help=(
+                "Whose recorded judgements count: the beginning of its name. If not given:"
+                " deepseek-v3, or the only one there is."
+            )
         ),
     ] = None,
     left_out: Annotated[
         bool,
         typer.Option(
-            help="For the embedded user: refit without each agent, each fifth of the people, and random halves of the agents."
+            help=(
+                "For the embedded user: refit without each agent, each fifth of the people, and"
+                " random halves of the agents."
+            )
         ),
     ] = True,
     splits: Annotated[int, typer.Option(min=2, help="Random halves of the agents.")] = 20,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw replayed against recorded agents' scores into this .svg file.")
+        Path | None,
+        typer.Option(help="Draw replayed against recorded agents' scores into this .svg file."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Replay recorded dialogues through a simulated user, and compare what it feels with what was recorded.
+    """Replay recorded dialogues through a simulated user, and compare what it feels with what was
+    recorded.
 
-    It hears the recorded words and keeps its own emotion. Every figure has a 95 % interval (over people). For Chinese recordings the embedded user is
-    also refitted without the agents or people that it is measured on (needs: pip install 'rlver-gym\\[calibrate]'; --no-left-out goes without).
-    --json prints the summary first: turns, within_r (replies to one person), within_agent_r, turn1_r, agents_rho, sign, gap, agents.
+    It hears the recorded words and keeps its own emotion. Every figure has a 95 % interval (over
+    people). For Chinese recordings the embedded user is also refitted without the agents or people
+    that it is measured on (needs: pip install 'rlver-gym\\[calibrate]'; --no-left-out goes
+    without). --json prints the summary first: turns, within_r (replies to one person),
+    within_agent_r, turn1_r, agents_rho, sign, gap, agents.
     """
     everything = read_recordings(folder)
     recordings = _filter_by_simulator(everything, simulator, folder)
     if len({one.agent for one in recordings}) > MAX_AGENTS:
-        raise RecordingError(f"{folder}: more than {MAX_AGENTS} agents, each of which is left out of a fit. Give some.")
+        raise RecordingError(
+            f"{folder}: more than {MAX_AGENTS} agents, each of which is left out of a fit. Give"
+            " some."
+        )
     untold = len({one.persona.id for one in recordings if not one.persona.situation.cause})
     if untold:
-        note = f"note: no profile in {folder} tells the story of {untold} people; replies that fit it will seem less relevant. Put SAGE's profile file beside the recordings."
+        note = (
+            f"note: no profile in {folder} tells the story of {untold} people; replies that fit it"
+            " will seem less relevant. Put SAGE's profile file beside the recordings."
+        )
         SafeConsole(stderr=True).print(note, style="yellow", markup=False)
     with progress_bar() as bar:
         sections = _sections(user, everything, recordings, left_out, splits, _show_progress(bar))
     if figure:
         write_atomically(figure, draw(sections[min(1, len(sections) - 1)].agents), RecordingError)
     if as_json:
-        parts = [{**section._asdict(), "summary": section.summary._asdict()} for section in sections]
+        parts = [
+            {**section._asdict(), "summary": section.summary._asdict()} for section in sections
+        ]
         typer.echo(json.dumps({**sections[0].summary._asdict(), "sections": parts}))
         return
     for section in sections:
@@ -196,15 +264,20 @@ def fidelity(
         SafeConsole().print(LLM_USERS, style="dim")
 
 
-def _filter_by_simulator(recordings: list[Recording], beginning: str | None, folder: Path) -> list[Recording]:
-    """Those whose judge's name begins so; without one, those of the simulator that most figures are told of, or of the only one."""
+def _filter_by_simulator(
+    recordings: list[Recording], beginning: str | None, folder: Path
+) -> list[Recording]:
+    """Those whose judge's name begins so; without one, those of the simulator that most figures are
+    told of, or of the only one.
+    """
     names = sorted({one.simulator for one in recordings})
     if beginning is None:
         beginning = names[0] if len(names) == 1 else USUAL
     found = [one for one in recordings if one.simulator.startswith(beginning)]
     if not found:
         raise RecordingError(
-            f"{folder}: no recording of a simulator {beginning!r}. Give --simulator one of: {one_line(', '.join(names), max_chars=1000)}."
+            f"{folder}: no recording of a simulator {beginning!r}. Give --simulator one of:"
+            f" {one_line(', '.join(names), max_chars=1000)}."
         )
     return found
 
@@ -232,43 +305,67 @@ def _sections(
     new = select_unseen(recordings)
     if new and len(new) < len(recordings):
         sections.append(
-            run_checks("embedded as it is, on agents and people it was not fitted on", lambda _: who, new, step)
+            run_checks(
+                "embedded as it is, on agents and people it was not fitted on",
+                lambda _: who,
+                new,
+                step,
+            )
         )
-    several = len({one.agent for one in recordings}) >= 2 and len({one.persona.id for one in recordings}) >= 5
-    return sections + (cross_validate(everything, recordings, splits, step) if left_out and several else [])
+    several = (
+        len({one.agent for one in recordings}) >= 2
+        and len({one.persona.id for one in recordings}) >= 5
+    )
+    return sections + (
+        cross_validate(everything, recordings, splits, step) if left_out and several else []
+    )
 
 
 def _print(section: Section, dialogues: int) -> None:
     console = SafeConsole()
     table = _checks_table(
-        f"{section.title} ({dialogues} dialogues)", ("check", "value", "95 % interval", "what it says")
+        f"{section.title} ({dialogues} dialogues)",
+        ("check", "value", "95 % interval", "what it says"),
     )
     for check in section.checks:
         digits = 1 if "%" in check.name else 3
-        interval = f"{check.low:.{digits}f} to {check.high:.{digits}f}" if check.low != check.high else ""
+        interval = (
+            f"{check.low:.{digits}f} to {check.high:.{digits}f}" if check.low != check.high else ""
+        )
         table.add_row(check.name, f"{check.value:.{digits}f}", interval, check.what)
     console.print(table, "")
     agents = _checks_table("mean final emotion", ("agent", "replayed", "recorded"))
     for name, (own, recorded) in sorted(section.agents.items(), key=lambda one: -one[1][1]):
         agents.add_row(Text(name), f"{own:.1f}", f"{recorded:.1f}")
     console.print(agents, "")
-    groups = _checks_table("by need and disposition", ("group", "dialogues", "replayed", "recorded", "r"))
+    groups = _checks_table(
+        "by need and disposition", ("group", "dialogues", "replayed", "recorded", "r")
+    )
     for name, count, own, recorded, r in (*section.needs, *section.dispositions):
         groups.add_row(str(name), str(count), f"{own:.1f}", f"{recorded:.1f}", f"{r:.2f}")
     console.print(groups, "")
     if section.failures:
-        note = f"The user failed at {len(section.failures)} dialogues, which are left out where it did. The first, {section.failures[0]}"
+        note = (
+            f"The user failed at {len(section.failures)} dialogues, which are left out where it"
+            f" did. The first, {section.failures[0]}"
+        )
         console.print(note, "", style="yellow", markup=False)
 
 
 def _checks_table(title: str, columns: tuple[str, ...]) -> Table:
     table = Table(
-        title=Text(title, style="table.title"), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        title=Text(title, style="table.title"),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
     kinds: dict[bool, Literal["right", "left"]] = {True: "right", False: "left"}
     for number, column in enumerate(columns):
         table.add_column(
-            column, justify=kinds[number > 0 and column != "what it says"], no_wrap=column != "what it says"
+            column,
+            justify=kinds[number > 0 and column != "what it says"],
+            no_wrap=column != "what it says",
         )
     return table
 
@@ -276,14 +373,19 @@ def _checks_table(title: str, columns: tuple[str, ...]) -> Table:
 def conversation(
     run: Annotated[Path, typer.Argument(help="A run folder, your own or anybody's.")],
     personas: Annotated[
-        str | None, typer.Option(help="The folder of the run's persona cards, when they are not the shipped ones.")
+        str | None,
+        typer.Option(
+            help="The folder of the run's persona cards, when they are not the shipped ones."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure how well the simulated person converses: questions answered, declined and missed, mistakes corrected, repetition, names without an introduction.
+    """Measure how well the simulated person converses: questions answered, declined and missed,
+    mistakes corrected, repetition, names without an introduction.
 
-    Everything is counted from the text of the dialogues against the persona's card, so runs with the embedded user and with LLM users can be compared.
-    It is a count by rules: it finds what they find.
+    Everything is counted from the text of the dialogues against the persona's card, so runs with
+    the embedded user and with LLM users can be compared. It is a count by rules: it finds what they
+    find.
     """
     errors, shelf = SafeConsole(stderr=True), library(personas)
     counted: dict[str, ConversationCounts] = defaultdict(lambda: NO_COUNTS)
@@ -297,7 +399,9 @@ def conversation(
         counted[episode.agent] += measure_dialogue(_persona(shelf, episode), dialogue)
         lines = [turn.reply for turn in episode.turns if turn.outcome is None]
         name = f"{episode.agent} with {episode.persona}, seed {episode.seed}"
-        by_persona[episode.persona, episode.seed][name] = by_agent[episode.persona, episode.agent][name] = lines
+        by_persona[episode.persona, episode.seed][name] = by_agent[episode.persona, episode.agent][
+            name
+        ] = lines
     across_agents, across_seeds = (
         measure_shared_sentences(by_persona.values()),
         measure_shared_sentences(by_agent.values()),
@@ -310,17 +414,23 @@ def conversation(
         return
     console = SafeConsole()
     console.print(_conversation_table(counted, str(run)))
-    for what, one in (("same person and seed, other agent", across_agents), ("same agent, other seed", across_seeds)):
+    for what, one in (
+        ("same person and seed, other agent", across_agents),
+        ("same agent, other seed", across_seeds),
+    ):
         console.print(Text(f"sentences in common, {what}: {_format_shares(one)}"), soft_wrap=True)
     for sentence, count in most_frequent_sentences(dialogues):
-        console.print(Text(f"in {count} of {len(dialogues)} dialogues: {one_line(sentence)}"), soft_wrap=True)
+        console.print(
+            Text(f"in {count} of {len(dialogues)} dialogues: {one_line(sentence)}"), soft_wrap=True
+        )
 
 
 def _persona(shelf: PersonaLibrary, episode: Episode) -> Persona:
     persona = shelf.get(episode.persona)
     if persona.hash != episode.persona_hash:
         raise RunError(
-            f"the card of {episode.persona} is not the one that the run was held with. Give its cards with --personas FOLDER, or hold the run anew."
+            f"the card of {episode.persona} is not the one that the run was held with. Give its"
+            " cards with --personas FOLDER, or hold the run anew."
         )
     return persona
 
@@ -328,7 +438,10 @@ def _persona(shelf: PersonaLibrary, episode: Episode) -> Persona:
 def _format_shares(one: SharedSentences | None) -> str:
     if one is None:
         return "–"
-    return f"{one.mean:.0%} on the mean over pairs, at most {one.most:.0%} ({one_line(' and '.join(one.pair))})"
+    return (
+        f"{one.mean:.0%} on the mean over pairs, at most {one.most:.0%}"
+        f" ({one_line(' and '.join(one.pair))})"
+    )
 
 
 def _conversation_table(counted: dict[str, ConversationCounts], title: str) -> Table:
@@ -341,11 +454,23 @@ def _conversation_table(counted: dict[str, ConversationCounts], title: str) -> T
         padding=(0, 1, 0, 0),
     )
     table.add_column("agent", style="bold", overflow="ellipsis", no_wrap=True, min_width=10)
-    for heading in ("asked", "answered", "declined", "missed", "mistakes", "corrected", "repeated", "strangers"):
+    for heading in (
+        "asked",
+        "answered",
+        "declined",
+        "missed",
+        "mistakes",
+        "corrected",
+        "repeated",
+        "strangers",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for agent, one in counted.items():
         asked = one.questions or 1
-        shares = [f"{part / asked:.0%}" if one.questions else "–" for part in (one.answered, one.declined, one.missed)]
+        shares = [
+            f"{part / asked:.0%}" if one.questions else "–"
+            for part in (one.answered, one.declined, one.missed)
+        ]
         corrected = f"{one.corrected / one.mistakes:.0%}" if one.mistakes else "–"
         row = [
             one_line(agent),

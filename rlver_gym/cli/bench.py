@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
-from rlver_gym.anomaly import check_episodes
 from rlver_gym.bench.costs import estimate
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST, read_episodes
@@ -38,7 +44,16 @@ from rlver_gym.cli.servers import (
 )
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, SplitChoice
-from rlver_gym.io.errors import STOPPING, CardError, RunError, RunStopped, ServerOutage, ServerUnreachable, TapeError
+from rlver_gym.environment.alarms import check_episodes
+from rlver_gym.io.errors import (
+    STOPPING,
+    CardError,
+    RunError,
+    RunStopped,
+    ServerOutage,
+    ServerUnreachable,
+    TapeError,
+)
 from rlver_gym.io.terminal import SafeConsole, one_line
 from rlver_gym.llm_client.spending import Spending
 
@@ -48,17 +63,30 @@ _MOST_REASONS = 5
 
 
 def bench(
-    env: Annotated[str, typer.Option(help="Environment id, or the path of an env card (.yaml).")] = "SAGE-Sentient-v0",
+    env: Annotated[
+        str, typer.Option(help="Environment id, or the path of an env card (.yaml).")
+    ] = "SAGE-Sentient-v0",
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Who is tested; repeat it for more. One of: {', '.join(AGENT_NAMES)}. Default: {', '.join(SHIPPED_AGENTS)}."
+            help=(
+                f"Who is tested; repeat it for more. One of: {', '.join(AGENT_NAMES)}. Default:"
+                f" {', '.join(SHIPPED_AGENTS)}."
+            )
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=MAX_SEEDS, help="Dialogues of each agent with each persona.")] = 3,
-    split: Annotated[str | None, typer.Option(help=f"{', '.join(SPLITS)} or all; default: the card's.")] = None,
-    persona: Annotated[list[str] | None, typer.Option(help="Only this persona; repeat it for more.")] = None,
-    personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=MAX_SEEDS, help="Dialogues of each agent with each persona.")
+    ] = 3,
+    split: Annotated[
+        str | None, typer.Option(help=f"{', '.join(SPLITS)} or all; default: the card's.")
+    ] = None,
+    persona: Annotated[
+        list[str] | None, typer.Option(help="Only this persona; repeat it for more.")
+    ] = None,
+    personas: Annotated[
+        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
+    ] = None,
     user: User = "embedded",
     user_option: UserOption = None,
     base_url: BaseUrl = None,
@@ -81,25 +109,35 @@ def bench(
     yes: Annotated[
         bool,
         typer.Option(
-            "--yes", help="Do not ask before a benchmark that costs money; needed where there is no terminal to ask at."
+            "--yes",
+            help=(
+                "Do not ask before a benchmark that costs money; needed where there is no terminal"
+                " to ask at."
+            ),
         ),
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Run folder. Default: runs/ENV-FINGERPRINT, so that the same command goes on where it stopped."
+            help=(
+                "Run folder. Default: runs/ENV-FINGERPRINT, so that the same command goes on where"
+                " it stopped."
+            )
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")
+    ] = False,
 ) -> None:
     """Let agents talk to personas and compare how those people feel in the end.
 
-    Prints the mean final emotion of each agent with its 95 % interval, how many people were content or left, and the paired difference to
-    the best agent. Interrupt it at any moment: the same command goes on where it stopped, holds again what failed, and what a server has
-    answered is on the run's tape and not paid twice.
+    Prints the mean final emotion of each agent with its 95 % interval, how many people were content
+    or left, and the paired difference to the best agent. Interrupt it at any moment: the same
+    command goes on where it stopped, holds again what failed, and what a server has answered is on
+    the run's tape and not paid twice.
 
-    Exit code 0: all dialogues are held. 2: not what could be done. 3: a server was out for too long; the same command goes on later.
-    4: some dialogues failed, and count in no score.
+    Exit code 0: all dialogues are held. 2: not what could be done. 3: a server was out for too
+    long; the same command goes on later. 4: some dialogues failed, and count in no score.
 
     Example: rlver-gym bench --agent listener --agent openai:gpt-4o --seeds 1
 
@@ -107,7 +145,8 @@ def bench(
     """
     if twice := next((name for name in agent or () if (agent or []).count(name) > 1), None):
         raise CardError(
-            f"--agent {twice} is named twice. Name each agent once; for more dialogues of each, raise --seeds."
+            f"--agent {twice} is named twice. Name each agent once; for more dialogues of each,"
+            " raise --seeds."
         )
     if split not in (None, *SPLIT_CHOICES):
         raise CardError(f"--split {split!r} is not one of: {', '.join(SPLIT_CHOICES)}.")
@@ -124,13 +163,19 @@ def bench(
     )
     usual = Path("runs") / plan.folder_name
     folder = out or usual
-    with open_run(plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")) as bench_run:
+    with open_run(
+        plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")
+    ) as bench_run:
         _announce_cost(bench_run, yes)
         held = _run_rest(bench_run)
         spent = _list_spending(bench_run)
         episodes = read_episodes(folder)
         report = write_report([folder])
-    ranked, watched, failed = score_agents(episodes), check_episodes(episodes), count_failures(episodes)
+    ranked, watched, failed = (
+        score_agents(episodes),
+        check_episodes(episodes),
+        count_failures(episodes),
+    )
     if as_json:
         found = {
             "run": str(folder),
@@ -142,7 +187,9 @@ def bench(
         }
         typer.echo(json.dumps(found))
         raise typer.Exit(_exit_code(failed, allow_failures))
-    again = f" ({len(bench_run.failed_before)} of them had failed)" if bench_run.failed_before else ""
+    again = (
+        f" ({len(bench_run.failed_before)} of them had failed)" if bench_run.failed_before else ""
+    )
     count = f"{held} dialogues held now{again}, {bench_run.num_finished_before} from before"
     where = {
         "run": f"{folder} ({count}; {MANIFEST} pins versions and hashes)",
@@ -159,50 +206,75 @@ def _exit_code(failed: Mapping[str, int], allow_failures: bool) -> int:
 
 
 def _list_spending(bench_run: Run) -> list[str]:
-    """What servers were asked for now, one line each, and over all the times that the command was run."""
+    """What servers were asked for now, one line each, and over all the times that the command was
+    run.
+    """
     lines = [spending.summary() for spending in bench_run.spending]
     total = bench_run.ledger.total.summary()
     return [*lines, f"in all {total}"] if lines and bench_run.ledger.has_earlier_answers else lines
 
 
 def _announce_cost(bench_run: Run, yes: bool) -> None:
-    """What the rest of the run will cost, on standard error; where it costs money, a person at a terminal is asked. RunError where there is none to ask."""
+    """What the rest of the run will cost, on standard error; where it costs money, a person at a
+    terminal is asked. RunError where there is none to ask.
+    """
     plan, rest = bench_run.plan, bench_run.missing_cases
     if not rest or not plan.names_behind_servers or plan.chat.tape_mode == "replay":
         return
     SafeConsole(stderr=True).print(
-        Text(f"{len(rest)} dialogues: {estimate(plan, rest)}; what the tape holds is free"), soft_wrap=True
+        Text(f"{len(rest)} dialogues: {estimate(plan, rest)}; what the tape holds is free"),
+        soft_wrap=True,
     )
     if yes or not any(map(costs_money, plan.servers())):
         return
     if not sys.stdin.isatty():
         raise RunError(
-            "this run costs money, and nobody is at a terminal to agree to it. Nothing was asked for yet: add --yes to go on (--budget money=N bounds it)."
+            "this run costs money, and nobody is at a terminal to agree to it. Nothing was asked"
+            " for yet: add --yes to go on (--budget money=N bounds it)."
         )
     if not typer.confirm("Go on?", default=True, err=True):
         raise typer.Exit(2)
 
 
 def _run_rest(bench_run: Run) -> int:
-    """Hold the rest of a run under a progress bar on standard error; how many dialogues were held now. RunError when a server or budget stops it."""
+    """Hold the rest of a run under a progress bar on standard error; how many dialogues were held
+    now. RunError when a server or budget stops it.
+    """
     bar = Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
-        TextColumn("{task.fields[spent]}", markup=False), console=SafeConsole(stderr=True), transient=True,
-    )  # fmt: skip
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[spent]}", markup=False),
+        console=SafeConsole(stderr=True),
+        transient=True,
+    )
     console = bar.console
     bench_run.on_outage(lambda notice: console.print(Text(notice, style="yellow"), soft_wrap=True))
     held = failed = 0
     total = len(bench_run.plan.cases())
     try:
         with bar:
-            task = bar.add_task("starting", total=total, completed=bench_run.num_finished_before, spent="")
+            task = bar.add_task(
+                "starting", total=total, completed=bench_run.num_finished_before, spent=""
+            )
             for episode in bench_run.run_missing():
                 held += 1
                 failed += episode.outcome is Outcome.FAILED
                 name = f"{episode.agent} · {episode.persona}"[:48].ljust(48)
-                bar.update(task, advance=1, description=name, spent=_format_status(bench_run.spending, failed))
+                bar.update(
+                    task,
+                    advance=1,
+                    description=name,
+                    spent=_format_status(bench_run.spending, failed),
+                )
     except (*STOPPING, TapeError) as error:
-        kept = f"{held + bench_run.num_finished_before} of {total} dialogues are kept: the same command goes on from there."
+        kept = (
+            f"{held + bench_run.num_finished_before} of {total} dialogues are kept: the same"
+            " command goes on from there."
+        )
         spent = "".join(f" Spent: {line}." for line in _list_spending(bench_run))
         is_outage = isinstance(error, ServerOutage) or (
             isinstance(error, ServerUnreachable) and bench_run.ledger.has_earlier_answers
@@ -222,18 +294,28 @@ def _list_failures(failed: dict[str, int]) -> list[Text]:
         return []
     first = [
         Text(
-            f"{sum(failed.values())} dialogues failed and count in no score; the same command holds them again:",
+            f"{sum(failed.values())} dialogues failed and count in no score; the same command holds"
+            " them again:",
             style="yellow",
         )
     ]
-    shown = [Text(f"{count:12d}  {one_line(why)}", style="dim") for why, count in list(failed.items())[:_MOST_REASONS]]
+    shown = [
+        Text(f"{count:12d}  {one_line(why)}", style="dim")
+        for why, count in list(failed.items())[:_MOST_REASONS]
+    ]
     return first + shown
 
 
-def _print(plan: BenchPlan, ranked: Sequence[Score], suspects: Sequence[Text], where: dict[str, str]) -> None:
+def _print(
+    plan: BenchPlan, ranked: Sequence[Score], suspects: Sequence[Text], where: dict[str, str]
+) -> None:
     console = SafeConsole()
     people = len(plan.select_personas())
-    console.print(leaderboard(ranked, f"{plan.card.id}: {people} personas x {plan.seeds} seeds, {plan.user} user"))
+    console.print(
+        leaderboard(
+            ranked, f"{plan.card.id}: {people} personas x {plan.seeds} seeds, {plan.user} user"
+        )
+    )
     console.print(needs_table(ranked))
     for line in suspects:
         console.print(line, soft_wrap=True)

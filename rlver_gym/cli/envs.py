@@ -26,16 +26,25 @@ def list_(as_json: AsJson = False) -> None:
         table.add_column(heading, no_wrap=heading == "id")
     for card in cards:
         table.add_row(
-            Text(card.id, style="bold"), str(card.start), str(card.turns), card.reward, card.split, Text(card.summary)
+            Text(card.id, style="bold"),
+            str(card.start),
+            str(card.turns),
+            card.reward,
+            card.split,
+            Text(card.summary),
         )
     SafeConsole().print(table)
-    strategy = "the dialogues of any of these (card=ID) for reinforcement learning without text: twelve strategies to choose from, and a vector to see"
+    strategy = (
+        "the dialogues of any of these (card=ID) for reinforcement learning without text: twelve"
+        " strategies to choose from, and a vector to see"
+    )
     SafeConsole().print(Text.assemble(("RLVER-Strategy-v0", "bold"), f"  {strategy}"))
 
 
 @app.command()
 def show(
-    env: Annotated[str, typer.Argument(help="Environment id, or the path of an env card.")], as_json: AsJson = False
+    env: Annotated[str, typer.Argument(help="Environment id, or the path of an env card.")],
+    as_json: AsJson = False,
 ) -> None:
     """One environment's card, with what each field means."""
     card = env_card(env)

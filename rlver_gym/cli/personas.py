@@ -15,9 +15,12 @@ from rlver_gym.io.errors import CardError
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole
 
-app = typer.Typer(help="The people to talk to: list, read and check their cards.", no_args_is_help=True)
+app = typer.Typer(
+    help="The people to talk to: list, read and check their cards.", no_args_is_help=True
+)
 Folder = Annotated[
-    str | None, typer.Option("--personas", help="A folder of persona cards instead of the shipped ones.")
+    str | None,
+    typer.Option("--personas", help="A folder of persona cards instead of the shipped ones."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -47,11 +50,15 @@ def list_(
 
 @app.command()
 def show(
-    persona_id: Annotated[str, typer.Argument(help="A persona's id; see `rlver-gym personas list`.")],
+    persona_id: Annotated[
+        str, typer.Argument(help="A persona's id; see `rlver-gym personas list`.")
+    ],
     personas: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """One persona, whole: the person, what happened, the hidden need and what a good answer could touch."""
+    """One persona, whole: the person, what happened, the hidden need and what a good answer could
+    touch.
+    """
     persona = library(personas).get(persona_id)
     if as_json:
         typer.echo(dump_json(persona.model_dump(mode="json") | {"hash": persona.hash}))
@@ -94,15 +101,20 @@ def _portrait(persona: Persona) -> Text:
 @app.command("check")
 def check_(
     path: Annotated[
-        Path | None, typer.Argument(help="A folder of cards, or one card file. Default: the shipped personas.")
+        Path | None,
+        typer.Argument(help="A folder of cards, or one card file. Default: the shipped personas."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check cards: each problem with its file, its field and what to do. Exit code 1 when there are any."""
+    """Check cards: each problem with its file, its field and what to do.
+
+    Exit code 1 when there are any.
+    """
     path = path or shipped_personas_folder()
     if not path.exists():
         raise CardError(
-            f"{path}: does not exist. Give a folder with people/, situations/ and index.yaml, or one card file."
+            f"{path}: does not exist. Give a folder with people/, situations/ and index.yaml, or"
+            " one card file."
         )
     problems = check_cards(path)
     if as_json:
@@ -110,14 +122,20 @@ def check_(
     else:
         for problem in problems:
             SafeConsole(stderr=True).print(Text(str(problem)), soft_wrap=True)
-        summary = f"{len(problems)} problem{'s' * (len(problems) > 1)}" if problems else f"{path}: all cards are sound"
+        summary = (
+            f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+            if problems
+            else f"{path}: all cards are sound"
+        )
         SafeConsole().print(Text(summary), soft_wrap=True)
     if problems:
         raise typer.Exit(1)
 
 
 @app.command()
-def schema(card: Annotated[str, typer.Argument(help="person, situation, index or persona.")] = "persona") -> None:
+def schema(
+    card: Annotated[str, typer.Argument(help="person, situation, index or persona.")] = "persona",
+) -> None:
     """The JSON Schema of a kind of card, for your editor."""
     kinds = {"person": Person, "situation": Situation, "index": Index, "persona": Persona}
     if card not in kinds:

@@ -1,4 +1,6 @@
-"""`rlver-gym report`: the report of one run, or several compared; `verify`: recompute a run and see that nothing was changed."""
+"""`rlver-gym report`: the report of one run, or several compared; `verify`: recompute a run and see
+that nothing was changed.
+"""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +11,6 @@ import typer
 from rich.progress import track
 from rich.text import Text
 
-from rlver_gym.anomaly import check_episodes
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import read_episodes
@@ -19,25 +20,33 @@ from rlver_gym.bench.score import score_agents, score_to_json
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.servers import UserOption, user_options
+from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.environment.session import give_up_reason
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole
-from rlver_gym.policy.metrics import METRICS
-from rlver_gym.policy.runs.curves import write_curves
+from rlver_gym.policy.curves import write_curves
+from rlver_gym.policy.learning.metrics import METRICS
 
 
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Run folders. Several are compared; those of different protocols get a table each."),
+        typer.Argument(
+            help="Run folders. Several are compared; those of different protocols get a table each."
+        ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where to write the page. Default, in the first run's folder: report.html, or compare.html for several."
+            help=(
+                "Where to write the page. Default, in the first run's folder: report.html, or"
+                " compare.html for several."
+            )
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")
+    ] = False,
 ) -> None:
     """Write report.html anew, and print the tables. The page is one file that needs no network.
 
@@ -71,7 +80,11 @@ def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     if len(found) == 1:
         return found[0]
     named = zip(comparisons, found, strict=True)
-    return {"protocols": [{"protocol": str(one.protocol), "runs": one.runs, **scored} for one, scored in named]}
+    return {
+        "protocols": [
+            {"protocol": str(one.protocol), "runs": one.runs, **scored} for one, scored in named
+        ]
+    }
 
 
 def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
@@ -86,36 +99,53 @@ def verify(
     run: Annotated[Path, typer.Argument(help="A run folder, your own or anybody's.")],
     tape: Annotated[
         Path | None,
-        typer.Option(help="The tape of a run with an LLM user, when it is not tape.sqlite in the folder."),
+        typer.Option(
+            help="The tape of a run with an LLM user, when it is not tape.sqlite in the folder."
+        ),
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(help="The user of the run when it is your own: MODULE:NAME, or embedded:WEIGHTS.json."),
+        typer.Option(
+            help="The user of the run when it is your own: MODULE:NAME, or embedded:WEIGHTS.json."
+        ),
     ] = None,
     user_option: UserOption = None,
     personas: Annotated[
-        str | None, typer.Option(help="The folder of the run's persona cards, when they are not the shipped ones.")
+        str | None,
+        typer.Option(
+            help="The folder of the run's persona cards, when they are not the shipped ones."
+        ),
     ] = None,
     env: Annotated[
-        str | None, typer.Option(help="The run's env card (.yaml); default: the card in its manifest.")
+        str | None,
+        typer.Option(help="The run's env card (.yaml); default: the card in its manifest."),
     ] = None,
     rerun: Annotated[
-        bool, typer.Option(help="Let the network of a run with the reader read again; it may differ by one point.")
+        bool,
+        typer.Option(
+            help="Let the network of a run with the reader read again; it may differ by one point."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Recompute every appraisal, reward and answer of a run, without agents and servers: what a server answered is on the run's tape.
+    """Recompute every appraisal, reward and answer of a run, without agents and servers: what a
+    server answered is on the run's tape.
 
-    A run folder starts no code and opens no file outside of it: your own user, personas or tape are used when you name them here.
+    A run folder starts no code and opens no file outside of it: your own user, personas or tape are
+    used when you name them here.
 
-    Exit code 0 when all are as recorded, 1 when one is not: the first episode and turn that differ are named.
+    Exit code 0 when all are as recorded, 1 when one is not: the first episode and turn that differ
+    are named.
     """
     errors = SafeConsole(stderr=True)
     sources = Sources(user, user_options(user_option), personas, env)
     found = None
     checked = 0
     for result in track(
-        recompute(run, tape, sources, rerun=rerun), description="recomputing", console=errors, transient=True
+        recompute(run, tape, sources, rerun=rerun),
+        description="recomputing",
+        console=errors,
+        transient=True,
     ):
         checked += result is None
         if result is not None:
@@ -135,8 +165,18 @@ def verify(
     elif found:
         errors.print(Text(f"{run}: {found}"), style="red", soft_wrap=True)
     else:
-        given_up = sum(give_up_reason(turn) is not None for episode in read_episodes(run) for turn in episode.turns)
-        note = f"; in {given_up} of them the agent gave no reply, which cannot be recomputed" if given_up else ""
-        SafeConsole().print(Text(f"{run}: {checked} episodes recomputed, all as recorded{note}"), soft_wrap=True)
+        given_up = sum(
+            give_up_reason(turn) is not None
+            for episode in read_episodes(run)
+            for turn in episode.turns
+        )
+        note = (
+            f"; in {given_up} of them the agent gave no reply, which cannot be recomputed"
+            if given_up
+            else ""
+        )
+        SafeConsole().print(
+            Text(f"{run}: {checked} episodes recomputed, all as recorded{note}"), soft_wrap=True
+        )
     if found:
         raise typer.Exit(1)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import typer
 from rich.text import Text
 
-from rlver_gym.cli import audit, bench, calibrate, envs, export, personas, report, sb3, talk, tape, train
+from rlver_gym.cli import audit, bench, envs, personas, report, serve, talk, tape
+from rlver_gym.cli.training import calibrate, export, sb3, train
 from rlver_gym.io.errors import RlverError, RunStopped
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.io.version import __version__
@@ -20,7 +21,10 @@ _TRY, _COMPARE, _TRUST, _TRAIN = "Try it", "Compare agents", "Check the score", 
 
 app = typer.Typer(
     name="rlver-gym",
-    help="A sentient user to train and test empathetic agents on. Begin with: rlver-gym talk, rlver-gym bench.",
+    help=(
+        "A sentient user to train and test empathetic agents on. Begin with: rlver-gym talk,"
+        " rlver-gym bench."
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -30,6 +34,7 @@ app.command("talk", rich_help_panel=_TRY)(talk.talk)
 app.command("appraise", rich_help_panel=_TRY)(talk.appraise)
 app.add_typer(personas.app, name="personas", rich_help_panel=_TRY)
 app.add_typer(envs.app, name="envs", rich_help_panel=_TRY)
+app.command("serve", rich_help_panel=_TRY)(serve.serve)
 app.command("bench", rich_help_panel=_COMPARE)(bench.bench)
 app.command("report", rich_help_panel=_COMPARE)(report.report)
 app.command("verify", rich_help_panel=_COMPARE)(report.verify)
@@ -46,7 +51,9 @@ app.command("sb3", rich_help_panel=_TRAIN)(sb3.sb3)
 
 
 def _help_of(command: Callable[..., object]) -> str:
-    """A command's docstring with each paragraph on one line: the terminal breaks it, wherever the source does."""
+    """A command's docstring with each paragraph on one line: the terminal breaks it, wherever the
+    source does.
+    """
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 
@@ -83,10 +90,11 @@ def main() -> None:
     except OSError as error:
         if error.filename:
             _fail(f"{error.filename}: {error.strerror}. Give a place that can be read and written.")
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), 1
-        )  # what waits to be printed is given up, or it would fail at the end again
-        _fail(f"the output cannot be written ({error.strerror or error}). Send it to another place.")
+        # What waits to be printed is given up, or it would fail at the end again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _fail(
+            f"the output cannot be written ({error.strerror or error}). Send it to another place."
+        )
 
 
 def _fail(message: str, code: int = 2) -> None:

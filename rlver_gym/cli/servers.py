@@ -1,4 +1,6 @@
-"""The options that say how chat servers are reached, for the commands that talk to an LLM user or let a chat model speak."""
+"""The options that say how chat servers are reached, for the commands that talk to an LLM user or
+let a chat model speak.
+"""
 
 import ipaddress
 import json
@@ -13,38 +15,63 @@ from pydantic import ValidationError
 from rlver_gym.io.errors import CardError
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, TapeMode, public_url
 
-User = Annotated[str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")]
+User = Annotated[
+    str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")
+]
 UserOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="An option of the user, such as samples=3 or calls=1 of openai:MODEL; repeat it for more.",
+        help=(
+            "An option of the user, such as samples=3 or calls=1 of openai:MODEL; repeat it for"
+            " more."
+        ),
     ),
 ]
 BaseUrl = Annotated[
     str | None,
-    typer.Option(help="Where openai:MODEL is served; default: OPENAI_BASE_URL. The key is read from OPENAI_API_KEY."),
+    typer.Option(
+        help=(
+            "Where openai:MODEL is served; default: OPENAI_BASE_URL. The key is read from"
+            " OPENAI_API_KEY."
+        )
+    ),
 ]
 TapeFile = Annotated[
-    Path | None, typer.Option(help="The file that keeps what servers answer. Default: tape.sqlite in the run folder.")
+    Path | None,
+    typer.Option(
+        help="The file that keeps what servers answer. Default: tape.sqlite in the run folder."
+    ),
 ]
 Mode = Annotated[
     str,
     typer.Option(
-        help="auto: the tape, and the server for the rest. replay: the tape alone. record: ask anew. off: no tape."
+        help=(
+            "auto: the tape, and the server for the rest. replay: the tape alone. record: ask anew."
+            " off: no tape."
+        )
     ),
 ]
-Concurrency = Annotated[int, typer.Option(min=1, help="Most requests, and dialogues, under way at once.")]
+Concurrency = Annotated[
+    int, typer.Option(min=1, help="Most requests, and dialogues, under way at once.")
+]
 MaxWait = Annotated[
     float,
-    typer.Option(min=0, metavar="SECONDS", help="How long an outage of a server is waited for before the run stops."),
+    typer.Option(
+        min=0,
+        metavar="SECONDS",
+        help="How long an outage of a server is waited for before the run stops.",
+    ),
 ]
 BudgetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--budget",
         metavar="LIMIT",
-        help="Stop cleanly after calls=N, tokens=N or money=N of a server, money in the currency of --prices; repeat it for more.",
+        help=(
+            "Stop cleanly after calls=N, tokens=N or money=N of a server, money in the currency of"
+            " --prices; repeat it for more."
+        ),
     ),
 ]
 PricesOption = Annotated[
@@ -52,7 +79,10 @@ PricesOption = Annotated[
     typer.Option(
         "--prices",
         metavar="IN,OUT",
-        help="What a million prompt and completion tokens cost, as 0.15,0.60: two numbers, in any currency. All costs are then in that.",
+        help=(
+            "What a million prompt and completion tokens cost, as 0.15,0.60: two numbers, in any"
+            " currency. All costs are then in that."
+        ),
     ),
 ]
 
@@ -68,7 +98,9 @@ def chat_settings(
 ) -> ChatSettings:
     """The settings that the options mean. CardError names what is wrong."""
     if tape_mode not in get_args(TapeMode):
-        raise CardError(f"--tape-mode {tape_mode!r} is not one of: {', '.join(get_args(TapeMode))}.")
+        raise CardError(
+            f"--tape-mode {tape_mode!r} is not one of: {', '.join(get_args(TapeMode))}."
+        )
     asked: dict[str, Any] = {
         "base_url": base_url,
         "tape": tape,
@@ -83,17 +115,26 @@ def chat_settings(
         return ChatSettings.model_validate(asked)
     except ValidationError as error:
         raise CardError(
-            "; ".join(_format_problem(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
+            "; ".join(
+                _format_problem(".".join(map(str, one["loc"])), one["msg"])
+                for one in error.errors()
+            )
         ) from None
 
 
 def user_options(words: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE words as options: numbers, true, false and null by their type, all else as text. CardError for a key, or a word without =."""
+    """NAME=VALUE words as options: numbers, true, false and null by their type, all else as text.
+
+    CardError for a key, or a word without =.
+    """
     options = {
-        name: _parse_value(value) for name, value in (_split_pair(word, "--user-option") for word in words or ())
+        name: _parse_value(value)
+        for name, value in (_split_pair(word, "--user-option") for word in words or ())
     }
     if "api_key" in options:
-        raise CardError("--user-option api_key would be written into the run. Set OPENAI_API_KEY instead.")
+        raise CardError(
+            "--user-option api_key would be written into the run. Set OPENAI_API_KEY instead."
+        )
     return options
 
 
@@ -124,7 +165,8 @@ def _parse_limit(word: str) -> tuple[str, str]:
     name, sign, value = (part.strip() for part in word.partition("="))
     if not sign or name not in Budget.model_fields:
         raise CardError(
-            f"--budget {word!r} does not say of what. Give money=N, tokens=N or calls=N, such as --budget calls=500."
+            f"--budget {word!r} does not say of what. Give money=N, tokens=N or calls=N, such as"
+            " --budget calls=500."
         )
     return name, value
 
@@ -137,7 +179,8 @@ def _parse_prices(words: str) -> Prices:
     except ValueError:  # also pydantic's, for a negative one
         pass
     raise CardError(
-        f"--prices {words!r} is not IN,OUT: what a million prompt tokens and a million completion tokens cost, such as --prices 0.15,0.60."
+        f"--prices {words!r} is not IN,OUT: what a million prompt tokens and a million completion"
+        " tokens cost, such as --prices 0.15,0.60."
     )
 
 

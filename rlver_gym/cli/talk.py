@@ -1,4 +1,6 @@
-"""`rlver-gym talk`: sit in the supporter's chair; `appraise`: what one reply does to one person, and why."""
+"""`rlver-gym talk`: sit in the supporter's chair; `appraise`: what one reply does to one person,
+and why.
+"""
 
 import json
 import re
@@ -33,7 +35,10 @@ from rlver_gym.users import make_user
 
 _COMMAND = re.compile(r"\s*/[a-z]+\s*")
 _COMMANDS = {
-    "/help": "what can be typed: words for them; nothing, which is silence; a paste, which is one turn; and these",
+    "/help": (
+        "what can be typed: words for them; nothing, which is silence; a paste, which is one turn;"
+        " and these"
+    ),
     "/why": "what your last words did to them, point by point",
     "/quit": "leave, as Ctrl-D does",
 }
@@ -43,31 +48,46 @@ def talk(
     persona: Annotated[
         str | None,
         typer.Option(
-            help="Whom to talk to; see `rlver-gym personas list`. Default: one of the demo personas, by --seed."
+            help=(
+                "Whom to talk to; see `rlver-gym personas list`. Default: one of the demo personas,"
+                " by --seed."
+            )
         ),
     ] = None,
-    env: Annotated[str, typer.Option(help="Whose protocol: turns, start, thresholds.")] = "RLVER-Empathy-v0",
+    env: Annotated[
+        str, typer.Option(help="Whose protocol: turns, start, thresholds.")
+    ] = "RLVER-Empathy-v0",
     seed: Annotated[int, typer.Option(help="Chooses the persona and how they put things.")] = 0,
-    explain: Annotated[bool, typer.Option(help="Show after each turn what they felt and why.")] = True,
-    personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
+    explain: Annotated[
+        bool, typer.Option(help="Show after each turn what they felt and why.")
+    ] = True,
+    personas: Annotated[
+        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
+    ] = None,
     user: User = "embedded",
     user_option: UserOption = None,
     base_url: BaseUrl = None,
-    tape: Annotated[Path | None, typer.Option(help="A file that keeps what the server answers.")] = None,
+    tape: Annotated[
+        Path | None, typer.Option(help="A file that keeps what the server answers.")
+    ] = None,
     tape_mode: Mode = "auto",
     budget: BudgetOption = None,
     prices: PricesOption = None,
 ) -> None:
-    """You are the supporter: somebody has something on their mind, and it shows how your words land.
+    """You are the supporter: somebody has something on their mind, and it shows how your words
+    land.
 
-    Enter alone is silence, and they will feel it. A pasted text is one turn, however many lines it has. Ctrl-D ends the talk; /help shows what else can be typed.
+    Enter alone is silence, and they will feel it. A pasted text is one turn, however many lines it
+    has. Ctrl-D ends the talk; /help shows what else can be typed.
     """
     shelf = library(personas)
     demo = shelf.ids("demo") or shelf.ids()
     who = shelf.get(persona or demo[seed % len(demo)])
     chat = chat_settings(base_url, tape, tape_mode, budget=budget, prices=prices)
     reached = dict(chat) if uses_server(user) else {}
-    session = EmpathySession(make_user(user, **{**reached, **user_options(user_option)}), who, env_card(env), seed)
+    session = EmpathySession(
+        make_user(user, **{**reached, **user_options(user_option)}), who, env_card(env), seed
+    )
     console = SafeConsole()
     opening = session.start()
     console.print(_introduction(session))
@@ -76,15 +96,21 @@ def talk(
     try:
         _converse(console, session, explain)
     except (EOFError, KeyboardInterrupt) as end:
-        console.print(Text(f"\nYou leave. {who.person.name} is at {session.emotion}.", style="italic"))
+        console.print(
+            Text(f"\nYou leave. {who.person.name} is at {session.emotion}.", style="italic")
+        )
         raise typer.Exit(130 if isinstance(end, KeyboardInterrupt) else 0) from None
     assert session.outcome is not None
     ending = ENDINGS[session.outcome].format(name=who.person.name)
-    console.print(Text(f"\n{ending} They wanted: {who.need.value.replace('_', ' ')}.", style="italic"))
+    console.print(
+        Text(f"\n{ending} They wanted: {who.need.value.replace('_', ' ')}.", style="italic")
+    )
 
 
 def _converse(console: Console, session: EmpathySession, explain: bool) -> None:
-    """Turn by turn until the dialogue is over; EOFError or KeyboardInterrupt when the supporter leaves."""
+    """Turn by turn until the dialogue is over; EOFError or KeyboardInterrupt when the supporter
+    leaves.
+    """
     while session.outcome is None:
         console.print()
         turns = f"{len(session.dialogue.turns) + 1}/{session.scene.card.turns}"
@@ -99,7 +125,8 @@ def _introduction(session: EmpathySession) -> Panel:
     person = session.scene.persona.person
     return Panel(
         Text(
-            f"{person.name}, {person.age}. {person.work}.\nYou have {session.scene.card.turns} turns. The bar is how they feel, from 0 to 100. Type /help for help."
+            f"{person.name}, {person.age}. {person.work}.\nYou have {session.scene.card.turns}"
+            " turns. The bar is how they feel, from 0 to 100. Type /help for help."
         ),
         title=Text("somebody wants to talk"),
         title_align="left",
@@ -120,7 +147,9 @@ def _run_command(command: str, console: Console, session: EmpathySession) -> Non
     elif command == "/why":
         console.print(Text("Nothing has moved them yet: say something first.", style="dim"))
     else:
-        console.print(Text(f"There is no {command}. What there is: {', '.join(_COMMANDS)}.", style="red"))
+        console.print(
+            Text(f"There is no {command}. What there is: {', '.join(_COMMANDS)}.", style="red")
+        )
 
 
 def _play_turn(console: Console, session: EmpathySession, words: str, explain: bool) -> None:
@@ -140,20 +169,33 @@ def _say(console: Console, name: str, words: str) -> None:
 
 def appraise(
     text: Annotated[
-        list[str], typer.Argument(help="What the agent says; give several for several turns: the last is explained.")
+        list[str],
+        typer.Argument(
+            help="What the agent says; give several for several turns: the last is explained."
+        ),
     ],
-    persona: Annotated[str, typer.Option(help="Whom it is said to: an id of rlver-gym personas list.")],
+    persona: Annotated[
+        str, typer.Option(help="Whom it is said to: an id of rlver-gym personas list.")
+    ],
     user: Annotated[
-        str, typer.Option(help="Who appraises: embedded, embedded:WEIGHTS.json, or MODULE:NAME of your own user.")
+        str,
+        typer.Option(
+            help="Who appraises: embedded, embedded:WEIGHTS.json, or MODULE:NAME of your own user."
+        ),
     ] = "embedded",
-    env: Annotated[str, typer.Option(help="Environment id, or the path of an env card (.yaml).")] = "SAGE-Sentient-v0",
-    personas: Annotated[str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")] = None,
+    env: Annotated[
+        str, typer.Option(help="Environment id, or the path of an env card (.yaml).")
+    ] = "SAGE-Sentient-v0",
+    personas: Annotated[
+        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the dialogue.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say something to a person and see every point of what it does to them.
 
-    Example: rlver-gym appraise --persona theo-the-burst-pipe "You carried the buckets alone, all night."
+    Example: rlver-gym appraise --persona theo-the-burst-pipe "You carried the buckets alone, all
+    night."
     """
     who = library(personas).get(persona)
     session = EmpathySession(make_user(user), who, env_card(env), seed)
@@ -178,7 +220,9 @@ def appraise(
     heard = session.dialogue.user_lines[-2] if len(text) > 1 else opening
     console.print(Text.assemble((f"{who.person.name}: ", "bold"), heard))
     console.print(Text.assemble(("agent: ", "bold"), text[-1]))
-    console.print(Text(f"{emotion_bar(before)} → {emotion_bar(turn.emotion)}   {turn.appraisal.change:+d}"))
+    console.print(
+        Text(f"{emotion_bar(before)} → {emotion_bar(turn.emotion)}   {turn.appraisal.change:+d}")
+    )
     console.print(Text(f"“{turn.appraisal.thought}”", style="italic"))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("points", justify="right")

@@ -16,24 +16,33 @@ from rlver_gym.io.json_text import dump_json, parse_json
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
 
-app = typer.Typer(help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True
+)
 File = Annotated[Path, typer.Argument(help="A tape, as made with --tape.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def stats(tape: File, as_json: AsJson = False) -> None:
-    """What is on a tape: requests, models, tokens, failures. Exit code 1 when answers were changed since they were recorded."""
+    """What is on a tape: requests, models, tokens, failures.
+
+    Exit code 1 when answers were changed since they were recorded.
+    """
     counts = _counts(tape)
     if as_json:
         typer.echo(dump_json({"tape": str(tape)} | counts))
     else:
         SafeConsole().print(
-            Text("\n".join(f"{name:18}{_format_count(value)}" for name, value in counts.items())), soft_wrap=True
+            Text("\n".join(f"{name:18}{_format_count(value)}" for name, value in counts.items())),
+            soft_wrap=True,
         )
     if counts["damaged"]:
         SafeConsole(stderr=True).print(
-            Text(f"{counts['damaged']} answers were changed: `rlver-gym tape prune --damaged` forgets them."),
+            Text(
+                f"{counts['damaged']} answers were changed: `rlver-gym tape prune --damaged`"
+                " forgets them."
+            ),
             style="red",
         )
         raise typer.Exit(1)
@@ -47,17 +56,28 @@ def prune(
         float | None, typer.Option(min=0, help="Only what was recorded more than so many days ago.")
     ] = None,
     failures: Annotated[
-        bool, typer.Option("--failures", help="Only requests that failed, so that they are asked again.")
+        bool,
+        typer.Option("--failures", help="Only requests that failed, so that they are asked again."),
     ] = False,
     damaged: Annotated[
-        bool, typer.Option("--damaged", help="Only answers that were changed since they were recorded.")
+        bool,
+        typer.Option("--damaged", help="Only answers that were changed since they were recorded."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten, and do nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be forgotten, and do nothing.")
+    ] = False,
 ) -> None:
-    """Forget the requests to which all of the given options apply. A run that used them cannot be replayed or verified any more."""
+    """Forget the requests to which all of the given options apply.
+
+    A run that used them cannot be replayed or verified any more.
+    """
     if model is None and older_than is None and not failures and not damaged:
-        raise typer.BadParameter("say which requests to forget: --model, --older-than, --failures or --damaged.")
-    before = None if older_than is None else (datetime.now(UTC) - timedelta(days=older_than)).isoformat()
+        raise typer.BadParameter(
+            "say which requests to forget: --model, --older-than, --failures or --damaged."
+        )
+    before = (
+        None if older_than is None else (datetime.now(UTC) - timedelta(days=older_than)).isoformat()
+    )
 
     def is_selected(row: Row) -> bool:
         return (
@@ -72,13 +92,17 @@ def prune(
         if not dry_run:
             opened.delete(keys)
     SafeConsole().print(
-        Text(f"{tape}: {len(keys):,} requests {'would be ' if dry_run else ''}forgotten"), soft_wrap=True
+        Text(f"{tape}: {len(keys):,} requests {'would be ' if dry_run else ''}forgotten"),
+        soft_wrap=True,
     )
 
 
 @app.command()
 def export(
-    tape: File, out: Annotated[Path | None, typer.Option(help="A file to write. Default: standard output.")] = None
+    tape: File,
+    out: Annotated[
+        Path | None, typer.Option(help="A file to write. Default: standard output.")
+    ] = None,
 ) -> None:
     """Every request and its answer as JSON, one a line, oldest first."""
     with _open_cache(tape) as opened, _open_output(out) as stream:

@@ -1,4 +1,7 @@
-"""Claims: whether what somebody says about the person and their story is true by the card. Pure; in doubt nothing is put right."""
+"""Claims: whether what somebody says about the person and their story is true by the card.
+
+Pure; in doubt nothing is put right.
+"""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -9,7 +12,16 @@ import numpy as np
 
 from rlver_gym.conversation.knowledge import RELATIONS, Knowledge, Statement
 from rlver_gym.conversation.parse import Claim
-from rlver_gym.conversation.tokens import DAYS, PRONOUNS, YOU, Amount, amounts_of, is_date, may_have_amounts, token_of
+from rlver_gym.text.tokens import (
+    DAYS,
+    PRONOUNS,
+    YOU,
+    Amount,
+    amounts_of,
+    is_date,
+    may_have_amounts,
+    token_of,
+)
 
 
 class Fault(StrEnum):
@@ -58,7 +70,9 @@ class Nearest(NamedTuple):
 
 
 def check_claim(known: Knowledge, claim: Claim, referents: Iterable[str] = ()) -> Verdict:
-    """Compare a claim with the card, as far as it has a name, a relation or a number, or is nearly something that the card lists as false. `referents`: tokens of whom pronouns may mean."""
+    """Compare a claim with the card, as far as it has a name, a relation or a number, or is nearly
+    something that the card lists as false. `referents`: tokens of whom pronouns may mean.
+    """
     claimed = known.claim_tokens(claim.words)
     return _check(known, claim, frozenset(referents) if claimed & PRONOUNS else frozenset())
 
@@ -78,7 +92,13 @@ def _check(known: Knowledge, claim: Claim, referents: frozenset[str]) -> Verdict
     if misnamed is not None and (misnamed.person or support >= _ABOUT_THEM):
         return misnamed._replace(truth=near[0].statement if near else None)
     about_them = YOU in claimed or claimed & (PRONOUNS | known.person_tokens | RELATIONS)
-    if not near or len(tokens - {YOU}) < 2 or not about_them or support < _ABOUT_THEM or len(claim.words) > _MAX_WORDS:
+    if (
+        not near
+        or len(tokens - {YOU}) < 2
+        or not about_them
+        or support < _ABOUT_THEM
+        or len(claim.words) > _MAX_WORDS
+    ):
         return Verdict(None, near[0].statement if near else None, None, support)
     return (
         _check_falsehoods(known, tokens, falsehood, near)
@@ -92,7 +112,10 @@ def check_guess(known: Knowledge, claim: Claim, referents: Iterable[str] = ()) -
     verdict = check_claim(known, claim, referents)
     if verdict.truth is None:
         claimed = known.claim_tokens(claim.words)
-        near = nearest(known, claimed - PRONOUNS | (frozenset(referents) if claimed & PRONOUNS else frozenset()))
+        near = nearest(
+            known,
+            claimed - PRONOUNS | (frozenset(referents) if claimed & PRONOUNS else frozenset()),
+        )
         if near:
             return verdict._replace(truth=near[0].statement, support=near[0].support)
     return verdict
@@ -122,7 +145,9 @@ def nearest(known: Knowledge, tokens: frozenset[str]) -> list[Nearest]:
 
 
 def _find_unknown_name(known: Knowledge, claim: Claim) -> str | None:
-    """Who is meant by a name that is nearly one of the story's ("Yunus" for Yusuf); empty when nobody is; None when there is no strange name."""
+    """Who is meant by a name that is nearly one of the story's ("Yunus" for Yusuf); empty when
+    nobody is; None when there is no strange name.
+    """
     for name in claim.names:
         if name in known.words or token_of(name) in known.vocabulary:
             continue
@@ -144,7 +169,10 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-_PAIRS = "mum dad|sister brother|son daughter|aunt uncle|gran grandad|wife husband|girlfriend boyfriend|niece nephew"
+_PAIRS = (
+    "mum dad|sister brother|son daughter|aunt uncle|gran grandad|wife husband|girlfriend"
+    " boyfriend|niece nephew"
+)
 _COUNTERPARTS = {
     token_of(one): token_of(other)
     for pair in _PAIRS.split("|")
@@ -158,7 +186,9 @@ _LINKS = frozenset("is was a no any another some like".split())
 
 
 def _find_wrong_relation(known: Knowledge, claim: Claim) -> str | None:
-    """The token of somebody who is given a relation that they do not have; empty when nobody of the story has it."""
+    """The token of somebody who is given a relation that they do not have; empty when nobody of the
+    story has it.
+    """
     words = tuple(word for word in claim.words if token_of(word) or word in _LINKS)
     tokens = [token_of(word) for word in words]
     own = {one.token: one.nouns for one in known.people}
@@ -197,7 +227,11 @@ def _find_wrong_relation(known: Knowledge, claim: Claim) -> str | None:
             if named and own.get(named) and noun not in own[named]:
                 return named
             counterpart = _COUNTERPARTS.get(noun)
-            if noun not in known.vocabulary and noun not in known.alias and counterpart in known.alias:
+            if (
+                noun not in known.vocabulary
+                and noun not in known.alias
+                and counterpart in known.alias
+            ):
                 return known.alias[counterpart]
     return None
 
@@ -213,13 +247,19 @@ def _nearest_falsehood(known: Knowledge, tokens: frozenset[str]) -> _Falsehood |
     if not known.false:
         return None
     weights = known.weights_of(tokens - {YOU})
-    alike = known.falsehoods.weigh_common(weights) / np.sqrt((sum(weights.values()) or 1.0) * known.false_weights)
+    alike = known.falsehoods.weigh_common(weights) / np.sqrt(
+        (sum(weights.values()) or 1.0) * known.false_weights
+    )
     if float(alike.max()) < _LEAST_ALIKE_FALSEHOOD:
         return None
     for number in np.argsort(-alike, kind="stable")[:_MAX_STATEMENTS].tolist():
         statement = known.false[number][0]
         if (YOU in statement.tokens) == (YOU in tokens):
-            return _Falsehood(statement, float(alike[number])) if alike[number] >= _LEAST_ALIKE_FALSEHOOD else None
+            return (
+                _Falsehood(statement, float(alike[number]))
+                if alike[number] >= _LEAST_ALIKE_FALSEHOOD
+                else None
+            )
     return None
 
 
@@ -255,11 +295,15 @@ def _check_amounts(amounts: frozenset[Amount], near: list[Nearest]) -> Verdict |
 def _is_comparable(one: Amount, other: Amount) -> bool:
     if one.unit in DAYS and other.unit in DAYS:
         return True
-    return (is_date(one.unit) and is_date(other.unit)) or (one.unit == other.unit and one.unit != "")
+    return (is_date(one.unit) and is_date(other.unit)) or (
+        one.unit == other.unit and one.unit != ""
+    )
 
 
 def _agrees(one: Amount, other: Amount) -> bool:
     if one.unit in DAYS and other.unit in DAYS:
         days, others = one.value * DAYS[one.unit], other.value * DAYS[other.unit]
         return max(days, others) <= 1.3 * min(days, others)
-    return one == other or (one.value == other.value and not is_date(one.unit) and not is_date(other.unit))
+    return one == other or (
+        one.value == other.value and not is_date(one.unit) and not is_date(other.unit)
+    )

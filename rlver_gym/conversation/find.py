@@ -1,4 +1,7 @@
-"""Find: which entry of what the person knows answers a question. Pure; the weights are fitted on labelled questions about train people."""
+"""Find: which entry of what the person knows answers a question.
+
+Pure; the weights are fitted on labelled questions about train people.
+"""
 
 import math
 from collections.abc import Callable, Iterable
@@ -8,7 +11,7 @@ import numpy as np
 
 from rlver_gym.conversation.knowledge import Entry, Knowledge
 from rlver_gym.conversation.parse import Question, QuestionKind
-from rlver_gym.conversation.tokens import PRONOUNS, YOU
+from rlver_gym.text.tokens import PRONOUNS, YOU
 
 _MAX_TOKENS = 30
 _OTHER_PERSON_COST = 2.5
@@ -36,11 +39,16 @@ class Weights(NamedTuple):
     misplaced: float
     """Whether it is about the person while somebody else is asked about."""
     unfit: float
-    """Whether its answers cannot answer that kind of question, such as one without any time a "when"."""
+    """Whether its answers cannot answer that kind of question, such as one without any time a
+    "when".
+    """
 
 
 WEIGHTS = Weights(0.5, 4.84, 0.26, 3.86, 4.2, 2.87, 0.81, -4.13, -1.8)
-"""In nats. A softmax over all entries and "none of them", fitted on 5,900 questions about people of all splits but test, each left out of the card that was to answer it, and 2,000 that no fact answers."""
+"""In nats. A softmax over all entries and "none of them", fitted on 5,900 questions about people of
+all splits but test, each left out of the card that was to answer it, and 2,000 that no fact
+answers.
+"""
 
 
 class NoneOfThem(NamedTuple):
@@ -55,7 +63,13 @@ class NoneOfThem(NamedTuple):
 
 NONE_OF_THEM = NoneOfThem(7.26, -0.96, 0.59)
 FACTUAL = frozenset(
-    {QuestionKind.WHO, QuestionKind.WHEN, QuestionKind.WHERE, QuestionKind.HOW_LONG, QuestionKind.HOW_MANY}
+    {
+        QuestionKind.WHO,
+        QuestionKind.WHEN,
+        QuestionKind.WHERE,
+        QuestionKind.HOW_LONG,
+        QuestionKind.HOW_MANY,
+    }
 )
 
 
@@ -92,7 +106,9 @@ def score_entries(known: Knowledge, query: Query) -> np.ndarray:
     total = sum(weights.values()) or 1.0
     content = {token: weight for token, weight in weights.items() if token != YOU}
     fit = known.question_fits[query.kind]
-    alike = known.best_paraphrase(known.paraphrases.weigh_common(weights) / known.paraphrase_roots) / math.sqrt(total)
+    alike = known.best_paraphrase(
+        known.paraphrases.weigh_common(weights) / known.paraphrase_roots
+    ) / math.sqrt(total)
     words = known.phrases.weigh_common(dict.fromkeys(query.words, 1.0)) / known.phrase_roots
     phrase = known.best_paraphrase(words) / math.sqrt(max(1, len(query.words)))
     covered = known.bodies.weigh_nearly_common(weights)
@@ -141,7 +157,10 @@ class AnswerSearch(NamedTuple):
 def find_answer(
     known: Knowledge, query: Query, is_spent: Callable[[Entry], bool] = lambda entry: False
 ) -> AnswerSearch:
-    """The entry that answers a question best. `is_spent`: entries that are passed over, because all of it was told."""
+    """The entry that answers a question best.
+
+    `is_spent`: entries that are passed over, because all of it was told.
+    """
     found, none = probabilities(known, query)
     for number in np.argsort(-found, kind="stable")[:_MAX_CANDIDATES].tolist():
         if found[number] > 0 and not is_spent(known.entries[number]):

@@ -15,7 +15,9 @@ def related_tokens() -> Mapping[str, tuple[tuple[str, float], ...]]:
     """Of each token, those that mean nearly the same, with their similarity in (0, 1)."""
     text = files("rlver_gym.conversation").joinpath("related_en.json").read_text(encoding="utf-8")
     return {
-        token: tuple((name, int(share) / 100) for name, share in (pair.split(":") for pair in row.split()))
+        token: tuple(
+            (name, int(share) / 100) for name, share in (pair.split(":") for pair in row.split())
+        )
         for token, row in json.loads(text)["related"].items()
     }
 
@@ -30,20 +32,33 @@ class TokenIndex:
         for number, tokens in enumerate(texts):
             for token in tokens:
                 postings.setdefault(token, []).append(number)
-        self._postings = {token: np.array(numbers, dtype=np.intp) for token, numbers in postings.items()}
+        self._postings = {
+            token: np.array(numbers, dtype=np.intp) for token, numbers in postings.items()
+        }
         self._soft: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def weigh_common(self, weights: Mapping[str, float]) -> np.ndarray:
-        """Of each text, the weights summed of those tokens that it has; float64, as long as there are texts."""
-        found = [(self._postings[token], weight) for token, weight in weights.items() if token in self._postings]
+        """Of each text, the weights summed of those tokens that it has; float64, as long as there
+        are texts.
+        """
+        found = [
+            (self._postings[token], weight)
+            for token, weight in weights.items()
+            if token in self._postings
+        ]
         return self._sum(
-            [numbers for numbers, _ in found], [np.full(len(numbers), weight) for numbers, weight in found]
+            [numbers for numbers, _ in found],
+            [np.full(len(numbers), weight) for numbers, weight in found],
         )
 
     def weigh_nearly_common(self, weights: Mapping[str, float]) -> np.ndarray:
-        """The same, where a token that a text lacks counts as much as the text's nearest related one is like it."""
+        """The same, where a token that a text lacks counts as much as the text's nearest related
+        one is like it.
+        """
         found = [(*self._nearest(token), weight) for token, weight in weights.items()]
-        return self._sum([numbers for numbers, _, _ in found], [shares * weight for _, shares, weight in found])
+        return self._sum(
+            [numbers for numbers, _, _ in found], [shares * weight for _, shares, weight in found]
+        )
 
     def _sum(self, numbers: list[np.ndarray], weights: list[np.ndarray]) -> np.ndarray:
         if not numbers:
@@ -51,7 +66,10 @@ class TokenIndex:
         return np.bincount(np.concatenate(numbers), np.concatenate(weights), self.size)
 
     def _nearest(self, token: str) -> tuple[np.ndarray, np.ndarray]:
-        """The texts that have a token or one related to it, and how like it is. Kept, because words come again."""
+        """The texts that have a token or one related to it, and how like it is.
+
+        Kept, because words come again.
+        """
         found = self._soft.get(token)
         if found is None:
             shares: dict[int, float] = {}

@@ -1,4 +1,7 @@
-"""Knowledge: what a persona's card can answer, and with which words. Compiled once a card; knows no dialogue."""
+"""Knowledge: what a persona's card can answer, and with which words.
+
+Compiled once a card; knows no dialogue.
+"""
 
 import math
 from collections.abc import Iterable
@@ -9,10 +12,18 @@ import numpy as np
 
 from rlver_gym.conversation.index import TokenIndex
 from rlver_gym.conversation.parse import NEGATIONS, QuestionKind, question_in
-from rlver_gym.conversation.tokens import PRONOUNS, YOU, Amount, amounts_of, may_have_amounts, token_of, tokens_of
 from rlver_gym.core.persona import Disclosure, Fact, Other, Persona
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.io.frozen import cache_by_parts
+from rlver_gym.text.tokens import (
+    PRONOUNS,
+    YOU,
+    Amount,
+    amounts_of,
+    may_have_amounts,
+    token_of,
+    tokens_of,
+)
 
 Kind = Literal["fact", "disclosure", "background"]
 
@@ -58,7 +69,9 @@ class Entry(NamedTuple):
     about: frozenset[str]
     is_personal: bool
     answerable: frozenset[QuestionKind]
-    """The kinds of question that its answers can answer at all: "when" takes a time, "how many" a number."""
+    """The kinds of question that its answers can answer at all: "when" takes a time, "how many" a
+    number.
+    """
 
 
 class QuestionFit(NamedTuple):
@@ -96,7 +109,9 @@ class Knowledge:
         self.weight = _weights(self, drafts)
         self.entries = tuple(self._entry(draft) for draft in drafts)
         self._disclosures = {
-            entry.id: number for number, entry in enumerate(self.entries) if entry.kind == "disclosure"
+            entry.id: number
+            for number, entry in enumerate(self.entries)
+            if entry.kind == "disclosure"
         }
         self._token_cache.clear()
         self._index_entries()
@@ -105,7 +120,9 @@ class Knowledge:
             for number, entry in enumerate(self.entries)
             for text in dict.fromkeys(_all_texts(entry, situation.people))
         )
-        self.statement_index = TokenIndex([statement.tokens - {YOU} for statement in self.statements])
+        self.statement_index = TokenIndex(
+            [statement.tokens - {YOU} for statement in self.statements]
+        )
         self.statement_weights = np.array([statement.weight for statement in self.statements])
         self.false = tuple(
             (self.statement(text, number), number)
@@ -133,19 +150,27 @@ class Knowledge:
 
     def _index_entries(self) -> None:
         """Everything by which questions are compared with all entries at once."""
-        each = [(number, one) for number, entry in enumerate(self.entries) for one in entry.paraphrases]
+        each = [
+            (number, one) for number, entry in enumerate(self.entries) for one in entry.paraphrases
+        ]
         self.paraphrases = TokenIndex([one.tokens for _, one in each])
         self.paraphrase_roots = np.array([one.weight for _, one in each])
         self.phrases = TokenIndex([one.words for _, one in each])
         self.phrase_roots = np.sqrt([max(1, len(one.words)) for _, one in each])
-        self._asked_entries, self._starts = np.unique([number for number, _ in each], return_index=True)
+        self._asked_entries, self._starts = np.unique(
+            [number for number, _ in each], return_index=True
+        )
         self.bodies = TokenIndex([entry.body for entry in self.entries])
         self.abouts = TokenIndex([entry.about - {YOU} for entry in self.entries])
         self.is_personal = np.array([entry.is_personal for entry in self.entries], dtype=float)
-        self.is_of_somebody = np.array([bool(entry.about & self.person_tokens) for entry in self.entries], dtype=float)
+        self.is_of_somebody = np.array(
+            [bool(entry.about & self.person_tokens) for entry in self.entries], dtype=float
+        )
         self.kind_prior = np.array([_KIND_PRIORS[entry.kind] for entry in self.entries])
         size = len(self.entries)
-        self.question_fits = {kind: QuestionFit(np.zeros(size), np.ones(size)) for kind in QuestionKind}
+        self.question_fits = {
+            kind: QuestionFit(np.zeros(size), np.ones(size)) for kind in QuestionKind
+        }
         for number, entry in enumerate(self.entries):
             for kind in entry.asks:
                 self.question_fits[kind].asked[number] = 1.0
@@ -223,7 +248,11 @@ class Knowledge:
             body,
             about,
             draft.is_personal,
-            _ONLY_WHO if draft.id.startswith("people.") else answerable_questions(draft.texts, self.person_tokens),
+            (
+                _ONLY_WHO
+                if draft.id.startswith("people.")
+                else answerable_questions(draft.texts, self.person_tokens)
+            ),
         )
 
     def _paraphrase(self, text: str) -> Paraphrase:
@@ -238,17 +267,24 @@ _ONLY_WHO = frozenset({QuestionKind.WHO})
 UNKNOWN = 2.5
 """The weight of a token that a card does not have, in nats."""
 _TIMES = frozenset(
-    """ago since until till before after when while always never yet still already now today tonight yesterday tomorrow day night evening morning noon midnight week weekend month year
-    summer winter spring autumn last next first every early late soon often once""".split()
+    """ago since until till before after when while always never yet still already now today
+    tonight yesterday tomorrow day night evening morning noon midnight week weekend month
+    year summer winter spring autumn last next first every early late soon often once""".split()
 )
 _PLACES = frozenset(
-    "in at on under behind to from by near home here there nowhere everywhere inside outside upstairs downstairs next across round into".split()
+    "in at on under behind to from by near home here there nowhere everywhere inside outside"
+    " upstairs downstairs next across round into".split()
 )
-_PERSONS = frozenset("i me my we nobody no everyone everybody someone somebody he she they him her them myself".split())
+_PERSONS = frozenset(
+    """i me my we nobody no everyone everybody someone somebody he she they him her them
+    myself""".split()
+)
 
 
 def answerable_questions(texts: tuple[str, ...], people: frozenset[str]) -> frozenset[QuestionKind]:
-    """The kinds of question that some texts can answer at all: "when" needs a time, "how many" a number."""
+    """The kinds of question that some texts can answer at all: "when" needs a time, "how many" a
+    number.
+    """
     each = [split_words(text) for text in texts]
     words = frozenset(chain.from_iterable(each))
     tokens = frozenset(map(token_of, words))
@@ -311,8 +347,11 @@ def _last_relation(text: str) -> str:
 RELATIONS = frozenset(
     map(
         token_of,
-        """mum dad sister brother son daughter wife husband boyfriend girlfriend partner gran grandad aunt uncle cousin nephew niece friend boss manager colleague neighbour flatmate
-        doctor teacher ex landlord landlady tutor professor nurse therapist lawyer brother-in-law sister-in-law fiance fiancee stepmother stepfather godmother godfather""".split(),
+        """mum dad sister brother son daughter wife husband boyfriend girlfriend partner gran
+        grandad aunt uncle cousin nephew niece friend boss manager colleague neighbour
+        flatmate doctor teacher ex landlord landlady tutor professor nurse therapist
+        lawyer brother-in-law sister-in-law fiance fiancee stepmother stepfather
+        godmother godfather""".split(),
     )
 )
 
@@ -360,15 +399,41 @@ def _drafts(persona: Persona) -> Iterable[_Draft]:
                 is_personal,
             )
     for item in situation.disclosures:
-        yield _Draft(item.id, "disclosure", item.depth, item, (item.normal, item.high, item.low), (), (), (), False)
+        yield _Draft(
+            item.id,
+            "disclosure",
+            item.depth,
+            item,
+            (item.normal, item.high, item.low),
+            (),
+            (),
+            (),
+            False,
+        )
     for other in situation.people:
         told = who_is(other)
         yield _Draft(
-            f"people.{other.name}", "background", 1, None, (told,), (), (f"Who is {other.name}?",), (other.name,), False
+            f"people.{other.name}",
+            "background",
+            1,
+            None,
+            (told,),
+            (),
+            (f"Who is {other.name}?",),
+            (other.name,),
+            False,
         )
     for number, moment in enumerate(situation.timeline):
         yield _Draft(
-            f"timeline.{number}", "background", 1, None, (moment.what,), (moment.when, moment.felt), (), (), False
+            f"timeline.{number}",
+            "background",
+            1,
+            None,
+            (moment.what,),
+            (moment.when, moment.felt),
+            (),
+            (),
+            False,
         )
     for number, text in enumerate(situation.tried):
         yield _Draft(f"tried.{number}", "background", 1, None, (text,), (), (), (), False)
@@ -394,10 +459,14 @@ def _all_texts(entry: Entry, people: tuple[Other, ...]) -> Iterable[str]:
 
 
 def _weights(knowledge: Knowledge, drafts: list[_Draft]) -> dict[str, float]:
-    """How much a token says about what is meant: the rarer among the entries, the more (inverse document frequency)."""
+    """How much a token says about what is meant: the rarer among the entries, the more (inverse
+    document frequency).
+    """
     count: dict[str, int] = {}
     for draft in drafts:
-        tokens = frozenset().union(*map(knowledge.tokens_in, (*draft.texts, *draft.asked, *draft.extra, *draft.about)))
+        tokens = frozenset().union(
+            *map(knowledge.tokens_in, (*draft.texts, *draft.asked, *draft.extra, *draft.about))
+        )
         for token in tokens:
             count[token] = count.get(token, 0) + 1
     size = len(drafts)

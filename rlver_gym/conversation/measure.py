@@ -1,4 +1,6 @@
-"""Measure: how well a person converses, from the text of dialogues alone, whoever the user is: answered, declined and missed questions, corrections, repetition, first mentions."""
+"""Measure: how well a person converses, from the text of dialogues alone, whoever the user is:
+answered, declined and missed questions, corrections, repetition, first mentions.
+"""
 
 import re
 from collections import Counter
@@ -12,14 +14,14 @@ import numpy as np
 from rlver_gym.conversation.claims import check_claim
 from rlver_gym.conversation.find import make_query, probabilities
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
-from rlver_gym.conversation.names import introductions
 from rlver_gym.conversation.parse import ParsedUtterance, parse_utterance
 from rlver_gym.conversation.repertoire import repertoire
 from rlver_gym.conversation.sentences import Sentence, classify_sentences
-from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import content_stems, is_short, split_sentences, split_words
+from rlver_gym.text.names import introductions
+from rlver_gym.text.tokens import PRONOUNS, YOU
 
 SAME = 0.8
 """Share of content words from which two sentences count as the same."""
@@ -27,11 +29,13 @@ _POSSIBLE = 0.1
 """The probability from which an inquiry may be meant."""
 _PLAIN = frozenset({"yes", "no", "yeah", "nope", "not"})
 _DECLINES = re.compile(
-    r"\b(?:i (?:don't|do not) know|no idea|not sure|i(?:'d| would) rather not|i (?:can't|couldn't) (?:say|tell)|don't want to (?:say|talk)|not (?:now|yet)|maybe later)\b",
+    r"\b(?:i (?:don't|do not) know|no idea|not sure|i(?:'d| would) rather not|i (?:can't|couldn't)"
+    r" (?:say|tell)|don't want to (?:say|talk)|not (?:now|yet)|maybe later)\b",
     re.IGNORECASE,
 )
 _CORRECTS = re.compile(
-    r"^\W*(?:no|nah|nope|not (?:quite|exactly|really)|actually|wrong|that's (?:not|wrong)|hang on|it's .{2,40}, not)\b",
+    r"^\W*(?:no|nah|nope|not (?:quite|exactly|really)|actually|wrong|that's (?:not|wrong)|hang"
+    r" on|it's .{2,40}, not)\b",
     re.IGNORECASE,
 )
 
@@ -60,14 +64,18 @@ class ConversationCounts(NamedTuple):
         """Both together."""
         if not isinstance(other, ConversationCounts):
             return NotImplemented
-        return ConversationCounts(*(one + another for one, another in zip(self, other, strict=True)))
+        return ConversationCounts(
+            *(one + another for one, another in zip(self, other, strict=True))
+        )
 
 
 NO_COUNTS = ConversationCounts(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def measure_dialogue(persona: Persona, dialogue: Dialogue) -> ConversationCounts:
-    """Count in one dialogue, English alone: other languages have no parse yet and count as empty."""
+    """Count in one dialogue, English alone: other languages have no parse yet and count as
+    empty.
+    """
     if persona.language != "en":
         return NO_COUNTS
     known = knowledge(persona)
@@ -76,7 +84,12 @@ def measure_dialogue(persona: Persona, dialogue: Dialogue) -> ConversationCounts
     for turn in dialogue.turns:
         found += _measure_turn(persona, known, turn.utterance, turn.reply, earlier_text)
         earlier_text = f"{earlier_text}\n{turn.utterance}\n{turn.reply}"
-    sentences = [one.casefold() for line in dialogue.user_lines for one in split_sentences(line) if not is_short(one)]
+    sentences = [
+        one.casefold()
+        for line in dialogue.user_lines
+        for one in split_sentences(line)
+        if not is_short(one)
+    ]
     return found._replace(sentences=len(sentences), repeated=len(sentences) - len(set(sentences)))
 
 
@@ -86,7 +99,9 @@ def _measure_turn(
     parsed = parse_utterance(utterance)
     answered = declined = 0
     questions = [
-        sentence for sentence in classify_sentences(utterance, parsed, known.names) if sentence.question is not None
+        sentence
+        for sentence in classify_sentences(utterance, parsed, known.names)
+        if sentence.question is not None
     ]
     for sentence in questions:
         if is_answered(persona, sentence, reply):
@@ -102,11 +117,15 @@ def _measure_turn(
         for one in introductions(persona.situation).each
         if one.about
     )
-    return ConversationCounts(len(questions), answered, declined, mistakes, corrected, 0, 0, strangers)
+    return ConversationCounts(
+        len(questions), answered, declined, mistakes, corrected, 0, 0, strangers
+    )
 
 
 def is_answered(persona: Persona, sentence: Sentence, reply: str) -> bool:
-    """Whether a reply says most of what one of the lines says that fit the question, or a plain yes or no to a guess."""
+    """Whether a reply says most of what one of the lines says that fit the question, or a plain yes
+    or no to a guess.
+    """
     known = knowledge(persona)
     reply_tokens = known.tokens(split_words(reply)) - PRONOUNS - {YOU}
     for text in _fitting(persona, known, sentence):
@@ -118,7 +137,9 @@ def is_answered(persona: Persona, sentence: Sentence, reply: str) -> bool:
 
 
 def _fitting(persona: Persona, known: Knowledge, sentence: Sentence) -> Iterator[str]:
-    """The lines of the card that answer a question: the facts nearest to it, and what the inquiries ask for that it may be."""
+    """The lines of the card that answer a question: the facts nearest to it, and what the inquiries
+    ask for that it may be.
+    """
     if sentence.question is not None:
         each, _ = probabilities(known, make_query(known, sentence.question, ()))
         for number in np.flatnonzero(each >= max(_POSSIBLE, 0.5 * float(each.max()))).tolist():
@@ -145,11 +166,15 @@ def _mistakes(known: Knowledge, parsed: ParsedUtterance) -> int:
 
 
 def _is_corrected(persona: Persona, reply: str) -> bool:
-    return bool(_CORRECTS.search(reply)) or any(line in reply for line in persona.person.manner.corrects)
+    return bool(_CORRECTS.search(reply)) or any(
+        line in reply for line in persona.person.manner.corrects
+    )
 
 
 def shared_sentence_rate(one: Sequence[str], other: Sequence[str]) -> float:
-    """Share of the sentences of one person's lines that also stand in the other's, by content words; the mean of both directions, in [0, 1]."""
+    """Share of the sentences of one person's lines that also stand in the other's, by content
+    words; the mean of both directions, in [0, 1].
+    """
     first, second = _contents(one), _contents(other)
     if not first or not second:
         return 0.0
@@ -162,7 +187,12 @@ def shared_sentence_rate(one: Sequence[str], other: Sequence[str]) -> float:
 
 
 def _contents(lines: Iterable[str]) -> list[frozenset[str]]:
-    return [words for line in lines for sentence in split_sentences(line) if len(words := content_stems(sentence)) >= 2]
+    return [
+        words
+        for line in lines
+        for sentence in split_sentences(line)
+        if len(words := content_stems(sentence)) >= 2
+    ]
 
 
 def _is_same(one: frozenset[str], other: frozenset[str]) -> bool:
@@ -180,8 +210,12 @@ class SharedSentences(NamedTuple):
     """Its names."""
 
 
-def measure_shared_sentences(groups: Iterable[Mapping[str, Sequence[str]]]) -> SharedSentences | None:
-    """How many sentences the dialogues of each group share, pair by pair: by name, the person's lines. None when there is no pair."""
+def measure_shared_sentences(
+    groups: Iterable[Mapping[str, Sequence[str]]],
+) -> SharedSentences | None:
+    """How many sentences the dialogues of each group share, pair by pair: by name, the person's
+    lines. None when there is no pair.
+    """
     each = [
         [
             (shared_sentence_rate(group[one], group[other]), (one, other))
@@ -193,12 +227,16 @@ def measure_shared_sentences(groups: Iterable[Mapping[str, Sequence[str]]]) -> S
     if not pairs:
         return None
     most, names = max(pairs)
-    return SharedSentences(fmean(fmean(share for share, _ in of_group) for of_group in each if of_group), most, names)
+    return SharedSentences(
+        fmean(fmean(share for share, _ in of_group) for of_group in each if of_group), most, names
+    )
 
 
 def most_frequent_sentences(dialogues: Iterable[Dialogue], most: int = 5) -> list[tuple[str, int]]:
     """The sentences that stand in most dialogues, with how many."""
     count: Counter[str] = Counter()
     for dialogue in dialogues:
-        count.update({sentence for line in dialogue.user_lines[1:] for sentence in split_sentences(line)})
+        count.update(
+            {sentence for line in dialogue.user_lines[1:] for sentence in split_sentences(line)}
+        )
     return count.most_common(most)

@@ -1,12 +1,15 @@
-"""Parse: what an utterance asks of the person and claims about them, sentence by sentence. A pure function of the text; knows no card."""
+"""Parse: what an utterance asks of the person and claims about them, sentence by sentence.
+
+A pure function of the text; knows no card.
+"""
 
 import re
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlver_gym.conversation.tokens import QUESTION_WORDS
 from rlver_gym.core.words import split_words
+from rlver_gym.text.tokens import QUESTION_WORDS
 
 
 class QuestionKind(StrEnum):
@@ -86,81 +89,126 @@ _AUX = "is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|
 _SUBJECT = r"you|u|your|ur|he|she|it|they|we|i|there|that|this|these|those|the|his|her|their|my|any|some|anyone|anybody|someone|everyone|everybody|nobody|one|[A-Z][a-zé]+"
 _LEAD = r"(?:(?:and|so|but|or|oh|well|ok|okay|hey|hi|hello|then|also|wait|um|hm+|now|sorry|yes|no|just|alright|right)[,\s]+)*"
 _ASKING = re.compile(
-    rf"(?:^|[,;:–—-]\s*|\b(?:and|but|so|or|if|wonder|wondering|ask|asking|tell me|know|curious|remember|say|explain|describe)\s+){_LEAD}"
-    rf"(?P<word>how long|how many|how much|how often|how old|how far|how come|since when|until when|till when|by when|by what|at what|in what|what time|who|whom|whose|what|which|when|where|why|how)\b",
+    r"(?:^|[,;:–—-]\s*|\b(?:and|but|so|or|if|wonder|wondering|ask|asking|tell"
+    rf" me|know|curious|remember|say|explain|describe)\s+){_LEAD}"
+    rf"(?P<word>how long|how many|how much|how often|how old|how far|how come|since when|until"
+    rf" when|till when|by when|by what|at what|in what|what"
+    rf" time|who|whom|whose|what|which|when|where|why|how)\b",
     re.IGNORECASE,
 )
 _WORD = re.compile(
-    r"\b(?P<word>how long|how many|how much|how often|how old|how far|how come|since when|until when|by when|what time|who|whom|whose|what|which|when|where|why|how)\b",
+    r"\b(?P<word>how long|how many|how much|how often|how old|how far|how come|since when|until"
+    r" when|by when|what time|who|whom|whose|what|which|when|where|why|how)\b",
     re.IGNORECASE,
 )
 _INVERTED = re.compile(
-    rf"(?:^|[,;:–—-]\s*|\b(?:and|but|so|or)\s+){_LEAD}(?P<word>(?:{_AUX}))\s+(?=(?:{_SUBJECT})\b)", re.IGNORECASE
+    rf"(?:^|[,;:–—-]\s*|\b(?:and|but|so|or)\s+){_LEAD}(?P<word>(?:{_AUX}))\s+(?=(?:{_SUBJECT})\b)",
+    re.IGNORECASE,
 )
 _INDIRECT = re.compile(
-    r"\b(?:i(?:'d| would)? (?:just |only |really |do )*(?:wonder|like to know|love to know|want to know|am curious|was wondering)|i'm (?:just )?(?:wondering|curious)|"
-    r"(?:can|could|may|might|would|will) (?:you|i|u)(?: please| maybe| perhaps)* (?:tell me|say|describe|explain|ask(?: you)?)|(?:please )?(?:tell|explain to|describe to) me|if i (?:may|can|might) ask|do you (?:know|remember))\b",
+    r"\b(?:i(?:'d| would)? (?:just |only |really |do )*(?:wonder|like to know|love to know|want to"
+    r" know|am curious|was wondering)|i'm (?:just )?(?:wondering|curious)|"
+    r"(?:can|could|may|might|would|will) (?:you|i|u)(?: please| maybe| perhaps)* (?:tell"
+    r" me|say|describe|explain|ask(?: you)?)|(?:please )?(?:tell|explain to|describe to) me|if i"
+    r" (?:may|can|might) ask|do you (?:know|remember))\b",
     re.IGNORECASE,
 )
 _TELL_ABOUT = re.compile(
-    r"^(?:\W*\w+,\s+)?(?:(?:and|so|ok|okay|please|well|but|can|could|would|will|you|maybe|do)\s+)*(?:tell|talk to|say|explain to)\s+me\s+(?:a (?:bit|little) |some|any)?(?:something |more |again )*(?:about|of)\s+(?P<what>.+)|\bwhat about\s+(?P<about>.+)|\bhow about\s+(?P<how>.+)",
+    r"^(?:\W*\w+,\s+)?(?:(?:and|so|ok|okay|please|well|but|can|could|would|will|you|maybe|do)\s+)*(?:tell|talk"
+    r" to|say|explain to)\s+me\s+(?:a (?:bit|little) |some|any)?(?:something |more |again"
+    r" )*(?:about|of)\s+(?P<what>.+)|\bwhat about\s+(?P<about>.+)|\bhow about\s+(?P<how>.+)",
     re.IGNORECASE,
 )
 _MORE = re.compile(
-    r"\b(?:tell me (?:more|everything|the rest|all)|(?:say|talk|tell me) (?:\w+ ){0,3}more(?: (?:about|of) (?:that|it|this|all that|all of (?:it|that|this)|everything))?|go on|say more|keep going|please continue|i'm (?:all ears|listening)|i am listening|what else|and then|what happened (?:then|next)|take your time)\b",
+    r"\b(?:tell me (?:more|everything|the rest|all)|(?:say|talk|tell me) (?:\w+ ){0,3}more(?:"
+    r" (?:about|of) (?:that|it|this|all that|all of (?:it|that|this)|everything))?|go on|say"
+    r" more|keep going|please continue|i'm (?:all ears|listening)|i am listening|what else|and"
+    r" then|what happened (?:then|next)|take your time)\b",
     re.IGNORECASE,
 )
 _SUGGESTION = re.compile(
-    rf"^{_LEAD}(?:(?:maybe|perhaps|if you)\s+)?(?:(?:could|can|would|might) (?:you|it|that|there be)\b(?! (?:tell|say|explain|describe|imagine|know|remember|talk|share)\b)|(?:have|had) you (?:ever )?(?:thought (?:about|of)|considered|tried)\b|"
-    r"what if (?:you|we)\b|what about (?:\w+ing)\b|how about\b|why don't (?:you|we)\b|why not\b|shall we\b|should you\b|do you think you (?:could|can|might)\b|what would happen if\b|is there (?:a way|any way|someone|somebody|anyone|anybody) (?:you|that you|to)\b)",
+    rf"^{_LEAD}(?:(?:maybe|perhaps|if you)\s+)?(?:(?:could|can|would|might) (?:you|it|that|there"
+    r" be)\b(?! (?:tell|say|explain|describe|imagine|know|remember|talk|share)\b)|(?:have|had) you"
+    r" (?:ever )?(?:thought (?:about|of)|considered|tried)\b|"
+    r"what if (?:you|we)\b|what about (?:\w+ing)\b|how about\b|why don't (?:you|we)\b|why"
+    r" not\b|shall we\b|should you\b|do you think you (?:could|can|might)\b|what would happen"
+    r" if\b|is there (?:a way|any way|someone|somebody|anyone|anybody) (?:you|that you|to)\b)",
     re.IGNORECASE,
 )
 _ADVICE = re.compile(
-    r"\b(?:you (?:should|could|might want to|might try|need to|ought to|have to|had better)|why don't you|i(?:'d| would) (?:suggest|recommend|try|talk|write|ask|tell|go|give|take)|my advice|try (?:to|and|\w+ing)|maybe (?:write|ask|tell|talk|try|go|call|ring|take|give|just|start))\b|"
-    r"^\W*(?:just )?(?:give|write|tell|ask|talk|call|ring|go|take|put|start|stop|try|get|make|let|sleep|breathe|forget)\b(?! me)",
+    r"\b(?:you (?:should|could|might want to|might try|need to|ought to|have to|had better)|why"
+    r" don't you|i(?:'d| would) (?:suggest|recommend|try|talk|write|ask|tell|go|give|take)|my"
+    r" advice|try (?:to|and|\w+ing)|maybe"
+    r" (?:write|ask|tell|talk|try|go|call|ring|take|give|just|start))\b|"
+    r"^\W*(?:just"
+    r" )?(?:give|write|tell|ask|talk|call|ring|go|take|put|start|stop|try|get|make|let|sleep|breathe|forget)\b(?! me)",
     re.IGNORECASE | re.MULTILINE,
 )
-_VAGUE = re.compile(r"\babout (?:that|it|this|all (?:of )?(?:that|it|this)|everything)\W*$", re.IGNORECASE)
+_VAGUE = re.compile(
+    r"\babout (?:that|it|this|all (?:of )?(?:that|it|this)|everything)\W*$", re.IGNORECASE
+)
 _TAG = re.compile(
-    rf"[,–—-]?\s*\b(?:right|correct|yes|no|true|huh|eh|yeah|or not|is (?:that|it) (?:right|so|true|how it (?:was|went|is|happened))|have i got that right|am i right|did i get that right|if i(?:'ve| have)? understood(?: it| you)?(?: right| correctly)?|(?:{_AUX})(?: not)?\s+(?:you|he|she|it|they|i|we|that))\s*[?.!]*$",
+    r"[,–—-]?\s*\b(?:right|correct|yes|no|true|huh|eh|yeah|or not|is (?:that|it)"
+    r" (?:right|so|true|how it (?:was|went|is|happened))|have i got that right|am i right|did i"
+    r" get that right|if i(?:'ve| have)? understood(?: it| you)?(?: right|"
+    rf" correctly)?|(?:{_AUX})(?: not)?\s+(?:you|he|she|it|they|i|we|that))\s*[?.!]*$",
     re.IGNORECASE,
 )
 _OPEN_WH = re.compile(
-    rf"^{_LEAD}(?:how (?:long|many|much|often|old|far|come)|since when|until when|till when|by when|at what|what time|(?:who|whom|whose|what|which|when|where|why|how)(?:'s|'re|'d|'ll)?)\b(?!\s+a\b)(?:\s+\w+){{0,3}}?\s*(?:(?:{_AUX}|'s|'re|'d|happened|made|makes|said|told|came|went|kept|else|about)\b|$)",
+    rf"^{_LEAD}(?:how (?:long|many|much|often|old|far|come)|since when|until when|till when|by"
+    r" when|at what|what"
+    rf" time|(?:who|whom|whose|what|which|when|where|why|how)(?:'s|'re|'d|'ll)?)\b(?!\s+a\b)(?:\s+\w+){{0,3}}?\s*(?:(?:{_AUX}|'s|'re|'d|happened|made|makes|said|told|came|went|kept|else|about)\b|$)",
     re.IGNORECASE,
 )
 _RELATIVE = re.compile(
-    rf"^{_LEAD}(?:what|who|where|how|why|which|that)\s+(?:you|u|i|he|she|they|we|it|a|an)(?:'\w+)?\b", re.IGNORECASE
+    rf"^{_LEAD}(?:what|who|where|how|why|which|that)\s+(?:you|u|i|he|she|they|we|it|a|an)(?:'\w+)?\b",
+    re.IGNORECASE,
 )
 """How a statement begins that looks like a question: "What you need is…"."""
 _OPEN_WH_UNMARKED = re.compile(
-    rf"^{_LEAD}(?:how (?:long|many|much|often|old|far|come)|since when|what time|(?:who|whom|whose|what|which|when|where|why|how)(?:'s|'re|'d|'ll)?)\b(?!\s+a\b)\s*(?:(?:\w+\s+)?(?:{_AUX}|'s|'re|'d|happened|else)\b(?!\s+(?:with|to) me\b)|$)",
+    rf"^{_LEAD}(?:how (?:long|many|much|often|old|far|come)|since when|what"
+    rf" time|(?:who|whom|whose|what|which|when|where|why|how)(?:'s|'re|'d|'ll)?)\b(?!\s+a\b)\s*(?:(?:\w+\s+)?(?:{_AUX}|'s|'re|'d|happened|else)\b(?!\s+(?:with|to)"
+    r" me\b)|$)",
     re.IGNORECASE,
 )
 """How a question begins that lacks its mark."""
 _GREETING = re.compile(
-    r"^\W*(?:hi|hello|hey|hiya|good (?:morning|evening|afternoon|day)|greetings|howdy)(?:\s+(?:there|again|everyone|you|\w{2,12}))?\W*$",
+    r"^\W*(?:hi|hello|hey|hiya|good"
+    r" (?:morning|evening|afternoon|day)|greetings|howdy)(?:\s+(?:there|again|everyone|you|\w{2,12}))?\W*$",
     re.IGNORECASE,
 )
 _THANKS = re.compile(
-    r"\b(?:thank you|thanks|thx|cheers|i(?:'m| am) grateful|i appreciate (?:that|you|it))\b", re.IGNORECASE
+    r"\b(?:thank you|thanks|thx|cheers|i(?:'m| am) grateful|i appreciate (?:that|you|it))\b",
+    re.IGNORECASE,
 )
 _APOLOGY = re.compile(
-    r"\b(?:i(?:'m| am)(?: so| very| really| truly)? sorry (?:if i|that i|for (?:what i|my|being|saying|pushing|asking|sounding|interrupting|the (?:way|advice|question|list))|about (?:what i|my|before|earlier|that))|i apologi[sz]e|my apologies|my mistake|my bad|forgive me|that came out wrong|i shouldn't have (?:said|asked|pushed|told)|sorry,? (?:i(?! hear)|what i|that was|my|shouldn't have|for (?:that|before|earlier|pushing|asking|what))|i take (?:it|that) back)\b",
+    r"\b(?:i(?:'m| am)(?: so| very| really| truly)? sorry (?:if i|that i|for (?:what"
+    r" i|my|being|saying|pushing|asking|sounding|interrupting|the"
+    r" (?:way|advice|question|list))|about (?:what i|my|before|earlier|that))|i apologi[sz]e|my"
+    r" apologies|my mistake|my bad|forgive me|that came out wrong|i shouldn't have"
+    r" (?:said|asked|pushed|told)|sorry,? (?:i(?! hear)|what i|that was|my|shouldn't have|for"
+    r" (?:that|before|earlier|pushing|asking|what))|i take (?:it|that) back)\b",
     re.IGNORECASE,
 )
 _INSULT = re.compile(
-    r"\b(?:you(?:'re| are)(?: (?:just|really|all|nothing but|being))*(?: such)?(?: an?| the)? (?:\w+ ){0,2}?|what an? (?:\w+ ){0,2}?|you (?:\w+ ){0,2}?)"
+    r"\b(?:you(?:'re| are)(?: (?:just|really|all|nothing but|being))*(?: such)?(?: an?| the)?"
+    r" (?:\w+ ){0,2}?|what an? (?:\w+ ){0,2}?|you (?:\w+ ){0,2}?)"
     r"(?:idiot|fool|coward|doormat|loser|moron|cry-?baby|liar|brat|wimp|weakling|whiner|wuss|show-off|hypocrite|jerk|bitch|bastard|arsehole|asshole|pathetic|stupid|worthless|useless|disgusting|ridiculous|spineless|dumb|selfish|lazy|weak|crazy|insane|spoilt|spoiled)\b"
-    r"|\b(?:shut up|grow up|get a life|get over yourself|screw you|fuck (?:you|off)|nobody (?:likes|cares about) you|stop (?:whining|moaning|wallowing|crying))\b",
+    r"|\b(?:shut up|grow up|get a life|get over yourself|screw you|fuck (?:you|off)|nobody"
+    r" (?:likes|cares about) you|stop (?:whining|moaning|wallowing|crying))\b",
     re.IGNORECASE,
 )
 _OF_INSULT = frozenset(
-    """idiot fool coward doormat loser moron crybaby baby cry liar brat wimp weakling whiner wuss show hypocrite jerk bitch bastard arsehole asshole pathetic stupid worthless useless disgusting
-    ridiculous spineless dumb selfish lazy weak crazy insane spoilt spoiled shut grow get screw fuck nobody stop""".split()
+    """idiot fool coward doormat loser moron crybaby baby cry liar brat wimp weakling whiner wuss
+    show hypocrite jerk bitch bastard arsehole asshole pathetic stupid worthless useless
+    disgusting ridiculous spineless dumb selfish lazy weak crazy insane spoilt spoiled shut
+    grow get screw fuck nobody stop""".split()
 )
 _FAREWELL = re.compile(
-    r"\b(?:good ?bye|bye(?: bye)?|good night|see you (?:later|soon|tomorrow)|talk to you (?:later|soon|tomorrow)|take care(?: of yourself)?[.!]*$|i(?:'ve| have)? (?:got to|gotta|have to|need to|must|should) (?:go|run|leave|log off|head off)|i(?:'m| am) off(?: now)?[.!]*$|speak soon|farewell|until next time)\b",
+    r"\b(?:good ?bye|bye(?: bye)?|good night|see you (?:later|soon|tomorrow)|talk to you"
+    r" (?:later|soon|tomorrow)|take care(?: of yourself)?[.!]*$|i(?:'ve| have)? (?:got"
+    r" to|gotta|have to|need to|must|should) (?:go|run|leave|log off|head off)|i(?:'m| am) off(?:"
+    r" now)?[.!]*$|speak soon|farewell|until next time)\b",
     re.IGNORECASE,
 )
 _SHOUTED = re.compile(r"[A-Z]{2,}")
@@ -175,7 +223,9 @@ def _straight(text: str) -> str:
 def sentences_of(text: str) -> tuple[str, ...]:
     """The sentences of an utterance, apostrophes made straight and runs of blanks made one."""
     found: list[str] = []
-    for sentence in map(str.strip, _SENTENCE.findall(_BLANKS.sub(" ", _straight(text)))[:_MAX_SENTENCES]):
+    for sentence in map(
+        str.strip, _SENTENCE.findall(_BLANKS.sub(" ", _straight(text)))[:_MAX_SENTENCES]
+    ):
         split = _TWO_QUESTIONS.search(sentence) if sentence.endswith("?") else None
         found += [f"{sentence[: split.start()]}?", sentence[split.end() :]] if split else [sentence]
     return tuple(found)
@@ -186,12 +236,17 @@ _TWO_QUESTIONS = re.compile(
     rf"(?<=\w),?\s+(?:and|or|but)\s+(?=(?:who|what|when|where|why|how|{_AUX})\s+\w+\s+\w+)(?!.*,?\s+(?:and|or|but)\s+(?:who|what|when|where|why|how)\b)",
     re.IGNORECASE,
 )
-"""Where the second of two questions in one sentence begins: "How are you, and when did you find out?"."""
+"""Where the second of two questions in one sentence begins: "How are you, and when did you find
+out?".
+"""
 
 
 @lru_cache(maxsize=4)
 def parse_utterance(text: str) -> ParsedUtterance:
-    """What an utterance asks, claims and does. Kept for a moment: several steps of a turn ask for it."""
+    """What an utterance asks, claims and does.
+
+    Kept for a moment: several steps of a turn ask for it.
+    """
     if not text.strip():
         return ParsedUtterance((), (), frozenset({Act.SILENCE}), False, 0)
     plain = _straight(text)
@@ -210,7 +265,9 @@ def parse_utterance(text: str) -> ParsedUtterance:
             if question is not None:
                 questions.append(question)
     suggestions = [question for question in questions if _is_suggestion(question)]
-    questions = [question for question in questions if question not in suggestions and not _is_echo(question)]
+    questions = [
+        question for question in questions if question not in suggestions and not _is_echo(question)
+    ]
     more = bool(_MORE.search(plain))
     return ParsedUtterance(
         tuple(questions),
@@ -224,7 +281,10 @@ def parse_utterance(text: str) -> ParsedUtterance:
 
 @lru_cache(maxsize=16_384)
 def question_in(text: str) -> Question | None:
-    """The last question of a text; None when it asks nothing. Kept, because cards of one situation hold the same questions."""
+    """The last question of a text; None when it asks nothing.
+
+    Kept, because cards of one situation hold the same questions.
+    """
     for sentence in reversed(sentences_of(text)):
         words = split_words(sentence)
         question = _question(sentence, words) if words else None
@@ -278,21 +338,7 @@ def _question(sentence: str, words: tuple[str, ...]) -> Question | None:
     if len(words) <= 12 and _MORE.search(sentence):
         return None
     if is_marked:
-        tag = _TAG.search(sentence)
-        if tag and tag.start() > 3 and not _OPEN_WH.search(sentence) and not _INVERTED.match(sentence):
-            return Question(QuestionKind.YES_NO, split_words(sentence[: tag.start()]), sentence, True)
-        inverted, found = _last_match(_INVERTED, sentence), _ASKING.search(sentence)
-        if (
-            found
-            and _OPEN_WH.search(sentence[found.start("word") :])
-            and not (inverted and inverted.start("word") < found.start("word") - 1)
-        ):
-            return _open_question(sentence, found)
-        if inverted:
-            return Question(QuestionKind.YES_NO, split_words(sentence[inverted.start("word") :]), sentence)
-        if found:
-            return _open_question(sentence, found)
-        return Question(QuestionKind.YES_NO, words, sentence, True)
+        return _marked_question(sentence, words)
     if len(words) > 1 and has.isdisjoint(QUESTION_WORDS):
         inverted = None if has.isdisjoint(_AUX_WORDS) else _INVERTED.match(sentence)
         return (
@@ -300,7 +346,11 @@ def _question(sentence: str, words: tuple[str, ...]) -> Question | None:
             if inverted and _is_unmarked_question(sentence, words)
             else None
         )
-    if _OPEN_WH_UNMARKED.search(sentence) and words[:1] != ("when",) and not _RELATIVE.search(sentence):
+    if (
+        _OPEN_WH_UNMARKED.search(sentence)
+        and words[:1] != ("when",)
+        and not _RELATIVE.search(sentence)
+    ):
         found = _ASKING.search(sentence)
         return _open_question(sentence, found) if found else None
     if _OPEN_WH.search(sentence) and re.match(rf"when\s+(?:{_AUX})\b", sentence, re.IGNORECASE):
@@ -311,8 +361,31 @@ def _question(sentence: str, words: tuple[str, ...]) -> Question | None:
     return None
 
 
+def _marked_question(sentence: str, words: tuple[str, ...]) -> Question:
+    """What a sentence with a question mark asks."""
+    tag = _TAG.search(sentence)
+    if tag and tag.start() > 3 and not _OPEN_WH.search(sentence) and not _INVERTED.match(sentence):
+        return Question(QuestionKind.YES_NO, split_words(sentence[: tag.start()]), sentence, True)
+    inverted, found = _last_match(_INVERTED, sentence), _ASKING.search(sentence)
+    if (
+        found
+        and _OPEN_WH.search(sentence[found.start("word") :])
+        and not (inverted and inverted.start("word") < found.start("word") - 1)
+    ):
+        return _open_question(sentence, found)
+    if inverted:
+        return Question(
+            QuestionKind.YES_NO, split_words(sentence[inverted.start("word") :]), sentence
+        )
+    if found:
+        return _open_question(sentence, found)
+    return Question(QuestionKind.YES_NO, words, sentence, True)
+
+
 def _is_unmarked_question(sentence: str, words: tuple[str, ...]) -> bool:
-    """Whether a sentence with the verb first and no question mark asks, rather than wishes or supposes."""
+    """Whether a sentence with the verb first and no question mark asks, rather than wishes or
+    supposes.
+    """
     return words[0] not in ("may", "might", "had", "should", "must") and not sentence.endswith("!")
 
 
@@ -353,10 +426,14 @@ def _claims_before(sentence: str, question: Question) -> list[Claim]:
     return [_claim(sentence, front)] if len(front) >= 5 else []
 
 
-_CAPITALISED = re.compile(r"(?<![.!?…:\"“‘'(]\s)(?<![.!?…:\"“‘'(\n])(?<!^)\b[A-ZÄÖÜÉ][a-zäöüéèàí]{2,}\b")
+_CAPITALISED = re.compile(
+    r"(?<![.!?…:\"“‘'(]\s)(?<![.!?…:\"“‘'(\n])(?<!^)\b[A-ZÄÖÜÉ][a-zäöüéèàí]{2,}\b"
+)
 _NO_NAMES = frozenset(
-    """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december christmas easter
-    god english german french spanish god's okay mum dad mom gran grandma grandad grandpa mother father aunt uncle the what why how and but you your""".split()
+    """monday tuesday wednesday thursday friday saturday sunday january february march april may
+    june july august september october november december christmas easter god english german
+    french spanish god's okay mum dad mom gran grandma grandad grandpa mother father aunt
+    uncle the what why how and but you your""".split()
 )
 
 
@@ -366,12 +443,19 @@ def _claim(sentence: str, words: tuple[str, ...]) -> Claim:
 
 def names_in(sentence: str) -> tuple[str, ...]:
     """The capitalised words within a sentence that can be names, lower-case."""
-    return tuple(name for name in map(str.casefold, _CAPITALISED.findall(sentence)) if name not in _NO_NAMES)
+    return tuple(
+        name for name in map(str.casefold, _CAPITALISED.findall(sentence)) if name not in _NO_NAMES
+    )
 
 
 def _is_echo(question: Question) -> bool:
     """Whether it is only an exclamation at what was heard: "Three points??"."""
-    return question.is_guess and len(question.words) <= 4 and "you" not in question.words and "is" not in question.words
+    return (
+        question.is_guess
+        and len(question.words) <= 4
+        and "you" not in question.words
+        and "is" not in question.words
+    )
 
 
 def gives_advice(text: str) -> bool:
@@ -379,9 +463,13 @@ def gives_advice(text: str) -> bool:
     return bool(_ADVICE.search(text))
 
 
-_OF_APOLOGY = frozenset("sorry apologise apologize apologies mistake bad forgive wrong back should not".split())
+_OF_APOLOGY = frozenset(
+    "sorry apologise apologize apologies mistake bad forgive wrong back should not".split()
+)
 _OF_THANKS = frozenset("thank thanks thx cheers grateful appreciate".split())
-_OF_FAREWELL = frozenset("bye goodbye night see talk care go run leave log head off speak farewell until".split())
+_OF_FAREWELL = frozenset(
+    "bye goodbye night see talk care go run leave log head off speak farewell until".split()
+)
 
 
 def _acts(text: str, count: int, asks: bool, words: tuple[str, ...]) -> frozenset[Act]:
@@ -412,23 +500,34 @@ def _acts(text: str, count: int, asks: bool, words: tuple[str, ...]) -> frozense
 
 
 _ENGLISH = frozenset(
-    "the a to of and i you it is that in was for on my me your are be have with so this do not what he she they we but at if just about as can how there or am had were who when why did no yes all from his her will would".split()
+    "the a to of and i you it is that in was for on my me your are be have with so this do not what"
+    " he she they we but at if just about as can how there or am had were who when why did no yes"
+    " all from his her will would".split()
 )
 
 
 def _is_foreign(text: str, words: tuple[str, ...]) -> bool:
-    """Whether it is in another language than English: another script, or little words of another and hardly an English one."""
+    """Whether it is in another language than English: another script, or little words of another
+    and hardly an English one.
+    """
     if not text.isascii():
         letters = [char for char in text if char.isalpha()]
         if sum(map(str.isascii, letters)) < 0.6 * len(letters):
             return True
     if not 3 <= len(words) <= 200:
         return False
-    return sum(word in _FOREIGN for word in words) >= 0.3 * len(words) > sum(word in _ENGLISH for word in words)
+    return (
+        sum(word in _FOREIGN for word in words)
+        >= 0.3 * len(words)
+        > sum(word in _ENGLISH for word in words)
+    )
 
 
 _FOREIGN = frozenset(
-    """ich du er sie wir ist nicht und das der die ein eine mir dir mich dich es tut leid wie geht je tu il elle nous vous est pas et le la les un une moi toi mais que qui dans pour
-    yo tu el ella no es y lo los las mi ti pero con por para muy estoy eres como esta siento mucho io non che di il lo gli per sono sei come mi dispiace het een niet ik jij en van met
-    jag du inte och att det som nie jest co tak jak jeg ikke og saya tidak anda bu ve bir ne ma mon ton quelle quel""".split()
+    """ich du er sie wir ist nicht und das der die ein eine mir dir mich dich es tut leid wie geht
+    je tu il elle nous vous est pas et le la les un une moi toi mais que qui dans pour yo tu
+    el ella no es y lo los las mi ti pero con por para muy estoy eres como esta siento mucho
+    io non che di il lo gli per sono sei come mi dispiace het een niet ik jij en van met jag
+    du inte och att det som nie jest co tak jak jeg ikke og saya tidak anda bu ve bir ne ma
+    mon ton quelle quel""".split()
 )

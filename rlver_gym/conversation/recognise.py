@@ -1,6 +1,8 @@
-"""A sentence classifier: what a supporter asks or does in one sentence, whatever the story. A linear classifier over words and pairs of words, in whole numbers: the same on every machine.
+"""A sentence classifier: what a supporter asks or does in one sentence, whatever the story. A
+linear classifier over words and pairs of words, in whole numbers: the same on every machine.
 
-Fitted by `benchmarks/recogniser.py` on sentences that were written by language models in the role of supporters. Knows no card.
+Fitted by `benchmarks/recogniser.py` on sentences that were written by language models in the role
+of supporters. Knows no card.
 """
 
 import json
@@ -14,10 +16,16 @@ import numpy as np
 PERSON = "PERSON"
 """Stands for any name and any relation, so that "your sister" and "Marek" are asked about alike."""
 _RELATIONS = frozenset(
-    """mum mother mom dad father parents parent sister brother son daughter aunt uncle gran grandmother grandma grandad grandfather wife husband partner boyfriend girlfriend friend mate
-    boss manager colleague flatmate neighbour landlord teacher ex cousin niece nephew lawyer""".split()
+    """mum mother mom dad father parents parent sister brother son daughter aunt uncle gran
+    grandmother grandma grandad grandfather wife husband partner boyfriend girlfriend friend
+    mate boss manager colleague flatmate neighbour landlord teacher ex cousin niece nephew
+    lawyer""".split()
 )
-_PRONOUNS = {**dict.fromkeys(("he", "she"), "he"), "him": "him", **dict.fromkeys(("his", "her", "hers"), "her")}
+_PRONOUNS = {
+    **dict.fromkeys(("he", "she"), "he"),
+    "him": "him",
+    **dict.fromkeys(("his", "her", "hers"), "her"),
+}
 _MAX_WORDS = 40
 _TOP_LABELS = 5
 
@@ -26,7 +34,9 @@ class Classification(NamedTuple):
     """What a sentence most probably asks or does."""
 
     ranked: tuple[tuple[str, float], ...]
-    """The best labels with their probabilities, best first. A label is a value of `Inquiry`, of `Remark`, or "p_" and a value of `InquiryAboutOther`."""
+    """The best labels with their probabilities, best first. A label is a value of `Inquiry`, of
+    `Remark`, or "p_" and a value of `InquiryAboutOther`.
+    """
 
     @property
     def label(self) -> str:
@@ -44,10 +54,14 @@ class _Weights(NamedTuple):
     words: dict[str, int]
     pairs: dict[str, int]
     of_words: np.ndarray
-    """Words × dimensions: whole numbers of at most three figures, as float32, whose sums are exact and fast."""
+    """Words × dimensions: whole numbers of at most three figures, as float32, whose sums are exact
+    and fast.
+    """
     of_pairs: np.ndarray
     of_labels: np.ndarray
-    """Dimensions × labels: whole numbers as float64, whose products and sums are exact in any order."""
+    """Dimensions × labels: whole numbers as float64, whose products and sums are exact in any
+    order.
+    """
     bias: np.ndarray
     scale: float
     """What one whole step of a logit is worth, in nats."""
@@ -60,7 +74,8 @@ def _with_none(rows: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _weights() -> _Weights:
-    with np.load(files("rlver_gym.conversation").joinpath("recogniser_en.npz"), allow_pickle=False) as data:  # type: ignore[arg-type]
+    weights = files("rlver_gym.conversation").joinpath("recogniser_en.npz")
+    with weights.open("rb") as file, np.load(file, allow_pickle=False) as data:
         meta = json.loads(bytes(data["meta"]).decode())
         return _Weights(
             tuple(meta["labels"]),
@@ -75,7 +90,9 @@ def _weights() -> _Weights:
 
 
 def generalise(words: Sequence[str], names: Collection[str], *, asks: bool = False) -> list[str]:
-    """The words with every name and relation as PERSON, pronouns of one person alike; `asks`: with a question mark as the last one. `names`: lower-case."""
+    """The words with every name and relation as PERSON, pronouns of one person alike; `asks`: with
+    a question mark as the last one. `names`: lower-case.
+    """
     found: list[str] = []
     for word in words[:_MAX_WORDS]:
         base = word[:-2] if word.endswith("'s") else word
@@ -103,8 +120,13 @@ class SentenceInput(NamedTuple):
     """Whether it has a question mark."""
 
 
-def classify(sentences: Sequence[SentenceInput], names: Collection[str] = ()) -> list[Classification]:
-    """What each of several sentences asks or does, all at once. `names`: words that are people's names."""
+def classify(
+    sentences: Sequence[SentenceInput], names: Collection[str] = ()
+) -> list[Classification]:
+    """What each of several sentences asks or does, all at once.
+
+    `names`: words that are people's names.
+    """
     weights = _weights()
     of_words, of_pairs, counts = [], [], []
     word_starts, pair_starts = [], []
@@ -118,13 +140,19 @@ def classify(sentences: Sequence[SentenceInput], names: Collection[str] = ()) ->
         counts.append(max(1, len(general)))
     states = np.add.reduceat(weights.of_words[of_words], word_starts)
     states += np.add.reduceat(weights.of_pairs[of_pairs], pair_starts)
-    logits = states.astype(np.float64) @ weights.of_labels / (np.sqrt(counts)[:, None] * weights.scale) + weights.bias
+    logits = (
+        states.astype(np.float64) @ weights.of_labels / (np.sqrt(counts)[:, None] * weights.scale)
+        + weights.bias
+    )
     shares = np.exp(logits - logits.max(1, keepdims=True))
     shares /= shares.sum(1, keepdims=True)
     best = np.argpartition(shares, -_TOP_LABELS, axis=1)[:, -_TOP_LABELS:].tolist()
     return [
         Classification(
-            tuple((label, -share) for share, label in sorted([(-float(row[at]), weights.labels[at]) for at in top]))
+            tuple(
+                (label, -share)
+                for share, label in sorted([(-float(row[at]), weights.labels[at]) for at in top])
+            )
         )
         for row, top in zip(shares, best, strict=True)
     ]

@@ -1,14 +1,17 @@
-"""Repertoire: a persona's lines by what they answer, ready to be looked up. Compiled once a card; knows no dialogue."""
+"""Repertoire: a persona's lines by what they answer, ready to be looked up.
+
+Compiled once a card; knows no dialogue.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
-from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES, Feeling
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import split_words
 from rlver_gym.io.frozen import cache_by_parts
+from rlver_gym.text.tokens import PRONOUNS, YOU
 
 _COVERED = 0.55
 """The share of a suggestion's weight that an utterance must have."""
@@ -83,7 +86,9 @@ class Repertoire:
         return self._feelings.get(feeling, ())
 
     def to_suggestion(self, tokens: frozenset[str]) -> Sequence[str]:
-        """What they say to the suggestion that these tokens make; empty when they had not thought of it."""
+        """What they say to the suggestion that these tokens make; empty when they had not thought
+        of it.
+        """
         best, found = _COVERED, -1
         for wording in self._suggestion_wordings:
             shared = self._known.weigh(wording.tokens & tokens) / wording.weight
@@ -106,7 +111,10 @@ class Repertoire:
                 shared = self._known.weigh(wording.tokens & tokens)
                 if shared >= _LEAST and shared >= 0.6 * wording.weight:
                     worth[wording.place] = max(worth.get(wording.place, 0.0), shared)
-        return [self._matters[place] for place in sorted(worth, key=lambda place: (-worth[place], place))]
+        return [
+            self._matters[place]
+            for place in sorted(worth, key=lambda place: (-worth[place], place))
+        ]
 
 
 def _wordings(known: Knowledge, each: Iterable[Sequence[str]]) -> list[_Wording]:

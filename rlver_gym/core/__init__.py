@@ -1,1 +1,3 @@
-"""The values that everything else is about: persona, env card, emotion, dialogue, and what a user and an agent are. All frozen; nothing here talks to anybody."""
+"""The values that everything else is about: persona, env card, emotion, dialogue, and what a user
+and an agent are. All frozen; nothing here talks to anybody.
+"""

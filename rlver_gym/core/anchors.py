@@ -1,4 +1,7 @@
-"""Which anchors of a situation an utterance matches. Matches words by stem; knows nothing of needs or points."""
+"""Which anchors of a situation an utterance matches.
+
+Matches words by stem; knows nothing of needs or points.
+"""
 
 from collections.abc import Iterator
 from itertools import compress, count, pairwise
@@ -9,7 +12,9 @@ from rlver_gym.core.words import stem, words
 
 
 class AnchorMatch(NamedTuple):
-    """An anchor that the utterance matches, and in which sentence (counted from 0) the match was completed."""
+    """An anchor that the utterance matches, and in which sentence (counted from 0) the match was
+    completed.
+    """
 
     kind: AnchorKind
     id: str
@@ -24,7 +29,10 @@ class AnchorMatch(NamedTuple):
 
 
 class _Phrase(NamedTuple):
-    """An alternative of a word group. It counts as said where its longest word stands, `offset` words after its first."""
+    """An alternative of a word group.
+
+    It counts as said where its longest word stands, `offset` words after its first.
+    """
 
     number: int
     stems: tuple[str, ...]
@@ -37,7 +45,9 @@ def _phrases(anchors: list[tuple[AnchorKind, Anchor]]) -> Iterator[_Phrase]:
     number = count()
     for at_anchor, (_, anchor) in enumerate(anchors):
         for group, alternatives in enumerate(anchor.words):
-            for stems_ in dict.fromkeys(tuple(map(stem, words(one))) for one in alternatives.split("|")):
+            for stems_ in dict.fromkeys(
+                tuple(map(stem, words(one))) for one in alternatives.split("|")
+            ):
                 longest = max(range(len(stems_)), key=lambda at: len(stems_[at]))
                 yield _Phrase(next(number), stems_, longest, at_anchor, group)
 
@@ -62,27 +72,39 @@ class AnchorIndex:
         self._known_words, self._known_pairs = frozenset(self._words), frozenset(self._pairs)
 
     def match(self, sentence_stems: tuple[tuple[str, ...], ...]) -> tuple[AnchorMatch, ...]:
-        """The anchors whose word groups are hit within two neighbouring sentences, in the order they are completed."""
+        """The anchors whose word groups are hit within two neighbouring sentences, in the order
+        they are completed.
+        """
         found: dict[int, tuple[int, bool]] = {}
         before: dict[int, set[int]] = {}
         for sentence, stems_ in enumerate(sentence_stems):
             here = self._hits(stems_)
             for anchor, groups in here.items():
-                if anchor not in found and len(groups | before.get(anchor, set())) >= self._needed[anchor]:
+                if (
+                    anchor not in found
+                    and len(groups | before.get(anchor, set())) >= self._needed[anchor]
+                ):
                     found[anchor] = sentence, len(groups) >= self._needed[anchor]
             before = here
         return tuple(
-            AnchorMatch(self._anchors[number][0], self._anchors[number][1].id, at, is_in_one_sentence)
+            AnchorMatch(
+                self._anchors[number][0], self._anchors[number][1].id, at, is_in_one_sentence
+            )
             for number, (at, is_in_one_sentence) in found.items()
         )
 
     def _hits(self, stems_: tuple[str, ...]) -> dict[int, set[int]]:
         """The word groups hit of each anchor, the anchors in the order in which they come up."""
         pairs = tuple(pairwise(stems_))
-        found_words, found_pairs = self._known_words.intersection(stems_), self._known_pairs.intersection(pairs)
+        found_words, found_pairs = (
+            self._known_words.intersection(stems_),
+            self._known_pairs.intersection(pairs),
+        )
         if not found_words and not found_pairs:
             return {}
-        found = [(stems_.index(word), phrase) for word in found_words for phrase in self._words[word]]
+        found = [
+            (stems_.index(word), phrase) for word in found_words for phrase in self._words[word]
+        ]
         for pair in found_pairs:
             for first in compress(count(), map(pair.__eq__, pairs)):
                 found += [

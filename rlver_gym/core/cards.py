@@ -18,7 +18,9 @@ MAX_TURNS = 20
 """More turns than this and a person would run out of things to say."""
 CardText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(plain_text)]
 STRATEGY_VIEW = "RLVER-Strategy-v0"
-"""The registered environment that has no card: it shows the dialogues of another one as numbers (`rlver_gym.environment.strategy_env`)."""
+"""The registered environment that has no card: it shows the dialogues of another one as numbers
+(`rlver_gym.environment.strategy_env`).
+"""
 
 
 class EnvCard(HashedCard):
@@ -26,7 +28,9 @@ class EnvCard(HashedCard):
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"summary", "notes", "shows_emotion"})
 
-    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$", max_length=80)]
+    id: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$", max_length=80)
+    ]
     """The Gymnasium id."""
     summary: CardText
     """One sentence: what it is for."""
@@ -46,19 +50,24 @@ class EnvCard(HashedCard):
     """Which personas `reset` draws from."""
     language: Literal["en", "zh"] = "en"
     difficulty: Literal["moderate", "challenging"] = "moderate"
-    """How readily the user warms: moderate as in RLVER's main results, challenging as in its section 3.6."""
+    """How readily the user warms: moderate as in RLVER's main results, challenging as in its
+    section 3.6.
+    """
     shows_emotion: bool = False
     """Whether the strategy view may see the emotion score, which no real supporter can."""
     max_utterance_chars: int = Field(default=4000, ge=1, le=1_000_000)
     """The longest utterance that is not cut."""
     overlong: Literal["truncate", "error"] = "truncate"
-    """What happens to a longer one: the rest goes unheard (info["cut_chars"] counts it), or UtteranceError."""
+    """What happens to a longer one: the rest goes unheard (info["cut_chars"] counts it), or
+    UtteranceError.
+    """
 
     @model_validator(mode="after")
     def _start_lies_between_the_ends(self) -> Self:
         if not self.leave_below <= self.start < self.content_at:
             raise ValueError(
-                f"start {self.start} must lie from leave_below {self.leave_below} up to, not including, content_at {self.content_at}"
+                f"start {self.start} must lie from leave_below {self.leave_below} up to, not"
+                f" including, content_at {self.content_at}"
             )
         return self
 
@@ -75,7 +84,9 @@ def shipped_env_ids() -> tuple[str, ...]:
     """The ids of the cards that come with the package, which are their file names."""
     return tuple(
         sorted(
-            path.name.removesuffix(".yaml") for path in shipped_cards("envs").iterdir() if path.name.endswith(".yaml")
+            path.name.removesuffix(".yaml")
+            for path in shipped_cards("envs").iterdir()
+            if path.name.endswith(".yaml")
         )
     )
 
@@ -98,9 +109,13 @@ def env_card(card: str | Path | EnvCard) -> EnvCard:
         return _read(str(card))
     if str(card) == STRATEGY_VIEW:
         raise UnknownName(
-            f"{card} is no protocol of its own but the view for learners that know no text: gym.make({card!r}), rlver-gym sb3. "
-            "Its dialogues are those of RLVER-Empathy-v0: name that one. Its strategies are agents there: strategy:NAME."
+            f"{card} is no protocol of its own but the view for learners that know no text:"
+            f" gym.make({card!r}), rlver-gym sb3. Its dialogues are those of RLVER-Empathy-v0: name"
+            " that one. Its strategies are agents there: strategy:NAME."
         )
     raise UnknownName.of(
-        "environment", card, shipped_env_ids(), "rlver-gym envs list (or give the path of a .yaml card)"
+        "environment",
+        card,
+        shipped_env_ids(),
+        "rlver-gym envs list (or give the path of a .yaml card)",
     )

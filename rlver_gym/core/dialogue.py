@@ -32,23 +32,33 @@ class Reply(NamedTuple):
 
     text: str
     disclosures: tuple[str, ...] | None = None
-    """The ids of the card's disclosures and facts that it tells; None when the user does not say."""
+    """The ids of the card's disclosures and facts that it tells; None when the user does not say.
+    """
 
 
 class Appraisal(NamedTuple):
-    """What an utterance did to the user: `change` in [-10, 10] whole points, to which the reasons' points add up exactly."""
+    """What an utterance did to the user: `change` in [-10, 10] whole points, to which the reasons'
+    points add up exactly.
+    """
 
     change: int
     thought: str
     reasons: tuple[Reason, ...]
     spread: float | None = None
-    """How far apart several judgements of the same utterance were, in points (standard deviation); None when there was one."""
+    """How far apart several judgements of the same utterance were, in points (standard deviation);
+    None when there was one.
+    """
     draft: Reply | None = None
-    """What the user is about to say, when it was thought of in the same breath. Not recorded: the turn's reply is."""
+    """What the user is about to say, when it was thought of in the same breath. Not recorded: the
+    turn's reply is.
+    """
 
 
 class Turn(NamedTuple):
-    """One agent utterance and what came of it. `emotion` is the score after it, `outcome` None while the dialogue goes on."""
+    """One agent utterance and what came of it.
+
+    `emotion` is the score after it, `outcome` None while the dialogue goes on.
+    """
 
     utterance: str
     appraisal: Appraisal
@@ -62,7 +72,10 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """What was said so far. `utterance` holds the agent's last words while the user has not answered them, else None."""
+    """What was said so far.
+
+    `utterance` holds the agent's last words while the user has not answered them, else None.
+    """
 
     opening: str
     turns: tuple[Turn, ...] = ()
@@ -106,23 +119,33 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def clean_utterance(utterance: object, max_chars: int, overlong: Literal["truncate", "error"]) -> str:
-    """The utterance as the user receives it: control characters (NUL, escape, …) left out, cut to `max_chars`.
+def clean_utterance(
+    utterance: object, max_chars: int, overlong: Literal["truncate", "error"]
+) -> str:
+    """The utterance as the user receives it: control characters (NUL, escape, …) left out, cut to
+    `max_chars`.
 
-    Raises UtteranceError when it is not a string, holds a lone surrogate, or is too long and `overlong` is "error".
+    Raises UtteranceError when it is not a string, holds a lone surrogate, or is too long and
+    `overlong` is "error".
     """
     if not isinstance(utterance, str):
-        raise UtteranceError(f"an utterance must be a string, not {type(utterance).__name__}. Decode or join it first.")
-    utterance = str.__getitem__(utterance, slice(None))  # a plain str: a subclass may lie about its length
+        raise UtteranceError(
+            f"an utterance must be a string, not {type(utterance).__name__}. Decode or join it"
+            " first."
+        )
+    # A plain str: a subclass may lie about its length.
+    utterance = str.__getitem__(utterance, slice(None))
     hidden = not utterance.isprintable()
     if hidden and (lone := _SURROGATE.search(utterance)):
         raise UtteranceError(
-            f"the utterance holds a lone surrogate (U+{ord(lone.group()):04X}) at character {lone.start()}. Decode its bytes with errors='replace'."
+            f"the utterance holds a lone surrogate (U+{ord(lone.group()):04X}) at character"
+            f" {lone.start()}. Decode its bytes with errors='replace'."
         )
     if len(utterance) > max_chars:
         if overlong == "error":
             raise UtteranceError(
-                f"the utterance has {len(utterance):,} characters, the card allows {max_chars:,}. Shorten it, or use a card with overlong: truncate."
+                f"the utterance has {len(utterance):,} characters, the card allows {max_chars:,}."
+                " Shorten it, or use a card with overlong: truncate."
             )
         utterance = utterance[:max_chars]
     return _CONTROL.sub("", utterance) if hidden else utterance

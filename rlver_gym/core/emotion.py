@@ -1,4 +1,6 @@
-"""The emotion scale: an integer from 0 (despair) to 100 (at peace), its bands, and when a dialogue ends."""
+"""The emotion scale: an integer from 0 (despair) to 100 (at peace), its bands, and when a dialogue
+ends.
+"""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -61,14 +63,22 @@ def moved(emotion: int, change: int) -> int:
 
 
 def delta(before: int, after: int, outcome: Outcome | None) -> float:
-    """The change of the emotion score, in points. Over an episode these sum to the last emotion minus the first."""
+    """The change of the emotion score, in points.
+
+    Over an episode these sum to the last emotion minus the first.
+    """
     return float(after - before)
 
 
 def terminal(before: int, after: int, outcome: Outcome | None) -> float:
-    """max(e_T, 0) / 100 with the last turn, 0.0 before it: the reward of RLVER (arXiv:2507.03112, section 2)."""
+    """max(e_T, 0) / 100 with the last turn, 0.0 before it: the reward of RLVER (arXiv:2507.03112,
+    section 2).
+    """
     return max(after, 0) / 100 if outcome is not None else 0.0
 
 
-REWARDS: dict[str, Callable[[int, int, Outcome | None], float]] = {"delta": delta, "terminal": terminal}
+REWARDS: dict[str, Callable[[int, int, Outcome | None], float]] = {
+    "delta": delta,
+    "terminal": terminal,
+}
 """The rewards that an env card can name."""

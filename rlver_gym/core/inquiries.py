@@ -1,23 +1,31 @@
-"""What supporters ask about any story, ask of another person in it, and do without asking: the vocabulary of cards and of the recogniser. Knows no card."""
+"""What supporters ask about any story, ask of another person in it, and do without asking: the
+vocabulary of cards and of the recogniser. Knows no card.
+"""
 
 from enum import StrEnum
 
 
 class Inquiry(StrEnum):
-    """What is asked of a person, whatever their story. A card answers each with lines of its own."""
+    """What is asked of a person, whatever their story.
+
+    A card answers each with lines of its own.
+    """
 
     HAPPENED = "happened"
     """What happened? What's going on? What brings you here?"""
     BEGAN = "began"
     """How did it start? When did you first notice? What was the first sign?"""
     MOMENT = "moment"
-    """What was that moment like? Take me back to when it happened. What went through your head right then?"""
+    """What was that moment like? Take me back to when it happened. What went through your head
+    right then?
+    """
     REACTED = "reacted"
     """What did you do then? What did you say? How did you react?"""
     SINCE = "since"
     """How have things been since? What's it been like for you these days? What has changed?"""
     NOW = "now"
-    """How are you right now, today? Where are you at this moment? What are you doing while we talk?"""
+    """How are you right now, today? Where are you at this moment? What are you doing while we talk?
+    """
     WHY = "why"
     """Why do you think it happened? Whose fault is it? How do you explain it to yourself?"""
     REGRET = "regret"
@@ -43,11 +51,15 @@ class Inquiry(StrEnum):
     EATING = "eating"
     """Are you eating? How's your appetite?"""
     DAYS = "days"
-    """How do you get through the day? What does a day look like? How's work / school with all this going on?"""
+    """How do you get through the day? What does a day look like? How's work / school with all this
+    going on?
+    """
     MIND = "mind"
     """What goes round in your head? What do you think about at night? What keeps you awake?"""
     MEANS = "means"
-    """What does it say about you, to you? What do you tell yourself? How do you see yourself now? What does it mean to you?"""
+    """What does it say about you, to you? What do you tell yourself? How do you see yourself now?
+    What does it mean to you?
+    """
     MATTERS = "matters"
     """Why does this matter so much? What was at stake for you? What made it so important?"""
     FAMILIAR = "familiar"
@@ -57,27 +69,34 @@ class Inquiry(StrEnum):
     PROUD = "proud"
     """What did you do well? Is there something you're proud of in this?"""
     PART = "part"
-    """Is there a part you played in it? What would you say is your share? What could you have done?"""
+    """Is there a part you played in it? What would you say is your share? What could you have done?
+    """
     TOLD = "told"
     """Have you told anyone? Who knows about it? Have you talked to anybody?"""
     SUPPORT = "support"
     """Who's there for you? Who can you turn to? Do you have somebody?"""
     SILENCE = "silence"
-    """What stops you from telling them? Why haven't you said anything? What makes it hard to talk about?"""
+    """What stops you from telling them? Why haven't you said anything? What makes it hard to talk
+    about?
+    """
     OTHERS = "others"
     """What do others say? How do your friends / family see it?"""
     UNDERSTOOD = "understood"
     """Does anyone understand? Do you feel heard? Has anybody asked how YOU are?"""
     WANT = "want"
-    """What do you want? What do you wish would happen? What would you like most? What would be the ideal?"""
+    """What do you want? What do you wish would happen? What would you like most? What would be the
+    ideal?
+    """
     NEED = "need"
     """What do you need right now? What would help? What would make it easier?"""
     NEXT = "next"
-    """What are you going to do? What's next? Have you thought about what to do? Do you have a plan?"""
+    """What are you going to do? What's next? Have you thought about what to do? Do you have a plan?
+    """
     COMING = "coming"
     """What's coming up? When do you have to decide? What happens now?"""
     STEP = "step"
-    """What's one small thing you could do? What would be a first step? What could you do tomorrow?"""
+    """What's one small thing you could do? What would be a first step? What could you do tomorrow?
+    """
     TRIED = "tried"
     """What have you tried? What have you done about it so far? Did it help?"""
     STOPS = "stops"
@@ -87,13 +106,17 @@ class Inquiry(StrEnum):
     UNCHANGED = "unchanged"
     """What if nothing changes? What if it goes wrong? Can you live with that?"""
     SOLVED = "solved"
-    """If it was all solved tomorrow, what would be different? What would a good outcome look like? How would you know it's better?"""
+    """If it was all solved tomorrow, what would be different? What would a good outcome look like?
+    How would you know it's better?
+    """
     FRIEND = "friend"
     """What would you tell a friend in your place?"""
     TONIGHT = "tonight"
     """What will you do tonight / after we talk? What could you do for yourself?"""
     HELP = "help"
-    """Have you seen a doctor, a counsellor, a lawyer, somebody who knows about this? Would you think about getting help?"""
+    """Have you seen a doctor, a counsellor, a lawyer, somebody who knows about this? Would you
+    think about getting help?
+    """
     FORGIVE = "forgive"
     """Could you forgive them? Could it be mended? Is there a way back?"""
     GIVE_UP = "give_up"
@@ -140,7 +163,9 @@ class InquiryAboutOther(StrEnum):
     WHY = "why"
     """Why did NAME do that? What was going on in NAME? What might NAME have been thinking?"""
     SAY = "say"
-    """What would you like to say to NAME? What do you wish NAME knew? If NAME sat here, what would you say?"""
+    """What would you like to say to NAME? What do you wish NAME knew? If NAME sat here, what would
+    you say?
+    """
     REACTED = "reacted"
     """What did NAME say? How did NAME react? What did NAME do?"""
     CONTACT = "contact"
@@ -157,41 +182,65 @@ class Remark(StrEnum):
     SYMPATHY = "sympathy"
     """I'm so sorry. That's awful. Ouch, that must hurt. My heart goes out to you."""
     VALIDATE = "validate"
-    """Anyone would feel that. That makes sense. It's normal to be furious. You have every right to be sad."""
+    """Anyone would feel that. That makes sense. It's normal to be furious. You have every right to
+    be sad.
+    """
     REFLECT = "reflect"
-    """Names what the person feels or means, in other words: It sounds as if you're carrying it alone. So part of you wants to go and part of you is scared. You wanted to be seen."""
+    """Names what the person feels or means, in other words: It sounds as if you're carrying it
+    alone. So part of you wants to go and part of you is scared. You wanted to be seen.
+    """
     RETELL = "retell"
-    """Says back facts of the story, adds no feeling: So he left on Tuesday and took the car. Eleven drafts, then."""
+    """Says back facts of the story, adds no feeling: So he left on Tuesday and took the car. Eleven
+    drafts, then.
+    """
     PRAISE = "praise"
-    """Praises something the person did or is: That took courage. You looked after her for three years, that's a lot."""
+    """Praises something the person did or is: That took courage. You looked after her for three
+    years, that's a lot.
+    """
     SIDE = "side"
     """Takes their side: You did nothing wrong. That was unfair of him. She had no right."""
     REASSURE = "reassure"
     """It'll be all right. You'll get through this. Don't worry."""
     BELITTLE = "belittle"
-    """Plays it down: It's only an exam. Others have it worse. Don't take it so hard. At least you have your health."""
+    """Plays it down: It's only an exam. Others have it worse. Don't take it so hard. At least you
+    have your health.
+    """
     CLICHE = "cliche"
-    """Platitudes: Time heals all wounds. Everything happens for a reason. Communication is key. Stay positive."""
+    """Platitudes: Time heals all wounds. Everything happens for a reason. Communication is key.
+    Stay positive.
+    """
     ADVISE = "advise"
-    """Suggests or tells them to do something: You should ring her. Maybe write it down. Why don't you talk to your boss? Have you thought of a counsellor? Go for a walk."""
+    """Suggests or tells them to do something: You should ring her. Maybe write it down. Why don't
+    you talk to your boss? Have you thought of a counsellor? Go for a walk.
+    """
     LISTEN = "listen"
     """I'm here. I'm listening. Go on. Take all the time you need to tell it."""
     PERMIT = "permit"
     """You don't have to answer that. No rush. You needn't decide today. It's okay not to know."""
     CONFIDE = "confide"
-    """Tells of themselves: That happened to me too, when my dad died. I once failed an exam as well."""
+    """Tells of themselves: That happened to me too, when my dad died. I once failed an exam as
+    well.
+    """
     MOTIVE = "motive"
-    """Guesses why another person acted so, or how it looks to them: Maybe she was scared of losing you. He may not have known what to say."""
+    """Guesses why another person acted so, or how it looks to them: Maybe she was scared of losing
+    you. He may not have known what to say.
+    """
     REFRAME = "reframe"
-    """A new angle on the person themself: Maybe it hurts so much because you care. Perhaps the anger protects something. That same stubbornness got you this far."""
+    """A new angle on the person themself: Maybe it hurts so much because you care. Perhaps the
+    anger protects something. That same stubbornness got you this far.
+    """
     BLAME = "blame"
     """Well, you should have known. You brought it on yourself. You let it happen."""
     INSULT = "insult"
     """You're pathetic. Grow up. Stop whining. Fuck off."""
     JOKE = "joke"
-    """Teasing, light humour: Remind me never to play cards with you. So the cake outlived the party, ha."""
+    """Teasing, light humour: Remind me never to play cards with you. So the cake outlived the
+    party, ha.
+    """
     SORRY = "sorry"
-    """Apologises for what they said themselves: Sorry, I asked too soon. My mistake, I misread that."""
+    """Apologises for what they said themselves: Sorry, I asked too soon. My mistake, I misread
+    that.
+    """
     THANKS = "thanks"
     """Thank you for telling me that. I appreciate your trust."""
     GREET = "greet"
@@ -201,9 +250,13 @@ class Remark(StrEnum):
     ENCOURAGE = "encourage"
     """You can do this. You're stronger than you think. I believe in you."""
     EXPLAIN = "explain"
-    """General knowledge, teaching: Panic is the body's alarm. Grief comes in waves. A notice period is usually three months."""
+    """General knowledge, teaching: Panic is the body's alarm. Grief comes in waves. A notice period
+    is usually three months.
+    """
     OFFER = "offer"
-    """Asks leave or offers something in the talk: Would you like to hear what I think? Shall we look at it together? Can I ask you something? Do you want advice or just an ear?"""
+    """Asks leave or offers something in the talk: Would you like to hear what I think? Shall we
+    look at it together? Can I ask you something? Do you want advice or just an ear?
+    """
     CHECK = "check"
     """Asks whether they got it right: Does that sound right? Did I understand you? Am I off?"""
     MACHINE = "machine"

@@ -68,7 +68,9 @@ def quote(text: str, limit: int = 90) -> str:
 
 
 def round_and_clip(ledger: Ledger, emotion: int) -> None:
-    """Round to whole points, keep the change within ±10 and the emotion within its scale; each as a reason."""
+    """Round to whole points, keep the change within ±10 and the emotion within its scale; each as a
+    reason.
+    """
     total = ledger.total
     whole = int(abs(total) + 0.5) * (1 if total > 0 else -1)
     ledger.add("rounding", whole - total, "rounded to a whole point")

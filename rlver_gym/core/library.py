@@ -1,4 +1,7 @@
-"""Where personas come from: folders of cards, the shipped ones or anybody's. Finds, loads and pairs them."""
+"""Where personas come from: folders of cards, the shipped ones or anybody's.
+
+Finds, loads and pairs them.
+"""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -16,8 +19,9 @@ from rlver_gym.io.yaml_file import read_yaml
 
 Card = TypeVar("Card", bound=BaseModel)
 LAYOUT = (
-    "A folder of personas holds index.yaml (language: en, and personas: a list of id, person, situation, need, split), people/PERSON.yaml and"
-    " situations/SITUATION.yaml. See `rlver-gym personas schema index`, or person, or situation."
+    "A folder of personas holds index.yaml (language: en, and personas: a list of id, person,"
+    " situation, need, split), people/PERSON.yaml and situations/SITUATION.yaml. See `rlver-gym"
+    " personas schema index`, or person, or situation."
 )
 MAX_PERSONAS = 5_000
 """Of one folder."""
@@ -44,7 +48,9 @@ class Index(Frozen):
 
 
 def parse_card(kind: type[Card], value: Any, source: str) -> Card:
-    """A plain value as a card; CardError names the file, every field that is wrong, and what is expected there."""
+    """A plain value as a card; CardError names the file, every field that is wrong, and what is
+    expected there.
+    """
     if not isinstance(value, dict):
         kinds = {
             Person: "personas schema person",
@@ -52,7 +58,10 @@ def parse_card(kind: type[Card], value: Any, source: str) -> Card:
             Index: "personas schema index",
         }
         see = kinds.get(kind, "envs show RLVER-Empathy-v0")
-        raise CardError(f"{source}: must be a mapping of fields, not {type(value).__name__}. See `rlver-gym {see}`.")
+        raise CardError(
+            f"{source}: must be a mapping of fields, not {type(value).__name__}. See `rlver-gym"
+            f" {see}`."
+        )
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -60,7 +69,10 @@ def parse_card(kind: type[Card], value: Any, source: str) -> Card:
 
 
 def field_errors(error: ValidationError, whole: str = "the whole card") -> list[str]:
-    """A line for each field that is wrong, with its remedy; `whole` names what holds the fields. What they quote of the fields is cut."""
+    """A line for each field that is wrong, with its remedy; `whole` names what holds the fields.
+
+    What they quote of the fields is cut.
+    """
     items = error.errors(include_url=False, include_context=False)[:_MAX_ERRORS]
     lines = [_field_error(item, whole) for item in items]
     more = error.error_count() - len(lines)
@@ -68,7 +80,10 @@ def field_errors(error: ValidationError, whole: str = "the whole card") -> list[
 
 
 def _field_error(item: Mapping[str, Any], whole: str) -> str:
-    remedies = {"missing": "add this field", "extra_forbidden": "remove this field, or correct its name"}
+    remedies = {
+        "missing": "add this field",
+        "extra_forbidden": "remove this field, or correct its name",
+    }
     place = ".".join(one_line(str(part), max_chars=_QUOTED_CHARS) for part in item["loc"]) or whole
     if item["type"] in remedies:
         return f"{place}: {remedies[item['type']]}"
@@ -85,16 +100,23 @@ def shipped_personas_folder(language: str = "en") -> Path:
 
 
 class PersonaLibrary:
-    """The personas of one folder: `index.yaml`, `people/*.yaml`, `situations/*.yaml`. Cards are read when asked for."""
+    """The personas of one folder: `index.yaml`, `people/*.yaml`, `situations/*.yaml`.
+
+    Cards are read when asked for.
+    """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """`folder`: None for the shipped English personas. Raises CardError when the index cannot be used."""
+        """`folder`: None for the shipped English personas.
+
+        Raises CardError when the index cannot be used.
+        """
         self.folder = Path(folder) if folder is not None else shipped_personas_folder()
         path = self._path("index.yaml")
         index = parse_card(Index, read_yaml(path, hint=LAYOUT), str(path))
         if index.language != "en":
             raise CardError(
-                f"{path}: language: is {index.language!r}, but only 'en' can be played yet: the embedded user appraises Chinese, but speaks English. Write the cards in English."
+                f"{path}: language: is {index.language!r}, but only 'en' can be played yet: the"
+                " embedded user appraises Chinese, but speaks English. Write the cards in English."
             )
         self._index = index
         self.pairings = {pairing.id: pairing for pairing in index.personas}
@@ -102,10 +124,15 @@ class PersonaLibrary:
         self._situations: dict[str, Situation] = {}
         self._personas: dict[str, Persona] = {}
         if len(self.pairings) < len(index.personas):
-            raise CardError(f"{path}: personas: an id stands twice. Ids name personas, so rename one.")
+            raise CardError(
+                f"{path}: personas: an id stands twice. Ids name personas, so rename one."
+            )
 
     def _path(self, *parts: str) -> Path:
-        """Of a card: inside the folder, whatever links lie there. The shipped folder may be links of an installer."""
+        """Of a card: inside the folder, whatever links lie there.
+
+        The shipped folder may be links of an installer.
+        """
         return (
             self.folder.joinpath(*parts)
             if self.folder == shipped_personas_folder()
@@ -121,7 +148,8 @@ class PersonaLibrary:
         )
 
     def get(self, persona_id: str) -> Persona:
-        """The persona of that id; UnknownName lists near matches, CardError says what is wrong with its cards.
+        """The persona of that id; UnknownName lists near matches, CardError says what is wrong with
+        its cards.
 
         "ID/NEED" is the same person in the same situation with another hidden need.
         """
@@ -129,7 +157,9 @@ class PersonaLibrary:
             paired_id, slash, need = persona_id.partition("/")
             pairing = self.pairings.get(paired_id)
             if pairing is None:
-                raise UnknownName.of("persona", persona_id, self.pairings, "rlver-gym personas list")
+                raise UnknownName.of(
+                    "persona", persona_id, self.pairings, "rlver-gym personas list"
+                )
             self._personas[persona_id] = Persona(
                 id=persona_id,
                 person=self.person(pairing.person),
@@ -163,8 +193,11 @@ def _parse_need(name: str) -> HiddenNeed:
 def load_card(kind: type[Card], path: Path) -> Card:
     """A person or situation card from its file, whose name must be its id."""
     card = parse_card(kind, read_yaml(path), str(path))
-    if getattr(card, "id", path.stem) != path.stem:
-        raise CardError(f"{path}: id: is {card.id!r}, but the file is called {path.name!r}. Make them equal.")  # pyright: ignore
+    own_id = getattr(card, "id", path.stem)
+    if own_id != path.stem:
+        raise CardError(
+            f"{path}: id: is {own_id!r}, but the file is called {path.name!r}. Make them equal."
+        )
     return card
 
 

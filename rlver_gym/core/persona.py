@@ -1,4 +1,7 @@
-"""Persona: a person, a situation and a hidden need. The types and their checks; `library` finds the files."""
+"""Persona: a person, a situation and a hidden need.
+
+The types and their checks; `library` finds the files.
+"""
 
 import re
 import unicodedata
@@ -16,7 +19,9 @@ from rlver_gym.io.terminal import printable
 
 
 class HiddenNeed(StrEnum):
-    """What the person really wants from the talk, and never says (the eight hidden intentions of RLVER, arXiv:2507.03112)."""
+    """What the person really wants from the talk, and never says (the eight hidden intentions of
+    RLVER, arXiv:2507.03112).
+    """
 
     NOT_AT_FAULT = "not_at_fault"
     """Wants agreement that they did nothing wrong."""
@@ -37,7 +42,9 @@ class HiddenNeed(StrEnum):
 
 
 class Disposition(StrEnum):
-    """How a person meets the world: quick to anger, waiting to be drawn out, or shying away (RLVER's three character types)."""
+    """How a person meets the world: quick to anger, waiting to be drawn out, or shying away
+    (RLVER's three character types).
+    """
 
     NEGATIVE = "negative"
     PASSIVE = "passive"
@@ -45,53 +52,97 @@ class Disposition(StrEnum):
 
 
 Split = Literal["train", "validation", "test", "demo"]
-"""Who is trained with, tuned on, reported on, and shown: the one list of splits. No person and no situation is in two of them."""
+"""Who is trained with, tuned on, reported on, and shown: the one list of splits. No person and no
+situation is in two of them.
+"""
 SplitChoice = Literal[Split, "all"]
 """What can be asked for: a split, or all of them."""
 SPLITS: tuple[Split, ...] = get_args(Split)
 SPLIT_CHOICES: tuple[SplitChoice, ...] = get_args(SplitChoice)
 Life = Literal["pupil", "student", "employed", "freelance", "parent"]
 Topic = Literal[
-    "study_behaviour", "romance_conflict", "workplace_relations", "parent_child", "dating", "study_pressure", "cold_war",
-    "early_romance", "parents", "self_improvement", "relatives", "marriage_choice", "bullying", "work_pressure", "siblings",
-    "health_ageing", "break_up", "depression_anxiety", "paranoia", "career_choice", "money", "affair", "trauma", "in_laws",
-    "relocation", "debt", "lawsuit",
-]  # fmt: skip
+    "study_behaviour",
+    "romance_conflict",
+    "workplace_relations",
+    "parent_child",
+    "dating",
+    "study_pressure",
+    "cold_war",
+    "early_romance",
+    "parents",
+    "self_improvement",
+    "relatives",
+    "marriage_choice",
+    "bullying",
+    "work_pressure",
+    "siblings",
+    "health_ageing",
+    "break_up",
+    "depression_anxiety",
+    "paranoia",
+    "career_choice",
+    "money",
+    "affair",
+    "trauma",
+    "in_laws",
+    "relocation",
+    "debt",
+    "lawsuit",
+]
 AnchorKind = Literal["deeds", "wrongs", "motives", "options", "other_side", "insights", "unspoken"]
 
 
 def plain_text(text: str) -> str:
-    """The text of a card, as it is. ValueError when it holds a character that is obeyed instead of shown."""
+    """The text of a card, as it is.
+
+    ValueError when it holds a character that is obeyed instead of shown.
+    """
     if text.replace("\n", "").isprintable():
         return text
     for char in text:
-        if (unicodedata.category(char) in ("Cc", "Cs", "Cf") and char != "\n") or printable(char) != char:
+        if (unicodedata.category(char) in ("Cc", "Cs", "Cf") and char != "\n") or printable(
+            char
+        ) != char:
             raise ValueError(f"the character U+{ord(char):04X} is not allowed in a card; remove it")
     return text
 
 
 MAX_LINES = 100
-"""Of one kind in a card, such as the disclosures of a situation: three times the fullest shipped one."""
+"""Of one kind in a card, such as the disclosures of a situation: three times the fullest shipped
+one.
+"""
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=60)]
 Line = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=2, max_length=600), AfterValidator(plain_text)
+    str,
+    StringConstraints(strip_whitespace=True, min_length=2, max_length=600),
+    AfterValidator(plain_text),
 ]
 Prose = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=20, max_length=2000), AfterValidator(plain_text)
+    str,
+    StringConstraints(strip_whitespace=True, min_length=20, max_length=2000),
+    AfterValidator(plain_text),
 ]
 
 
 class Fact(Frozen):
-    """One thing that a person knows and can be asked about: how it is asked, and what they answer."""
+    """One thing that a person knows and can be asked about: how it is asked, and what they
+    answer.
+    """
 
     id: Slug
     about: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
-    """Whom or what it is about, the chief thing first: names of people in the story, or the nouns that a talk would use ("the hearing", "your boss"), so that "she" and "it" find it.
-    "you" for the person themself."""
+    """Whom or what it is about, the chief thing first: names of people in the story, or the nouns
+    that a talk would use ("the hearing", "your boss"), so that "she" and "it" find it. "you" for
+    the person themself.
+    """
     asked: tuple[Line, ...] = Field(min_length=3, max_length=MAX_LINES)
-    """Questions that this answers, each whole and in other words, as different people would ask them."""
+    """Questions that this answers, each whole and in other words, as different people would ask
+    them.
+    """
     answers: tuple[Line, ...] = Field(min_length=2, max_length=MAX_LINES)
-    """Wordings of the answer, spoken, in the first person, the point first; any of them fits any of the questions."""
+    """Wordings of the answer, spoken, in the first person, the point first; any of them fits any of
+    the questions.
+    """
     high: Line | None = None
     """The answer in a good mood, where the mood matters."""
     low: Line | None = None
@@ -101,11 +152,15 @@ class Fact(Frozen):
     after: tuple[Slug, ...] = Field(default=(), max_length=MAX_LINES)
     """Disclosures or facts without which the answer would not be understood."""
     key: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
-    """The words of the answer on which it turns: a name, number, time, place or relation, in every way of writing it ("nine days", "9 days")."""
+    """The words of the answer on which it turns: a name, number, time, place or relation, in every
+    way of writing it ("nine days", "9 days").
+    """
     right: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
     """True statements about it, said to the person ("You've told nobody at work.")."""
     wrong: tuple[Line, ...] = Field(default=(), max_length=MAX_LINES)
-    """Plausible false statements about it, said to the person: another name, number, time, place, relation or doer, yes for no."""
+    """Plausible false statements about it, said to the person: another name, number, time, place,
+    relation or doer, yes for no.
+    """
     correction: Line | None = None
     """What the person says to a false statement; None for a frame and the answer."""
 
@@ -132,7 +187,10 @@ class Thread(Frozen):
 
 
 class Manner(Frozen):
-    """The lines in which this person reacts, by what the agent did. Spoken, first person, one or two short sentences each."""
+    """The lines in which this person reacts, by what the agent did.
+
+    Spoken, first person, one or two short sentences each.
+    """
 
     heard: tuple[Line, ...] = Field(min_length=4, max_length=MAX_LINES)
     """The agent put into words what they meant."""
@@ -177,7 +235,8 @@ class Manner(Frozen):
     not_yet: tuple[Line, ...] = ()
     """They were asked something that they won't say, or not yet."""
     corrects: tuple[Line, ...] = ()
-    """A short beginning before they put something right; the right thing follows ("No, hang on.")."""
+    """A short beginning before they put something right; the right thing follows ("No, hang on.").
+    """
     yes: tuple[Line, ...] = ()
     """Yes, alone or before a sentence that follows."""
     no: tuple[Line, ...] = ()
@@ -297,12 +356,17 @@ class Other(Frozen):
     who: Line
     pronoun: Literal["he", "she", "they"]
     introduction: Line | None = None
-    """How the person names them the first time, where the name alone would not be understood: "my neighbour Judith". It stands wherever the name stands."""
+    """How the person names them the first time, where the name alone would not be understood: "my
+    neighbour Judith". It stands wherever the name stands.
+    """
     may: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
 
 
 class Disclosure(Frozen):
-    """Something to tell, in three tones. Depth 1 is told to anyone, 2 when heard, 3 when trusted."""
+    """Something to tell, in three tones.
+
+    Depth 1 is told to anyone, 2 when heard, 3 when trusted.
+    """
 
     id: Slug
     depth: Literal[1, 2, 3]
@@ -319,10 +383,12 @@ _GROUP = re.compile(r"[a-z0-9' |-]{1,600}")
 
 
 class Anchor(Frozen):
-    """One thing a good answer could touch: a sentence that does, and the words by which others can be recognised.
+    """One thing a good answer could touch: a sentence that does, and the words by which others can
+    be recognised.
 
-    `words` are groups of alternatives split by "|"; an utterance touches the anchor when it hits all
-    groups but one (all, when there are two) within two neighbouring sentences. Words match by stem.
+    `words` are groups of alternatives split by "|"; an utterance touches the anchor when it hits
+    all groups but one (all, when there are two) within two neighbouring sentences. Words match by
+    stem.
     """
 
     id: Slug
@@ -333,7 +399,9 @@ class Anchor(Frozen):
     def _groups_are_plain(self) -> Self:
         for group in self.words:
             if not _GROUP.fullmatch(group) or not all(map(words, group.split("|"))):
-                raise ValueError(f"the word group {group[:80]!r} must be lower-case words split by '|'")
+                raise ValueError(
+                    f"the word group {group[:80]!r} must be lower-case words split by '|'"
+                )
         return self
 
 
@@ -407,13 +475,19 @@ class Situation(Frozen):
     openings: Openings
     disclosures: tuple[Disclosure, ...] = Field(min_length=10, max_length=MAX_LINES)
     facts: tuple[Fact, ...] = Field(default=(), max_length=MAX_LINES)
-    """What can be asked about it. Optional: without them the person answers from the rest of the card, or says that they would rather not."""
+    """What can be asked about it. Optional: without them the person answers from the rest of the
+    card, or says that they would rather not.
+    """
     answers: dict[Inquiry, Lines] = Field(default_factory=dict)
-    """What they say to what supporters ask about any story; the most guarded line of each first, the most open one last."""
+    """What they say to what supporters ask about any story; the most guarded line of each first,
+    the most open one last.
+    """
     about_people: dict[Line, dict[InquiryAboutOther, Lines]] = Field(default_factory=dict)
     """The same about each of `people`, by name."""
     feelings: dict[Feeling, Lines] = Field(default_factory=dict)
-    """What they say when a feeling is named, in a question or a guess: whether they have it, and how."""
+    """What they say when a feeling is named, in a question or a guess: whether they have it, and
+    how.
+    """
     suggestions: tuple[Suggestion, ...] = Field(default=(), max_length=MAX_LINES)
     threads: tuple[Thread, ...] = Field(default=(), max_length=MAX_LINES)
     hints: Hints
@@ -423,7 +497,9 @@ class Situation(Frozen):
     def _everybody_is_in_the_story(self) -> Self:
         strangers = set(self.about_people) - {other.name for other in self.people}
         if strangers:
-            raise ValueError(f"about_people: {min(strangers)!r} is none of the people of this story")
+            raise ValueError(
+                f"about_people: {min(strangers)!r} is none of the people of this story"
+            )
         return self
 
     def lines(self) -> Iterator[tuple[str, str]]:
@@ -444,7 +520,9 @@ class Persona(HashedCard):
     `need` and `situation.anchors` are privileged: an agent that reads them is told the answer.
     """
 
-    id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*(/[a-z_]+)?$", max_length=80)]
+    id: Annotated[
+        str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*(/[a-z_]+)?$", max_length=80)
+    ]
     """Of its pairing; with "/NEED" behind it when it was given another need."""
     person: Person
     situation: Situation

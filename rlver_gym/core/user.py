@@ -1,4 +1,8 @@
-"""What a sentient user is: three functions of values. It keeps no state, so dialogues can be branched, replayed and run at once; and how far a person lets somebody look (trust)."""
+"""What a sentient user is: three functions of values.
+
+It keeps no state, so dialogues can be branched, replayed and run at once; and how far a person lets
+somebody look (trust).
+"""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -24,7 +28,9 @@ class SentientUser(Protocol):
     kind: str
     """What sort of user this is, such as "embedded". Recorded with every episode."""
     version: str
-    """Changes whenever the same words could be felt or answered differently. Recorded with every episode."""
+    """Changes whenever the same words could be felt or answered differently. Recorded with every
+    episode.
+    """
 
     def open(self, scene: Scene, emotion: int) -> str:
         """The first words of the dialogue."""
@@ -34,8 +40,12 @@ class SentientUser(Protocol):
         """What `dialogue.utterance` does to a user whose emotion is `emotion`, in [0, 100]."""
         ...
 
-    def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str | Reply:
-        """The user's answer to `dialogue.utterance`, once it was appraised and the emotion has become `emotion`: the text, or a Reply that also says what it tells."""
+    def speak(
+        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
+    ) -> str | Reply:
+        """The user's answer to `dialogue.utterance`, once it was appraised and the emotion has
+        become `emotion`: the text, or a Reply that also says what it tells.
+        """
         ...
 
 
@@ -43,7 +53,8 @@ class SentientUser(Protocol):
 class AsyncSentientUser(SentientUser, Protocol):
     """A user that has to wait for something, such as a server. Many of its dialogues go on at once.
 
-    The three functions of `SentientUser` give the same values; sessions that can wait call these instead.
+    The three functions of `SentientUser` give the same values; sessions that can wait call these
+    instead.
     """
 
     async def aopen(self, scene: Scene, emotion: int) -> str:
@@ -54,13 +65,18 @@ class AsyncSentientUser(SentientUser, Protocol):
         """See `SentientUser.appraise`."""
         ...
 
-    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str | Reply:
+    async def aspeak(
+        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
+    ) -> str | Reply:
         """See `SentientUser.speak`."""
         ...
 
 
 def is_async_user(user: SentientUser) -> bool:
-    """Whether the user is an `AsyncSentientUser`. Asked once a dialogue: `isinstance` with a protocol takes four hundred times as long."""
+    """Whether the user is an `AsyncSentientUser`.
+
+    Asked once a dialogue: `isinstance` with a protocol takes four hundred times as long.
+    """
     return hasattr(user, "aopen") and hasattr(user, "aappraise") and hasattr(user, "aspeak")
 
 
@@ -81,5 +97,8 @@ def disclosure_depth(emotion: int, change: int, turns: int) -> Depth:
 
 
 def restless_threshold(disposition: Disposition) -> int:
-    """The emotion below which a person of this disposition says that they are going. Whether the dialogue ends is the env card's rule."""
+    """The emotion below which a person of this disposition says that they are going.
+
+    Whether the dialogue ends is the env card's rule.
+    """
     return _RESTLESS_THRESHOLDS[disposition]

@@ -1,4 +1,7 @@
-"""Text into words and stems. Frozen on purpose: a score must not move because a library's stemmer did. Knows no user."""
+"""Text into words and stems.
+
+Frozen on purpose: a score must not move because a library's stemmer did. Knows no user.
+"""
 
 import re
 from functools import lru_cache
@@ -6,28 +9,41 @@ from itertools import chain
 from sys import intern
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
-_LETTERS = bytes(ord(" ") if _WORD.fullmatch(chr(code)) is None and code != ord("'") else code for code in range(256))
+_LETTERS = bytes(
+    ord(" ") if _WORD.fullmatch(chr(code)) is None and code != ord("'") else code
+    for code in range(256)
+)
 """A table for `bytes.translate`: blanks for all that is in no word."""
 _IRREGULAR_CONTRACTIONS = {
-    "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not"), "let's": ("let", "us"), "i'm": ("i", "am"),
-}  # fmt: skip
+    "can't": ("can", "not"),
+    "cannot": ("can", "not"),
+    "won't": ("will", "not"),
+    "shan't": ("shall", "not"),
+    "let's": ("let", "us"),
+    "i'm": ("i", "am"),
+}
 _CONTRACTION_ENDS = {"re": "are", "ve": "have", "ll": "will", "d": "would"}
 _IS = frozenset({"it", "that", "there", "here", "what", "who", "how", "where", "he", "she"})
 _SENTENCE = re.compile(r"[^.!?…\n]+[.!?…]*[\"'”’)]*")
 
 FUNCTION_WORDS = frozenset(
-    """a about above after again all almost alone along already also although always am among an and another any anyone
-    anything are around as ask at away back be became because become been before began being below best better between both bring but by
-    call came can come could day did do does done down during each either else enough even ever every everyone everything far
-    feel felt few find first for from gave get getting give go goes going gone good got had has have having he hear heard her here hers
-    herself him himself his how however i if in into is it its itself just keep kept kind know known last least less let like little
-    long look made make many may maybe me mean might mine more most much must my myself need never next no nobody none
-    nor not nothing now of off often oh ok okay on once one only onto or other others our ours out over own part people
-    perhaps person please put quite rather really right said same saw say see seem seems seen sent set shall she should since so some somebody
-    someone something sometimes soon sort still stop such sure take taken tell than thank thanks that the their theirs them
-    themselves then there these they thing things think this those though thought through time to today together told too took toward try
-    two under until up upon us use used very want wanted was way we well went were what whatever when where whether which
-    while who whole whom whose why will with within without would yes yet you your yours yourself""".split()
+    """a about above after again all almost alone along already also although always am among an
+    and another any anyone anything are around as ask at away back be became because become
+    been before began being below best better between both bring but by call came can come
+    could day did do does done down during each either else enough even ever every everyone
+    everything far feel felt few find first for from gave get getting give go goes going
+    gone good got had has have having he hear heard her here hers herself him himself his
+    how however i if in into is it its itself just keep kept kind know known last least less
+    let like little long look made make many may maybe me mean might mine more most much
+    must my myself need never next no nobody none nor not nothing now of off often oh ok
+    okay on once one only onto or other others our ours out over own part people perhaps
+    person please put quite rather really right said same saw say see seem seems seen sent
+    set shall she should since so some somebody someone something sometimes soon sort still
+    stop such sure take taken tell than thank thanks that the their theirs them themselves
+    then there these they thing things think this those though thought through time to today
+    together told too took toward try two under until up upon us use used very want wanted
+    was way we well went were what whatever when where whether which while who whole whom
+    whose why will with within without would yes yet you your yours yourself""".split()
 )
 """Words too common to say what a text is about."""
 
@@ -37,19 +53,31 @@ _SHORT_SENTENCE = 3
 
 
 def is_short(sentence: str) -> bool:
-    """Whether a sentence is one that people say again and again, such as "Yes." and "Thank you."."""
+    """Whether a sentence is one that people say again and again, such as "Yes." and "Thank
+    you.".
+    """
     return sentence.count(" ") < _SHORT_SENTENCE
 
 
 _ENDINGS = (
-    ("ies", "y"), ("ied", "y"), ("sses", "ss"), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", "e"), ("s", ""),
-)  # fmt: skip
+    ("ies", "y"),
+    ("ied", "y"),
+    ("sses", "ss"),
+    ("ing", ""),
+    ("edly", ""),
+    ("ed", ""),
+    ("ly", ""),
+    ("es", "e"),
+    ("s", ""),
+)
 _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
 
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") == stem("promise")`."""
+    """A light English stem: plural, -ed, -ing, -ly and British -ise folded; `stem("promised") ==
+    stem("promise")`.
+    """
     if len(word) <= 3:
         return intern(word)
     stemmed = _strip_ending(word.replace("isation", "ization"))
@@ -77,7 +105,9 @@ def _strip_ending(word: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _expand_contractions(token: str) -> tuple[str, ...]:
-    """The words of a run of letters, digits and apostrophes: "don't" is "do", "not"; a possessive loses its 's."""
+    """The words of a run of letters, digits and apostrophes: "don't" is "do", "not"; a possessive
+    loses its 's.
+    """
     return tuple(chain.from_iterable(map(_expand_contraction, _WORD.findall(token))))
 
 
@@ -96,7 +126,9 @@ def _expand_contraction(word: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1_024)
 def words(text: str) -> tuple[str, ...]:
-    """The lower-case words of a text in order, contractions written out ("don't" is "do", "not")."""
+    """The lower-case words of a text in order, contractions written out ("don't" is "do",
+    "not").
+    """
     return split_words(text)
 
 
@@ -105,7 +137,9 @@ def split_words(text: str) -> tuple[str, ...]:
     plain = text.lower().replace("’", "'").replace("‘", "'")
     found = plain.encode("ascii", "replace").translate(_LETTERS).decode("ascii").split()
     if "'" in plain or "cannot" in plain:
-        for at in reversed([at for at, token in enumerate(found) if "'" in token or token == "cannot"]):
+        for at in reversed(
+            [at for at, token in enumerate(found) if "'" in token or token == "cannot"]
+        ):
             found[at : at + 1] = _expand_contractions(found[at])
     return tuple(found)
 
@@ -117,7 +151,9 @@ def stems(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2_048)
 def content_stems(text: str) -> frozenset[str]:
-    """The stems that say what a text is about: everything but function words, single letters and numbers."""
+    """The stems that say what a text is about: everything but function words, single letters and
+    numbers.
+    """
     return frozenset(filter(None, map(content_stem, words(text))))
 
 

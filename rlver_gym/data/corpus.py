@@ -1,6 +1,8 @@
-"""The corpus of rated replies: what supporters said to the shipped people, and what readers in the person's place made of it.
+"""The corpus of rated replies: what supporters said to the shipped people, and what readers in the
+person's place made of it.
 
-A corpus is a folder: `dialogues.jsonl` and `moments.jsonl` hold the replies, `ratings.jsonl` what they were worth, `supporters.json` who spoke. docs/corpus.md is its datasheet.
+A corpus is a folder: `dialogues.jsonl` and `moments.jsonl` hold the replies, `ratings.jsonl` what
+they were worth, `supporters.json` who spoke. docs/corpus.md is its datasheet.
 """
 
 from collections import defaultdict
@@ -70,11 +72,15 @@ class Candidate(JsonObject):
 
 
 class MomentLine(JsonObject):
-    """A dialogue up to some point, and what several supporters said then, each as if it alone came next."""
+    """A dialogue up to some point, and what several supporters said then, each as if it alone came
+    next.
+    """
 
     id: Name
     source: Name
-    """Where the turns come from: "opening", a dialogue's id, a machine's name, or "an earlier dialogue" that is not in the corpus."""
+    """Where the turns come from: "opening", a dialogue's id, a machine's name, or "an earlier
+    dialogue" that is not in the corpus.
+    """
     persona: Name
     seed: int
     opening: Text
@@ -150,9 +156,19 @@ class Corpus:
         for one in self.ratings:
             ratings[one.reply].append(one)
 
-        def reply(name: str, supporter: str, place: DialogueLine | MomentLine, dialogue: Dialogue) -> RatedReply:
+        def reply(
+            name: str, supporter: str, place: DialogueLine | MomentLine, dialogue: Dialogue
+        ) -> RatedReply:
             kind = self.supporters[supporter].kind if supporter in self.supporters else "role"
-            return RatedReply(name, supporter, kind, place.persona, place.id, dialogue, tuple(ratings.get(name, ())))
+            return RatedReply(
+                name,
+                supporter,
+                kind,
+                place.persona,
+                place.id,
+                dialogue,
+                tuple(ratings.get(name, ())),
+            )
 
         for whole in self.dialogues:
             dialogue = Dialogue(whole.opening)
@@ -179,16 +195,22 @@ def _lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
             yield kind.model_validate(value)
         except ValidationError as error:
             problem = field_errors(error, "the whole line")[0]
-            raise RecordingError(f"{path.name}:{number}: is no line of a corpus ({problem}).") from None
+            raise RecordingError(
+                f"{path.name}:{number}: is no line of a corpus ({problem})."
+            ) from None
 
 
 def _supporters(path: Path) -> Sequence[Supporter]:
-    text = read_text(path, max_bytes=_MAX_BYTES, error=RecordingError, hint="A corpus says in it who spoke.")
+    text = read_text(
+        path, max_bytes=_MAX_BYTES, error=RecordingError, hint="A corpus says in it who spoke."
+    )
     try:
         values = parse_json(text)
         if not isinstance(values, list):
             raise ValueError(f"it holds {type(values).__name__}")
         return [Supporter.model_validate(one) for one in values]
     except ValueError as error:
-        problem = field_errors(error, "an entry")[0] if isinstance(error, ValidationError) else str(error)
+        problem = (
+            field_errors(error, "an entry")[0] if isinstance(error, ValidationError) else str(error)
+        )
         raise RecordingError(f"{path.name}: is no list of supporters ({problem}).") from None

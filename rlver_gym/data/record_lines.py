@@ -1,9 +1,18 @@
-"""The lines of recordings, ratings and profiles as others write them: which fields, of which types, within which bounds. Reads no file."""
+"""The lines of recordings, ratings and profiles as others write them: which fields, of which types,
+within which bounds. Reads no file.
+"""
 
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
 from rlver_gym.core.emotion import MAX_EMOTION, MIN_EMOTION
 from rlver_gym.io.terminal import one_line
@@ -46,11 +55,15 @@ def _in_turn(messages: list[Message]) -> list[Message]:
     return messages
 
 
-Messages = Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_in_turn)]
+Messages = Annotated[
+    list[Message], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_in_turn)
+]
 
 
 class RecordingLine(JsonObject):
-    """One dialogue that was held with a judge; need and disposition may be left out for a shipped persona."""
+    """One dialogue that was held with a judge; need and disposition may be left out for a shipped
+    persona.
+    """
 
     simulator: Name
     agent: Name

@@ -1,4 +1,7 @@
-"""Recorded dialogues and ratings with their judgements, from JSONL files. Knows no user and no statistics."""
+"""Recorded dialogues and ratings with their judgements, from JSONL files.
+
+Knows no user and no statistics.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -76,17 +79,22 @@ class Recording:
         dialogue, emotion, previous = Dialogue(self.opening), self.start, 0
         for one in self.exchanges:
             current = dialogue.with_utterance(one.utterance)
-            yield RatedUtterance(self.simulator, self.agent, self.persona, current, emotion, previous, one.change)
+            yield RatedUtterance(
+                self.simulator, self.agent, self.persona, current, emotion, previous, one.change
+            )
             appraisal = Appraisal(round(one.change), "", ())
-            dialogue = dialogue.with_turn(Turn(one.utterance, appraisal, one.emotion, 0.0, None, one.reply))
+            dialogue = dialogue.with_turn(
+                Turn(one.utterance, appraisal, one.emotion, 0.0, None, one.reply)
+            )
             emotion, previous = one.emotion, one.change
 
 
 def read_recordings(folder: Path) -> list[Recording]:
-    """Every recording in the folder's `SIMULATOR__AGENT.jsonl` files; RecordingError names file and line.
+    """Every recording in the folder's `SIMULATOR__AGENT.jsonl` files; RecordingError names file and
+    line.
 
-    A persona is a shipped card's id, or told by a SAGE profile (other `.jsonl` files in the folder whose lines have a `player`), or no more than
-    need and disposition are known of it.
+    A persona is a shipped card's id, or told by a SAGE profile (other `.jsonl` files in the folder
+    whose lines have a `player`), or no more than need and disposition are known of it.
     """
     profiles: dict[str, Persona] = {}
     lines: list[tuple[str, dict[str, Any]]] = []
@@ -99,7 +107,9 @@ def read_recordings(folder: Path) -> list[Recording]:
             elif "messages" in value:
                 lines.append((place, value))
     if not lines:
-        raise RecordingError(f"{folder}: no line has 'messages'. Give a folder of recorded dialogues.")
+        raise RecordingError(
+            f"{folder}: no line has 'messages'. Give a folder of recorded dialogues."
+        )
     found: list[Recording] = []
     count = 0
     for place, value in lines:
@@ -110,14 +120,23 @@ def read_recordings(folder: Path) -> list[Recording]:
 
 
 def recording_files(data: Path) -> list[Path]:
-    """The `.jsonl` files of a folder, sorted, or the one file given. RecordingError when there are none, or they are too large, or lead out of the folder."""
+    """The `.jsonl` files of a folder, sorted, or the one file given.
+
+    RecordingError when there are none, or they are too large, or lead out of the folder.
+    """
     if not data.is_dir():
         return [data]
-    paths = [path_inside(data, path.name, error=RecordingError) for path in sorted(data.glob("*.jsonl"))]
+    paths = [
+        path_inside(data, path.name, error=RecordingError) for path in sorted(data.glob("*.jsonl"))
+    ]
     if not paths:
-        raise RecordingError(f"{data}: there is no .jsonl file. Give a folder of recorded dialogues.")
+        raise RecordingError(
+            f"{data}: there is no .jsonl file. Give a folder of recorded dialogues."
+        )
     if sum(path.stat().st_size for path in paths) > MAX_BYTES:
-        raise RecordingError(f"{data}: holds more than {MAX_BYTES >> 20} MiB of .jsonl files. Split the folder.")
+        raise RecordingError(
+            f"{data}: holds more than {MAX_BYTES >> 20} MiB of .jsonl files. Split the folder."
+        )
     return paths
 
 
@@ -129,14 +148,22 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             value = parse_json(line)
         except ValueError as error:
-            raise RecordingError(f"{path}:{number}: is not JSON ({error}). Correct or remove the line.") from None
+            raise RecordingError(
+                f"{path}:{number}: is not JSON ({error}). Correct or remove the line."
+            ) from None
         if not isinstance(value, dict):
-            raise RecordingError(f"{path}:{number}: is not a JSON object. Correct or remove the line.")
+            raise RecordingError(
+                f"{path}:{number}: is not a JSON object. Correct or remove the line."
+            )
         yield number, value
 
 
-def parse_recording(value: Mapping[str, Any], profiles: Mapping[str, Persona], source: str) -> Recording:
-    """One line: simulator, agent, persona, need, disposition, messages (user and agent in turn, the user's with emotion and change)."""
+def parse_recording(
+    value: Mapping[str, Any], profiles: Mapping[str, Persona], source: str
+) -> Recording:
+    """One line: simulator, agent, persona, need, disposition, messages (user and agent in turn, the
+    user's with emotion and change).
+    """
     try:
         line = RecordingLine.model_validate(value)
         persona = profiles.get(line.persona) or _persona_of(line)
@@ -151,20 +178,34 @@ def parse_recording(value: Mapping[str, Any], profiles: Mapping[str, Persona], s
         start = round(_emotion(first))
     except ValueError as error:
         raise RecordingError(
-            f"{source}: is no recording ({_first_problem(error)}). A line needs simulator, agent, persona, need, disposition and messages."
+            f"{source}: is no recording ({_first_problem(error)}). A line needs simulator, agent,"
+            " persona, need, disposition and messages."
         ) from None
     final = exchanges[-1].emotion if line.final is None else line.final
     return Recording(
-        line.simulator, _ALIASES.get(line.agent, line.agent), persona, first.text, start, exchanges, final, source
+        line.simulator,
+        _ALIASES.get(line.agent, line.agent),
+        persona,
+        first.text,
+        start,
+        exchanges,
+        final,
+        source,
     )
 
 
 def _persona_of(line: RecordingLine) -> Persona:
-    """The shipped card, whose disposition counts, with the need that the line names; else what the line itself tells."""
+    """The shipped card, whose disposition counts, with the need that the line names; else what the
+    line itself tells.
+    """
     if line.persona.partition("/")[0] in library().pairings:
         shipped = library().get(line.persona)
         need = need_of(line.need) if line.need else shipped.need
-        return shipped if need is shipped.need else library().get(f"{line.persona.partition('/')[0]}/{need}")
+        return (
+            shipped
+            if need is shipped.need
+            else library().get(f"{line.persona.partition('/')[0]}/{need}")
+        )
     if line.need is None or line.disposition is None:
         raise ValueError("need, disposition: must be told of a persona that is not shipped")
     return sketch_persona(line.persona, need_of(line.need), disposition_of(line.disposition))
@@ -177,14 +218,20 @@ def _emotion(message: Message) -> float:
 
 
 def _first_problem(error: ValueError) -> str:
-    return field_errors(error, "the whole line")[0] if isinstance(error, ValidationError) else str(error)
+    return (
+        field_errors(error, "the whole line")[0]
+        if isinstance(error, ValidationError)
+        else str(error)
+    )
 
 
 def read_rated_utterances(path: Path) -> list[RatedUtterance]:
-    """Every rated utterance of a folder of recordings, or in a JSONL file of recordings or ratings; RecordingError names file and line.
+    """Every rated utterance of a folder of recordings, or in a JSONL file of recordings or ratings;
+    RecordingError names file and line.
 
-    A rating is a line `{"persona": ID or {"need", "disposition", "story", "language"}, "dialogue": [{"role": "user"|"agent", "text"}, …], "change": number}`,
-    with `rater`, `agent` and `emotion` (before, 0..100) if known; the last of the dialogue is the agent's utterance that was rated.
+    A rating is a line `{"persona": ID or {"need", "disposition", "story", "language"}, "dialogue":
+    [{"role": "user"|"agent", "text"}, …], "change": number}`, with `rater`, `agent` and `emotion`
+    (before, 0..100) if known; the last of the dialogue is the agent's utterance that was rated.
     """
     if path.is_dir():
         return [one for found in read_recordings(path) for one in found.rated_utterances()]
@@ -203,27 +250,38 @@ def read_rated_utterances(path: Path) -> list[RatedUtterance]:
 
 def _refuse_too_many(count: int, source: Path) -> None:
     if count > MAX_RATED:
-        raise RecordingError(f"{source}: holds more than {MAX_RATED:,} judged utterances. Give a part of them.")
+        raise RecordingError(
+            f"{source}: holds more than {MAX_RATED:,} judged utterances. Give a part of them."
+        )
 
 
 def _parse_rating(value: Mapping[str, Any], place: str, number: int) -> RatedUtterance:
     try:
         line = RatingLine.model_validate(value)
         if len(line.dialogue) % 2 or any(one.role is None for one in line.dialogue):
-            raise ValueError("the dialogue must go user, agent, user, … with their roles, and end with the agent")
+            raise ValueError(
+                "the dialogue must go user, agent, user, … with their roles, and end with the agent"
+            )
         texts = [one.text for one in line.dialogue]
         who = line.persona
         persona = library().get(who) if isinstance(who, str) else _sketch_of(who, number)
     except (ValueError, UnknownName) as error:
         problem = str(error) if isinstance(error, UnknownName) else _first_problem(error)
         raise RecordingError(
-            f"{place}: is no rating ({problem}). A line needs persona, dialogue (role and text, ending with the agent) and change."
+            f"{place}: is no rating ({problem}). A line needs persona, dialogue (role and text,"
+            " ending with the agent) and change."
         ) from None
     dialogue = Dialogue(texts[0])
     for utterance, answer in zip(texts[1:-1:2], texts[2::2], strict=True):
         dialogue = dialogue.with_turn(Turn(utterance, Appraisal(0, "", ()), 40, 0.0, None, answer))
     return RatedUtterance(
-        line.rater, line.agent, persona, dialogue.with_utterance(texts[-1]), int(line.emotion), 0, line.change
+        line.rater,
+        line.agent,
+        persona,
+        dialogue.with_utterance(texts[-1]),
+        int(line.emotion),
+        0,
+        line.change,
     )
 
 

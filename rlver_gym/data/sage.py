@@ -1,4 +1,7 @@
-"""SAGE and RLVER profiles (JSONL, Chinese) as personas. They tell a story but have no anchors and no lines: they can be appraised, not spoken for."""
+"""SAGE and RLVER profiles (JSONL, Chinese) as personas.
+
+They tell a story but have no anchors and no lines: they can be appraised, not spoken for.
+"""
 
 import re
 from collections.abc import Mapping
@@ -28,14 +31,28 @@ from rlver_gym.io.terminal import one_line
 _Card = TypeVar("_Card", bound=BaseModel)
 
 _NEEDS = {
-    "没有任何责任": HiddenNeed.NOT_AT_FAULT, "没有错": HiddenNeed.NOT_AT_FAULT, "反思": HiddenNeed.REFLECTION, "辩证": HiddenNeed.BALANCED_VIEW,
-    "共情": HiddenNeed.DEEP_EMPATHY, "倾听": HiddenNeed.LISTENING, "原因": HiddenNeed.MOTIVES, "建议": HiddenNeed.PRACTICAL_ADVICE, "夸奖": HiddenNeed.PRAISE,
-}  # fmt: skip
-_DISPOSITIONS = {"负面型": Disposition.NEGATIVE, "被动型": Disposition.PASSIVE, "回避型": Disposition.AVOIDANT}
+    "没有任何责任": HiddenNeed.NOT_AT_FAULT,
+    "没有错": HiddenNeed.NOT_AT_FAULT,
+    "反思": HiddenNeed.REFLECTION,
+    "辩证": HiddenNeed.BALANCED_VIEW,
+    "共情": HiddenNeed.DEEP_EMPATHY,
+    "倾听": HiddenNeed.LISTENING,
+    "原因": HiddenNeed.MOTIVES,
+    "建议": HiddenNeed.PRACTICAL_ADVICE,
+    "夸奖": HiddenNeed.PRAISE,
+}
+_DISPOSITIONS = {
+    "负面型": Disposition.NEGATIVE,
+    "被动型": Disposition.PASSIVE,
+    "回避型": Disposition.AVOIDANT,
+}
 _REACTIONS = re.compile(
-    r"(?m)^#*+[^\S\n]*+\**+[^\S\n]*+(?:\d[.、]|[二三四五][、.])?+[^\S\n]*+[^\n]{0,12}(?:可能的反应|回复的反应|隐藏主题)"
+    r"(?m)^#*+[^\S\n]*+\**+[^\S\n]*+(?:\d[.、]|[二三四五][、"
+    r".])?+[^\S\n]*+[^\n]{0,12}(?:可能的反应|回复的反应|隐藏主题)"
 )
-"""Where a scene goes over from the story to how the person will react, which names the hidden need. Never goes back, so that no text makes it slow."""
+"""Where a scene goes over from the story to how the person will react, which names the hidden need.
+Never goes back, so that no text makes it slow.
+"""
 _FIELD = r"(?m)^(?:\*|[^\S\n])*+{}[：:]\s*+(\S{{1,200}})"
 
 
@@ -47,17 +64,21 @@ def need_of(task: str) -> HiddenNeed:
     if task in set(HiddenNeed):
         return HiddenNeed(task)
     raise CardError(
-        f"the hidden need '{one_line(task, max_chars=80)}' is none of SAGE's eight themes. Use one of: {', '.join(HiddenNeed)}."
+        f"the hidden need '{one_line(task, max_chars=80)}' is none of SAGE's eight themes. Use one"
+        f" of: {', '.join(HiddenNeed)}."
     )
 
 
 def disposition_of(kind: str) -> Disposition:
-    """The disposition that a profile's `main_cha` states; CardError when it is none of the three."""
+    """The disposition that a profile's `main_cha` states; CardError when it is none of the
+    three.
+    """
     if kind in set(Disposition):
         return Disposition(kind)
     if kind not in _DISPOSITIONS:
         raise CardError(
-            f"the disposition '{one_line(kind, max_chars=80)}' is none of: {', '.join((*_DISPOSITIONS, *Disposition))}."
+            f"the disposition '{one_line(kind, max_chars=80)}' is none of:"
+            f" {', '.join((*_DISPOSITIONS, *Disposition))}."
         )
     return _DISPOSITIONS[kind]
 
@@ -78,23 +99,52 @@ def sketch_persona(
     opening: str = "",
     language: Literal["en", "zh"] = "zh",
 ) -> Persona:
-    """A persona of which no more is known than these fields. Built without the checks of a card, which ask for anchors and lines."""
+    """A persona of which no more is known than these fields.
+
+    Built without the checks of a card, which ask for anchors and lines.
+    """
     name = _read_field(card, "姓名") or "?"
     age = re.search(r"\d{1,3}", _read_field(card, "年龄"))
     manner = _empty(Manner)
     thoughts = _empty(Thoughts)
     person = Person.model_construct(
-        id=persona_id, name=name, age=int(age.group()) if age else 30, gender="female" if "女" in _read_field(card, "性别") else "male", work=_read_field(card, "职业"),
-        life=(), disposition=disposition, traits=traits, interests=(), habits=card, way_of_speaking="", manner=manner, thoughts=thoughts,
-    )  # fmt: skip
+        id=persona_id,
+        name=name,
+        age=int(age.group()) if age else 30,
+        gender="female" if "女" in _read_field(card, "性别") else "male",
+        work=_read_field(card, "职业"),
+        life=(),
+        disposition=disposition,
+        traits=traits,
+        interests=(),
+        habits=card,
+        way_of_speaking="",
+        manner=manner,
+        thoughts=thoughts,
+    )
     situation = Situation.model_construct(
-        id=persona_id, title=persona_id, topics=(), fits=Fits(ages=(16, 99)), cause=story, timeline=(),
-        conflict=Conflict.model_construct(event="", between="", cause=""), people=(), tried=(), now="",
-        openings=Openings.model_construct(high=opening, normal=opening, low=opening), disclosures=(),
-        hints=_empty(Hints), anchors=_empty(Anchors),
-    )  # fmt: skip
+        id=persona_id,
+        title=persona_id,
+        topics=(),
+        fits=Fits(ages=(16, 99)),
+        cause=story,
+        timeline=(),
+        conflict=Conflict.model_construct(event="", between="", cause=""),
+        people=(),
+        tried=(),
+        now="",
+        openings=Openings.model_construct(high=opening, normal=opening, low=opening),
+        disclosures=(),
+        hints=_empty(Hints),
+        anchors=_empty(Anchors),
+    )
     return Persona.model_construct(
-        id=persona_id, person=person, situation=situation, need=need, split="test", language=language
+        id=persona_id,
+        person=person,
+        situation=situation,
+        need=need,
+        split="test",
+        language=language,
     )
 
 
@@ -110,7 +160,8 @@ def profile_persona(profile: Mapping[str, Any]) -> Persona:
         line = ProfileLine.model_validate(profile)
     except ValidationError as error:
         raise CardError(
-            f"the profile cannot be used ({'; '.join(field_errors(error))}). Give a line of a SAGE or RLVER profile file."
+            f"the profile cannot be used ({'; '.join(field_errors(error))}). Give a line of a SAGE"
+            " or RLVER profile file."
         ) from None
     return sketch_persona(
         line.id,

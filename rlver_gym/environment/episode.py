@@ -72,7 +72,10 @@ class Episode(NamedTuple):
         return sum(turn.reward for turn in self.turns)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values in a fixed order. Each turn carries a checksum over all before it, so that an edit shows where it was made."""
+        """Plain values in a fixed order.
+
+        Each turn carries a checksum over all before it, so that an edit shows where it was made.
+        """
         plain: dict[str, Any] = self._asdict()
         check = _digest("", {name: value for name, value in plain.items() if name != "turns"})
         plain["turns"] = []
@@ -87,7 +90,9 @@ class Episode(NamedTuple):
 
     @classmethod
     def from_json(cls, line: str, source: str = "episode") -> Self:
-        """Parse a line of `to_json`; RunError names `source` and what is wrong: a value out of its range, too."""
+        """Parse a line of `to_json`; RunError names `source` and what is wrong: a value out of its
+        range, too.
+        """
         try:
             plain = parse_json(line)
             header = {name: plain[name] for name in cls._fields if name != "turns"}
@@ -98,18 +103,26 @@ class Episode(NamedTuple):
                 Disposition(header["disposition"]).value,
             )
             if len(plain["turns"]) > MAX_TURNS:
-                raise ValueError(f"{len(plain['turns'])} turns, but no dialogue has more than {MAX_TURNS}")
+                raise ValueError(
+                    f"{len(plain['turns'])} turns, but no dialogue has more than {MAX_TURNS}"
+                )
             return cls(
-                **header, turns=tuple(_parse_turn(turn, number) for number, turn in enumerate(plain["turns"], 1))
+                **header,
+                turns=tuple(
+                    _parse_turn(turn, number) for number, turn in enumerate(plain["turns"], 1)
+                ),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(
-                f"{source}: not an episode record ({type(error).__name__}: {error}). Was the file edited or cut?"
+                f"{source}: not an episode record ({type(error).__name__}: {error}). Was the file"
+                " edited or cut?"
             ) from error
 
 
 def _digest(before: str, plain: dict[str, Any]) -> str:
-    """A link of the chain of checksums: 12 hex digits of SHA-256 over the link before and the values."""
+    """A link of the chain of checksums: 12 hex digits of SHA-256 over the link before and the
+    values.
+    """
     text = before + json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -163,7 +176,15 @@ def _parse_turn(plain: dict[str, Any], number: int) -> Turn:
     outcome = Outcome(plain["outcome"]) if plain["outcome"] is not None else None
     appraisal = Appraisal(plain["change"], plain["thought"], reasons, plain.get("spread"))
     disclosures = _parse_disclosures(plain.get("disclosures"), place)
-    return Turn(plain["utterance"], appraisal, plain["emotion"], plain["reward"], outcome, plain["reply"], disclosures)
+    return Turn(
+        plain["utterance"],
+        appraisal,
+        plain["emotion"],
+        plain["reward"],
+        outcome,
+        plain["reply"],
+        disclosures,
+    )
 
 
 def _parse_disclosures(ids: list[Any] | None, place: str) -> tuple[str, ...] | None:
@@ -178,7 +199,9 @@ def _parse_reason(plain: list[Any], place: str) -> Reason:
     code, points, note = plain
     fields = {"code": code, "points": points, "note": note}
     _check_types(
-        fields, {"code": str, "points": int if type(points) is int else float, "note": str}, f"a reason of {place}"
+        fields,
+        {"code": str, "points": int if type(points) is int else float, "note": str},
+        f"a reason of {place}",
     )
     _check_ranges(fields, {"points": (-_MAX_POINTS, _MAX_POINTS)}, f"a reason of {place}")
     return Reason(code, points, note)
@@ -187,10 +210,14 @@ def _parse_reason(plain: list[Any], place: str) -> Reason:
 def _check_types(plain: dict[str, Any], types: Mapping[str, Any], place: str) -> None:
     for name, kind in types.items():
         if name in plain and type(plain[name]) is not kind:
-            raise TypeError(f"{name} of {place} is {type(plain[name]).__name__}, not {kind.__name__}")
+            raise TypeError(
+                f"{name} of {place} is {type(plain[name]).__name__}, not {kind.__name__}"
+            )
 
 
-def _check_ranges(plain: dict[str, Any], ranges: Mapping[str, tuple[float, float]], place: str) -> None:
+def _check_ranges(
+    plain: dict[str, Any], ranges: Mapping[str, tuple[float, float]], place: str
+) -> None:
     for name, (low, high) in ranges.items():
         if name in plain and not low <= plain[name] <= high:
             raise ValueError(f"{name} of {place} is {plain[name]:g}, not from {low:g} to {high:g}")

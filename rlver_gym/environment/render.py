@@ -1,4 +1,7 @@
-"""A dialogue for people to read: plain text, and Rich on a terminal. Text of models and cards is never taken as markup."""
+"""A dialogue for people to read: plain text, and Rich on a terminal.
+
+Text of models and cards is never taken as markup.
+"""
 
 from rich.console import Console, Group
 from rich.padding import Padding
@@ -9,7 +12,13 @@ from rlver_gym.core.emotion import Band
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.terminal import printable
 
-BAND_COLOURS = {Band.S: "bright_green", Band.A: "green", Band.B: "yellow", Band.C: "dark_orange", Band.F: "red"}
+BAND_COLOURS = {
+    Band.S: "bright_green",
+    Band.A: "green",
+    Band.B: "yellow",
+    Band.C: "dark_orange",
+    Band.F: "red",
+}
 ENDINGS = {
     "content": "{name} is content and says goodbye.",
     "left": "{name} has left.",
@@ -19,7 +28,9 @@ ENDINGS = {
 
 
 def emotion_bar(emotion: int, width: int = 20) -> str:
-    """The emotion as a bar of `width` cells, with the score and its band: "########............ 40 B"."""
+    """The emotion as a bar of `width` cells, with the score and its band: "########............ 40
+    B".
+    """
     filled = round(emotion / 100 * width)
     return f"{'#' * filled}{'.' * (width - filled)} {emotion:3d} {Band.of(emotion).value}"
 
@@ -36,7 +47,9 @@ def coloured_emotion_bar(emotion: int, width: int = 24) -> Text:
 
 
 def as_text(session: EmpathySession) -> str:
-    """The whole dialogue, with the emotion bar after each turn; nothing in it is a command to a terminal."""
+    """The whole dialogue, with the emotion bar after each turn; nothing in it is a command to a
+    terminal.
+    """
     name = session.scene.persona.person.name
     lines = [f"{name}: {session.dialogue.opening}", f"    {emotion_bar(session.scene.card.start)}"]
     for turn in session.dialogue.turns:
@@ -71,8 +84,13 @@ def appraisal_lines(turn: Turn, explain: bool) -> list[Text]:
     """The bar after a turn and, with `explain`, the thought and the reasons."""
     change = turn.appraisal.change
     style = "green" if change > 0 else "red" if change < 0 else "dim"
-    lines = [Text.assemble(coloured_emotion_bar(turn.emotion), "  ", (f"{change:+d}", f"bold {style}"))]
+    lines = [
+        Text.assemble(coloured_emotion_bar(turn.emotion), "  ", (f"{change:+d}", f"bold {style}"))
+    ]
     if explain:
         lines.append(Text(f"“{turn.appraisal.thought}”", style="italic dim"))
-        lines += [Text(f"{reason.points:+6.2f}  {reason.note}", style="dim") for reason in turn.appraisal.reasons]
+        lines += [
+            Text(f"{reason.points:+6.2f}  {reason.note}", style="dim")
+            for reason in turn.appraisal.reasons
+        ]
     return lines

@@ -4,9 +4,10 @@
     for session in rollout((session, agent) for session in sessions):
         print(session.outcome, session.emotion)
 
-What can wait (an `AsyncSentientUser`, an `AsyncAgent`) shares one event loop, and so do the shipped agents (`NonBlocking`). Everything else runs in one
-thread beside it, one call at a time, so that code which blocks holds nobody up and code which is not made for threads stays whole. An agent that raises
-AgentFailed ends its dialogue as failed; any other error ends the rollout.
+What can wait (an `AsyncSentientUser`, an `AsyncAgent`) shares one event loop, and so do the shipped
+agents (`NonBlocking`). Everything else runs in one thread beside it, one call at a time, so that
+code which blocks holds nobody up and code which is not made for threads stays whole. An agent that
+raises AgentFailed ends its dialogue as failed; any other error ends the rollout.
 """
 
 import asyncio
@@ -21,7 +22,9 @@ from rlver_gym.io.errors import AgentFailed
 from rlver_gym.io.event_loop import Worker, submit
 
 CONCURRENCY = 256
-"""How many dialogues run at once by default. How many calls a server gets at once is for its client to find out."""
+"""How many dialogues run at once by default. How many calls a server gets at once is for its client
+to find out.
+"""
 
 
 def run_episode(session: EmpathySession, agent: Agent) -> EmpathySession:
@@ -42,11 +45,13 @@ def run_episode(session: EmpathySession, agent: Agent) -> EmpathySession:
 def rollout(
     dialogues: Iterable[tuple[EmpathySession, Agent]], *, concurrency: int = CONCURRENCY
 ) -> Iterator[EmpathySession]:
-    """Run all dialogues to their ends, at most `concurrency` at once; yields the sessions in the order given.
+    """Run all dialogues to their ends, at most `concurrency` at once; yields the sessions in the
+    order given.
 
-    `dialogues` is drawn from as places become free, so it may be long, or a generator. When one raises, no other is begun, those before it
-    are finished and yielded, and the error comes in its place. Closing the iterator, or an interrupt, stops all. Works inside a running event
-    loop too; code that is itself async takes `arollout`.
+    `dialogues` is drawn from as places become free, so it may be long, or a generator. When one
+    raises, no other is begun, those before it are finished and yielded, and the error comes in its
+    place. Closing the iterator, or an interrupt, stops all. Works inside a running event loop too;
+    code that is itself async takes `arollout`.
     """
     finished: SimpleQueue[EmpathySession | None] = SimpleQueue()
 
@@ -85,7 +90,9 @@ async def arollout(
     async def start_all() -> None:
         try:
             while (
-                await places.acquire() and not has_failed and (pair := await source_worker(lambda: next(source, None)))
+                await places.acquire()
+                and not has_failed
+                and (pair := await source_worker(lambda: next(source, None)))
             ):
                 task = asyncio.create_task(_arun_episode(*pair, worker))
                 running.add(task)
@@ -109,7 +116,9 @@ async def arollout(
 
 
 async def _arun_episode(session: EmpathySession, agent: Agent, worker: Worker) -> EmpathySession:
-    """Run one dialogue to its end: asynchronous calls are awaited, calls that may block go to the worker."""
+    """Run one dialogue to its end: asynchronous calls are awaited, calls that may block go to the
+    worker.
+    """
     if not session.is_async and not isinstance(agent, AsyncAgent):
         return await worker(run_episode, session, agent)
     get_reply = _async_reply(agent, worker)
@@ -134,4 +143,8 @@ def _async_reply(agent: Agent, worker: Worker) -> Callable[[Sequence[Message]], 
 
     if isinstance(agent, AsyncAgent):
         return agent.areply
-    return reply_on_loop if isinstance(agent, NonBlocking) else lambda messages: worker(agent.reply, messages)
+    return (
+        reply_on_loop
+        if isinstance(agent, NonBlocking)
+        else lambda messages: worker(agent.reply, messages)
+    )

@@ -1,4 +1,7 @@
-"""One dialogue between an agent and a sentient user. Knows no gym and no torch: every loop is a thin layer on this."""
+"""One dialogue between an agent and a sentient user.
+
+Knows no gym and no torch: every loop is a thin layer on this.
+"""
 
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -23,20 +26,24 @@ _SESSION_NUMBERS = count()
 class EmpathySession:
     """A dialogue: `start`, then `reply` until `outcome` is set.
 
-    `astart` and `areply` are the same for code that runs on an event loop; with an `AsyncSentientUser` many dialogues then go on at once.
+    `astart` and `areply` are the same for code that runs on an event loop; with an
+    `AsyncSentientUser` many dialogues then go on at once.
     """
 
     def __init__(self, user: SentientUser, persona: Persona, card: EnvCard, seed: int = 0) -> None:
         """The same user, persona, card, seed and utterances give the same dialogue."""
         self.user = user
         self.is_async = is_async_user(user)
-        """Whether the user is asynchronous: it calls something that takes time, such as a server."""
+        """Whether the user is asynchronous: it calls something that takes time, such as a server.
+        """
         self._async_user = cast(AsyncSentientUser, user) if self.is_async else _AsyncAdapter(user)
         self.scene = Scene(persona, card, seed)
         self._state = Snapshot(card.start, None, None)
         self._number = next(_SESSION_NUMBERS)
         self.bypass_cache_from: int | None = None
-        """The turn, from 1, from which requests bypass the response cache and go to the server. None: never."""
+        """The turn, from 1, from which requests bypass the response cache and go to the server.
+        None: never.
+        """
 
     @property
     def emotion(self) -> int:
@@ -52,13 +59,17 @@ class EmpathySession:
     def dialogue(self) -> Dialogue:
         """What was said so far."""
         if self._state.dialogue is None:
-            raise DialogueError("the dialogue has not begun. Call start() (or the environment's reset()) first.")
+            raise DialogueError(
+                "the dialogue has not begun. Call start() (or the environment's reset()) first."
+            )
         return self._state.dialogue
 
     @property
     def has_failed_to_open(self) -> bool:
         """Whether the user failed before its first words."""
-        return self.outcome is Outcome.FAILED and not (self.dialogue.opening or self.dialogue.turns[0].utterance)
+        return self.outcome is Outcome.FAILED and not (
+            self.dialogue.opening or self.dialogue.turns[0].utterance
+        )
 
     @property
     def outcome(self) -> Outcome | None:
@@ -68,8 +79,8 @@ class EmpathySession:
     def start(self) -> str:
         """The user's first words. Called again, it begins anew.
 
-        A user that raises UserFailed ends the dialogue before its first words: they are empty, the outcome is "failed", and one turn in which
-        nobody says anything holds the reason.
+        A user that raises UserFailed ends the dialogue before its first words: they are empty, the
+        outcome is "failed", and one turn in which nobody says anything holds the reason.
         """
         return run_coroutine(self.astart(), self.is_async)
 
@@ -80,31 +91,46 @@ class EmpathySession:
             with self.request_context():
                 opening = await self._async_user.aopen(self.scene, card.start)
         except UserFailed as failure:
-            self._state = Snapshot(card.start, Dialogue("", (_failure_turn("", card.start, failure),)), Outcome.FAILED)
+            self._state = Snapshot(
+                card.start, Dialogue("", (_failure_turn("", card.start, failure),)), Outcome.FAILED
+            )
             return ""
         self._state = Snapshot(card.start, Dialogue(opening), None)
         return opening
 
     def validate_utterance(self, utterance: str) -> str:
-        """The utterance as `reply` would pass it to the user, cut and cleaned; nothing is said yet. Raises what `reply` would raise for it."""
+        """The utterance as `reply` would pass it to the user, cut and cleaned; nothing is said yet.
+
+        Raises what `reply` would raise for it.
+        """
         if self.outcome is not None:
             raise DialogueError(
-                f"the dialogue is over ({self.outcome}). Call start() (or the environment's reset()) for a new one."
+                f"the dialogue is over ({self.outcome}). Call start() (or the environment's"
+                " reset()) for a new one."
             )
         _ = self.dialogue
-        return clean_utterance(utterance, self.scene.card.max_utterance_chars, self.scene.card.overlong)
+        return clean_utterance(
+            utterance, self.scene.card.max_utterance_chars, self.scene.card.overlong
+        )
 
     def reply(self, utterance: str) -> Turn:
-        """Say something to the user; the turn holds the appraisal, the new emotion, the reward and the user's answer.
+        """Say something to the user; the turn holds the appraisal, the new emotion, the reward and
+        the user's answer.
 
-        A user that raises UserFailed ends the dialogue: outcome "failed", emotion as before, reward 0, no answer. After any other error the
-        dialogue is where it was, and the same can be said again.
-        Raises DialogueError before the start and after the end, UtteranceError for what is not usable text.
+        A user that raises UserFailed ends the dialogue: outcome "failed", emotion as before, reward
+        0, no answer. After any other error the dialogue is where it was, and the same can be said
+        again.
+        Raises DialogueError before the start and after the end, UtteranceError for what is not
+        usable text.
         """
         return run_coroutine(self.areply(utterance), self.is_async)
 
     async def areply(self, utterance: str) -> Turn:
-        """See `reply`. One at a time: DialogueError when something else was said while the user was still answering."""
+        """See `reply`.
+
+        One at a time: DialogueError when something else was said while the user was still
+        answering.
+        """
         words = self.validate_utterance(utterance)
         before = self._state
         dialogue = self.dialogue.with_utterance(words)
@@ -114,16 +140,23 @@ class EmpathySession:
         except UserFailed as failure:
             turn = _failure_turn(words, before.emotion, failure)
         if self._state is not before:
-            raise DialogueError("the dialogue moved while the user was answering. Wait for each reply before the next.")
+            raise DialogueError(
+                "the dialogue moved while the user was answering. Wait for each reply before the"
+                " next."
+            )
         self._state = Snapshot(turn.emotion, dialogue.with_turn(turn), turn.outcome)
         return turn
 
     @contextmanager
     def request_context(self) -> Iterator[None]:
-        """Requests to servers in this block are made for this dialogue; the agent is called in such a block too."""
+        """Requests to servers in this block are made for this dialogue; the agent is called in such
+        a block too.
+        """
         turn = len(self.dialogue.turns) + 1 if self.has_begun else 1
         token = REQUEST_ORIGIN.set(
-            RequestOrigin(self._number, self.bypass_cache_from is not None and turn >= self.bypass_cache_from)
+            RequestOrigin(
+                self._number, self.bypass_cache_from is not None and turn >= self.bypass_cache_from
+            )
         )
         try:
             yield
@@ -131,7 +164,9 @@ class EmpathySession:
             REQUEST_ORIGIN.reset(token)
 
     def give_up(self, failure: AgentFailed) -> None:
-        """The agent gives no reply: the dialogue ends as failed, with one turn in which nobody says anything and which holds the reason."""
+        """The agent gives no reply: the dialogue ends as failed, with one turn in which nobody says
+        anything and which holds the reason.
+        """
         self.validate_utterance("")
         reason = Reason(_AGENT_FAILED, 0.0, f"{_AGENT_FAILED_NOTE}{failure}")
         turn = Turn("", Appraisal(0, "", (reason,)), self.emotion, 0.0, Outcome.FAILED, "")
@@ -142,7 +177,8 @@ class EmpathySession:
         appraisal = await self._async_user.aappraise(self.scene, before, dialogue)
         if not -MAX_CHANGE <= appraisal.change <= MAX_CHANGE:
             raise ValueError(
-                f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most {MAX_CHANGE} points a turn are allowed"
+                f"the user {self.user.kind!r} changed the emotion by {appraisal.change}; at most"
+                f" {MAX_CHANGE} points a turn are allowed"
             )
         emotion = moved(before, appraisal.change)
         outcome = card.outcome(emotion, len(dialogue.turns) + 1)
@@ -152,17 +188,25 @@ class EmpathySession:
         return Turn(words, _without_draft(appraisal), emotion, reward, outcome, text, disclosures)
 
     def snapshot(self) -> Snapshot:
-        """The state as a value; it can be pickled, kept, and restored into any session of the same scene."""
+        """The state as a value; it can be pickled, kept, and restored into any session of the same
+        scene.
+        """
         return self._state
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back (or over) to a snapshot. DialogueError for what is none, or comes from another card; the dialogue is then where it was."""
+        """Go back (or over) to a snapshot.
+
+        DialogueError for what is none, or comes from another card; the dialogue is then where it
+        was.
+        """
         check_snapshot(snapshot, self.scene.card)
         self._state = snapshot
 
 
 def give_up_reason(turn: Turn) -> str | None:
-    """Why the agent failed, when the turn is one with which `give_up` ended a dialogue; else None."""
+    """Why the agent failed, when the turn is one with which `give_up` ended a dialogue; else
+    None.
+    """
     if turn.outcome is not Outcome.FAILED or turn.utterance or len(turn.appraisal.reasons) != 1:
         return None
     code, _, note = turn.appraisal.reasons[0]
@@ -171,12 +215,17 @@ def give_up_reason(turn: Turn) -> str | None:
 
 
 def run_coroutine(work: Coroutine[Any, Any, T], is_async: bool) -> T:
-    """Run a coroutine to its result: on the background loop when it is asynchronous, else here and without any loop."""
+    """Run a coroutine to its result: on the background loop when it is asynchronous, else here and
+    without any loop.
+    """
     return wait_for(work) if is_async else run_sync(work)
 
 
 def _failure_turn(words: str, emotion: int, failure: UserFailed) -> Turn:
-    """The turn with which a failed user ends a dialogue. It says why, and what the model answered, if it did."""
+    """The turn with which a failed user ends a dialogue.
+
+    It says why, and what the model answered, if it did.
+    """
     reasons = [Reason("failed", 0.0, f"the user failed: {failure}")]
     reasons += [Reason("answer", 0.0, failure.answer)] if failure.answer else []
     return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")
@@ -199,5 +248,7 @@ class _AsyncAdapter:
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         return self._user.appraise(scene, emotion, dialogue)
 
-    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str | Reply:
+    async def aspeak(
+        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
+    ) -> str | Reply:
         return self._user.speak(scene, emotion, dialogue, appraisal)

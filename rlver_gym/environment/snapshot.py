@@ -1,4 +1,6 @@
-"""The state of a dialogue as a value, and whether it can be one: what is restored may come out of anybody's file."""
+"""The state of a dialogue as a value, and whether it can be one: what is restored may come out of
+anybody's file.
+"""
 
 from math import isfinite
 from numbers import Real
@@ -19,26 +21,39 @@ class Snapshot(NamedTuple):
 
 
 def check_snapshot(snapshot: object, card: EnvCard) -> None:
-    """DialogueError for what is no snapshot, or one that no dialogue under this card can have come to."""
+    """DialogueError for what is no snapshot, or one that no dialogue under this card can have come
+    to.
+    """
     if not isinstance(snapshot, Snapshot):
-        raise DialogueError(f"cannot restore a {type(snapshot).__name__}. Give what snapshot() gave.")
+        raise DialogueError(
+            f"cannot restore a {type(snapshot).__name__}. Give what snapshot() gave."
+        )
     try:
         emotion, outcome = _check_turns(snapshot.dialogue, card)
-        _require(snapshot.emotion == emotion and _is_number(snapshot.emotion), f"the emotion must be {emotion}")
+        _require(
+            snapshot.emotion == emotion and _is_number(snapshot.emotion),
+            f"the emotion must be {emotion}",
+        )
         _require(snapshot.outcome is outcome, f"the outcome must be {outcome}")
     except (ValueError, TypeError) as error:
         raise DialogueError(
-            f"cannot restore this snapshot: {error}. Give what snapshot() gave, to a session with the same card."
+            f"cannot restore this snapshot: {error}. Give what snapshot() gave, to a session with"
+            " the same card."
         ) from None
 
 
 def _check_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
-    """The emotion and outcome that the dialogue has come to, each turn following from the one before."""
+    """The emotion and outcome that the dialogue has come to, each turn following from the one
+    before.
+    """
     if dialogue is None:
         return card.start, None
     if not isinstance(dialogue, Dialogue):
         raise ValueError("its dialogue is none")
-    _require(isinstance(dialogue.opening, str) and dialogue.utterance is None, "its dialogue is not between two turns")
+    _require(
+        isinstance(dialogue.opening, str) and dialogue.utterance is None,
+        "its dialogue is not between two turns",
+    )
     _require(isinstance(dialogue.turns, tuple), "its turns are no tuple")
     emotion, outcome = card.start, None
     for number, turn in enumerate(dialogue.turns, 1):
@@ -50,14 +65,20 @@ def _check_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
 
 
 def _check_turn(turn: Turn, before: int, number: int, card: EnvCard) -> Outcome | None:
-    """The turn's outcome, when emotion, outcome and reward follow from the emotion before and the change."""
+    """The turn's outcome, when emotion, outcome and reward follow from the emotion before and the
+    change.
+    """
     if turn.outcome is Outcome.FAILED:
         change, outcome, reward = 0, Outcome.FAILED, 0.0
     else:
         change = turn.appraisal.change
         outcome = card.outcome(moved(before, change), number)
         reward = REWARDS[card.reward](before, moved(before, change), outcome)
-    fits = (turn.appraisal.change, turn.emotion, turn.reward) == (change, moved(before, change), reward)
+    fits = (turn.appraisal.change, turn.emotion, turn.reward) == (
+        change,
+        moved(before, change),
+        reward,
+    )
     _require(fits and turn.outcome is outcome, f"turn {number} does not follow from the one before")
     return outcome
 
@@ -65,8 +86,16 @@ def _check_turn(turn: Turn, before: int, number: int, card: EnvCard) -> Outcome 
 def _is_turn(turn: Any) -> bool:
     if not isinstance(turn, Turn) or not isinstance(turn.appraisal, Appraisal):
         return False
-    appraisal, texts = turn.appraisal, (turn.utterance, turn.reply, turn.appraisal.thought, *_ids(turn.disclosures))
-    numbers = (turn.emotion, turn.reward, appraisal.change, 0 if appraisal.spread is None else appraisal.spread)
+    appraisal, texts = (
+        turn.appraisal,
+        (turn.utterance, turn.reply, turn.appraisal.thought, *_ids(turn.disclosures)),
+    )
+    numbers = (
+        turn.emotion,
+        turn.reward,
+        appraisal.change,
+        0 if appraisal.spread is None else appraisal.spread,
+    )
     return (
         all(isinstance(text, str) for text in texts)
         and all(map(_is_number, numbers))

@@ -1,9 +1,11 @@
-"""The strategy view, `RLVER-Strategy-v0`: what to do as a number, what can be seen as a vector. For reinforcement learning that knows no text.
+"""The strategy view, `RLVER-Strategy-v0`: what to do as a number, what can be seen as a vector. For
+reinforcement learning that knows no text.
 
 ## Description
 
-The dialogues of `RLVER-Empathy-v0` (or of another card) through two wrappers, which also work alone and on any environment of text in, text out:
-`StrategyAction` says in words what a number chooses, `TalkFeatures` makes a vector of what the person said and what was tried.
+The dialogues of `RLVER-Empathy-v0` (or of another card) through two wrappers, which also work alone
+and on any environment of text in, text out: `StrategyAction` says in words what a number chooses,
+`TalkFeatures` makes a vector of what the person said and what was tried.
 
 ## Action Space
 
@@ -11,17 +13,19 @@ The dialogues of `RLVER-Empathy-v0` (or of another card) through two wrappers, w
 
 ## Observation Space
 
-`Box(0, 1, (n,), float32)`: `TalkFeatures.names` says what stands where. It holds nothing that a supporter could not see: the emotion is in it only when
-the card says `shows_emotion`. Hints of the hidden need are those of the *latest* words; to remember the earlier ones is left to the learner.
+`Box(0, 1, (n,), float32)`: `TalkFeatures.names` says what stands where. It holds nothing that a
+supporter could not see: the emotion is in it only when the card says `shows_emotion`. Hints of the
+hidden need are those of the *latest* words; to remember the earlier ones is left to the learner.
 
 ## Rewards, Starting State, Episode End, Info
 
-As the card has them, see `rlver_gym.EmpathyEnv`; `info` also has `strategy` (what was done, None at reset) and `utterance` (in which words), so that a
-dialogue can be replayed as text.
+As the card has them, see `rlver_gym.EmpathyEnv`; `info` also has `strategy` (what was done, None at
+reset) and `utterance` (in which words), so that a dialogue can be replayed as text.
 
 ## Arguments
 
-`gym.make("RLVER-Strategy-v0", card="RLVER-Empathy-v0", user="embedded", split=None, ...)`: those of `EmpathyEnv`.
+`gym.make("RLVER-Strategy-v0", card="RLVER-Empathy-v0", user="embedded", split=None, ...)`: those of
+`EmpathyEnv`.
 
 ## Version History
 
@@ -53,9 +57,11 @@ CLEAR_HINT = 100.0
 
 
 class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
-    """Says in words what a number chooses: action i does `STRATEGIES[i]` about what the person told.
+    """Says in words what a number chooses: action i does `STRATEGIES[i]` about what the person
+    told.
 
-    `info["strategy"]` is what was done (None at reset), `info["utterance"]` the words. The wording varies with the turn and the seed of `reset`.
+    `info["strategy"]` is what was done (None at reset), `info["utterance"]` the words. The wording
+    varies with the turn and the seed of `reset`.
     """
 
     def __init__(self, env: gym.Env[str, str]) -> None:
@@ -67,7 +73,9 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
         self._wording_rng = np.random.default_rng()
         self._offset = 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
         """Begin a dialogue; see the environment."""
         text, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
@@ -81,7 +89,9 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
         if not self._messages:
             raise DialogueError("the dialogue has not begun. Call reset() first.")
         strategy = STRATEGIES[int(action)]
-        utterance = compose_utterance(strategy, self._messages, self._offset + len(self._messages) // 2)
+        utterance = compose_utterance(
+            strategy, self._messages, self._offset + len(self._messages) // 2
+        )
         text, reward, terminated, truncated, info = self.env.step(utterance)
         self._messages += [Message("agent", utterance), Message("user", text)]
         info = {**info, "strategy": strategy.name.lower(), "utterance": utterance}
@@ -91,16 +101,25 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
 class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """A vector of what an agent can see, in [0, 1], shape (n,): see `names` for what stands where.
 
-    The turn as a share of the horizon; how much the person's latest words hint at each hidden need (see `hints`); how long they were, and whether they asked something; how often each strategy was used, as a share of the horizon, and which was the last, when a `StrategyAction` lies below.
+    The turn as a share of the horizon; how much the person's latest words hint at each hidden need
+    (see `hints`); how long they were, and whether they asked something; how often each strategy was
+    used, as a share of the horizon, and which was the last, when a `StrategyAction` lies below.
     With `emotion=True` the emotion score / 100 too, which no real supporter can see.
     """
 
-    def __init__(self, env: gym.Env[str, Any], *, turns: int | None = None, emotion: bool | None = None) -> None:
-        """`turns` is the horizon; beyond it the turn stays at 1. None takes horizon and emotion from the environment's card."""
+    def __init__(
+        self, env: gym.Env[str, Any], *, turns: int | None = None, emotion: bool | None = None
+    ) -> None:
+        """`turns` is the horizon; beyond it the turn stays at 1.
+
+        None takes horizon and emotion from the environment's card.
+        """
         RecordConstructorArgs.__init__(self, turns=turns, emotion=emotion)
         gym.Wrapper.__init__(self, env)
         self.turns: int = env.get_wrapper_attr("card").turns if turns is None else turns
-        self.emotion: bool = env.get_wrapper_attr("card").shows_emotion if emotion is None else emotion
+        self.emotion: bool = (
+            env.get_wrapper_attr("card").shows_emotion if emotion is None else emotion
+        )
         self.names = (
             "turn",
             *(f"hint:{need.value}" for need in NEEDS),
@@ -142,9 +161,11 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 class EveryNeed(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Draws a persona and any of the eight hidden needs at each reset, so that a learner cannot know the need by the story and has to listen.
+    """Draws a persona and any of the eight hidden needs at each reset, so that a learner cannot
+    know the need by the story and has to listen.
 
-    For training: each shipped persona has one need, and a learner that meets 64 people often enough knows them by heart.
+    For training: each shipped persona has one need, and a learner that meets 64 people often enough
+    knows them by heart.
     """
 
     def __init__(self, env: gym.Env[Any, Any], *, personas: Sequence[str]) -> None:
@@ -154,7 +175,9 @@ class EveryNeed(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.personas = tuple(personas)
         self._rng = np.random.default_rng()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin a dialogue with somebody drawn, unless the options say with whom."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
@@ -168,10 +191,12 @@ _NAMES = tuple(strategy.name.lower() for strategy in STRATEGIES)
 
 @lru_cache(maxsize=8_192)
 def need_hints(text: str) -> tuple[float, ...]:
-    """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as one clear sentence gives.
+    """How much the words speak for each of `NEEDS`, in [0, 1): 0 for nothing, 0.5 for as much as
+    one clear sentence gives.
 
-    Read by a naive Bayes reader that was taught with the train personas, and reads them, too, as if it met them for the first time: what is learned
-    from its hints in training holds with people never met.
+    Read by a naive Bayes reader that was taught with the train personas, and reads them, too, as if
+    it met them for the first time: what is learned from its hints in training holds with people
+    never met.
     """
     evidence = get_leave_one_out_reader().weigh_evidence([text])
     return tuple(evidence[need] / (evidence[need] + CLEAR_HINT) for need in NEEDS)

@@ -1,4 +1,7 @@
-"""EmpathyVectorEnv: many dialogues that advance together. The same results as SyncVectorEnv, step for step."""
+"""EmpathyVectorEnv: many dialogues that advance together.
+
+The same results as SyncVectorEnv, step for step.
+"""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
@@ -14,22 +17,29 @@ from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.io.errors import RlverError, UtteranceError
 from rlver_gym.io.event_loop import run_sync, wait_for
 
-Step = tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+Step = tuple[
+    tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+]
 T = TypeVar("T")
 
 
 class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]):
-    """`num_envs` dialogues side by side: observations and actions are tuples of strings, rewards an array in points.
+    """`num_envs` dialogues side by side: observations and actions are tuples of strings, rewards an
+    array in points.
 
-    `gym.make_vec("RLVER-Empathy-v0", num_envs=64)` makes one. `autoreset_mode` is one of Gymnasium's: SAME_STEP (the default) begins
-    the next dialogue in the step that ends one, with `infos["final_obs"]` and `infos["final_info"]`; NEXT_STEP begins it in the following step,
-    whose action is ignored; DISABLED leaves it to `reset(options={"reset_mask": mask})`.
+    `gym.make_vec("RLVER-Empathy-v0", num_envs=64)` makes one. `autoreset_mode` is one of
+    Gymnasium's: SAME_STEP (the default) begins the next dialogue in the step that ends one, with
+    `infos["final_obs"]` and `infos["final_info"]`; NEXT_STEP begins it in the following step, whose
+    action is ignored; DISABLED leaves it to `reset(options={"reset_mask": mask})`.
 
-    `group_size=k` gives k neighbouring dialogues the same seed, so the same persona and user: the groups of GRPO.
-    All other arguments are those of `EmpathyEnv`.
+    `group_size=k` gives k neighbouring dialogues the same seed, so the same persona and user: the
+    groups of GRPO. All other arguments are those of `EmpathyEnv`.
     """
 
-    metadata: dict[str, Any] = {**EmpathyEnv.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 (declared so by Gymnasium)
+    metadata: dict[str, Any] = {  # noqa: RUF012 (so in Gymnasium)
+        **EmpathyEnv.metadata,
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+    }
 
     def __init__(
         self,
@@ -42,10 +52,15 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         """Raises ValueError when `group_size` does not divide `num_envs`."""
         if num_envs < 1 or group_size < 1 or num_envs % group_size:
             raise ValueError(
-                f"num_envs ({num_envs}) must be a positive multiple of group_size ({group_size}). Change one of them."
+                f"num_envs ({num_envs}) must be a positive multiple of group_size ({group_size})."
+                " Change one of them."
             )
         first = EmpathyEnv(**kwargs)
-        self.envs = [first, *(copy(first) for _ in range(num_envs - 1))]  # all with the same user, so with one client
+        # All with the same user, so with one client.
+        self.envs = [
+            first,
+            *(copy(first) for _ in range(num_envs - 1)),
+        ]
         self.num_envs = num_envs
         self.group_size = group_size
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -59,17 +74,25 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         self._is_over = np.zeros(num_envs, dtype=np.bool_)
 
     def reset(
-        self, *, seed: int | np.integer[Any] | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | np.integer[Any] | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Begin dialogues: all, or those of `options["reset_mask"]`, a boolean array of shape (num_envs,).
+        """Begin dialogues: all, or those of `options["reset_mask"]`, a boolean array of shape
+        (num_envs,).
 
         An integer seed gives group g the seed `seed + g`. Other options go to each dialogue.
         """
         options = dict(options or {})
-        mask = _check_mask(options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), self.num_envs)
+        mask = _check_mask(
+            options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), self.num_envs
+        )
         seeds = self._seeds(seed)
         chosen = list(map(int, np.flatnonzero(mask)))
-        openings = self._run_all(self.envs[number].areset(seed=seeds[number], options=options) for number in chosen)
+        openings = self._run_all(
+            self.envs[number].areset(seed=seeds[number], options=options) for number in chosen
+        )
         infos: dict[str, Any] = {}
         for number, (self._texts[number], info) in zip(chosen, openings, strict=True):
             infos = self._add_info(infos, info, number)
@@ -77,12 +100,16 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         return tuple(self._texts), infos
 
     def step(self, actions: tuple[str, ...]) -> Step:
-        """One utterance to every dialogue: `actions` holds `num_envs` strings; the users answer at once when they wait for a server.
+        """One utterance to every dialogue: `actions` holds `num_envs` strings; the users answer at
+        once when they wait for a server.
 
-        When one of the utterances is unusable, or a server stops the run (see `ChatError`), no dialogue has moved.
+        When one of the utterances is unusable, or a server stops the run (see `ChatError`), no
+        dialogue has moved.
         """
         self._check(actions)
-        results = self._run_all(self._step_one(number, action) for number, action in enumerate(actions))
+        results = self._run_all(
+            self._step_one(number, action) for number, action in enumerate(actions)
+        )
         rewards = np.array([one.reward for one in results], dtype=np.float64)
         terminated = np.array([one.terminated for one in results], dtype=np.bool_)
         truncated = np.array([one.truncated for one in results], dtype=np.bool_)
@@ -105,10 +132,16 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         if not (self.autoreset_mode is AutoresetMode.SAME_STEP and (terminated or truncated)):
             return _StepResult(text, reward, terminated, truncated, info, None)
         opening, first = await env.areset()
-        return _StepResult(opening, reward, terminated, truncated, first, {"final_obs": text, "final_info": info})
+        return _StepResult(
+            opening, reward, terminated, truncated, first, {"final_obs": text, "final_info": info}
+        )
 
     def _run_all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """The results, in order. Asynchronous users run concurrently; when one raises, all dialogues are back where they were."""
+        """The results, in order.
+
+        Asynchronous users run concurrently; when one raises, all dialogues are back where they
+        were.
+        """
         if not self.envs[0].is_async:
             return [run_sync(one) for one in work]
         return wait_for(self._run_concurrently(work))
@@ -131,10 +164,13 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         """Raise what any of the dialogues would raise for its utterance."""
         if isinstance(actions, str | bytes) or not isinstance(actions, Sequence | np.ndarray):
             raise UtteranceError(
-                f"the utterances must be a tuple or list of {self.num_envs} strings, not {type(actions).__name__}. Give one to each dialogue."
+                f"the utterances must be a tuple or list of {self.num_envs} strings, not"
+                f" {type(actions).__name__}. Give one to each dialogue."
             )
         if len(actions) != self.num_envs:
-            raise UtteranceError(f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each.")
+            raise UtteranceError(
+                f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each."
+            )
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
             if env.session.has_failed_to_open or (
                 self._is_over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP
@@ -146,7 +182,9 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
                 error.add_note(f"in dialogue {number} of {self.num_envs}")
                 raise
 
-    def render(self) -> tuple[str | None, ...] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def render(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+    ) -> tuple[str | None, ...] | None:
         """The dialogues as text, in mode "ansi"."""
         return tuple(env.render() for env in self.envs) if self.render_mode == "ansi" else None
 
@@ -158,20 +196,31 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         if isinstance(seed, int | np.integer):
             return [int(seed) + number // self.group_size for number in range(self.num_envs)]
         if len(seed) != self.num_envs:
-            raise ValueError(f"{len(seed)} seeds for {self.num_envs} dialogues. Give one each, or a single integer.")
+            raise ValueError(
+                f"{len(seed)} seeds for {self.num_envs} dialogues. Give one each, or a single"
+                " integer."
+            )
         return [None if one is None else int(one) for one in seed]
 
 
 def _check_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
-    if not isinstance(mask, np.ndarray) or mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
+    if (
+        not isinstance(mask, np.ndarray)
+        or mask.shape != (num_envs,)
+        or mask.dtype != np.bool_
+        or not mask.any()
+    ):
         raise ValueError(
-            f'options["reset_mask"] must be a boolean numpy array of shape ({num_envs},) with at least one True, got {mask!r}'
+            f'options["reset_mask"] must be a boolean numpy array of shape ({num_envs},) with at'
+            f" least one True, got {mask!r}"
         )
     return mask
 
 
 class _StepResult(NamedTuple):
-    """The result of one dialogue's step; `final` holds its last words and info when another has begun since."""
+    """The result of one dialogue's step; `final` holds its last words and info when another has
+    begun since.
+    """
 
     text: str
     reward: float

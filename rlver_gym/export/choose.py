@@ -21,7 +21,8 @@ class Record(NamedTuple):
     run: str
     """The name of the run's folder."""
     split: str | None
-    """The split of its persona; None when the run has persona cards of its own that were not named."""
+    """The split of its persona; None when the run has persona cards of its own that were not named.
+    """
     episode: Episode
 
 
@@ -38,16 +39,20 @@ class DialogueFilter(NamedTuple):
 
 
 class FilteredDialogues(NamedTuple):
-    """The dialogues that are wanted, and how many others there were, by the first thing that was missing."""
+    """The dialogues that are wanted, and how many others there were, by the first thing that was
+    missing.
+    """
 
     records: list[Record]
     left_out: dict[str, int]
 
 
 def read_records(folders: Sequence[Path], personas: str | None = None) -> list[Record]:
-    """All dialogues of all runs, in order. `personas`: the folder of the runs' persona cards; None for the shipped ones.
+    """All dialogues of all runs, in order. `personas`: the folder of the runs' persona cards; None
+    for the shipped ones.
 
-    RunError when a folder holds no run, or none of them a dialogue; CardError when the persona cards cannot be used.
+    RunError when a folder holds no run, or none of them a dialogue; CardError when the persona
+    cards cannot be used.
     """
     records = []
     for folder in folders:
@@ -56,24 +61,36 @@ def read_records(folders: Sequence[Path], personas: str | None = None) -> list[R
             split = split_of.get(episode.persona.partition("/")[0])
             records.append(Record(folder.resolve().name, split, episode))
     if not records:
-        raise RunError(f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench")
+        raise RunError(
+            f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench"
+        )
     return records
 
 
 def filter_records(
     records: Sequence[Record], wanted: DialogueFilter, singles: Sequence[Record] = ()
 ) -> FilteredDialogues:
-    """The records that are wanted. UnknownName for an agent that is in none of them, nor of the `singles`; RunError when nothing is left of either."""
+    """The records that are wanted.
+
+    UnknownName for an agent that is in none of them, nor of the `singles`; RunError when nothing is
+    left of either.
+    """
     known = list(dict.fromkeys(record.episode.agent for record in (*records, *singles)))
     for agent in wanted.agents:
         if agent not in known:
-            raise UnknownName.of("agent", agent, known, f"{', '.join(known)} (the agents of the run)")
+            raise UnknownName.of(
+                "agent", agent, known, f"{', '.join(known)} (the agents of the run)"
+            )
     missing = [_reject_reason(record, wanted) for record in records]
     left_out = dict(Counter(why for why in missing if why))
-    if None not in missing and not any(has_agent_and_split(one, wanted.agents, wanted.split) for one in singles):
+    if None not in missing and not any(
+        has_agent_and_split(one, wanted.agents, wanted.split) for one in singles
+    ):
         why = ", ".join(f"{count} {why}" for why, count in left_out.items())
         raise RunError(f"nothing is left of {len(records)} dialogues: {why}. Ask for less.")
-    return FilteredDialogues([record for record, why in zip(records, missing, strict=True) if why is None], left_out)
+    return FilteredDialogues(
+        [record for record, why in zip(records, missing, strict=True) if why is None], left_out
+    )
 
 
 def has_agent_and_split(record: Record, agents: Sequence[str], split: str | None) -> bool:
@@ -83,7 +100,9 @@ def has_agent_and_split(record: Record, agents: Sequence[str], split: str | None
 
 def is_brief(record: Record, max_reply: int | None) -> bool:
     """Whether no reply has more than so many characters (None: any number)."""
-    return max_reply is None or all(len(turn.utterance) <= max_reply for turn in record.episode.turns)
+    return max_reply is None or all(
+        len(turn.utterance) <= max_reply for turn in record.episode.turns
+    )
 
 
 def _reject_reason(record: Record, wanted: DialogueFilter) -> str | None:
@@ -92,12 +111,18 @@ def _reject_reason(record: Record, wanted: DialogueFilter) -> str | None:
     if not has_agent_and_split(record, wanted.agents, None):
         return "by other agents"
     if not has_agent_and_split(record, (), wanted.split):
-        unknown = "" if record.split else " (whose cards are not there: name them with --personas DIR)"
+        unknown = (
+            "" if record.split else " (whose cards are not there: name them with --personas DIR)"
+        )
         return f"not with {wanted.split} personas{unknown}"
     if not episode.opening or not episode.turns:
         return "in which nobody said a word"
     if episode.outcome not in wanted.outcomes:
-        return "failed (--outcome all takes them too)" if episode.outcome is Outcome.FAILED else f"{episode.outcome}"
+        return (
+            "failed (--outcome all takes them too)"
+            if episode.outcome is Outcome.FAILED
+            else f"{episode.outcome}"
+        )
     if episode.final < wanted.min_emotion:
         return f"below {wanted.min_emotion} at the end"
     if not is_brief(record, wanted.max_reply):
@@ -106,8 +131,14 @@ def _reject_reason(record: Record, wanted: DialogueFilter) -> str | None:
 
 
 def _splits(folder: Path, personas: str | None) -> Mapping[str, str]:
-    """The split of each persona that the run could talk to. Empty for a run with other cards than the shipped ones, when they are not named: what its manifest names is not opened."""
-    manifest = read_manifest(folder) if path_inside(folder, MANIFEST, error=RunError).exists() else {}
+    """The split of each persona that the run could talk to.
+
+    Empty for a run with other cards than the shipped ones, when they are not named: what its
+    manifest names is not opened.
+    """
+    manifest = (
+        read_manifest(folder) if path_inside(folder, MANIFEST, error=RunError).exists() else {}
+    )
     shipped = "persona_folder" in manifest and manifest["persona_folder"] is None
     if manifest and not shipped and personas is None:
         return {}

@@ -1,4 +1,7 @@
-"""From run folders, or the corpus of rated replies, to a file, or a folder, of one format. Reads once from top to bottom: read, choose, arrange, write."""
+"""From run folders, or the corpus of rated replies, to a file, or a folder, of one format.
+
+Reads once from top to bottom: read, choose, arrange, write.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +36,8 @@ class ExportResult(NamedTuple):
     """How many dialogues, replies or pairs."""
     chosen: FilteredDialogues
     points: tuple[Point, ...] | None
-    """Where two different replies were given to the same words; None where no pairs were asked for."""
+    """Where two different replies were given to the same words; None where no pairs were asked for.
+    """
 
 
 def export(
@@ -49,25 +53,34 @@ def export(
     min_change: int | None = None,
     roles: bool = False,
 ) -> ExportResult:
-    """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for "hf" a folder), None for one in the first run's folder, named after the format.
+    """Write the wanted dialogues of runs, or of a corpus of rated replies; `out` is a file (for
+    "hf" a folder), None for one in the first run's folder, named after the format.
 
-    `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair are apart at least, in points of change.
-    `bare`: without metadata, for readers that refuse what they do not know. `personas`: the folder of the runs' persona cards, which tell the splits;
-    None for the shipped ones. `min_change`: for "sft", only replies that changed the emotion by at least this, in points. `roles`: of a corpus, only
-    what was said in a role, not by machines.
+    `system`: a message to put before each dialogue. `min_margin`: how far the two replies of a pair
+    are apart at least, in points of change. `bare`: without metadata, for readers that refuse what
+    they do not know. `personas`: the folder of the runs' persona cards, which tell the splits; None
+    for the shipped ones. `min_change`: for "sft", only replies that changed the emotion by at least
+    this, in points. `roles`: of a corpus, only what was said in a role, not by machines.
 
-    A corpus' replies to single moments go into pairs, and into "sft" with `min_change`; what is wanted of a dialogue's end is not asked of them.
-    Raises RunError when a run cannot be read, nothing is left or nothing can be written, RecordingError for a corpus that cannot be read, and
+    A corpus' replies to single moments go into pairs, and into "sft" with `min_change`; what is
+    wanted of a dialogue's end is not asked of them. Raises RunError when a run cannot be read,
+    nothing is left or nothing can be written, RecordingError for a corpus that cannot be read, and
     UnknownName for an agent that is in none of them.
     """
     corpora = [folder for folder in folders if is_corpus(folder)]
     runs = [folder for folder in folders if folder not in corpora]
     if out is None and corpora:
-        raise RunError(f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out")
+        raise RunError(
+            f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out"
+        )
     has_pairs, has_singles = to in ("dpo", "hf"), to in ("dpo", "hf") or min_change is not None
     records = read_records(runs, personas) if runs else []
     records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
-    singles = [one for folder in corpora for one in read_moments(folder, roles=roles)] if has_singles else []
+    singles = (
+        [one for folder in corpora for one in read_moments(folder, roles=roles)]
+        if has_singles
+        else []
+    )
     chosen = filter_records(records, wanted, singles)
     singles = [
         one
@@ -89,21 +102,31 @@ def export(
 
 
 MORE_PAIRS = (
-    "A pair needs two agents that answered the same words of the same person with the same seed. For more of them: bench more agents or seeds, "
-    "or give several runs with the same people (rlver-gym export RUN OTHER_RUN --to dpo)."
+    "A pair needs two agents that answered the same words of the same person with the same seed."
+    " For more of them: bench more agents or seeds, or give several runs with the same people"
+    " (rlver-gym export RUN OTHER_RUN --to dpo)."
 )
 
 
-def _explain_no_rows(dialogues: int, forks: Sequence[Point] | None, min_margin: float, min_change: int | None) -> str:
+def _explain_no_rows(
+    dialogues: int, forks: Sequence[Point] | None, min_margin: float, min_change: int | None
+) -> str:
     """Why there is not one row."""
     if min_change is not None:
-        return f"no reply of {dialogues} dialogues, and none to a single moment, changed the emotion by {min_change} points or more. Ask for less with --min-change."
+        return (
+            f"no reply of {dialogues} dialogues, and none to a single moment, changed the emotion"
+            f" by {min_change} points or more. Ask for less with --min-change."
+        )
     if forks is None:
         return (
-            f"not one reply of {dialogues} dialogues was felt: the user failed at once. See why: rlver-gym report RUN"
+            f"not one reply of {dialogues} dialogues was felt: the user failed at once. See why:"
+            " rlver-gym report RUN"
         )
     if forks:
-        return f"at {len(forks)} points agents gave different replies, but no two that are {min_margin:g} points apart. Ask for less with --min-margin."
+        return (
+            f"at {len(forks)} points agents gave different replies, but no two that are"
+            f" {min_margin:g} points apart. Ask for less with --min-margin."
+        )
     return f"there are no pairs in {dialogues} dialogues. {MORE_PAIRS}"
 
 

@@ -18,18 +18,26 @@ _MAX_CARD_BYTES = 16 << 20
 
 def jsonl(rows: Sequence[Row], bare: bool = False) -> str:
     """One row a line; `bare` leaves the metadata out."""
-    shown = ({name: value for name, value in row.items() if name != "metadata"} for row in rows) if bare else rows
+    shown = (
+        ({name: value for name, value in row.items() if name != "metadata"} for row in rows)
+        if bare
+        else rows
+    )
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in shown)
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files, by their paths within a new folder, which is there only when all are. An earlier export is replaced.
+    """Write files, by their paths within a new folder, which is there only when all are. An earlier
+    export is replaced.
 
     RunError when the folder holds something else, or cannot be written.
     """
     folder = folder.resolve()
     if folder.exists() and not _is_replaceable(folder):
-        raise RunError(f"{folder}: is there already, and is no earlier export. Choose another place with --out.")
+        raise RunError(
+            f"{folder}: is there already, and is no earlier export. Choose another place with"
+            " --out."
+        )
     with convert_write_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:

@@ -1,4 +1,6 @@
-"""A folder as the Hugging Face Hub and `datasets.load_dataset(folder)` read it: JSONL by split, and a card that says what it is."""
+"""A folder as the Hugging Face Hub and `datasets.load_dataset(folder)` read it: JSONL by split, and
+a card that says what it is.
+"""
 
 import re
 from collections import Counter
@@ -19,17 +21,24 @@ from rlver_gym.io.terminal import one_line
 _WHAT = {
     "dialogues": "a row a dialogue: `messages`",
     "replies": "a row a reply: `prompt` and `completion`",
-    "pairs": "a row for two replies at the same point: `prompt`, `chosen` (after which the person felt better) and `rejected`",
+    "pairs": (
+        "a row for two replies at the same point: `prompt`, `chosen` (after which the person felt"
+        " better) and `rejected`"
+    ),
 }
 _METADATA = """\
 `metadata` beside them tells agent, persona, hidden need, seed and split, and of each reply the change of emotion, the reward, the thought and the reasons.
 """
 
 
-def hub_files(views: Mapping[str, Sequence[Row]], records: Sequence[Record], bare: bool = False) -> dict[str, str]:
-    """The files of the folder by their paths: one for each view and split of personas, and the card. Each view is a configuration, the first the default.
+def hub_files(
+    views: Mapping[str, Sequence[Row]], records: Sequence[Record], bare: bool = False
+) -> dict[str, str]:
+    """The files of the folder by their paths: one for each view and split of personas, and the
+    card. Each view is a configuration, the first the default.
 
-    Rows of personas whose split is not known go to "train", as `datasets` does with files that name none.
+    Rows of personas whose split is not known go to "train", as `datasets` does with files that name
+    none.
     """
     files: dict[str, str] = {}
     configs: list[dict[str, Any]] = []
@@ -40,25 +49,38 @@ def hub_files(views: Mapping[str, Sequence[Row]], records: Sequence[Record], bar
         paths = {split: f"{view}/{split}.jsonl" for split in sorted(by_split, key=SPLITS.index)}
         files |= {path: jsonl(by_split[split], bare) for split, path in paths.items()}
         data_files = [{"split": split, "path": path} for split, path in paths.items()]
-        configs.append({"config_name": view, **({} if configs else {"default": True}), "data_files": data_files})
+        configs.append(
+            {
+                "config_name": view,
+                **({} if configs else {"default": True}),
+                "data_files": data_files,
+            }
+        )
     return files | {CARD: _card(views, records, configs, "" if bare else _METADATA)}
 
 
 def _card(
-    views: Mapping[str, Sequence[Row]], records: Sequence[Record], configs: list[dict[str, Any]], metadata: str
+    views: Mapping[str, Sequence[Row]],
+    records: Sequence[Record],
+    configs: list[dict[str, Any]],
+    metadata: str,
 ) -> str:
     head = {
         "pretty_name": one_line(
-            f"Dialogues with a sentient user ({', '.join(dict.fromkeys(one.run for one in records))})"
+            "Dialogues with a sentient user"
+            f" ({', '.join(dict.fromkeys(one.run for one in records))})"
         ),
         "language": ["en"],
         "task_categories": ["text-generation"],
         "tags": ["rlver-gym", "empathy", "conversational", "simulated-user"],
         "configs": configs,
     }
-    users = dict.fromkeys(f"{one.episode.user} (version {one.episode.user_version})" for one in records)
+    users = dict.fromkeys(
+        f"{one.episode.user} (version {one.episode.user_version})" for one in records
+    )
     views_listed = "\n".join(
-        f'- `load_dataset(folder, "{view}")`: {len(rows)} rows, {_WHAT[view]}' for view, rows in views.items()
+        f'- `load_dataset(folder, "{view}")`: {len(rows)} rows, {_WHAT[view]}'
+        for view, rows in views.items()
     )
     return f"""---
 {yaml.safe_dump(head, sort_keys=False, allow_unicode=True).strip()}
@@ -84,7 +106,10 @@ The people are invented. {_describe_privileged(records)}The emotion is what a si
 
 def _agents(records: Sequence[Record]) -> str:
     counts = Counter(record.episode.agent for record in records)
-    finals = {name: fmean(one.episode.final for one in records if one.episode.agent == name) for name in counts}
+    finals = {
+        name: fmean(one.episode.final for one in records if one.episode.agent == name)
+        for name in counts
+    }
     return "\n".join(
         f"| {_escape_markdown(name)} | {counts[name]} | {finals[name]:.1f} |"
         for name in sorted(counts, key=lambda name: -finals[name])
@@ -99,9 +124,15 @@ def _escape_markdown(name: str) -> str:
 def _readers(records: Sequence[Record]) -> str:
     if all(record.episode.user != USER for record in records):
         return ""
-    return "(`readers`: replies written and rated by language models in roles; no human was asked), "
+    return (
+        "(`readers`: replies written and rated by language models in roles; no human was asked), "
+    )
 
 
 def _describe_privileged(records: Sequence[Record]) -> str:
     told = [name for name in PRIVILEGED_AGENTS if any(one.episode.agent == name for one in records)]
-    return f"The agent {', '.join(told)} was told the hidden need and the person's card. " if told else ""
+    return (
+        f"The agent {', '.join(told)} was told the hidden need and the person's card. "
+        if told
+        else ""
+    )

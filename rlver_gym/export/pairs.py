@@ -1,8 +1,10 @@
-"""Preference pairs: two replies to the same person, with the same seed, at the same point of the same talk.
+"""Preference pairs: two replies to the same person, with the same seed, at the same point of the
+same talk.
 
-The better one is the one that changed the emotion more, in that very turn. How a dialogue ended is told beside it and decides nothing: the turns
-after a reply are not its doing. A point is common to several agents when all that was said before is equal, letter by letter; nearly always that is
-the opening.
+The better one is the one that changed the emotion more, in that very turn. How a dialogue ended is
+told beside it and decides nothing: the turns after a reply are not its doing. A point is common to
+several agents when all that was said before is equal, letter by letter; nearly always that is the
+opening.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,21 +52,29 @@ class _Occurrence(NamedTuple):
 
 
 def find_points(records: Sequence[Record], singles: Sequence[Record] = ()) -> list[Point]:
-    """The points at which at least two different replies were given, in the order of the records; of `singles` only the last reply was felt."""
+    """The points at which at least two different replies were given, in the order of the records;
+    of `singles` only the last reply was felt.
+    """
     found: dict[tuple[object, ...], list[_Occurrence]] = {}
     for record in records:
         for number, turn in enumerate(record.episode.turns):
             if turn.outcome is not Outcome.FAILED:
-                found.setdefault(_place(record.episode, number), []).append(_Occurrence(record, number, False))
+                found.setdefault(_place(record.episode, number), []).append(
+                    _Occurrence(record, number, False)
+                )
     for record in singles:
         number = len(record.episode.turns) - 1
-        found.setdefault(_place(record.episode, number), []).append(_Occurrence(record, number, True))
+        found.setdefault(_place(record.episode, number), []).append(
+            _Occurrence(record, number, True)
+        )
     replies = [(said[0].number, _replies(said)) for said in found.values()]
     return [Point(number, given) for number, given in replies if len(given) > 1]
 
 
 def dpo_rows(points: Sequence[Point], system: str | None, min_margin: float = 1) -> Iterator[Row]:
-    """A row for every two replies of a point whose changes are at least `min_margin` points apart: `prompt`, `chosen`, `rejected`."""
+    """A row for every two replies of a point whose changes are at least `min_margin` points apart:
+    `prompt`, `chosen`, `rejected`.
+    """
     for point in points:
         for pair in combinations(point.replies, 2):
             better, worse = sorted(pair, key=lambda reply: -reply.change)
@@ -103,7 +113,14 @@ def _row(point: Point, better: Reply, worse: Reply, system: str | None) -> Row:
 def _place(episode: Episode, turn: int) -> tuple[object, ...]:
     """What has to be equal for two replies to be comparable."""
     before = tuple((one.utterance, one.reply) for one in episode.turns[:turn])
-    who = (episode.env_hash, episode.persona, episode.persona_hash, episode.user, episode.user_version, episode.seed)
+    who = (
+        episode.env_hash,
+        episode.persona,
+        episode.persona_hash,
+        episode.user,
+        episode.user_version,
+        episode.seed,
+    )
     return *who, episode.opening, before
 
 

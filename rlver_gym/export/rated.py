@@ -1,4 +1,6 @@
-"""The corpus of rated replies as dialogues to learn from: what the supporters said, and what the readers made of it."""
+"""The corpus of rated replies as dialogues to learn from: what the supporters said, and what the
+readers made of it.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -24,7 +26,9 @@ def is_corpus(folder: Path) -> bool:
 
 
 def read_dialogues(folder: Path, *, roles: bool = False) -> list[Record]:
-    """Its dialogues of which every reply was rated, up to where the readers were content or had left. `roles`: without machines. RecordingError names file and line."""
+    """Its dialogues of which every reply was rated, up to where the readers were content or had
+    left. `roles`: without machines. RecordingError names file and line.
+    """
     corpus, replies_of = Corpus(folder), defaultdict(list)
     for one in corpus.rated_replies():
         if not roles or one.kind == "role":
@@ -37,7 +41,10 @@ def read_dialogues(folder: Path, *, roles: bool = False) -> list[Record]:
 
 
 def read_moments(folder: Path, *, roles: bool = False) -> Iterator[Record]:
-    """Its single replies, each as the end of a dialogue whose other replies nobody rated. `roles`: without machines."""
+    """Its single replies, each as the end of a dialogue whose other replies nobody rated.
+
+    `roles`: without machines.
+    """
     corpus = Corpus(folder)
     seeds = {line.id: line.seed for line in corpus.moments}
     for one in corpus.rated_replies():
@@ -46,7 +53,9 @@ def read_moments(folder: Path, *, roles: bool = False) -> Iterator[Record]:
 
 
 def _record(folder: Path, seed: int, replies: Sequence[RatedReply], last_answer: str) -> Record:
-    """A dialogue that ends with the last of these replies, or before it where the readers' emotion ends it."""
+    """A dialogue that ends with the last of these replies, or before it where the readers' emotion
+    ends it.
+    """
     card, first, persona = env_card(ENV), replies[0], library().get(replies[0].persona)
     answers = [*(one.dialogue.turns[-1].reply for one in replies[1:]), last_answer]
     turns, emotion = list(first.dialogue.turns), card.start

@@ -1,6 +1,8 @@
-"""Dialogues as rows: what was said in the shape that a trainer reads, and beside it, under "metadata", what it did.
+"""Dialogues as rows: what was said in the shape that a trainer reads, and beside it, under
+"metadata", what it did.
 
-A dialogue ends with the person's last words, to which nobody answers; chat formats end with the assistant. So they stand in the metadata, as `last_reply`.
+A dialogue ends with the person's last words, to which nobody answers; chat formats end with the
+assistant. So they stand in the metadata, as `last_reply`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,12 +28,17 @@ def openai_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
 def sharegpt_rows(records: Sequence[Record], system: str | None) -> Iterator[Row]:
     """A row a dialogue: `conversations` of `from` (human, gpt) and `value`."""
     for record in records:
-        said = [{"from": _FROM[one["role"]], "value": one["content"]} for one in _all_messages(record, system)]
+        said = [
+            {"from": _FROM[one["role"]], "value": one["content"]}
+            for one in _all_messages(record, system)
+        ]
         yield {"conversations": said, "metadata": episode_metadata(record)}
 
 
 def sft_rows(records: Sequence[Record], system: str | None, *, last: bool = False) -> Iterator[Row]:
-    """A row a reply, or only for the `last` one of a dialogue: `prompt` is what was said before, `completion` the reply. A reply that the user failed to answer makes none."""
+    """A row a reply, or only for the `last` one of a dialogue: `prompt` is what was said before,
+    `completion` the reply. A reply that the user failed to answer makes none.
+    """
     for record in records:
         episode = record.episode
         whole = episode_metadata(record)
@@ -42,7 +49,12 @@ def sft_rows(records: Sequence[Record], system: str | None, *, last: bool = Fals
                 yield {
                     "prompt": messages_before(record, number, system),
                     "completion": [{"role": "assistant", "content": turn.utterance}],
-                    "metadata": {**whole, "turn": number + 1, **_describe_effect(turn), "reply": turn.reply},
+                    "metadata": {
+                        **whole,
+                        "turn": number + 1,
+                        **_describe_effect(turn),
+                        "reply": turn.reply,
+                    },
                 }
 
 
@@ -51,11 +63,15 @@ def messages_before(record: Record, turn: int, system: str | None) -> list[ChatR
     episode = record.episode
     dialogue = Dialogue(episode.opening, episode.turns[:turn])
     first = [{"role": "system", "content": system}] if system else []
-    return first + [{"role": _ROLES[one.speaker], "content": one.text} for one in dialogue.messages()]
+    return first + [
+        {"role": _ROLES[one.speaker], "content": one.text} for one in dialogue.messages()
+    ]
 
 
 def episode_metadata(record: Record) -> Row:
-    """Everything of an episode's record but what was said up to the agent's last words; the split is left out where it is not known."""
+    """Everything of an episode's record but what was said up to the agent's last words; the split
+    is left out where it is not known.
+    """
     episode = record.episode
     facts = episode._asdict()
     del facts["opening"], facts["turns"]
@@ -74,7 +90,10 @@ def episode_metadata(record: Record) -> Row:
 
 def _all_messages(record: Record, system: str | None) -> list[ChatRow]:
     last = record.episode.turns[-1].utterance
-    return [*messages_before(record, len(record.episode.turns) - 1, system), {"role": "assistant", "content": last}]
+    return [
+        *messages_before(record, len(record.episode.turns) - 1, system),
+        {"role": "assistant", "content": last},
+    ]
 
 
 def _describe_effect(turn: Turn) -> Row:

@@ -1,7 +1,9 @@
-"""TRL's GRPOTrainer on a text environment: prompts that say whom to meet, a `rollout_func` that plays their dialogues, and a reward.
+"""TRL's GRPOTrainer on a text environment: prompts that say whom to meet, a `rollout_func` that
+plays their dialogues, and a reward.
 
-A prompt is a system message and a user message without words that names a persona and a seed: the person speaks first, and says the same to every dialogue
-of a group. The dialogues are the learner's own (`policy.rollout`); nothing that was sampled is tokenized again.
+A prompt is a system message and a user message without words that names a persona and a seed: the
+person speaks first, and says the same to every dialogue of a group. The dialogues are the learner's
+own (`policy.rollout`); nothing that was sampled is tokenized again.
 """
 
 # pyright: reportMissingImports=false
@@ -16,10 +18,11 @@ import gymnasium as gym
 import torch
 from datasets import Dataset
 
+from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.evaluate import score_of
 from rlver_gym.policy.models.model import max_context
-from rlver_gym.policy.models.renderer import Renderer, Style, agent_prompt
+from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.models.trajectory import Trajectory
@@ -35,27 +38,46 @@ class DialogueSpec(NamedTuple):
     seed: int
 
 
-def prompt_rows(personas: Iterable[str], seeds: Iterable[int] = (0,), system: str | None = None) -> Dataset:
-    """A `train_dataset`: a row for each persona with each seed. `system`: what the policy is told; None for `agent_prompt()`."""
+def prompt_rows(
+    personas: Iterable[str], seeds: Iterable[int] = (0,), system: str | None = None
+) -> Dataset:
+    """A `train_dataset`: a row for each persona with each seed.
+
+    `system`: what the policy is told; None for `agent_prompt()`.
+    """
     told, seeds = {"role": "system", "content": system or agent_prompt()}, tuple(seeds)
-    met = ({"role": "user", "content": "", "persona": persona, "seed": seed} for persona in personas for seed in seeds)
+    met = (
+        {"role": "user", "content": "", "persona": persona, "seed": seed}
+        for persona in personas
+        for seed in seeds
+    )
     return Dataset.from_list([{"prompt": [told, one]} for one in met])
 
 
 def parse_prompt(prompt: Prompt) -> DialogueSpec:
     """Whom a prompt names. TrainingError for one that names nobody."""
-    said = prompt[-1] if isinstance(prompt, Sequence) and prompt and isinstance(prompt[-1], Mapping) else {}
+    said = (
+        prompt[-1]
+        if isinstance(prompt, Sequence) and prompt and isinstance(prompt[-1], Mapping)
+        else {}
+    )
     if said.get("persona") is None or said.get("seed") is None:
         raise TrainingError(
-            "a prompt does not say whom to meet: its last message must name a persona and a seed. Make the dataset with rlver_gym.integrations.trl.prompt_rows()."
+            "a prompt does not say whom to meet: its last message must name a persona and a seed."
+            " Make the dataset with rlver_gym.integrations.trl.prompt_rows()."
         )
     return DialogueSpec(said["persona"], said["seed"])
 
 
 def final_emotion(
-    completions: Sequence[Any], emotion: Sequence[float | None], log_metric: Callable[[str, float], None] | None = None, **columns: Any
-) -> list[float | None]:  # fmt: skip
-    """A reward function: where the dialogue left the person, from 0 to 1; None when it broke off, which TRL leaves out of the group."""
+    completions: Sequence[Any],
+    emotion: Sequence[float | None],
+    log_metric: Callable[[str, float], None] | None = None,
+    **columns: Any,
+) -> list[float | None]:
+    """A reward function: where the dialogue left the person, from 0 to 1; None when it broke off,
+    which TRL leaves out of the group.
+    """
     ended = [one for one in emotion if one is not None]
     if log_metric and ended:
         log_metric("emotion", sum(ended) / len(ended))
@@ -64,11 +86,14 @@ def final_emotion(
 
 
 class Rollout:
-    """A `rollout_func`: plays one dialogue a prompt with the trainer's model, all at once, and gives exact token ids.
+    """A `rollout_func`: plays one dialogue a prompt with the trainer's model, all at once, and
+    gives exact token ids.
 
-    Beside `prompt_ids`, `completion_ids`, `logprobs` (in nats, 0 where the policy did not speak) and `env_mask` (1 where it did), reward functions
-    get a column each of: `emotion` (the last; None when the dialogue broke off), `turn_rewards`, `dialogue` (messages), `persona`, `seed`, `outcome`
-    and `context_overflow` (it ended because the context was full). A dialogue that broke off has no token to learn from.
+    Beside `prompt_ids`, `completion_ids`, `logprobs` (in nats, 0 where the policy did not speak)
+    and `env_mask` (1 where it did), reward functions get a column each of: `emotion` (the last;
+    None when the dialogue broke off), `turn_rewards`, `dialogue` (messages), `persona`, `seed`,
+    `outcome` and `context_overflow` (it ended because the context was full). A dialogue that broke
+    off has no token to learn from.
     """
 
     def __init__(
@@ -81,15 +106,18 @@ class Rollout:
         sampler: Sampler | None = None,
         **env_options: Any,
     ) -> None:
-        """`env`, `env_options`: for `gym.make`. `workers`: how many users are waited for at the same time. `sampler`: None for the trainer's model.
+        """`env`, `env_options`: for `gym.make`. `workers`: how many users are waited for at the
+        same time. `sampler`: None for the trainer's model.
 
-        The trainer's `max_completion_length` bounds the whole dialogue, its prompt included. TrainingError for `style="think"`: TRL takes one sequence a
-        prompt, and a policy that thinks leaves one a turn.
+        The trainer's `max_completion_length` bounds the whole dialogue, its prompt included.
+        TrainingError for `style="think"`: TRL takes one sequence a prompt, and a policy that thinks
+        leaves one a turn.
         """
         if style != "direct":
             raise TrainingError(
-                "TRL takes one sequence of tokens a dialogue, and a policy that thinks leaves one a turn, since its earlier thoughts are not in its later prompts. "
-                "Take style='direct', or train with: rlver-gym train --style think"
+                "TRL takes one sequence of tokens a dialogue, and a policy that thinks leaves one a"
+                " turn, since its earlier thoughts are not in its later prompts. Take"
+                " style='direct', or train with: rlver-gym train --style think"
             )
         self.max_reply_tokens = max_reply_tokens
         self.workers = workers
@@ -108,28 +136,46 @@ class Rollout:
         played = collect_rollouts(
             self._sampler or ModelSampler(trainer.model, use_bf16=bool(trainer.args.bf16)),
             renderer,
-            Sampling(self.max_reply_tokens, renderer.stop_ids, trainer.temperature, trainer.top_p, trainer.top_k or 0),
+            Sampling(
+                self.max_reply_tokens,
+                renderer.stop_ids,
+                trainer.temperature,
+                trainer.top_p,
+                trainer.top_k or 0,
+            ),
             self._envs[: len(prompts)],
-            [ResetSpec(number, one.seed, group_of[one], {"persona": one.persona}) for number, one in enumerate(met)],
-            draw_seed=int(torch.randint(2**31, ())),  # the trainer seeds torch, and saves its state with a checkpoint
-            max_tokens=min(trainer.max_completion_length or sys.maxsize, max_context(trainer.model)),
+            [
+                ResetSpec(number, one.seed, group_of[one], {"persona": one.persona})
+                for number, one in enumerate(met)
+            ],
+            draw_seed=int(
+                torch.randint(2**31, ())
+            ),  # the trainer seeds torch, and saves its state with a checkpoint
+            max_tokens=min(
+                trainer.max_completion_length or sys.maxsize, max_context(trainer.model)
+            ),
             workers=self.workers,
         )
         if any(one.context_overflow and not one.sequences for one in played):
             raise TrainingError(
-                f"a dialogue has no room for a single reply of {self.max_reply_tokens} tokens: max_completion_length is {trainer.max_completion_length}, and holds the whole dialogue, "
-                "its prompt included. Set it to 4096 or so in the GRPOConfig."
+                f"a dialogue has no room for a single reply of {self.max_reply_tokens} tokens:"
+                f" max_completion_length is {trainer.max_completion_length}, and holds the whole"
+                " dialogue, its prompt included. Set it to 4096 or so in the GRPOConfig."
             )
         return _columns(played, met, renderer.end_of_turn)
 
 
-def _columns(played: Sequence[Trajectory], met: Sequence[DialogueSpec], end_of_turn: int) -> Columns:
+def _columns(
+    played: Sequence[Trajectory], met: Sequence[DialogueSpec], end_of_turn: int
+) -> Columns:
     rows = [
         {
             **_token_columns(one, end_of_turn),
             "emotion": score_of(one) if one.valid else None,
             "turn_rewards": one.reward_N.tolist(),
-            "dialogue": [{"role": _ROLES[line.speaker], "content": line.text} for line in one.lines],
+            "dialogue": [
+                {"role": _ROLES[line.speaker], "content": line.text} for line in one.lines
+            ],
             **whom._asdict(),
             "outcome": one.info.get("outcome"),
             "context_overflow": one.context_overflow,
@@ -145,7 +191,12 @@ _ROLES = {"agent": "assistant", "user": "user"}
 def _token_columns(one: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
     """The prompt is what precedes the first reply. Where nobody spoke, TRL still wants a token."""
     if not one.sequences:
-        return {"prompt_ids": [end_of_turn], "completion_ids": [end_of_turn], "logprobs": [0.0], "env_mask": [0]}
+        return {
+            "prompt_ids": [end_of_turn],
+            "completion_ids": [end_of_turn],
+            "logprobs": [0.0],
+            "env_mask": [0],
+        }
     (sequence,) = one.sequences
     first = int(sequence.action_mask_T.argmax())
     counts_T = sequence.action_mask_T & one.valid
@@ -159,10 +210,11 @@ def _token_columns(one: Trajectory, end_of_turn: int) -> dict[str, list[Any]]:
 
 def _shared_system_prompt(prompts: Sequence[Prompt]) -> str:
     told = {prompt[0]["content"] if prompt[0]["role"] == "system" else None for prompt in prompts}
-    (first, *others) = told
+    first, *others = told
     if first is None or others:
         raise TrainingError(
-            "the prompts of a batch must begin with the same system message. Make the dataset with rlver_gym.integrations.trl.prompt_rows()."
+            "the prompts of a batch must begin with the same system message. Make the dataset with"
+            " rlver_gym.integrations.trl.prompt_rows()."
         )
     return first
 
@@ -180,14 +232,18 @@ def _check_settings(trainer: Any) -> None:
     named = [name for name, given in unknown.items() if given]
     if named:
         raise TrainingError(
-            f"this rollout_func samples with the trainer's own model, whole on each process, and knows no {', '.join(named)}. Leave that out of the GRPOConfig."
+            "this rollout_func samples with the trainer's own model, whole on each process, and"
+            f" knows no {', '.join(named)}. Leave that out of the GRPOConfig."
         )
 
 
 def _check_groups(met: Sequence[DialogueSpec], trainer: Any) -> None:
     """TRL repeats each prompt; where there are more processes, a group may be spread over them."""
     size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
-    if trainer.accelerator.num_processes == 1 and any(count % size for count in Counter(met).values()):
+    if trainer.accelerator.num_processes == 1 and any(
+        count % size for count in Counter(met).values()
+    ):
         raise TrainingError(
-            f"TRL did not hand each prompt over {size} times, so that there are no groups to compare. This was written for TRL 1.16: pip install 'rlver-gym[trl]'."
+            f"TRL did not hand each prompt over {size} times, so that there are no groups to"
+            " compare. This was written for TRL 1.16: pip install 'rlver-gym[trl]'."
         )

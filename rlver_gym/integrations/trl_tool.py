@@ -1,6 +1,8 @@
-"""A dialogue as a tool, for TRL's `environment_factory`: the policy speaks to the person by calling `say`.
+"""A dialogue as a tool, for TRL's `environment_factory`: the policy speaks to the person by calling
+`say`.
 
-For models that call tools. The shorter way, in which the policy simply speaks, is `rlver_gym.integrations.trl.Rollout`.
+For models that call tools. The shorter way, in which the policy simply speaks, is
+`rlver_gym.integrations.trl.Rollout`.
 """
 
 from typing import Any
@@ -12,9 +14,11 @@ from rlver_gym.io.errors import DialogueError
 
 
 class EmpathyTool:
-    """One dialogue at a time. TRL makes a tool of every public method but `reset` and `get_reward`, so there is one.
+    """One dialogue at a time. TRL makes a tool of every public method but `reset` and `get_reward`,
+    so there is one.
 
-    GRPOTrainer(environment_factory=EmpathyTool, train_dataset=prompt_rows(...), ...); with options: functools.partial(EmpathyTool, user="openai:MODEL").
+    GRPOTrainer(environment_factory=EmpathyTool, train_dataset=prompt_rows(...), ...); with options:
+    functools.partial(EmpathyTool, user="openai:MODEL").
     """
 
     def __init__(self, env: str = "RLVER-Empathy-v0", **env_options: Any) -> None:
@@ -23,7 +27,9 @@ class EmpathyTool:
         self._info: dict[str, Any] = {}
 
     def reset(self, prompt: Any = None, **columns: Any) -> str:
-        """Begin a dialogue with the persona that the row's prompt names; gives the person's first words, which TRL puts into the prompt."""
+        """Begin a dialogue with the persona that the row's prompt names; gives the person's first
+        words, which TRL puts into the prompt.
+        """
         persona, seed = parse_prompt(prompt)
         opening, self._info = self._env.reset(seed=seed, options={"persona": persona})
         return opening
@@ -43,5 +49,7 @@ class EmpathyTool:
         return answer
 
     def get_reward(self) -> float | None:
-        """The emotion now, from 0 to 1; None when the dialogue broke off, which TRL leaves out of the group."""
+        """The emotion now, from 0 to 1; None when the dialogue broke off, which TRL leaves out of
+        the group.
+        """
         return self._info["emotion"] / 100 if self._info["valid"] else None

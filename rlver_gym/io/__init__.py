@@ -1,5 +1,7 @@
-"""The border: files, JSON, YAML, text for the terminal, code of the caller's own, and the errors that all of them raise.
+"""The border: files, JSON, YAML, text for the terminal, code of the caller's own, and the errors
+that all of them raise.
 
-What the caller types is trusted; what a file, a server or a model says is not. It is never imported, never opened as a path outside its folder, never
-rendered as markup or terminal codes, and is bounded in size, depth and number before it is parsed.
+What the caller types is trusted; what a file, a server or a model says is not. It is never
+imported, never opened as a path outside its folder, never rendered as markup or terminal codes, and
+is bounded in size, depth and number before it is parsed.
 """

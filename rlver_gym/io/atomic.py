@@ -1,4 +1,7 @@
-"""Files written all or nothing. Errors are of the caller's kind. Knows nothing of what is written."""
+"""Files written all or nothing.
+
+Errors are of the caller's kind. Knows nothing of what is written.
+"""
 
 import errno
 import os
@@ -18,12 +21,16 @@ def convert_write_errors(path: Path, error: MakeError = RunError) -> Iterator[No
     try:
         yield
     except OSError as problem:
-        raise error(f"{path}: cannot be written ({problem.strerror or problem}). {_remedy(problem)}") from problem
+        raise error(
+            f"{path}: cannot be written ({problem.strerror or problem}). {_remedy(problem)}"
+        ) from problem
 
 
 def _remedy(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "Free some space: what was finished is kept, and the same command goes on from there."
+        return (
+            "Free some space: what was finished is kept, and the same command goes on from there."
+        )
     if isinstance(error, FileExistsError | NotADirectoryError):
         return "A file lies where a folder is needed. Choose another place with --out."
     if isinstance(error, IsADirectoryError):
@@ -32,16 +39,18 @@ def _remedy(error: OSError) -> str:
 
 
 def write_atomically(path: Path, text: str, error: MakeError = RunError) -> None:
-    """Write a file atomically, all or nothing; its folders are made. `error` when it cannot be written: what was there before is intact then."""
+    """Write a file atomically, all or nothing; its folders are made.
+
+    `error` when it cannot be written: what was there before is intact then.
+    """
     draft = path.with_name(path.name + ".part")
     with convert_write_errors(path, error):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         try:
-            draft.unlink(
-                missing_ok=True
-            )  # a link or a pipe of that name, in a folder from somebody else, is not written through
+            # A link or a pipe of that name, in a folder from somebody else, is not written through.
+            draft.unlink(missing_ok=True)
             with draft.open("x", encoding="utf-8", newline="\n") as file:
                 file.write(text)
                 file.flush()

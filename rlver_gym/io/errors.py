@@ -1,25 +1,28 @@
-"""Every error that rlver-gym raises on purpose. Each message says what was wrong and what to do about it.
+"""Every error that rlver-gym raises on purpose. Each message says what was wrong and what to do
+about it.
 
 RlverError
-  + CardError (ValueError)        a persona, person, situation, index or env card that cannot be used
-  + UnknownName (LookupError)     a persona, environment, agent or user of that name does not exist
-  + UtteranceError (ValueError)   what the agent said is not usable text
-  + DialogueError (RuntimeError)  a reply before the start or after the end of a dialogue
-  + RunError (ValueError)         a run folder that cannot be read, or does not belong to this command
+  + CardError (ValueError)        a persona, person, situation, index or env card that cannot be
+  used + UnknownName (LookupError)     a persona, environment, agent or user of that name does not
+  exist + UtteranceError (ValueError)   what the agent said is not usable text + DialogueError
+  (RuntimeError)  a reply before the start or after the end of a dialogue + RunError (ValueError)
+  a run folder that cannot be read, or does not belong to this command
       + RunStopped                a server was out for too long; the same command goes on later
   + AgentError (RuntimeError)     an agent that could not be made, or whose code failed
-      + AgentFailed               an agent that gave no reply in one dialogue; ends the dialogue as failed
-  + UserFailed (RuntimeError)     raised by a user that cannot appraise or answer; ends the dialogue as failed
-  + UserError (RuntimeError)      a user of one's own whose code failed; stops a run
-  + RecordingError (ValueError)   recorded dialogues or ratings that cannot be read
-  + TapeError (ValueError)        a tape that cannot be read, or was changed by hand
-  + TrainingError (RuntimeError)  a training run that cannot begin, go on or be saved
-  + ChatError (RuntimeError)      a chat server gave no usable answer to one request
+      + AgentFailed               an agent that gave no reply in one dialogue; ends the dialogue as
+      failed
+  + UserFailed (RuntimeError)     raised by a user that cannot appraise or answer; ends the dialogue
+  as failed + UserError (RuntimeError)      a user of one's own whose code failed; stops a run +
+  RecordingError (ValueError)   recorded dialogues or ratings that cannot be read + TapeError
+  (ValueError)        a tape that cannot be read, or was changed by hand + TrainingError
+  (RuntimeError)  a training run that cannot begin, go on or be saved + ChatError (RuntimeError)
+  a chat server gave no usable answer to one request
       + ServerUnreachable         nothing answers at that address at all
-      + ServerOutage              the server that answered before fails everybody, for longer than one would wait
-      + ServerRefused             the server answers, but will not serve such requests (wrong key, no such model)
-      + BudgetSpent               the money, tokens or calls allowed for this run are used up
-      + NotOnTape (LookupError)   a tape is replayed that does not hold this request
+      + ServerOutage              the server that answered before fails everybody, for longer than
+      one would wait + ServerRefused             the server answers, but will not serve such
+      requests (wrong key, no such model) + BudgetSpent               the money, tokens or calls
+      allowed for this run are used up + NotOnTape (LookupError)   a tape is replayed that does not
+      hold this request
 """
 
 import difflib
@@ -29,7 +32,10 @@ from rlver_gym.io.terminal import printable
 
 
 class RlverError(Exception):
-    """The root of the tree: catch this to catch all of them. Its message may quote a file, a server or a model, and is always fit to print."""
+    """The root of the tree: catch this to catch all of them.
+
+    Its message may quote a file, a server or a model, and is always fit to print.
+    """
 
     def __str__(self) -> str:
         """The message, without what a terminal would obey."""
@@ -45,16 +51,22 @@ class UnknownName(RlverError, LookupError):
 
     @classmethod
     def of(cls, kind: str, name: object, known: Iterable[str], see: str) -> "UnknownName":
-        """The error for `name`, with the closest of the `known` names and the command `see` that lists all of them."""
+        """The error for `name`, with the closest of the `known` names and the command `see` that
+        lists all of them.
+        """
         names = list(known)
         begin = [one for one in names if name and one.startswith(str(name))]
-        near = list(dict.fromkeys([*begin, *difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)]))[:3]
+        near = list(
+            dict.fromkeys([*begin, *difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)])
+        )[:3]
         hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
         return cls(f"there is no {kind} {str(name)[:80]!r}. {hint}All of them: {see}")
 
 
 class UtteranceError(RlverError, ValueError):
-    """What the agent said is not a string, holds a lone surrogate, or is longer than the card allows."""
+    """What the agent said is not a string, holds a lone surrogate, or is longer than the card
+    allows.
+    """
 
 
 class DialogueError(RlverError, RuntimeError):
@@ -66,7 +78,10 @@ class RunError(RlverError, ValueError):
 
 
 class RunStopped(RunError):
-    """A run was stopped by an outage of a server. What was finished is kept, and the same command goes on from there."""
+    """A run was stopped by an outage of a server.
+
+    What was finished is kept, and the same command goes on from there.
+    """
 
 
 class AgentError(RlverError, RuntimeError):
@@ -74,20 +89,31 @@ class AgentError(RlverError, RuntimeError):
 
 
 class AgentFailed(AgentError):
-    """An agent gave no reply in this dialogue: its time was up, or its server had no usable answer. Ends the dialogue with `Outcome.FAILED`, as UserFailed does."""
+    """An agent gave no reply in this dialogue: its time was up, or its server had no usable answer.
+
+    Ends the dialogue with `Outcome.FAILED`, as UserFailed does.
+    """
 
 
 class UserFailed(RlverError, RuntimeError):
-    """A simulated user cannot appraise or answer. Raised by the user; the session ends the dialogue with `Outcome.FAILED`, which is never a score."""
+    """A simulated user cannot appraise or answer.
+
+    Raised by the user; the session ends the dialogue with `Outcome.FAILED`, which is never a score.
+    """
 
     def __init__(self, message: str, answer: str = "") -> None:
-        """`answer`: what a model said that cannot be used, or an excerpt. Kept in the record, and out of the message, which may end in logs."""
+        """`answer`: what a model said that cannot be used, or an excerpt.
+
+        Kept in the record, and out of the message, which may end in logs.
+        """
         super().__init__(message)
         self.answer = answer
 
 
 class UserError(RlverError, RuntimeError):
-    """A simulated user of somebody's own raised, exited, or gave something that is no appraisal or answer. Stops a run; what was finished is kept."""
+    """A simulated user of somebody's own raised, exited, or gave something that is no appraisal or
+    answer. Stops a run; what was finished is kept.
+    """
 
 
 class RecordingError(RlverError, ValueError):
@@ -99,7 +125,10 @@ class TapeError(RlverError, ValueError):
 
 
 class ChatError(RlverError, RuntimeError):
-    """A chat server gave no usable answer to one request, after all attempts. Users and agents turn it into UserFailed or AgentError."""
+    """A chat server gave no usable answer to one request, after all attempts.
+
+    Users and agents turn it into UserFailed or AgentError.
+    """
 
 
 class ServerUnreachable(ChatError):
@@ -107,15 +136,22 @@ class ServerUnreachable(ChatError):
 
 
 class ServerOutage(ChatError):
-    """A server that answered before fails in all dialogues, or asks to wait, for longer than `max_wait_s`. Stops a run; what was finished is kept."""
+    """A server that answered before fails in all dialogues, or asks to wait, for longer than
+    `max_wait_s`. Stops a run; what was finished is kept.
+    """
 
 
 class ServerRefused(ChatError):
-    """The server answers, but refuses every request of this kind: a wrong key, no such model, no credit. Stops a run."""
+    """The server answers, but refuses every request of this kind: a wrong key, no such model, no
+    credit. Stops a run.
+    """
 
 
 class BudgetSpent(ChatError):
-    """The money, tokens or calls allowed for this run are used up. Stops a run; what was finished is kept."""
+    """The money, tokens or calls allowed for this run are used up.
+
+    Stops a run; what was finished is kept.
+    """
 
 
 class NotOnTape(ChatError, LookupError):
@@ -123,8 +159,13 @@ class NotOnTape(ChatError, LookupError):
 
 
 class TrainingError(RlverError, RuntimeError):
-    """A training run cannot begin, go on or be saved. The message names the setting to change and what was kept."""
+    """A training run cannot begin, go on or be saved.
+
+    The message names the setting to change and what was kept.
+    """
 
 
 STOPPING = (ServerUnreachable, ServerOutage, ServerRefused, BudgetSpent, NotOnTape)
-"""The ChatErrors that concern more than one request: users and agents let them through, so that they stop the run and fail no dialogue."""
+"""The ChatErrors that concern more than one request: users and agents let them through, so that
+they stop the run and fail no dialogue.
+"""

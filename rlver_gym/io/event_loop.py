@@ -1,4 +1,6 @@
-"""One event loop in a thread of its own, so that blocking code, notebooks and threads can all wait for coroutines, a thread for what would block it, and on whose behalf a request is made."""
+"""One event loop in a thread of its own, so that blocking code, notebooks and threads can all wait
+for coroutines, a thread for what would block it, and on whose behalf a request is made.
+"""
 
 import asyncio
 import os
@@ -16,7 +18,9 @@ THREAD = "rlver-gym loop"
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _owner: int | None = None
-"""The process that the loop belongs to: after a fork its thread is gone, and the child needs one of its own."""
+"""The process that the loop belongs to: after a fork its thread is gone, and the child needs one of
+its own.
+"""
 
 
 class RequestOrigin(NamedTuple):
@@ -29,7 +33,9 @@ class RequestOrigin(NamedTuple):
 
 
 REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
-"""Set by whoever runs a dialogue; None for requests of no dialogue. It follows a request to the event loop on which it is made."""
+"""Set by whoever runs a dialogue; None for requests of no dialogue. It follows a request to the
+event loop on which it is made.
+"""
 
 
 def _running() -> asyncio.AbstractEventLoop:
@@ -42,18 +48,25 @@ def _running() -> asyncio.AbstractEventLoop:
 
 
 def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Run a coroutine on the background loop without waiting for it. Cancel the future to stop it."""
+    """Run a coroutine on the background loop without waiting for it.
+
+    Cancel the future to stop it.
+    """
     return asyncio.run_coroutine_threadsafe(work, _running())
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the background loop and wait for its result; works inside a running event loop too. An interrupt cancels it.
+    """Run a coroutine on the background loop and wait for its result; works inside a running event
+    loop too. An interrupt cancels it.
 
-    RuntimeError when called from a coroutine that itself runs on the background loop: it would wait for itself.
+    RuntimeError when called from a coroutine that itself runs on the background loop: it would wait
+    for itself.
     """
     if threading.current_thread().name == THREAD:
         work.close()
-        raise RuntimeError("this would wait for itself. Await it, as in `await session.areply(words)`.")
+        raise RuntimeError(
+            "this would wait for itself. Await it, as in `await session.areply(words)`."
+        )
     future = submit(work)
     try:
         return future.result()
@@ -71,7 +84,10 @@ async def await_on_background_loop(work: Coroutine[Any, Any, T]) -> T:
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never suspends, without any event loop. RuntimeError when it does suspend."""
+    """The result of a coroutine that never suspends, without any event loop.
+
+    RuntimeError when it does suspend.
+    """
     try:
         work.send(None)
     except StopIteration as finished:
@@ -81,15 +97,23 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Worker:
-    """Does one thing after the other, in the order asked. It never keeps the process from ending, whatever it is doing."""
+    """Does one thing after the other, in the order asked.
+
+    It never keeps the process from ending, whatever it is doing.
+    """
 
     def __init__(self) -> None:
         """The thread begins with the first thing to do."""
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = (
+            SimpleQueue()
+        )
         self._thread: Thread | None = None
 
     async def __call__(self, act: Callable[..., T], *arguments: Any) -> T:
-        """What `act(*arguments)` gives or raises. Cancelled before its turn, it is not done at all."""
+        """What `act(*arguments)` gives or raises.
+
+        Cancelled before its turn, it is not done at all.
+        """
         if self._thread is None:
             self._thread = Thread(target=self._work, name="rlver-gym worker", daemon=True)
             self._thread.start()

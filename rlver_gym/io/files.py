@@ -1,11 +1,13 @@
 """One way to read a file, bounded, and where the cards are that come with the package."""
 
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 MAX_LINE_BYTES = 8 << 20
 """Of one line of JSON: hundreds of times the longest dialogue."""
@@ -16,20 +18,27 @@ MakeError = Callable[[str], Exception]
 """Makes the caller's error from a message, such as `CardError`."""
 
 
-def read_bytes(path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path.") -> bytes:
+def read_bytes(
+    path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path."
+) -> bytes:
     """The content of a regular file of at most `max_bytes`.
 
-    Raises `error` with a message that names the file, for one that cannot be opened (`hint` says what to do), is larger, or is no regular file: a pipe would
-    be waited for, and a device may never end. A link to a regular file is followed.
+    Raises `error` with a message that names the file, for one that cannot be opened (`hint` says
+    what to do), is larger, or is no regular file: a pipe would be waited for, and a device may
+    never end. A link to a regular file is followed.
     """
     with open_regular(path, error=error, hint=hint) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise error(f"{path}: larger than {_size(max_bytes)}, which is more than such a file needs.")
+        raise error(
+            f"{path}: larger than {_size(max_bytes)}, which is more than such a file needs."
+        )
     return data
 
 
-def read_text(path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path.") -> str:
+def read_text(
+    path: Path, *, max_bytes: int, error: MakeError, hint: str = "Check the path."
+) -> str:
     """As `read_bytes`, as UTF-8 text with line feeds as they are."""
     return _decode(read_bytes(path, max_bytes=max_bytes, error=error, hint=hint), path, error, "")
 
@@ -42,15 +51,23 @@ def read_lines(
     max_line_bytes: int = MAX_LINE_BYTES,
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a regular file, from 1, without their line feeds, read one at a time. See `read_bytes` for errors."""
+    """The numbered lines of a regular file, from 1, without their line feeds, read one at a time.
+
+    See `read_bytes` for errors.
+    """
     with open_regular(path, error=error, hint=hint) as file:
         number = size = 0
         while line := file.readline(max_line_bytes + 1):
             number, size = number + 1, size + len(line)
             if len(line) > max_line_bytes:
-                raise error(f"{path}, line {number}: longer than {_size(max_line_bytes)}. Was the file damaged?")
+                raise error(
+                    f"{path}, line {number}: longer than {_size(max_line_bytes)}. Was the file"
+                    " damaged?"
+                )
             if size > max_bytes:
-                raise error(f"{path}: larger than {_size(max_bytes)}, which is more than such a file needs.")
+                raise error(
+                    f"{path}: larger than {_size(max_bytes)}, which is more than such a file needs."
+                )
             yield number, _decode(line.removesuffix(b"\n"), path, error, f", line {number}")
 
 
@@ -63,7 +80,10 @@ def _refuse_circle(link: Path) -> None:
 
 
 def path_inside(folder: Path, *parts: str, error: MakeError) -> Path:
-    """The path of a file in a folder that somebody else made. `error` for one that leads out of the folder, as a link can."""
+    """The path of a file in a folder that somebody else made.
+
+    `error` for one that leads out of the folder, as a link can.
+    """
     path = folder.joinpath(*parts)
     try:
         if path.is_symlink():
@@ -72,17 +92,25 @@ def path_inside(folder: Path, *parts: str, error: MakeError) -> Path:
     except (OSError, RuntimeError, ValueError):  # links in a circle, a NUL in a name
         stays = False
     if not stays:
-        raise error(f"{path}: leads out of the folder {folder}. Copy what it points to into the folder.")
+        raise error(
+            f"{path}: leads out of the folder {folder}. Copy what it points to into the folder."
+        )
     return path
 
 
 @contextmanager
-def open_regular(path: Path, *, error: MakeError, hint: str = "Check the path.") -> Iterator[BinaryIO]:
+def open_regular(
+    path: Path, *, error: MakeError, hint: str = "Check the path."
+) -> Iterator[BinaryIO]:
     """A regular file, open for reading. Neither opening nor reading it waits for anybody."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        descriptor = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
     except (OSError, ValueError) as problem:  # ValueError: a NUL in the path
-        raise error(f"{path}: cannot be read ({getattr(problem, 'strerror', None) or problem}). {hint}") from problem
+        raise error(
+            f"{path}: cannot be read ({getattr(problem, 'strerror', None) or problem}). {hint}"
+        ) from problem
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
@@ -91,14 +119,18 @@ def open_regular(path: Path, *, error: MakeError, hint: str = "Check the path.")
         try:
             yield file
         except OSError as problem:
-            raise error(f"{path}: cannot be read ({problem.strerror or problem}). {hint}") from problem
+            raise error(
+                f"{path}: cannot be read ({problem.strerror or problem}). {hint}"
+            ) from problem
 
 
 def _decode(data: bytes, path: Path, error: MakeError, place: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as problem:
-        raise error(f"{path}{place}: not UTF-8 text (byte {problem.start}). Save it as UTF-8.") from problem
+        raise error(
+            f"{path}{place}: not UTF-8 text (byte {problem.start}). Save it as UTF-8."
+        ) from problem
 
 
 def _kind(mode: int) -> str:
@@ -116,7 +148,13 @@ _PACKAGE = Path(__file__).parent.parent
 def shipped_cards(name: str) -> Path:
     """The folder of that name: inside the installed package or, in a checkout, beside it.
 
-    A checkout's own `rlver_gym/` is what Python imports when it is started in the checkout's folder, whatever is installed.
+    A checkout's own `rlver_gym/` is what Python imports when it is started in the checkout's
+    folder, whatever is installed.
     """
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
+def load_json(package: str, name: str) -> dict[str, Any]:
+    """A JSON file that is shipped inside of a package, such as its weights."""
+    return json.loads((files(package) / name).read_text(encoding="utf-8"))

@@ -1,4 +1,6 @@
-"""Frozen models, cards that know a hash of their content, and what was compiled of a card, kept beside it."""
+"""Frozen models, cards that know a hash of their content, and what was compiled of a card, kept
+beside it.
+"""
 
 import hashlib
 import json
@@ -10,7 +12,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Frozen(BaseModel):
-    """A model that cannot change and takes no unknown fields. Its cached properties are its own: copies begin without them."""
+    """A model that cannot change and takes no unknown fields.
+
+    Its cached properties are its own: copies begin without them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -30,7 +35,9 @@ class HashedCard(Frozen):
 
     @cached_property
     def hash(self) -> str:
-        """16 hex digits of SHA-256 over the content: equal exactly when every field that counts is equal."""
+        """16 hex digits of SHA-256 over the content: equal exactly when every field that counts is
+        equal.
+        """
         content = self.model_dump(mode="json", exclude=set(self.unhashed))
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
@@ -43,12 +50,18 @@ _MAX_ENTRIES = 512
 
 
 def cache_by_identity(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
-    """As `lru_cache`, but cards are told apart by identity: to compare or to hash a card takes longer than all that is done with it."""
+    """As `lru_cache`, but cards are told apart by identity: to compare or to hash a card takes
+    longer than all that is done with it.
+    """
     return cache_by_parts()(compile_)
 
 
-def cache_by_parts(*parts: str) -> Callable[[Callable[[Card], Compiled]], Callable[[Card], Compiled]]:
-    """The same for what depends on some `parts` (attributes) of a card only: copies of the card that share them share what was compiled."""
+def cache_by_parts(
+    *parts: str,
+) -> Callable[[Callable[[Card], Compiled]], Callable[[Card], Compiled]]:
+    """The same for what depends on some `parts` (attributes) of a card only: copies of the card
+    that share them share what was compiled.
+    """
 
     def decorate(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
         known: dict[tuple[int, ...], tuple[Any, Compiled]] = {}

@@ -1,4 +1,7 @@
-"""Means with their intervals, as the benchmark and the learner's evaluations give them. Alone in its file because both of them need it and neither may import the other."""
+"""Means with their intervals, as the benchmark and the learner's evaluations give them.
+
+Alone in its file because both of them need it and neither may import the other.
+"""
 
 from typing import NamedTuple
 
@@ -17,7 +20,9 @@ class Interval(NamedTuple):
 
 
 def bootstrap(values: NDArray[np.float64]) -> Interval:
-    """Mean and 95 % percentile interval of `values`, shape (personas,); the resampling is seeded, so equal values give equal intervals."""
+    """Mean and 95 % percentile interval of `values`, shape (personas,); the resampling is seeded,
+    so equal values give equal intervals.
+    """
     if not len(values):
         return Interval(float("nan"), float("nan"), float("nan"))
     rng = np.random.default_rng(0)

@@ -15,13 +15,18 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(
-    text: str | bytes, *, max_depth: int = MAX_DEPTH, max_values: int | None = None, allow_nan: bool = False
+    text: str | bytes,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_values: int | None = None,
+    allow_nan: bool = False,
 ) -> Any:
     """The value of a JSON text.
 
-    ValueError for what is no JSON, nested deeper than `max_depth`, holds a key twice (the last would
-    silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite, a lone surrogate or, unless `allow_nan`, NaN and Infinity.
-    `max_values`: where time counts, refuse a text with more commas and brackets than that, without parsing it.
+    ValueError for what is no JSON, nested deeper than `max_depth`, holds a key twice (the last
+    would silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite, a
+    lone surrogate or, unless `allow_nan`, NaN and Infinity. `max_values`: where time counts, refuse
+    a text with more commas and brackets than that, without parsing it.
     """
     try:
         if isinstance(text, bytes):
@@ -87,7 +92,9 @@ def _depth(value: Any, enough: int) -> int:
         if not level:
             break
         depth += 1
-        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+        level = [
+            inner for one in level for inner in (one.values() if isinstance(one, dict) else one)
+        ]
     return depth
 
 
@@ -99,7 +106,9 @@ def _refuse_surrogates(value: Any) -> None:
 
 
 def dump_json(value: Any) -> str:
-    """JSON for a terminal: text as it is, but what a terminal would obey, and lone surrogates, as escapes. `parse_json` gives the same value."""
+    """JSON for a terminal: text as it is, but what a terminal would obey, and lone surrogates, as
+    escapes. `parse_json` gives the same value.
+    """
     return COMMANDS.sub(_escape, json.dumps(value, ensure_ascii=False))
 
 

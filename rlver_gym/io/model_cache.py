@@ -1,4 +1,6 @@
-"""Models that are made once and kept in a folder, such as those out of packages, and loaded without the progress bars of others."""
+"""Models that are made once and kept in a folder, such as those out of packages, and loaded without
+the progress bars of others.
+"""
 
 import os
 import shutil
@@ -13,11 +15,18 @@ from transformers.utils import logging
 def cache_folder() -> Path:
     """Where made models are kept: $RLVER_GYM_CACHE, else rlver-gym in the user's cache folder."""
     own = os.environ.get("RLVER_GYM_CACHE")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlver-gym"
+    return (
+        Path(own)
+        if own
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlver-gym"
+    )
 
 
 def make_once(name: str, make: Callable[[Path], None], error: Callable[[str], Exception]) -> Path:
-    """The folder of that name, whole or not there: it is made beside its place and then moved. `error` makes what is raised when there is no room for it."""
+    """The folder of that name, whole or not there: it is made beside its place and then moved.
+
+    `error` makes what is raised when there is no room for it.
+    """
     folder = cache_folder() / name
     if (folder / "config.json").is_file():
         return folder
@@ -33,7 +42,8 @@ def make_once(name: str, make: Callable[[Path], None], error: Callable[[str], Ex
         if (folder / "config.json").is_file():  # another process was faster
             return folder
         raise error(
-            f"the model {name} cannot be written to {folder.parent} ({problem}). Set RLVER_GYM_CACHE to a folder with room."
+            f"the model {name} cannot be written to {folder.parent} ({problem}). Set"
+            " RLVER_GYM_CACHE to a folder with room."
         ) from problem
     return folder
 

@@ -1,4 +1,6 @@
-"""Text for people: cut and cleaned for a terminal, which never obeys what a model or a file says, and the progress bar of long work."""
+"""Text for people: cut and cleaned for a terminal, which never obeys what a model or a file says,
+and the progress bar of long work.
+"""
 
 import re
 from collections.abc import Iterable
@@ -10,13 +12,19 @@ from rich.segment import Segment
 
 
 class SafeConsole(Console):
-    """Rich's console for text from outside: strings are not markup unless asked for, and characters that a terminal would obey are replaced."""
+    """Rich's console for text from outside: strings are not markup unless asked for, and characters
+    that a terminal would obey are replaced.
+    """
 
     def __init__(self, **options: Any) -> None:
-        """Options of `rich.console.Console`; markup, emoji codes and automatic highlighting are off unless asked for."""
+        """Options of `rich.console.Console`; markup, emoji codes and automatic highlighting are off
+        unless asked for.
+        """
         super().__init__(**{"markup": False, "emoji": False, "highlight": False, **options})
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """Rich's segments, their text made printable."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
@@ -25,13 +33,18 @@ class SafeConsole(Console):
 COMMANDS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""What a terminal or a browser obeys instead of showing: control characters but tab and line feed, marks that turn the direction of writing, invisible tags,
-lone surrogates. Joiners are text: names and emoji need them."""
+"""What a terminal or a browser obeys instead of showing: control characters but tab and line feed,
+marks that turn the direction of writing, invisible tags, lone surrogates. Joiners are text: names
+and emoji need them.
+"""
 REPLACEMENT = "\ufffd"
 
 
 def printable(text: str) -> str:
-    """The text with every sign that a terminal would obey replaced by U+FFFD. Line feeds and tabs stay. Idempotent."""
+    """The text with every sign that a terminal would obey replaced by U+FFFD.
+
+    Line feeds and tabs stay. Idempotent.
+    """
     return COMMANDS.sub(REPLACEMENT, text)
 
 
@@ -45,7 +58,9 @@ def one_line(text: str, *, max_chars: int | None = None) -> str:
 
 
 def progress_bar(*, quiet: bool = False) -> Progress:
-    """A bar that goes away when the work is done; `quiet`: none, and nothing else is printed on its console."""
+    """A bar that goes away when the work is done; `quiet`: none, and nothing else is printed on its
+    console.
+    """
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -1,4 +1,7 @@
-"""Code that is not ours: an agent or a user of somebody's own. It may block, exit, raise anything or never return; whoever calls it goes on."""
+"""Code that is not ours: an agent or a user of somebody's own.
+
+It may block, exit, raise anything or never return; whoever calls it goes on.
+"""
 
 import asyncio
 import traceback
@@ -28,7 +31,8 @@ class CodeTimeout(Exception):
 class CodeRunner:
     """Calls code in a thread of its own, one call at a time, each for `timeout_s` seconds at most.
 
-    After a timeout the thread is abandoned (Python cannot end it), and the next call gets a new one. No thread keeps the process from ending.
+    After a timeout the thread is abandoned (Python cannot end it), and the next call gets a new
+    one. No thread keeps the process from ending.
     """
 
     def __init__(self, timeout_s: float | None) -> None:
@@ -38,7 +42,11 @@ class CodeRunner:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def call(self, act: Callable[..., T], *arguments: Any) -> T:
-        """What `act(*arguments)` gives. Raises RlverErrors as they are, CodeFailed for whatever else it raises, CodeTimeout when it takes too long."""
+        """What `act(*arguments)` gives.
+
+        Raises RlverErrors as they are, CodeFailed for whatever else it raises, CodeTimeout when it
+        takes too long.
+        """
         if self._thread is None:
             self._thread = _CallThread()
         future = self._thread.submit(act, arguments)
@@ -49,10 +57,16 @@ class CodeRunner:
             raise CodeTimeout(self._too_long()) from None
 
     async def acall(self, act: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """As `call`, for a coroutine function. All of them share an event loop of their own, so that one that blocks it holds up no one else's."""
+        """As `call`, for a coroutine function.
+
+        All of them share an event loop of their own, so that one that blocks it holds up no one
+        else's.
+        """
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            Thread(target=_run_loop, args=(self._loop,), name="rlver-gym own code loop", daemon=True).start()
+            Thread(
+                target=_run_loop, args=(self._loop,), name="rlver-gym own code loop", daemon=True
+            ).start()
         future = asyncio.run_coroutine_threadsafe(_convert_errors(act, arguments), self._loop)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.timeout_s)
@@ -69,8 +83,12 @@ class _CallThread:
     """A thread that makes calls until it is forgotten."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
-        Thread(target=_make_calls, args=(self._calls,), name="rlver-gym own code", daemon=True).start()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = (
+            SimpleQueue()
+        )
+        Thread(
+            target=_make_calls, args=(self._calls,), name="rlver-gym own code", daemon=True
+        ).start()
 
     def submit(self, act: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
         future: Future[T] = Future()
@@ -81,7 +99,9 @@ class _CallThread:
         self._calls.put(None)
 
 
-def _make_calls(calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]) -> None:
+def _make_calls(
+    calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None],
+) -> None:
     while call := calls.get():
         future, act, arguments = call
         try:
@@ -125,8 +145,13 @@ async def _convert_errors(act: Callable[..., Awaitable[T]], arguments: tuple[Any
 
 
 def describe_error(error: BaseException) -> str:
-    """The error's kind, message and place, on one line. Never raises, whatever the error does when it is printed."""
-    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration | StopAsyncIteration):
+    """The error's kind, message and place, on one line.
+
+    Never raises, whatever the error does when it is printed.
+    """
+    if isinstance(error, RuntimeError) and isinstance(
+        error.__cause__, StopIteration | StopAsyncIteration
+    ):
         error = error.__cause__  # what Python makes of one that is raised in a coroutine
     try:
         message = one_line(str(error), max_chars=_MAX_CHARS)
@@ -134,4 +159,6 @@ def describe_error(error: BaseException) -> str:
         message = "its message cannot be printed"
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({one_line(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {message}{place}" if message else f"{type(error).__name__}{place}"
+    return (
+        f"{type(error).__name__}: {message}{place}" if message else f"{type(error).__name__}{place}"
+    )

@@ -1,4 +1,6 @@
-"""YAML into plain values, strictly: no aliases, no tags, no duplicate keys, no deep nesting, no large files. Knows no schema."""
+"""YAML into plain values, strictly: no aliases, no tags, no duplicate keys, no deep nesting, no
+large files. Knows no schema.
+"""
 
 from math import isfinite
 from pathlib import Path
@@ -22,11 +24,17 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Refused(yaml.YAMLError):
-    """YAML that is valid, and not allowed. `args`: the line, counted from 0, and what is wrong with its remedy."""
+    """YAML that is valid, and not allowed.
+
+    `args`: the line, counted from 0, and what is wrong with its remedy.
+    """
 
 
 class _Loader(_Base):
-    """PyYAML's safe loader for texts, numbers, lists and mappings alone. It refuses a key given twice, which YAML itself lets silently win."""
+    """PyYAML's safe loader for texts, numbers, lists and mappings alone.
+
+    It refuses a key given twice, which YAML itself lets silently win.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [pair for pair in pairs if pair[0].rpartition(":")[2] in _KINDS]
@@ -41,7 +49,9 @@ class _Loader(_Base):
             if not isinstance(key, str):
                 raise _Refused(line, f"the key {_quote(key)} is not text. Put it in quotes.")
             if key in keys:
-                raise _Refused(line, f"the key {_quote(key)} stands here twice. Remove one of them.")
+                raise _Refused(
+                    line, f"the key {_quote(key)} stands here twice. Remove one of them."
+                )
             keys.add(key)
         return super().construct_mapping(node, deep=deep)
 
@@ -49,37 +59,47 @@ class _Loader(_Base):
         if len(node.value) > MAX_DIGITS:
             raise _Refused(
                 node.start_mark.line,
-                f"a number of more than {MAX_DIGITS} digits. Shorten it, or quote it if it is text.",
+                f"a number of more than {MAX_DIGITS} digits. Shorten it, or quote it if it is"
+                " text.",
             )
         return super().construct_yaml_int(node)
 
     def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
-        value = super().construct_yaml_float(node) if len(node.value) <= _QUOTED_CHARS else float("inf")
+        value = (
+            super().construct_yaml_float(node) if len(node.value) <= _QUOTED_CHARS else float("inf")
+        )
         if not isfinite(value):
             raise _Refused(
                 node.start_mark.line,
-                f"{_quote(node.value)} is no number that can be used. Correct it, or quote it if it is text.",
+                f"{_quote(node.value)} is no number that can be used. Correct it, or quote it if it"
+                " is text.",
             )
         return value
 
     def construct_yaml_timestamp(self, node: yaml.ScalarNode) -> Any:
         raise _Refused(
-            node.start_mark.line, f"{_quote(node.value)} is read as a date. Quote texts that look like dates."
+            node.start_mark.line,
+            f"{_quote(node.value)} is read as a date. Quote texts that look like dates.",
         )
 
 
 for _kind in ("int", "float", "timestamp"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", getattr(_Loader, f"construct_yaml_{_kind}"))
+    _Loader.add_constructor(
+        f"tag:yaml.org,2002:{_kind}", getattr(_Loader, f"construct_yaml_{_kind}")
+    )
 
 
 def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
     """The plain value of one YAML document. `source` names the file in errors.
 
-    Raises `error` for anything that is not small, flat, plain YAML: aliases are how a few lines of YAML grow into gigabytes ("billion laughs"), so they
-    are refused, not expanded; tags make other things than texts, numbers, lists and mappings.
+    Raises `error` for anything that is not small, flat, plain YAML: aliases are how a few lines of
+    YAML grow into gigabytes ("billion laughs"), so they are refused, not expanded; tags make other
+    things than texts, numbers, lists and mappings.
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="replace")) > MAX_BYTES:
-        raise error(f"{source}: larger than {MAX_BYTES // 1024} KiB. Split it, or shorten its texts.")
+        raise error(
+            f"{source}: larger than {MAX_BYTES // 1024} KiB. Split it, or shorten its texts."
+        )
     try:
         _check_plain(text)
         return yaml.load(text, Loader=_Loader)  # a safe loader: see _Loader
@@ -89,15 +109,22 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
     except yaml.YAMLError as problem:
         place = getattr(problem, "problem_mark", None)
         line = f" line {place.line + 1}:" if place else ""
-        what = one_line(str(getattr(problem, "problem", None) or problem), max_chars=2 * _QUOTED_CHARS)
+        what = one_line(
+            str(getattr(problem, "problem", None) or problem), max_chars=2 * _QUOTED_CHARS
+        )
         raise error(
-            f"{source}:{line} not valid YAML: {what}. Quote texts that hold ': ' or begin with a sign."
+            f"{source}:{line} not valid YAML: {what}. Quote texts that hold ': ' or begin with a"
+            " sign."
         ) from problem
     except UnicodeEncodeError as problem:
-        raise error(f"{source}: holds a lone surrogate, which is no text. Save it as UTF-8.") from problem
+        raise error(
+            f"{source}: holds a lone surrogate, which is no text. Save it as UTF-8."
+        ) from problem
     except ValueError as problem:  # a number of YAML's own kinds that is none, such as 0x_
         what = one_line(str(problem), max_chars=2 * _QUOTED_CHARS)
-        raise error(f"{source}: not valid YAML: {what}. Quote texts that look like numbers.") from problem
+        raise error(
+            f"{source}: not valid YAML: {what}. Quote texts that look like numbers."
+        ) from problem
 
 
 def _check_plain(text: str) -> None:
@@ -106,10 +133,14 @@ def _check_plain(text: str) -> None:
         line = event.start_mark.line
         nodes += isinstance(event, yaml.NodeEvent)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise _Refused(line, "YAML anchors and aliases (& and *) are not allowed. Write the value out.")
+            raise _Refused(
+                line, "YAML anchors and aliases (& and *) are not allowed. Write the value out."
+            )
         if getattr(event, "tag", None):
             raise _Refused(
-                line, "YAML tags (!…) are not allowed: remove the tag, or quote the text if it begins with '!'."
+                line,
+                "YAML tags (!…) are not allowed: remove the tag, or quote the text if it begins"
+                " with '!'.",
             )
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
@@ -118,19 +149,28 @@ def _check_plain(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if documents > 1:
-            raise _Refused(line, "a second document begins here (---). Give each a file of its own.")
+            raise _Refused(
+                line, "a second document begins here (---). Give each a file of its own."
+            )
         if nodes > MAX_NODES:
             raise _Refused(line, f"more than {MAX_NODES:,} values. Split the file.")
         if depth > MAX_DEPTH:
-            raise _Refused(line, f"nested deeper than {MAX_DEPTH} levels. Such files are flatter than that.")
+            raise _Refused(
+                line, f"nested deeper than {MAX_DEPTH} levels. Such files are flatter than that."
+            )
 
 
 def _quote(value: Any) -> str:
     return one_line(
-        repr(value) if not isinstance(value, str) else f"'{value[:_QUOTED_CHARS]}'", max_chars=_QUOTED_CHARS
+        repr(value) if not isinstance(value, str) else f"'{value[:_QUOTED_CHARS]}'",
+        max_chars=_QUOTED_CHARS,
     )
 
 
 def read_yaml(path: Path, error: MakeError = CardError, hint: str = "Check the path.") -> Any:
-    """`parse_yaml` of a regular file; `error` names one that is missing or cannot be read, `hint` says what to do then."""
-    return parse_yaml(read_text(path, max_bytes=MAX_BYTES, error=error, hint=hint), str(path), error)
+    """`parse_yaml` of a regular file; `error` names one that is missing or cannot be read, `hint`
+    says what to do then.
+    """
+    return parse_yaml(
+        read_text(path, max_bytes=MAX_BYTES, error=error, hint=hint), str(path), error
+    )

@@ -1,1 +1,3 @@
-"""The one door through which anything leaves the process: chat completions of OpenAI-compatible servers."""
+"""The one door through which anything leaves the process: chat completions of OpenAI-compatible
+servers.
+"""

@@ -12,14 +12,23 @@ from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 class CachingClient:
     """Answers from a response cache, from a Chat, or from both. Belongs to one event loop.
 
-    Equal requests are sent once, even while the first is still under way, so that the answers do not depend on who came first. A request that failed is kept as failed, and fails again with the same words when replayed; errors that stop
-    a whole run are not kept.
+    Equal requests are sent once, even while the first is still under way, so that the answers do
+    not depend on who came first. A request that failed is kept as failed, and fails again with the
+    same words when replayed; errors that stop a whole run are not kept.
     """
 
     def __init__(
-        self, chat: Chat | None, cache: ResponseCache | None, mode: TapeMode = "auto", *, server: str = ""
+        self,
+        chat: Chat | None,
+        cache: ResponseCache | None,
+        mode: TapeMode = "auto",
+        *,
+        server: str = "",
     ) -> None:
-        """`chat` may be None for "replay". `cache` may be None for "off". `server`: its public address, stored with the answers."""
+        """`chat` may be None for "replay".
+
+        `cache` may be None for "off". `server`: its public address, stored with the answers.
+        """
         if (chat is None and mode != "replay") or (cache is None and mode != "off"):
             raise ValueError(f"mode {mode!r} needs {'a chat' if chat is None else 'a tape'}")
         self._chat = chat
@@ -31,7 +40,11 @@ class CachingClient:
         """What was already fetched again: by which dialogue, or by any when recording."""
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """The answer. NotOnTape when a replay lacks it; TapeError when the cache was changed; otherwise as the Chat."""
+        """The answer.
+
+        NotOnTape when a replay lacks it; TapeError when the cache was changed; otherwise as the
+        Chat.
+        """
         if self._cache is None or self._mode == "off":
             assert self._chat is not None
             return await self._chat.complete(request)
@@ -47,22 +60,30 @@ class CachingClient:
         return None if self._is_bypassed(key) else cache.get(key)
 
     def _is_bypassed(self, key: str) -> bool:
-        """Whether the request goes to the server although the cache holds an answer: once when recording, and once for a dialogue that failed and is run again."""
+        """Whether the request goes to the server although the cache holds an answer: once when
+        recording, and once for a dialogue that failed and is run again.
+        """
         return self._overwrites() and (self._bypassing_dialogue(), key) not in self._refreshed
 
     def _overwrites(self) -> bool:
-        return self._mode == "record" or (self._mode == "auto" and self._bypassing_dialogue() is not None)
+        return self._mode == "record" or (
+            self._mode == "auto" and self._bypassing_dialogue() is not None
+        )
 
     def _bypassing_dialogue(self) -> int | None:
         """The dialogue that is run again and bypasses the cache; None for any other."""
         origin = REQUEST_ORIGIN.get()
         return origin.dialogue if origin is not None and origin.bypass_cache else None
 
-    async def _complete_once(self, cache: ResponseCache, request: ChatRequest) -> ChatAnswer | ChatError:
+    async def _complete_once(
+        self, cache: ResponseCache, request: ChatRequest
+    ) -> ChatAnswer | ChatError:
         if self._chat is None or self._mode == "replay":
             raise NotOnTape(
-                f"{cache.path} holds no answer to request {request.key[:12]} (model {request.model!r}, {len(request.messages)} messages). "
-                "Replay the run that was recorded, with the same prompts and settings; or use tape mode auto to ask a server for what is missing."
+                f"{cache.path} holds no answer to request {request.key[:12]} (model"
+                f" {request.model!r}, {len(request.messages)} messages). Replay the run that was"
+                " recorded, with the same prompts and settings; or use tape mode auto to ask a"
+                " server for what is missing."
             )
         task = self._under_way.get(request.key)
         if task is None:
@@ -74,7 +95,8 @@ class CachingClient:
     def _forget(self, key: str, task: asyncio.Task[ChatAnswer | ChatError]) -> None:
         self._under_way.pop(key, None)
         if not task.cancelled():
-            task.exception()  # seen: whoever waited may have been cancelled, and asyncio would print it
+            # seen: whoever waited may have been cancelled, and asyncio would print it
+            task.exception()
 
     async def _complete_and_store(
         self, chat: Chat, cache: ResponseCache, request: ChatRequest

@@ -1,4 +1,6 @@
-"""Asks an OpenAI-compatible server: many requests at once, each with a deadline, a bounded number of attempts and a price."""
+"""Asks an OpenAI-compatible server: many requests at once, each with a deadline, a bounded number
+of attempts and a price.
+"""
 
 import asyncio
 import random
@@ -20,7 +22,9 @@ from rlver_gym.llm_client.transport import ConnectError, ConnectTimeout, Respons
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 
 _DEAD_AFTER = 10
-"""Failed connections in a row after which a server that once answered is taken for dead by those who ask for no dialogue."""
+"""Failed connections in a row after which a server that once answered is taken for dead by those
+who ask for no dialogue.
+"""
 _MAX_OUTAGES = 3
 """So many a request waits for; one that fails still is at fault itself."""
 _ALIVE = (Kind.DECLINED, Kind.UNUSABLE, Kind.REFUSED)
@@ -49,13 +53,16 @@ class _Call:
 
 
 class ChatClient:
-    """A Chat that sends requests to a server. One for each server and event loop; `connect` shares it.
+    """A Chat that sends requests to a server. One for each server and event loop; `connect` shares
+    it.
 
-    `timeout_s` of the settings begins when a request gets its place among those under way, so a long queue in front of a slow server
-    never turns into failures. Nor does an outage of the server, which all requests wait for, for `max_wait_s` at most. What a model does not take (a JSON
-    schema, a temperature) is left out for it from then on.
+    `timeout_s` of the settings begins when a request gets its place among those under way, so a
+    long queue in front of a slow server never turns into failures. Nor does an outage of the
+    server, which all requests wait for, for `max_wait_s` at most. What a model does not take (a
+    JSON schema, a temperature) is left out for it from then on.
 
-    Errors: ServerRefused, ServerUnreachable, ServerOutage and BudgetSpent concern every request and should stop a run; any other ChatError only this one.
+    Errors: ServerRefused, ServerUnreachable, ServerOutage and BudgetSpent concern every request and
+    should stop a run; any other ChatError only this one.
     """
 
     def __init__(
@@ -66,12 +73,17 @@ class ChatClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = random.random,
     ) -> None:
-        """`random` decides only how long to wait between attempts. ServerRefused when OpenAI's own server has no key."""
+        """`random` decides only how long to wait between attempts.
+
+        ServerRefused when OpenAI's own server has no key.
+        """
         self.settings = resolve_settings(settings or ChatSettings())
         self.spending = Spending(self.settings.prices, self.settings.budget)
         self.concurrency = Concurrency(self.settings.concurrency)
         self.public_url = public_url(self.settings)
-        self.outage = Outage(self.public_url, self.settings.max_wait_s, self.settings.attempts, clock, sleep)
+        self.outage = Outage(
+            self.public_url, self.settings.max_wait_s, self.settings.attempts, clock, sleep
+        )
         self._connections = ConnectionPool(self.settings)
         self._retry_policy = RetryPolicy(self.settings.attempts, random)
         self._clock = clock
@@ -97,13 +109,18 @@ class ChatClient:
         while True:
             result = await self._try(request, call)
             if isinstance(result, ChatAnswer):
-                self._left_out[request.model] = call.left_out | self._left_out.get(request.model, frozenset())
+                self._left_out[request.model] = call.left_out | self._left_out.get(
+                    request.model, frozenset()
+                )
                 return result
             if not await self._prepare_retry(request, result, call):
                 return self._error(request, call.failures)
 
     async def _try(self, request: ChatRequest, call: _Call) -> ChatAnswer | Failure:
-        """One attempt, as soon as there is a place for it and the server is up. Tells the limit and the outage what came of it."""
+        """One attempt, as soon as there is a place for it and the server is up.
+
+        Tells the limit and the outage what came of it.
+        """
         round_ = await self.concurrency.enter()
         try:
             probing = await self.outage.pause(is_first=call.is_first)
@@ -127,7 +144,9 @@ class ChatClient:
     async def _prepare_retry(self, request: ChatRequest, failure: Failure, call: _Call) -> bool:
         """Wait until the next attempt is due; returns whether there is one."""
         call.failures.append(self._mask(failure, request))
-        if self._may_leave_out(failure.blames & wire.build_body(request, call.left_out).keys(), call):
+        if self._may_leave_out(
+            failure.blames & wire.build_body(request, call.left_out).keys(), call
+        ):
             call.left_out |= failure.blames
             return True
         wait_s = self._retry_policy.wait_s(call.failures, not self._has_answered, call.left_s)
@@ -154,7 +173,9 @@ class ChatClient:
             return min(call.left_s, self.settings.attempt_timeout_s)
         return call.left_s if call.num_failed + 1 >= self.settings.attempts else call.left_s * 2 / 3
 
-    async def _attempt(self, request: ChatRequest, left_out: frozenset[str], timeout_s: float) -> ChatAnswer | Failure:
+    async def _attempt(
+        self, request: ChatRequest, left_out: frozenset[str], timeout_s: float
+    ) -> ChatAnswer | Failure:
         body = wire.build_body(request, left_out)
         try:
             async with asyncio.timeout(timeout_s):
@@ -164,7 +185,9 @@ class ChatClient:
             return Failure(Kind.BROKEN, "no answer in time")
         except openai.APIStatusError as error:
             self._note_response()
-            return wire.classify_http_error(error.status_code, error.response.content, error.response.headers)
+            return wire.classify_http_error(
+                error.status_code, error.response.content, error.response.headers
+            )
         except openai.APIConnectionError as error:
             return self._connection_failure(error.__cause__)
         self._note_response()
@@ -190,25 +213,32 @@ class ChatClient:
 
     def _error(self, request: ChatRequest, failures: list[Failure]) -> ChatError:
         last, url = failures[-1], self.public_url
-        if last.kind is Kind.NO_CONNECTION and (not self._has_answered or self._unconnected >= _DEAD_AFTER):
+        if last.kind is Kind.NO_CONNECTION and (
+            not self._has_answered or self._unconnected >= _DEAD_AFTER
+        ):
             return ServerUnreachable(
-                f"nothing answers at {url}. Is the server up? OPENAI_BASE_URL (base_url) says where it is; "
-                'user="embedded" works offline.'
+                f"nothing answers at {url}. Is the server up? OPENAI_BASE_URL (base_url) says where"
+                ' it is; user="embedded" works offline.'
             )
         if last.kind is Kind.REFUSED:
             return ServerRefused(
-                f"{url} refuses model {request.model!r}: {last.reason.rstrip('.')}. {_remedy(last.status)}"
+                f"{url} refuses model {request.model!r}: {last.reason.rstrip('.')}."
+                f" {_remedy(last.status)}"
             )
         failed = sum(failure.kind is not Kind.BUSY for failure in failures)
         tries = f" in {failed} attempts" if failed > 1 else ""
         return ChatError(
-            f"no usable answer of model {request.model!r}{tries} (timeout_s={self.settings.timeout_s:g}): {summarise_failures(failures)}"
+            f"no usable answer of model {request.model!r}{tries}"
+            f" (timeout_s={self.settings.timeout_s:g}): {summarise_failures(failures)}"
         )
 
 
 def _remedy(status: int | None) -> str:
     if status is not None and 300 <= status < 400:
-        return "Redirects are not followed, since they carry the dialogue elsewhere: if you trust that place, make it OPENAI_BASE_URL (base_url)."
+        return (
+            "Redirects are not followed, since they carry the dialogue elsewhere: if you trust that"
+            " place, make it OPENAI_BASE_URL (base_url)."
+        )
     if status in (401, 403):
         return "Check OPENAI_API_KEY (api_key), and that it belongs to this server."
     if status == 404:

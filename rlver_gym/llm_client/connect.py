@@ -1,4 +1,6 @@
-"""The way to a chat server: one client for everybody in the process who means the same server, behind a response cache when one is asked for."""
+"""The way to a chat server: one client for everybody in the process who means the same server,
+behind a response cache when one is asked for.
+"""
 
 import atexit
 import os
@@ -18,20 +20,26 @@ from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 
 @dataclass(frozen=True)
 class ChatHandle:
-    """A Chat that is only its settings, so that it can be copied, pickled and taken across a fork: it finds the shared client with each request."""
+    """A Chat that is only its settings, so that it can be copied, pickled and taken across a fork:
+    it finds the shared client with each request.
+    """
 
     settings: ChatSettings
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """The answer, of the server or the cache. Works on any event loop; the request itself is made on the background loop."""
+        """The answer, of the server or the cache.
+
+        Works on any event loop; the request itself is made on the background loop.
+        """
         return await await_on_background_loop(_shared.chat(self.settings).complete(request))
 
 
 def connect(settings: ChatSettings | None = None) -> ChatHandle:
     """A handle of a chat server, for any event loop, thread or process. Nothing is sent yet.
 
-    Equal settings (with what the environment fills in) share one client: one limit of requests under way, one count of spending, one
-    set of connections. They may differ in their tape. ServerRefused when OpenAI's own server has no key; TapeError for a tape that is none.
+    Equal settings (with what the environment fills in) share one client: one limit of requests
+    under way, one count of spending, one set of connections. They may differ in their tape.
+    ServerRefused when OpenAI's own server has no key; TapeError for a tape that is none.
     """
     handle = ChatHandle(resolve_settings(settings or ChatSettings()))
     _shared.chat(handle.settings)
@@ -39,17 +47,25 @@ def connect(settings: ChatSettings | None = None) -> ChatHandle:
 
 
 def spending(settings: ChatSettings | None = None) -> Spending:
-    """What everybody with these settings has spent so far in this process. Begin a new run with `spending(settings).reset()`."""
+    """What everybody with these settings has spent so far in this process.
+
+    Begin a new run with `spending(settings).reset()`.
+    """
     return _shared.client(resolve_settings(settings or ChatSettings())).spending
 
 
 def outage(settings: ChatSettings | None = None) -> Outage:
-    """Whether the server of these settings is down, as everybody in this process who shares its client has found it."""
+    """Whether the server of these settings is down, as everybody in this process who shares its
+    client has found it.
+    """
     return _shared.client(resolve_settings(settings or ChatSettings())).outage
 
 
 def close() -> None:
-    """Close all connections and caches, and forget what was spent. Handles stay usable: they open new ones."""
+    """Close all connections and caches, and forget what was spent.
+
+    Handles stay usable: they open new ones.
+    """
     global _shared
     before, _shared = _shared, _Shared()
     for client in before.clients.values():
@@ -58,7 +74,9 @@ def close() -> None:
 
 
 class _Shared:
-    """What this process shares: clients by their settings without a cache, and caches by their path and whether they are only read."""
+    """What this process shares: clients by their settings without a cache, and caches by their path
+    and whether they are only read.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -93,7 +111,8 @@ class _Shared:
             return self.clients[bare]
 
     def close_caches(self) -> None:
-        for _, cache in sorted(self._caches.items(), key=lambda one: not one[0][1]):  # who writes a file closes it last
+        # Who writes a file closes it last.
+        for _, cache in sorted(self._caches.items(), key=lambda one: not one[0][1]):
             cache.close()
 
 

@@ -1,4 +1,6 @@
-"""Addresses and keys of chat servers: what makes an address usable, what of it may be shown, and what stays behind when settings are pickled."""
+"""Addresses and keys of chat servers: what makes an address usable, what of it may be shown, and
+what stays behind when settings are pickled.
+"""
 
 import hashlib
 import os
@@ -23,9 +25,15 @@ class Credentials(NamedTuple):
 
 
 def find_problem(url: str) -> str | None:
-    """What an address must be that this text is not; None for an address. Never repeats the text, which may hold a password."""
+    """What an address must be that this text is not; None for an address.
+
+    Never repeats the text, which may hold a password.
+    """
     if "?" in url or "#" in url:
-        return "must not hold a query (? or #): leave it out. A key belongs in OPENAI_API_KEY (api_key)"
+        return (
+            "must not hold a query (? or #): leave it out. A key belongs in OPENAI_API_KEY"
+            " (api_key)"
+        )
     if not url.isprintable() or " " in url:
         return "must not hold blanks or control characters"
     try:
@@ -33,7 +41,11 @@ def find_problem(url: str) -> str | None:
         usable = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port or an IPv6 address that is none
         usable = False
-    return None if usable else "must begin with http:// or https:// and a host, and usually ends in /v1"
+    return (
+        None
+        if usable
+        else "must begin with http:// or https:// and a host, and usually ends in /v1"
+    )
 
 
 def without_credentials(url: str) -> str:
@@ -44,7 +56,9 @@ def without_credentials(url: str) -> str:
 
 
 def find_credentials(url: str) -> Credentials | None:
-    """User and password of an address that `find_problem` finds no fault with; None when it carries none."""
+    """User and password of an address that `find_problem` finds no fault with; None when it carries
+    none.
+    """
     parts = urlsplit(url)
     if not parts.username and not parts.password:
         return None
@@ -70,18 +84,29 @@ class Withheld:
     """Where it is looked for."""
     salt: bytes
     check: bytes
-    """A short hash, which tells a wrong secret and does not give the right one away. Empty for one that was the variable's: it may change."""
+    """A short hash, which tells a wrong secret and does not give the right one away. Empty for one
+    that was the variable's: it may change.
+    """
 
     @classmethod
     def of(cls, secret: str, variable: str) -> "Withheld":
         """What stands for this secret."""
         salt = os.urandom(16)
-        return cls(variable, salt, b"" if secret == os.environ.get(variable) else _hash(secret, salt))
+        return cls(
+            variable, salt, b"" if secret == os.environ.get(variable) else _hash(secret, salt)
+        )
 
     def recover(self, is_meant: Callable[[str], bool]) -> str:
-        """The secret. ServerRefused when the environment does not hold it, or holds one that is not meant."""
+        """The secret.
+
+        ServerRefused when the environment does not hold it, or holds one that is not meant.
+        """
         found = os.environ.get(self.variable) or ""
-        if not found or not is_meant(found) or (self.check and _hash(found, self.salt) != self.check):
+        if (
+            not found
+            or not is_meant(found)
+            or (self.check and _hash(found, self.salt) != self.check)
+        ):
             origin = "was not in the environment" if self.check else f"came from {self.variable}"
             raise ServerRefused(
                 f"a key or password of these settings {origin}, and is never pickled with them. "
@@ -103,13 +128,18 @@ def withhold(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def recover(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields as they were before `withhold`. ServerRefused when something that was withheld is not to be found here."""
+    """The fields as they were before `withhold`.
+
+    ServerRefused when something that was withheld is not to be found here.
+    """
     key, url = fields["api_key"], fields["base_url"]
     if isinstance(key, Withheld):
         fields = fields | {"api_key": SecretStr(key.recover(lambda _: True))}
     if isinstance(url, tuple):
         public, withheld = url
-        fields = fields | {"base_url": withheld.recover(lambda found: without_credentials(found) == public)}
+        fields = fields | {
+            "base_url": withheld.recover(lambda found: without_credentials(found) == public)
+        }
     return fields
 
 

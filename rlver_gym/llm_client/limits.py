@@ -1,15 +1,19 @@
-"""How many requests may be under way at once: as many as allowed until the server objects, then half, then slowly more."""
+"""How many requests may be under way at once: as many as allowed until the server objects, then
+half, then slowly more.
+"""
 
 import asyncio
 from collections import deque
 
 
 class Concurrency:
-    """A gate with a limit that moves: halved when the server is overloaded; then one more for each success up to three quarters of what was
-    too much, so that a passing overload costs little; from there one more after a whole round of successes.
+    """A gate with a limit that moves: halved when the server is overloaded; then one more for each
+    success up to three quarters of what was too much, so that a passing overload costs little; from
+    there one more after a whole round of successes.
 
-    Those who wait enter in the order they came. It starts at its maximum, because a server that can do the work should
-    never be left idle; one that cannot says so at once. Belongs to one event loop.
+    Those who wait enter in the order they came. It starts at its maximum, because a server that can
+    do the work should never be left idle; one that cannot says so at once. Belongs to one event
+    loop.
     """
 
     def __init__(self, most: int) -> None:
@@ -63,7 +67,10 @@ class Concurrency:
             self._admit()
 
     def record_overload(self, round_: int) -> None:
-        """Record that the server is overloaded, which halves the limit. All requests of one round together halve it only once."""
+        """Record that the server is overloaded, which halves the limit.
+
+        All requests of one round together halve it only once.
+        """
         if round_ == self._round and self._before is None:
             self._safe = self.limit * 3 // 4
             self.limit = max(1, self.limit // 2)

@@ -10,7 +10,9 @@ from rlver_gym.io.event_loop import REQUEST_ORIGIN
 from rlver_gym.llm_client.retries import MAX_WAIT_S, Failure, Kind
 
 _SEVERAL, _QUIET_S = 6, 1.0
-"""So many failures (fewer where a request has few attempts), in at least two dialogues, with no answer between them nor for so long, make an outage."""
+"""So many failures (fewer where a request has few attempts), in at least two dialogues, with no
+answer between them nor for so long, make an outage.
+"""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 30.0
 _DOUBT_S = 2.0
 """How long the first dialogue in which the server fails waits for what happens in others."""
@@ -22,9 +24,11 @@ _OF_THE_SERVER = (Kind.NO_CONNECTION, Kind.BROKEN, Kind.BUSY)
 class Outage:
     """The state of one server: up, or down since some moment. Belongs to one event loop.
 
-    Down means that the server failed several times in at least two dialogues without an answer between, or that it asked to wait for longer than a
-    request may take. An answer that cannot be used says nothing about it, and one dialogue alone never makes an outage. A server that fails from the first
-    request on is not waited for: what is wrong with it is hardly that it is down for a while.
+    Down means that the server failed several times in at least two dialogues without an answer
+    between, or that it asked to wait for longer than a request may take. An answer that cannot be
+    used says nothing about it, and one dialogue alone never makes an outage. A server that fails
+    from the first request on is not waited for: what is wrong with it is hardly that it is down for
+    a while.
     """
 
     def __init__(
@@ -35,10 +39,13 @@ class Outage:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`server`: its public address. `max_wait_s`: how long an outage is waited for, in seconds; None: nothing is an outage. `attempts`: how often a
-        request is tried."""
+        """`server`: its public address. `max_wait_s`: how long an outage is waited for, in seconds;
+        None: nothing is an outage. `attempts`: how often a request is tried.
+        """
         self.on_change: Callable[[str], None] | None = None
-        """Called with a sentence for people when an outage begins, its end is put off, and it ends; on the event loop's thread."""
+        """Called with a sentence for people when an outage begins, its end is put off, and it ends;
+        on the event loop's thread.
+        """
         self.count = 0
         """How many outages there were."""
         self._server = server
@@ -65,9 +72,11 @@ class Outage:
         return self._since is not None
 
     async def pause(self, *, is_first: bool) -> bool:
-        """Wait until the server may be asked; returns whether that is to find out if it is up again.
+        """Wait until the server may be asked; returns whether that is to find out if it is up
+        again.
 
-        ServerOutage when that takes too long; but a request that was not tried yet (`is_first`) comes later than the wait, and is tried once.
+        ServerOutage when that takes too long; but a request that was not tried yet (`is_first`)
+        comes later than the wait, and is tried once.
         """
         while self._since is not None:
             now, end = self._clock(), self._since + self._allowed_s
@@ -91,7 +100,10 @@ class Outage:
         return True
 
     def record_failure(self, failure: Failure, *, probing: bool) -> None:
-        """Record that an attempt gave no answer. `probing`: it was made to find out whether the server is up again."""
+        """Record that an attempt gave no answer.
+
+        `probing`: it was made to find out whether the server is up again.
+        """
         if failure.kind in _OF_THE_SERVER:
             origin = REQUEST_ORIGIN.get()
             self._failures += 1
@@ -108,10 +120,11 @@ class Outage:
         return self._max_wait_s if self._answers or self._asked_to_wait else 0.0
 
     async def may_wait(self, failure: Failure, timeout_s: float) -> bool:
-        """Whether a request that failed so for the last time may wait for the end of an outage instead. `timeout_s`: how long a request may take.
+        """Whether a request that failed so for the last time may wait for the end of an outage
+        instead. `timeout_s`: how long a request may take.
 
-        For the first to fail this takes a moment: whether it is alone with that, others have to show. Only requests of dialogues wait: who asks for a
-        single answer gets the error.
+        For the first to fail this takes a moment: whether it is alone with that, others have to
+        show. Only requests of dialogues wait: who asks for a single answer gets the error.
         """
         answers, end = self._answers, self._clock() + _DOUBT_S
         while not self._is_outage(failure, timeout_s):
@@ -121,7 +134,11 @@ class Outage:
         return True
 
     def _may_be_outage(self, failure: Failure) -> bool:
-        return not self._ignored and REQUEST_ORIGIN.get() is not None and failure.kind in _OF_THE_SERVER
+        return (
+            not self._ignored
+            and REQUEST_ORIGIN.get() is not None
+            and failure.kind in _OF_THE_SERVER
+        )
 
     def _is_outage(self, failure: Failure, timeout_s: float) -> bool:
         """Whether the server is down; if so by what is known now, it is from now on."""
@@ -154,22 +171,33 @@ class Outage:
         assert self._since is not None
         last = _clock_time(self._since + self._allowed_s - self._clock())
         if not self._asked_to_wait:
-            return f"{self._server} fails ({self._reason}): waiting for it until {last} at most (--max-wait)"
+            return (
+                f"{self._server} fails ({self._reason}): waiting for it until {last} at most"
+                " (--max-wait)"
+            )
         then = _clock_time(self._next - self._clock())
         return (
-            f"{self._server} asks to wait ({self._reason}): going on at {then}, if that is before {last} (--max-wait)"
+            f"{self._server} asks to wait ({self._reason}): going on at {then}, if that is before"
+            f" {last} (--max-wait)"
         )
 
     def _message(self) -> str:
         assert self._since is not None
         if not self._allowed_s and self._max_wait_s:
-            return f"{self._server} gives no usable answer, and has given none before ({self._reason})."
+            return (
+                f"{self._server} gives no usable answer, and has given none before"
+                f" ({self._reason})."
+            )
         allowed = f"{self._max_wait_s:g} s are allowed (--max-wait, max_wait_s)"
         if self._asked_to_wait:
             return (
-                f"{self._server} asks to wait for {self._next - self._clock():,.0f} s ({self._reason}), and {allowed}."
+                f"{self._server} asks to wait for {self._next - self._clock():,.0f} s"
+                f" ({self._reason}), and {allowed}."
             )
-        return f"{self._server} has failed since {_clock_time(self._since - self._clock())} ({self._reason}), and {allowed}."
+        return (
+            f"{self._server} has failed since {_clock_time(self._since - self._clock())}"
+            f" ({self._reason}), and {allowed}."
+        )
 
     def _tell(self, notice: str) -> None:
         if self.on_change is not None:
@@ -177,7 +205,9 @@ class Outage:
 
 
 def _clock_time(in_s: float) -> str:
-    """The time of day so many seconds from now, as people here read it; with the day when it is another."""
+    """The time of day so many seconds from now, as people here read it; with the day when it is
+    another.
+    """
     now = datetime.now().astimezone()
     try:
         then = now + timedelta(seconds=in_s)

@@ -1,4 +1,6 @@
-"""A cache of a chat server's answers in a file (a "tape"), so that a run can be repeated without the server."""
+"""A cache of a chat server's answers in a file (a "tape"), so that a run can be repeated without
+the server.
+"""
 
 import hashlib
 import json
@@ -38,7 +40,10 @@ _MAX_TOKENS = 10**12
 
 
 class Row(NamedTuple):
-    """One request and what came of it, as the file holds it. In text that was damaged, bytes that are no UTF-8 are lone surrogates."""
+    """One request and what came of it, as the file holds it.
+
+    In text that was damaged, bytes that are no UTF-8 are lone surrogates.
+    """
 
     key: str
     request: str
@@ -58,22 +63,37 @@ class Row(NamedTuple):
         return self.checksum == _checksum(self) and self.key == _request_key(self.request)
 
     def result(self) -> ChatAnswer | ChatError:
-        """The answer, or the error, that the request ended in. TapeError when the row was changed."""
+        """The answer, or the error, that the request ended in.
+
+        TapeError when the row was changed.
+        """
         if not self.is_intact:
             raise TapeError(
-                f"the tape's answer to request {self.key[:12]} was changed after it was recorded. "
-                "See `rlver-gym tape stats`; `rlver-gym tape prune --damaged` has such requests asked again."
+                f"the tape's answer to request {self.key[:12]} was changed after it was recorded."
+                " See `rlver-gym tape stats`; `rlver-gym tape prune --damaged` has such requests"
+                " asked again."
             )
         if self.answer is None:
             return ChatError(self.failure or "")
-        return ChatAnswer(self.answer, self.finish_reason, self.prompt_tokens, self.completion_tokens)
+        return ChatAnswer(
+            self.answer, self.finish_reason, self.prompt_tokens, self.completion_tokens
+        )
 
 
 class ResponseCache:
-    """Requests and raw answers in one SQLite file. Safe to use from several threads and processes at once, also across a fork."""
+    """Requests and raw answers in one SQLite file.
 
-    def __init__(self, path: str | Path, *, must_exist: bool = False, read_only: bool = False) -> None:
-        """`must_exist`: do not begin a new tape. `read_only`: nor write to it, whoever made it. Raises TapeError when the file is no tape, or cannot be read."""
+    Safe to use from several threads and processes at once, also across a fork.
+    """
+
+    def __init__(
+        self, path: str | Path, *, must_exist: bool = False, read_only: bool = False
+    ) -> None:
+        """`must_exist`: do not begin a new tape.
+
+        `read_only`: nor write to it, whoever made it. Raises TapeError when the file is no tape, or
+        cannot be read.
+        """
         self.path = Path(path)
         self._read_only = read_only
         self._lock = threading.Lock()
@@ -81,24 +101,38 @@ class ResponseCache:
         self._parent_connections: list[sqlite3.Connection] = []
         """Those of a parent process: neither used nor closed here, or its locks would go."""
         if (must_exist or read_only) and not self.path.exists():
-            raise TapeError(f"{self.path}: there is no tape. Record one first: --tape {self.path} with a server.")
+            raise TapeError(
+                f"{self.path}: there is no tape. Record one first: --tape {self.path} with a"
+                " server."
+            )
         with self._db():
             pass
 
     def get(self, key: str) -> ChatAnswer | ChatError | None:
-        """The cached result for this key: an answer, or the error that the request ended in; None when there is none. TapeError when it was changed."""
+        """The cached result for this key: an answer, or the error that the request ended in; None
+        when there is none. TapeError when it was changed.
+        """
         with self._db() as db:
             found = db.execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
         return _row_from(found).result() if found else None
 
     def put(
-        self, request: ChatRequest, result: ChatAnswer | ChatError, *, server: str = "", overwrite: bool = False
+        self,
+        request: ChatRequest,
+        result: ChatAnswer | ChatError,
+        *,
+        server: str = "",
+        overwrite: bool = False,
     ) -> ChatAnswer | ChatError:
-        """Store a result and return what the cache holds now: unless `overwrite`, the first one stays, whoever wrote it."""
+        """Store a result and return what the cache holds now: unless `overwrite`, the first one
+        stays, whoever wrote it.
+        """
         row = _row(request, result, server)
         verb = "INSERT OR REPLACE" if overwrite else "INSERT OR IGNORE"
         with self._db() as db:
-            num_written = db.execute(f"{verb} INTO answers VALUES ({','.join('?' * len(row))})", row).rowcount
+            num_written = db.execute(
+                f"{verb} INTO answers VALUES ({','.join('?' * len(row))})", row
+            ).rowcount
         return result if num_written else self.get(request.key) or result
 
     def rows(self) -> Iterator[Row]:
@@ -107,7 +141,9 @@ class ResponseCache:
             keys = db.execute("SELECT key FROM answers ORDER BY created, key").fetchall()
         for (key,) in keys:
             with self._db() as db:
-                found = db.execute(f"SELECT * FROM answers WHERE {_IS_KEY}", _key_parameters(_text(key))).fetchone()
+                found = db.execute(
+                    f"SELECT * FROM answers WHERE {_IS_KEY}", _key_parameters(_text(key))
+                ).fetchone()
             if found:
                 yield _row_from(found)
 
@@ -139,20 +175,27 @@ class ResponseCache:
                 ):
                     self._disconnect()
                     db = _connect(self.path, read_only=self._read_only)
-                    self._connection = _Connection(db, os.getpid(), _file_id(self.path), self._read_mode())
+                    self._connection = _Connection(
+                        db, os.getpid(), _file_id(self.path), self._read_mode()
+                    )
                 yield self._connection.db
             except sqlite3.OperationalError as error:
                 raise TapeError(
-                    f"{self.path}: {error}. Is the disk full? Give a place that can be read and written."
+                    f"{self.path}: {error}. Is the disk full? Give a place that can be read and"
+                    " written."
                 ) from error
             except sqlite3.DatabaseError as error:
-                raise TapeError(f"{self.path}: not a tape, or a broken one ({error}). Give another file.") from error
+                raise TapeError(
+                    f"{self.path}: not a tape, or a broken one ({error}). Give another file."
+                ) from error
 
     def _read_mode(self) -> str:
         return _uri_options(self.path) if self._read_only else ""
 
     def __del__(self) -> None:
-        """Close a cache that nobody closed: from Python 3.13 on, sqlite3 warns of such connections."""
+        """Close a cache that nobody closed: from Python 3.13 on, sqlite3 warns of such
+        connections.
+        """
         connection = getattr(self, "_connection", None)
         if connection:
             connection.close_if_own()
@@ -164,7 +207,9 @@ class ResponseCache:
 
 
 class _Connection(NamedTuple):
-    """A connection, and where it belongs: neither a forked process nor a new file of the same name may use it."""
+    """A connection, and where it belongs: neither a forked process nor a new file of the same name
+    may use it.
+    """
 
     db: sqlite3.Connection
     process: int
@@ -173,7 +218,9 @@ class _Connection(NamedTuple):
     """How it is read, when it is read-only: another process may begin to write."""
 
     def close_if_own(self) -> bool:
-        """Close it, and whether that was for this process to do: a parent's locks would go with its connection."""
+        """Close it, and whether that was for this process to do: a parent's locks would go with its
+        connection.
+        """
         is_own = self.process == os.getpid()
         if is_own:
             self.db.close()
@@ -194,9 +241,13 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     for part in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
         if part.exists() and not part.is_file():
             raise TapeError(f"{part}: not a regular file, so no part of a tape. Give another file.")
-    read_only |= path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    read_only |= path.exists() and not (
+        os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    )
     where = f"{path.resolve().as_uri()}?{_uri_options(path)}" if read_only else str(path)
-    db = sqlite3.connect(where, uri=read_only, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(
+        where, uri=read_only, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
+    )
     try:
         db.text_factory = _text
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
@@ -209,25 +260,37 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _uri_options(path: Path) -> str:
-    """The options of the URI with which SQLite reads a file without writing to it. Only where a killed process left a log beside it does that have to be looked into."""
+    """The options of the URI with which SQLite reads a file without writing to it.
+
+    Only where a killed process left a log beside it does that have to be looked into.
+    """
     log = path.with_name(f"{path.name}-wal")
-    return "mode=ro" if log.exists() and log.stat().st_size and os.access(path.parent, os.W_OK) else "immutable=1"
+    return (
+        "mode=ro"
+        if log.exists() and log.stat().st_size and os.access(path.parent, os.W_OK)
+        else "immutable=1"
+    )
 
 
 def _prepare_database(db: sqlite3.Connection, path: Path, readonly: bool) -> None:
-    """Create the table in an empty file; TapeError for a file that is something else, or would be more than a table when it is read."""
-    tables = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()  # first: they are made last
+    """Create the table in an empty file; TapeError for a file that is something else, or would be
+    more than a table when it is read.
+    """
+    # First: they are made last.
+    tables = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     mark = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if tables and mark != _APPLICATION:
         raise TapeError(f"{path}: a database, but not a tape. Give another file.")
     if tables and version != _VERSION:
         raise TapeError(
-            f"{path}: a tape of another version ({version}, not {_VERSION}). Use the rlver-gym that made it."
+            f"{path}: a tape of another version ({version}, not {_VERSION}). Use the rlver-gym that"
+            " made it."
         )
     if tables and tables != [("table", "answers", _TABLE.replace("IF NOT EXISTS ", ""))]:
         raise TapeError(
-            f"{path}: holds more or other than a tape's one table, so it is not believed. Give another file."
+            f"{path}: holds more or other than a tape's one table, so it is not believed. Give"
+            " another file."
         )
     if readonly:
         if not tables:
@@ -257,7 +320,10 @@ def _text(value: object) -> str:
 
 
 def _row_from(found: tuple[object, ...]) -> Row:
-    """A row of the file. What is not of the type that was written becomes one that its checksum does not fit."""
+    """A row of the file.
+
+    What is not of the type that was written becomes one that its checksum does not fit.
+    """
     plain = dict(zip(Row._fields, found, strict=True))
     for name, value in plain.items():
         if name.endswith("_tokens"):
@@ -286,7 +352,14 @@ def _row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> R
 
 
 def _checksum(row: Row) -> str:
-    used = [row.key, row.answer, row.failure, row.finish_reason, row.prompt_tokens, row.completion_tokens]
+    used = [
+        row.key,
+        row.answer,
+        row.failure,
+        row.finish_reason,
+        row.prompt_tokens,
+        row.completion_tokens,
+    ]
     return hashlib.sha256(
         json.dumps(used, ensure_ascii=False, default=repr).encode(errors="surrogateescape")
     ).hexdigest()

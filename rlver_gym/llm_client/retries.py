@@ -25,13 +25,19 @@ class Kind(Enum):
     BROKEN = "broken"
     """The server failed, was too slow, or broke off: another attempt may do better."""
     MALFORMED = "malformed"
-    """The server answered, but with something unusable: another attempt may do better. Says nothing about the server's health."""
+    """The server answered, but with something unusable: another attempt may do better. Says nothing
+    about the server's health.
+    """
     BUSY = "busy"
     """The server asks to wait: not a failure, only time limits it."""
     DECLINED = "declined"
-    """The model or a content filter would not answer these words. One more attempt, since both leave much to chance."""
+    """The model or a content filter would not answer these words. One more attempt, since both
+    leave much to chance.
+    """
     UNUSABLE = "unusable"
-    """The server will never answer this one request (too long, forbidden words). Others may be fine."""
+    """The server will never answer this one request (too long, forbidden words). Others may be
+    fine.
+    """
     REFUSED = "refused"
     """The server will not serve such requests at all: a wrong key, no such model."""
 
@@ -48,18 +54,26 @@ class Failure(NamedTuple):
     blames: frozenset[str] = frozenset()
     """Fields of the request that the server seems to object to: it may answer without them."""
     quote: str = ""
-    """The server's own words, which may hold anything. `excerpts.mask_failure` makes them part of the reason."""
+    """The server's own words, which may hold anything. `excerpts.mask_failure` makes them part of
+    the reason.
+    """
 
 
 class RetryPolicy(NamedTuple):
-    """How long and how often to try. Waits are drawn evenly from 0 to a bound that doubles (full jitter)."""
+    """How long and how often to try.
+
+    Waits are drawn evenly from 0 to a bound that doubles (full jitter).
+    """
 
     attempts: int
     random: Callable[[], float]
     """A number in [0, 1). It decides waits and nothing else."""
 
-    def wait_s(self, failures: Sequence[Failure], never_answered: bool, left_s: float) -> float | None:
-        """How long to wait after these failures, the last of which is new; None when they are enough, or the wait would outlive `left_s`.
+    def wait_s(
+        self, failures: Sequence[Failure], never_answered: bool, left_s: float
+    ) -> float | None:
+        """How long to wait after these failures, the last of which is new; None when they are
+        enough, or the wait would outlive `left_s`.
 
         `never_answered`: the server has never answered anything, so it hardly pays to wait for it.
         """
@@ -82,14 +96,20 @@ class RetryPolicy(NamedTuple):
             return 1
         if kind is Kind.DECLINED:
             return min(self.attempts, 2)
-        return min(self.attempts, 3) if kind is Kind.NO_CONNECTION and never_answered else self.attempts
+        return (
+            min(self.attempts, 3)
+            if kind is Kind.NO_CONNECTION and never_answered
+            else self.attempts
+        )
 
     def _draw_backoff_s(self, n: int) -> float:
         return self.random() * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** min(n - 1, 16))
 
 
 def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
-    """Seconds that a Retry-After header asks to wait, 30 days at most: it holds seconds or an HTTP date. None when it says nothing usable."""
+    """Seconds that a Retry-After header asks to wait, 30 days at most: it holds seconds or an HTTP
+    date. None when it says nothing usable.
+    """
     if not header or len(header) > _MAX_HEADER_CHARS:
         return None
     try:
@@ -97,7 +117,9 @@ def retry_after_s(header: str | None, now: datetime | None = None) -> float | No
     except ValueError:
         try:
             at = parsedate_to_datetime(header)
-            seconds = (at.replace(tzinfo=at.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
+            seconds = (
+                at.replace(tzinfo=at.tzinfo or UTC) - (now or datetime.now(UTC))
+            ).total_seconds()
         except (ValueError, OverflowError):  # no date, or one that no calendar has
             return None
     return min(max(0.0, seconds), _MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None
@@ -106,9 +128,11 @@ def retry_after_s(header: str | None, now: datetime | None = None) -> float | No
 def summarise_failures(failures: Sequence[Failure]) -> str:
     """The reasons in one line, in the order they first came up, each with how often.
 
-    How often the server asked to wait is left out: it differs from run to run, and equal runs should say the same.
+    How often the server asked to wait is left out: it differs from run to run, and equal runs
+    should say the same.
     """
     counts = Counter((failure.reason, failure.kind is Kind.BUSY) for failure in failures)
     return "; ".join(
-        f"{reason} ({count}×)" if count > 1 and not busy else reason for (reason, busy), count in counts.items()
+        f"{reason} ({count}×)" if count > 1 and not busy else reason
+        for (reason, busy), count in counts.items()
     )

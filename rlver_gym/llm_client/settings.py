@@ -25,7 +25,9 @@ from rlver_gym.llm_client.credentials import (
 OPENAI_URL = "https://api.openai.com/v1"
 
 TapeMode = Literal["off", "record", "replay", "auto"]
-"""record: ask the server and keep the answers, also those the tape already holds. replay: only the tape. auto: the tape, and the server for the rest."""
+"""record: ask the server and keep the answers, also those the tape already holds. replay: only the
+tape. auto: the tape, and the server for the rest.
+"""
 
 
 class _Settings(BaseModel):
@@ -40,7 +42,10 @@ class Prices(_Settings):
 
 
 class Budget(_Settings):
-    """What one client may use up. None: no limit. Calls in flight are finished, so money and tokens can end slightly above."""
+    """What one client may use up.
+
+    None: no limit. Calls in flight are finished, so money and tokens can end slightly above.
+    """
 
     money: NonNegativeFloat | None = None
     """In the currency of the prices, which must then be given."""
@@ -50,27 +55,38 @@ class Budget(_Settings):
 
 
 class ChatSettings(_Settings):
-    """Everything a client needs to know. Neither printed nor pickled does it show the key or a password in the address (see `credentials.withhold`)."""
+    """Everything a client needs to know.
+
+    Neither printed nor pickled does it show the key or a password in the address (see
+    `credentials.withhold`).
+    """
 
     base_url: str | None = None
     """None: OPENAI_BASE_URL, else OpenAI itself."""
     api_key: SecretStr | None = None
     """None: OPENAI_API_KEY. Servers of one's own usually need none."""
     timeout_s: PositiveFloat = 60.0
-    """For one request with all its attempts and the pauses between them. Waiting for a free place (`concurrency`) does not count."""
+    """For one request with all its attempts and the pauses between them. Waiting for a free place
+    (`concurrency`) does not count.
+    """
     attempt_timeout_s: PositiveFloat | None = None
     """For one attempt. None: two thirds of the time that is left, and all of it for the last."""
     attempts: PositiveInt = 4
-    """How often a request is tried when the server fails. Being told to wait (429) is not a failure, and only the time limits it."""
+    """How often a request is tried when the server fails. Being told to wait (429) is not a
+    failure, and only the time limits it.
+    """
     max_wait_s: NonNegativeFloat | None = 600.0
-    """How long an outage of the server is waited for: failures in several dialogues without an answer between, or its own word to come back later. None:
-    nothing is taken for an outage, and every request fails by itself."""
+    """How long an outage of the server is waited for: failures in several dialogues without an
+    answer between, or its own word to come back later. None: nothing is taken for an outage, and
+    every request fails by itself.
+    """
     concurrency: PositiveInt = 64
     """Most requests under way at once; fewer while the server says that it is too many."""
     prices: Prices | None = None
     budget: Budget = Budget()
     tape: Path | None = None
-    """A file that keeps every answer, so that a run can be repeated without a server. None: none."""
+    """A file that keeps every answer, so that a run can be repeated without a server. None: none.
+    """
     tape_mode: TapeMode = "auto"
 
     @check("base_url")
@@ -84,11 +100,15 @@ class ChatSettings(_Settings):
     def model_post_init(self, _: Any) -> None:
         """A budget of money needs prices."""
         if self.budget.money is not None and self.prices is None:
-            raise ValueError("a budget of money needs prices (per million prompt and completion tokens)")
+            raise ValueError(
+                "a budget of money needs prices (per million prompt and completion tokens)"
+            )
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show: the key, user and password of the address, and how they are sent."""
+        """What no message may show: the key, user and password of the address, and how they are
+        sent.
+        """
         key = [self.api_key.get_secret_value()] if self.api_key else []
         credentials = find_credentials(self.base_url) if self.base_url else None
         if credentials is None:
@@ -111,22 +131,29 @@ class ChatSettings(_Settings):
 
 
 def resolve_settings(settings: ChatSettings) -> ChatSettings:
-    """The same with address and key filled in from the environment. ServerRefused when either is none, or OpenAI's own server has no key."""
+    """The same with address and key filled in from the environment.
+
+    ServerRefused when either is none, or OpenAI's own server has no key.
+    """
     url = settings.base_url or os.environ.get(URL) or OPENAI_URL
     key = settings.api_key or SecretStr(os.environ.get(KEY) or NO_KEY)
     if problem := find_problem(url):
         raise ServerRefused(f"{URL} (base_url) {problem}.")
     secret = key.get_secret_value()
     if not secret.isascii() or not secret.isprintable():
-        raise ServerRefused(f"the API key holds characters that no key has. Copy it again into {KEY} (api_key).")
+        raise ServerRefused(
+            f"the API key holds characters that no key has. Copy it again into {KEY} (api_key)."
+        )
     if is_at(url, OPENAI_URL) and settings.tape_mode != "replay" and secret == NO_KEY:
         raise ServerRefused(
-            f"no API key for {without_credentials(url)}. Set {KEY} (api_key); for a server of your own, {URL} "
-            '(base_url); to work offline, user="embedded".'
+            f"no API key for {without_credentials(url)}. Set {KEY} (api_key); for a server of your"
+            f' own, {URL} (base_url); to work offline, user="embedded".'
         )
     return settings.model_copy(update={"base_url": url, "api_key": key})
 
 
 def public_url(settings: ChatSettings) -> str:
-    """The address that these settings mean now, without user, password and query: fit for records and messages."""
+    """The address that these settings mean now, without user, password and query: fit for records
+    and messages.
+    """
     return without_credentials(settings.base_url or os.environ.get(URL) or OPENAI_URL)

@@ -24,7 +24,10 @@ class Spent(NamedTuple):
 
 
 class Spending:
-    """Counts calls, attempts, tokens and money, and knows when a budget is used up. Safe to use from several threads."""
+    """Counts calls, attempts, tokens and money, and knows when a budget is used up.
+
+    Safe to use from several threads.
+    """
 
     def __init__(self, prices: Prices | None = None, budget: Budget | None = None) -> None:
         """Without prices no money is counted; without a budget nothing is refused."""
@@ -44,7 +47,10 @@ class Spending:
         return money(self._spent, self.prices) if self.prices else None
 
     def attempt(self, first: bool) -> None:
-        """Count one more attempt, the `first` one of its call or a later one. BudgetSpent when there is no budget left for it."""
+        """Count one more attempt, the `first` one of its call or a later one.
+
+        BudgetSpent when there is no budget left for it.
+        """
         with self._lock:
             if first and self.budget.calls is not None and self._spent.calls >= self.budget.calls:
                 raise self._budget_error(f"{self.budget.calls:,} calls")
@@ -52,14 +58,17 @@ class Spending:
                 raise self._budget_error(f"{self.budget.tokens:,} tokens")
             if self.budget.money is not None and (self.money or 0) >= self.budget.money:
                 raise self._budget_error(f"{self.budget.money:g} (your currency)")
-            self._spent = self._spent._replace(calls=self._spent.calls + first, attempts=self._spent.attempts + 1)
+            self._spent = self._spent._replace(
+                calls=self._spent.calls + first, attempts=self._spent.attempts + 1
+            )
 
     def tokens(self, prompt: int, completion: int) -> None:
         """Count the tokens of one answer, useful or not."""
         with self._lock:
             spent = self._spent
             self._spent = spent._replace(
-                prompt_tokens=spent.prompt_tokens + prompt, completion_tokens=spent.completion_tokens + completion
+                prompt_tokens=spent.prompt_tokens + prompt,
+                completion_tokens=spent.completion_tokens + completion,
             )
 
     def reset(self) -> None:
@@ -79,7 +88,8 @@ class Spending:
 
     def _budget_error(self, limit: str) -> BudgetSpent:
         return BudgetSpent(
-            f"the budget of {limit} is used up: {self.summary()}. What is finished is kept; raise the budget and run again to go on."
+            f"the budget of {limit} is used up: {self.summary()}. What is finished is kept; raise"
+            " the budget and run again to go on."
         )
 
 

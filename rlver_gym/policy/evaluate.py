@@ -1,4 +1,7 @@
-"""How the policy does with people it never learned from. The same dialogues every time, so that two evaluations can be compared pair by pair."""
+"""How the policy does with people it never learned from.
+
+The same dialogues every time, so that two evaluations can be compared pair by pair.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -6,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.anomaly import find_alerts
 from rlver_gym.core.emotion import Outcome
+from rlver_gym.environment.alarms import find_alerts
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.interval import bootstrap
-from rlver_gym.policy.metrics import compute_metrics
+from rlver_gym.policy.learning.metrics import compute_metrics
 from rlver_gym.policy.models.distributed import all_gather, local_slice
 from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts, refuse_all_failed
 from rlver_gym.policy.models.trajectory import Trajectory
@@ -23,9 +26,13 @@ class Evaluation(NamedTuple):
 
     trajectories: list[Trajectory]
     alarms: list[str]
-    """Why the score may not be what it seems; nothing where the environment's dialogues cannot be judged so."""
+    """Why the score may not be what it seems; nothing where the environment's dialogues cannot be
+    judged so.
+    """
     metrics: dict[str, float]
-    """Every name begins with `eval_`; `eval_low` and `eval_high` bound the mean of `score_of` with 95 %."""
+    """Every name begins with `eval_`; `eval_low` and `eval_high` bound the mean of `score_of` with
+    95 %.
+    """
 
 
 def evaluate(learner: Learner) -> Evaluation:
@@ -50,13 +57,17 @@ def evaluate(learner: Learner) -> Evaluation:
     score = bootstrap(np.array([score_of(one) for one in trajectories if one.valid]))
     metrics = {f"eval_{name}": value for name, value in compute_metrics(trajectories).items()}
     scores = {"eval_score": score.mean, "eval_low": score.low, "eval_high": score.high}
-    return Evaluation(trajectories, alarms, {**metrics, **scores, "eval_alarms": float(len(alarms))})
+    return Evaluation(
+        trajectories, alarms, {**metrics, **scores, "eval_alarms": float(len(alarms))}
+    )
 
 
 def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
     """The records of the dialogues that these environments have just held, where they are ours."""
     sessions = [env.unwrapped.session for env in envs if isinstance(env.unwrapped, EmpathyEnv)]
-    return [Episode.of(one, "policy") for one in sessions if one.outcome not in (None, Outcome.FAILED)]
+    return [
+        Episode.of(one, "policy") for one in sessions if one.outcome not in (None, Outcome.FAILED)
+    ]
 
 
 def _alarms_in(episodes: Sequence[Episode]) -> list[str]:
@@ -69,7 +80,9 @@ def score_of(dialogue: Trajectory) -> float:
 
 
 def make_distinct_specs(env: TextEnv, count: int) -> list[ResetSpec]:
-    """Starts with seeds from 0 on, one a persona where the environment names them; personas come again once there are no new ones."""
+    """Starts with seeds from 0 on, one a persona where the environment names them; personas come
+    again once there are no new ones.
+    """
     seen: list[object] = []
     seeds: list[int] = []
     for seed in range(50 * count):

@@ -1,4 +1,6 @@
-"""Plain supervised learning on demonstrations: of good supporters, or of the benchmark's agents for a model that cannot yet speak."""
+"""Plain supervised learning on demonstrations: of good supporters, or of the benchmark's agents for
+a model that cannot yet speak.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,9 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.data.demonstrations import Demonstration
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.batch import Batch, micro_batches, pack
+from rlver_gym.policy.learning.batch import Batch, micro_batches, pack
 from rlver_gym.policy.models.actor import Actor
 from rlver_gym.policy.models.agent import ReplyConfig
 from rlver_gym.policy.models.distributed import (
@@ -24,7 +27,7 @@ from rlver_gym.policy.models.distributed import (
     unwrap,
 )
 from rlver_gym.policy.models.model import export, load_model, load_tokenizer, uses_bf16
-from rlver_gym.policy.models.renderer import Renderer, Style, agent_prompt
+from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory
 
 DIALOGUES = 4
@@ -32,20 +35,28 @@ DIALOGUES = 4
 
 
 def tokenize_demonstration(demonstration: Demonstration, renderer: Renderer) -> Trajectory:
-    """The demonstration as the policy would have said it, its plans thought before if it thinks: token ids, with a mask of what is to be learned."""
+    """The demonstration as the policy would have said it, its plans thought before if it thinks:
+    token ids, with a mask of what is to be learned.
+    """
     ids: list[int] = []
     turns: list[int] = []
     sequences: list[TokenSequence] = []
     for turn, reply in enumerate(demonstration.replies):
         if renderer.style == "think":
-            ids, turns = renderer.prompt(demonstration.users[: turn + 1], demonstration.replies[:turn]), []
+            ids, turns = (
+                renderer.prompt(demonstration.users[: turn + 1], demonstration.replies[:turn]),
+                [],
+            )
         elif turn == 0:
             ids = renderer.opening(demonstration.users[0])
         else:
             ids = ids + renderer.between(demonstration.users[turn], ids[-1])
         turns += [-1] * (len(ids) - len(turns))
         thought = renderer.thought(demonstration.plans[turn]) if renderer.style == "think" else ""
-        said = [*renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"], renderer.end_of_turn]  # pyright: ignore[reportGeneralTypeIssues]
+        said = [
+            *renderer.tokenizer(thought + reply, add_special_tokens=False)["input_ids"],
+            renderer.end_of_turn,
+        ]  # pyright: ignore[reportGeneralTypeIssues]
         is_learned = not demonstration.only_last or turn == len(demonstration.replies) - 1
         ids = ids + said
         turns += [turn if is_learned else -1] * len(said)
@@ -74,26 +85,35 @@ def learn(
     tokens: int = 16_384,
     seed: int = 0,
 ) -> Iterator[float]:
-    """Minimise the cross-entropy of what was said; yields the loss of each step, in nats a token. The rate falls to a tenth along a cosine.
+    """Minimise the cross-entropy of what was said; yields the loss of each step, in nats a token.
+    The rate falls to a tenth along a cosine.
 
     TrainingError when the loss is no finite number any more.
     """
     rng = np.random.default_rng(seed)
-    optimizer = torch.optim.AdamW([one for one in actor.parameters() if one.requires_grad], lr=lr, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(
+        [one for one in actor.parameters() if one.requires_grad], lr=lr, weight_decay=0.01
+    )
     steps = [
         part
         for _ in range(epochs)
-        for part in np.array_split(rng.permutation(len(trajectories)), max(1, len(trajectories) // dialogues))
+        for part in np.array_split(
+            rng.permutation(len(trajectories)), max(1, len(trajectories) // dialogues)
+        )
     ]
     for number, part in enumerate(steps):
         for group in optimizer.param_groups:
-            rise, fall = min(1.0, (number + 1) / (0.05 * len(steps))), 0.55 + 0.45 * np.cos(np.pi * number / len(steps))
+            rise, fall = (
+                min(1.0, (number + 1) / (0.05 * len(steps))),
+                0.55 + 0.45 * np.cos(np.pi * number / len(steps)),
+            )
             group["lr"] = lr * rise * fall
         optimizer.zero_grad()
         loss = _backward(actor.train(), pack([trajectories[at] for at in part]), tokens)
         if not math.isfinite(loss):
             raise TrainingError(
-                f"the loss became NaN or infinite in step {number + 1}. Try a smaller --lr than {lr:g}."
+                f"the loss became NaN or infinite in step {number + 1}. Try a smaller --lr than"
+                f" {lr:g}."
             )
         nn.utils.clip_grad_norm_(actor.parameters(), 1.0)
         optimizer.step()
@@ -113,21 +133,30 @@ def warm_start(
     max_reply_tokens: int | None = None,
     dtype: Literal["auto", "float32", "bfloat16"] = "auto",
 ) -> Iterator[float]:
-    """Teach a model what was said in the demonstrations, and write it to a folder that `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses.
-    With torchrun, the processes share the work of each step, and the first one writes.
+    """Teach a model what was said in the demonstrations, and write it to a folder that
+    `from_pretrained`, `train --model` and `hf:PATH` read; yields the losses. With torchrun, the
+    processes share the work of each step, and the first one writes.
 
-    `max_reply_tokens`: how long its replies may be later; None for the longest one that it was taught. `dtype`: what is computed in, as in a training config.
-    TrainingError for a model that cannot be used, a folder that is taken, or demonstrations without thoughts for a style that thinks.
+    `max_reply_tokens`: how long its replies may be later; None for the longest one that it was
+    taught. `dtype`: what is computed in, as in a training config. TrainingError for a model that
+    cannot be used, a folder that is taken, or demonstrations without thoughts for a style that
+    thinks.
     """
     if out.exists() and any(out.iterdir()):
         raise TrainingError(f"{out} is not empty. Choose another folder with --out.")
     with process_group():
         tokenizer, demonstrations = load_tokenizer(model), list(demonstrations)
-        if style == "think" and not all(all(demonstration.plans) for demonstration in demonstrations):
-            raise TrainingError("these demonstrations hold no thoughts to learn. Choose --style direct.")
+        if style == "think" and not all(
+            all(demonstration.plans) for demonstration in demonstrations
+        ):
+            raise TrainingError(
+                "these demonstrations hold no thoughts to learn. Choose --style direct."
+            )
         renderer = Renderer(tokenizer, agent_prompt(language, style), style)
         actor = distribute(Actor(load_model(model), use_bf16=uses_bf16(dtype)), "ddp")
-        trajectories = [tokenize_demonstration(demonstration, renderer) for demonstration in demonstrations]
+        trajectories = [
+            tokenize_demonstration(demonstration, renderer) for demonstration in demonstrations
+        ]
         longest = max(
             int(np.bincount(sequence.turn_T[sequence.action_mask_T]).max())
             for one in trajectories
@@ -137,7 +166,9 @@ def warm_start(
         if rank() == 0:
             export(unwrap(actor).model, tokenizer, out)  # pyright: ignore[reportArgumentType]
             limit = max_reply_tokens or longest
-            ReplyConfig(system=agent_prompt(language, style), style=style, max_reply_tokens=limit).write(out)
+            ReplyConfig(
+                system=agent_prompt(language, style), style=style, max_reply_tokens=limit
+            ).write(out)
         del actor
 
 
@@ -147,7 +178,9 @@ def steps_of(dialogues: int, epochs: int) -> int:
 
 
 def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
-    """Add the gradients of the mean cross-entropy to the weights, each process those of its share; returns it, over all processes."""
+    """Add the gradients of the mean cross-entropy to the weights, each process those of its share;
+    returns it, over all processes.
+    """
     device, total, said = next(actor.parameters()).device, 0.0, int(batch.action_mask_BT.sum())
     todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     for at, one in enumerate(todo):
@@ -160,11 +193,15 @@ def _backward(actor: nn.Module, batch: Batch, tokens: int) -> float:
                 dialogue_B=batch.dialogue_B[row_R],
             ).logprob_BT
             loss = -logprob_BT.sum() * (not one.is_dummy) / said
-            (ranks() * loss).backward()  # the engine averages over the processes; this is a part of a sum
+            (
+                ranks() * loss
+            ).backward()  # the engine averages over the processes; this is a part of a sum
         total += float(loss.detach())
     return float(all_reduce_sum(torch.tensor(total, dtype=torch.float64)))
 
 
 def _sequence(ids: list[int], turns: list[int]) -> TokenSequence:
     turn_T = np.array(turns, dtype=np.int32)
-    return TokenSequence(np.array(ids, dtype=np.int64), turn_T >= 0, np.zeros(len(ids), np.float32), turn_T)
+    return TokenSequence(
+        np.array(ids, dtype=np.int64), turn_T >= 0, np.zeros(len(ids), np.float32), turn_T
+    )

@@ -1,4 +1,7 @@
-"""The training loop, and all that it holds in memory. Each iteration: rollouts, a batch, advantages, an update, metrics."""
+"""The training loop, and all that it holds in memory.
+
+Each iteration: rollouts, a batch, advantages, an update, metrics.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +17,28 @@ from torch import nn
 from torch.optim import AdamW
 from transformers import PreTrainedModel
 
+from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import EnvCard
+from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations, find_substitutable_words
+from rlver_gym.export.word_substitution import WordSubstitution
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.algorithms import overlong
-from rlver_gym.policy.batch import pack
 from rlver_gym.policy.config import TrainConfig
-from rlver_gym.policy.experience import PersonaBaseline, PreparedBatch, prepare_batch
-from rlver_gym.policy.metrics import Clock, compute_metrics
+from rlver_gym.policy.learning.algorithms import overlong
+from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.experience import PersonaBaseline, PreparedBatch, prepare_batch
+from rlver_gym.policy.learning.metrics import Clock, compute_metrics
+from rlver_gym.policy.learning.objective import VARIANTS, AdvantageConfig, Objective
+from rlver_gym.policy.learning.update import make_optimizer, schedule, update
 from rlver_gym.policy.models.actor import Actor, Critic, Scorer, without_adapters
-from rlver_gym.policy.models.distributed import all_gather, distribute, full_params, local_slice, rank, ranks, unwrap
+from rlver_gym.policy.models.distributed import (
+    all_gather,
+    distribute,
+    full_params,
+    local_slice,
+    rank,
+    ranks,
+    unwrap,
+)
 from rlver_gym.policy.models.model import (
     frozen_copy,
     load_empty_model,
@@ -31,15 +47,17 @@ from rlver_gym.policy.models.model import (
     max_context,
     uses_bf16,
 )
-from rlver_gym.policy.models.renderer import Renderer, agent_prompt
-from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts, make_groups, refuse_all_failed
+from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.policy.models.rollout import (
+    ResetSpec,
+    TextEnv,
+    collect_rollouts,
+    make_groups,
+    refuse_all_failed,
+)
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.models.servers import ServerSampler, VllmSampler
 from rlver_gym.policy.models.trajectory import Trajectory
-from rlver_gym.policy.objective import VARIANTS, AdvantageConfig, Objective
-from rlver_gym.policy.update import make_optimizer, schedule, update
-from rlver_gym.tiny.demonstrations import AGENTS, agent_demonstrations, find_substitutable_words
-from rlver_gym.tiny.word_substitution import WordSubstitution
 
 _VOCABULARY_DIALOGUES = 256
 """Dialogues in which it is heard which words are people's own and which are what agents say."""
@@ -77,7 +95,11 @@ class Learner:
 
     @contextmanager
     def current_sampler(self) -> Iterator[Sampler]:
-        """The sampler, with the weights of now. All processes enter together; the weights are whole on each for as long as it samples with them itself."""
+        """The sampler, with the weights of now.
+
+        All processes enter together; the weights are whole on each for as long as it samples with
+        them itself.
+        """
         with full_params(self.actor):
             self.sampler.refresh()
             if not isinstance(self.sampler, ServerSampler):
@@ -94,7 +116,11 @@ class Learner:
 
 
 def make_learner(config: TrainConfig) -> Learner:
-    """Load models, make environments. Raises TrainingError for a model that cannot be used, and whatever the environment raises for its options."""
+    """Load models, make environments.
+
+    Raises TrainingError for a model that cannot be used, and whatever the environment raises for
+    its options.
+    """
     torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
     tokenizer = load_tokenizer(config.model)
     renderer = Renderer(tokenizer, agent_prompt(config.language, config.style), config.style)
@@ -104,7 +130,8 @@ def make_learner(config: TrainConfig) -> Learner:
     max_tokens = min(config.max_tokens, max_context(models.policy))
     if config.max_reply_tokens >= max_tokens:
         raise TrainingError(
-            f"{config.model} reads {max_tokens} tokens at most, which a reply of max_reply_tokens ({config.max_reply_tokens}) would fill. Make replies shorter."
+            f"{config.model} reads {max_tokens} tokens at most, which a reply of max_reply_tokens"
+            f" ({config.max_reply_tokens}) would fill. Make replies shorter."
         )
     return Learner(
         config=config,
@@ -125,7 +152,9 @@ def make_learner(config: TrainConfig) -> Learner:
         advantage=advantage,
         objective=objective,
         max_tokens=max_tokens,
-        persona_baseline=PersonaBaseline() if config.algo == "ppo" and config.critic_knows == "persona" else None,
+        persona_baseline=(
+            PersonaBaseline() if config.algo == "ppo" and config.critic_knows == "persona" else None
+        ),
     )
 
 
@@ -137,21 +166,29 @@ class _Models(NamedTuple):
 
 
 def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
-    """Sharded ones are read by the first process alone, onto its CPU; the others get their shards from it."""
+    """Sharded ones are read by the first process alone, onto its CPU; the others get their shards
+    from it.
+    """
     is_sharded = config.engine == "fsdp" and ranks() > 1
     is_loaded = rank() == 0 or not is_sharded
 
-    load_one = partial(load_model, device="cpu" if is_sharded else "auto") if is_loaded else load_empty_model
+    load_one = (
+        partial(load_model, device="cpu" if is_sharded else "auto")
+        if is_loaded
+        else load_empty_model
+    )
 
     def load() -> PreTrainedModel:
         return load_one(
-            config.model, use_bf16=use_bf16, lora=config.lora_rank, gradient_checkpointing=config.gradient_checkpointing
+            config.model,
+            use_bf16=use_bf16,
+            lora=config.lora_rank,
+            gradient_checkpointing=config.gradient_checkpointing,
         )
 
     def wrap(module: Actor | Critic) -> nn.Module:
-        return distribute(
-            module, config.engine, use_bf16 and not config.lora_rank
-        )  # below adapters weights are in bfloat16 already
+        # Below adapters weights are in bfloat16 already.
+        return distribute(module, config.engine, use_bf16 and not config.lora_rank)
 
     policy = load()
     has_value_head = config.algo == "ppo" and config.critic == "shared"
@@ -162,7 +199,9 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
     elif config.kl:
         copy = Actor(frozen_copy(policy), use_bf16=use_bf16, is_loaded=is_loaded)
         reference = wrap(copy) if is_sharded else copy
-    critic = wrap(Critic(load(), use_bf16)) if config.algo == "ppo" and config.critic == "own" else None
+    critic = (
+        wrap(Critic(load(), use_bf16)) if config.algo == "ppo" and config.critic == "own" else None
+    )
     actor = wrap(alone)
     torch.manual_seed(config.seed)
     return _Models(policy, actor, critic, reference)
@@ -173,7 +212,8 @@ def _make_environments(config: TrainConfig) -> list[TextEnv]:
     card = getattr(made[0].unwrapped, "card", None)
     if config.algo == "rft" and isinstance(card, EnvCard) and card.reward == "terminal":
         raise TrainingError(
-            f"rft compares replies by what each of them earns, and {config.env} pays at the end alone: take RLVER-Empathy-v0, or another algorithm."
+            f"rft compares replies by what each of them earns, and {config.env} pays at the end"
+            " alone: take RLVER-Empathy-v0, or another algorithm."
         )
     if not config.word_substitution:
         return made
@@ -187,7 +227,8 @@ def _make_held_out(config: TrainConfig) -> list[TextEnv]:
         return [gym.make(config.env, **options) for _ in range(config.eval_dialogues)]
     except TypeError as error:
         raise TrainingError(
-            f"{config.env} cannot be made with {options} ({error}). What differs when evaluating is eval_options; in a YAML file, eval_options: {{}} for nothing."
+            f"{config.env} cannot be made with {options} ({error}). What differs when evaluating is"
+            " eval_options; in a YAML file, eval_options: {} for nothing."
         ) from error
 
 
@@ -198,7 +239,10 @@ def _make_sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Samp
 
 
 def _samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
-    """Weights in bfloat16 speak twice as fast as float32 ones under autocast. Below adapters they are that already; sharded ones are nowhere whole for long."""
+    """Weights in bfloat16 speak twice as fast as float32 ones under autocast.
+
+    Below adapters they are that already; sharded ones are nowhere whole for long.
+    """
     return use_bf16 and not config.lora_rank and config.engine == "ddp"
 
 
@@ -216,14 +260,20 @@ def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
     elif config.algo == "rft":
         advantage = replace(advantage, floor=config.spread_floor)
     else:
-        advantage = replace(advantage, kind=config.advantage, gamma=config.gamma, floor=config.spread_floor)
+        advantage = replace(
+            advantage, kind=config.advantage, gamma=config.gamma, floor=config.spread_floor
+        )
     low = config.clip_low or objective.low
     return advantage, replace(
         objective,
         low=low,
         high=config.clip_high or config.clip_low or objective.high,
         aggregate=config.aggregate or objective.aggregate,
-        tis_cap=config.tis_cap if config.vllm or _samples_with_a_copy(config, uses_bf16(config.dtype)) else None,
+        tis_cap=(
+            config.tis_cap
+            if config.vllm or _samples_with_a_copy(config, uses_bf16(config.dtype))
+            else None
+        ),
         tis_level=config.tis_level,
         entropy=config.entropy,
         kl=0.0 if config.kl_estimator == "k1" else config.kl,
@@ -247,7 +297,8 @@ class Iteration(NamedTuple):
 def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
     """The iterations that are left, one by one; the learner has learned each when it is yielded.
 
-    `save_to`: where the batch goes whose loss is no number. Raises TrainingError for that, and whatever the environment raises.
+    `save_to`: where the batch goes whose loss is no number. Raises TrainingError for that, and
+    whatever the environment raises.
     """
     is_measured = False
     while learner.iteration < learner.config.iterations:
@@ -260,7 +311,9 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
         clock.lap("update_s")
         is_measured = is_measured or "sampler_kl" in metrics
         learner.iteration += 1
-        sampled = sum(int(one.action_mask_T.sum()) for dialogue in trajectories for one in dialogue.sequences)
+        sampled = sum(
+            int(one.action_mask_T.sum()) for dialogue in trajectories for one in dialogue.sequences
+        )
         yield Iteration(
             number=learner.iteration,
             trajectories=trajectories,
@@ -270,7 +323,9 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
 
 
 def reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
-    """How the dialogues of an iteration begin: groups of the config's size, each with a seed of its own, never the same in two iterations."""
+    """How the dialogues of an iteration begin: groups of the config's size, each with a seed of its
+    own, never the same in two iterations.
+    """
     number = config.dialogues // config.group
     seeds = np.random.SeedSequence((config.seed, iteration)).generate_state(number)
     return make_groups(config.dialogues, config.group, iter(map(int, seeds)))
@@ -286,7 +341,9 @@ def _collect(learner: Learner, specs: list[ResetSpec]) -> list[Trajectory]:
             learner.sampling(config.temperature),
             learner.envs[: len(mine)],
             mine,
-            draw_seed=int(np.random.SeedSequence((config.seed, learner.iteration, 1)).generate_state(1)[0]),
+            draw_seed=int(
+                np.random.SeedSequence((config.seed, learner.iteration, 1)).generate_state(1)[0]
+            ),
             max_tokens=learner.max_tokens,
             workers=config.workers,
             candidates=config.candidates,
@@ -311,7 +368,8 @@ def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:
         reward_scale=config.reward_scale,
         format_penalty=config.format_penalty,
         kl_in_reward=config.kl if config.kl_estimator == "k1" else 0.0,
-        cost_DN=config.overlong_cost * overlong(batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens),
+        cost_DN=config.overlong_cost
+        * overlong(batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens),
         one_step=config.epochs * config.minibatches == 1,
     )
     if learner.persona_baseline and prepared.batch.dialogues:
@@ -319,7 +377,9 @@ def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:
     return prepared
 
 
-def _update(learner: Learner, prepared: PreparedBatch, check_sampler: bool, save_to: Path | None) -> dict[str, float]:
+def _update(
+    learner: Learner, prepared: PreparedBatch, check_sampler: bool, save_to: Path | None
+) -> dict[str, float]:
     """The steps of an iteration, at its learning rates."""
     config, iteration = learner.config, learner.iteration
     schedule(learner.optimizer, iteration, config.iterations, config.warmup, config.anneal)

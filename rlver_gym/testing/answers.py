@@ -1,4 +1,6 @@
-"""Answers for a `ChatServer` from the embedded user, so that whole benchmarks of an LLM user run over real HTTP, offline, with sensible numbers."""
+"""Answers for a `ChatServer` from the embedded user, so that whole benchmarks of an LLM user run
+over real HTTP, offline, with sensible numbers.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -24,17 +26,26 @@ _SPEECHLESS = {"en": "I don't know what to say to that.", "zh": "我也不知道
 class EmbeddedAnswers:
     """What to answer to the body of a chat request: `ChatServer(EmbeddedAnswers())`.
 
-    Requests of an `LLMUser` about one of the personas are answered as the embedded user feels and speaks, in the form that was asked for; all
-    others as an agent that listens. The same request always gets the same answer.
+    Requests of an `LLMUser` about one of the personas are answered as the embedded user feels and
+    speaks, in the form that was asked for; all others as an agent that listens. The same request
+    always gets the same answer.
     """
 
     def __init__(
-        self, personas: Iterable[Persona] | None = None, card: str | EnvCard = "RLVER-Empathy-v0", seed: int = 0
+        self,
+        personas: Iterable[Persona] | None = None,
+        card: str | EnvCard = "RLVER-Empathy-v0",
+        seed: int = 0,
     ) -> None:
-        """`personas`: whom it can be; None for all that are shipped. `card`: start and thresholds. `seed` chooses among their lines."""
+        """`personas`: whom it can be; None for all that are shipped.
+
+        `card`: start and thresholds. `seed` chooses among their lines.
+        """
         shipped = library()
         known = [shipped.get(one) for one in shipped.ids()] if personas is None else personas
-        self._personas = {profile_line(one, words(language)): one for one in known for language in LANGUAGES}
+        self._personas = {
+            profile_line(one, words(language)): one for one in known for language in LANGUAGES
+        }
         self._by_id = {one.id: one for one in self._personas.values()}
         self._card = env_card(card)
         self._seed = seed
@@ -44,10 +55,15 @@ class EmbeddedAnswers:
     def __call__(self, body: Mapping[str, Any]) -> str:
         """The text of the answer. KeyError for a body without messages."""
         messages = [(message["role"], str(message["content"])) for message in body["messages"]]
-        persona = next((self._personas[line] for line in messages[0][1].split("\n") if line in self._personas), None)
+        persona = next(
+            (self._personas[line] for line in messages[0][1].split("\n") if line in self._personas),
+            None,
+        )
         if messages[0][0] != "system" or persona is None:
             return Listener(self._seed).reply(_to_agent_messages(messages))
-        state = next(json.loads(line) for line in messages[1][1].split("\n") if line.startswith('{"step"'))
+        state = next(
+            json.loads(line) for line in messages[1][1].split("\n") if line.startswith('{"step"')
+        )
         answer = self._answer(persona, state)
         if "response_format" in body:
             return json.dumps(answer, ensure_ascii=False)
@@ -58,9 +74,17 @@ class EmbeddedAnswers:
         scene = Scene(persona, self._card, self._seed)
         lines = tuple(one["text"] for one in state["conversation"])
         if not lines:
-            return {"reply": self._user.open(scene, state["mood_points"]) or _SPEECHLESS[persona.language]}
+            return {
+                "reply": self._user.open(scene, state["mood_points"])
+                or _SPEECHLESS[persona.language]
+            }
         before = self._felt(persona.id, lines)
-        step, dialogue, emotion, appraisal = state["step"], before.dialogue, state["mood_points"], before.appraisal
+        step, dialogue, emotion, appraisal = (
+            state["step"],
+            before.dialogue,
+            state["mood_points"],
+            before.appraisal,
+        )
         if step != "speak":
             appraisal = self._user.appraise(scene, emotion, dialogue)
             emotion = moved(emotion, appraisal.change)
@@ -72,14 +96,20 @@ class EmbeddedAnswers:
             "thought": appraisal.thought,
             "feeling": "better than before" if appraisal.change > 0 else "no better than before",
             "change": appraisal.change,
-            "attitude": "positive" if appraisal.change > 0 else "negative" if appraisal.change < 0 else "neutral",
+            "attitude": "positive"
+            if appraisal.change > 0
+            else "negative"
+            if appraisal.change < 0
+            else "neutral",
             "aim": "go on",
             "tone": "their own",
         }
         if "reply" in FIELDS[step]:
             found["reply"] = reply = self._speak(scene, emotion, dialogue, appraisal)
             found["told"] = [
-                one.id for one in persona.situation.disclosures if one.in_tone(Band.of(emotion).tone) in reply
+                one.id
+                for one in persona.situation.disclosures
+                if one.in_tone(Band.of(emotion).tone) in reply
             ]
         return {name: found[name] for name in FIELDS[step]}
 
@@ -90,14 +120,23 @@ class EmbeddedAnswers:
             return _SPEECHLESS[scene.persona.language]
 
     def _replay_dialogue(self, persona_id: str, lines: tuple[str, ...]) -> "_DialogueState":
-        """The dialogue that these lines are, felt from its beginning: user and agent in turn, the agent's last."""
+        """The dialogue that these lines are, felt from its beginning: user and agent in turn, the
+        agent's last.
+        """
         scene = Scene(self._by_id[persona_id], self._card, self._seed)
         if len(lines) == 2:
             dialogue, emotion = Dialogue(lines[0]).with_utterance(lines[1]), self._card.start
         else:
             before = self._felt(persona_id, lines[:-2])
             utterance, emotion = lines[-3], before.after
-            turn = Turn(utterance, before.appraisal, emotion, float(before.appraisal.change), None, lines[-2])
+            turn = Turn(
+                utterance,
+                before.appraisal,
+                emotion,
+                float(before.appraisal.change),
+                None,
+                lines[-2],
+            )
             dialogue = before.dialogue.with_turn(turn).with_utterance(lines[-1])
         appraisal = self._user.appraise(scene, emotion, dialogue)
         return _DialogueState(dialogue, appraisal, moved(emotion, appraisal.change))
@@ -113,4 +152,8 @@ class _DialogueState(NamedTuple):
 
 def _to_agent_messages(messages: list[tuple[str, str]]) -> list[Message]:
     """The conversation as an agent sees it: the model is the assistant."""
-    return [Message("agent" if role == "assistant" else "user", text) for role, text in messages if role != "system"]
+    return [
+        Message("agent" if role == "assistant" else "user", text)
+        for role, text in messages
+        if role != "system"
+    ]

@@ -1,4 +1,6 @@
-"""A real chat server on loopback that speaks the OpenAI API, with latency, limits and faults to order."""
+"""A real chat server on loopback that speaks the OpenAI API, with latency, limits and faults to
+order.
+"""
 
 import asyncio
 import inspect
@@ -10,7 +12,7 @@ from typing import Any, Literal, Self
 
 from rlver_gym.testing.faults import FAULTS, Call, Faults
 from rlver_gym.testing.listener import Listener
-from rlver_gym.testing.replies import Refused, completion, model_list
+from rlver_gym.testing.replies import Refused, completion, encode, model_list
 from rlver_gym.testing.scripted import make_answer_function
 from rlver_gym.testing.wire import Connection, Request
 
@@ -19,12 +21,14 @@ Schemas = bool | Literal["refuse", "fail"]
 
 
 class ChatServer:
-    """`POST /v1/chat/completions`, `GET /v1/models` and `GET /health` on 127.0.0.1, from construction until `stop` or the end of its `with`.
+    """`POST /v1/chat/completions`, `GET /v1/models` and `GET /health` on 127.0.0.1, from
+    construction until `stop` or the end of its `with`.
 
         with ChatServer("I am listening.", latency_s=0.2) as server:
             client = openai.OpenAI(base_url=server.base_url, api_key="any")
 
-    It runs on a thread of its own. It neither streams nor counts tokens as any model would, and honours no max_tokens.
+    It runs on a thread of its own. A call with `stream` gets its answer in pieces, all sent at
+    once. It does not count tokens as any model would, and honours no max_tokens.
     """
 
     def __init__(
@@ -42,16 +46,21 @@ class ChatServer:
     ) -> None:
         """Begin to serve. Raises OSError when the port is taken.
 
-        answer: one text for every call; or texts in the order of the calls, then 500; or a function of the request's body, async or
-            not, which runs on the server's thread (so it must not block) and whose exceptions are answered with 500, but for
-            `rlver_gym.testing.replies.Refused`, which says itself how it is answered.
+        answer: one text for every call; or texts in the order of the calls, then 500; or a function
+        of the request's body, async or
+            not, which runs on the server's thread (so it must not block) and whose exceptions are
+            answered with 500, but for `rlver_gym.testing.replies.Refused`, which says itself how it
+            is answered.
         latency_s: how long each call takes, or a function of the body that says so.
-        capacity: how many calls it works on at once; None for any number. A call beyond it gets 429 with `retry_after_s` as its
+        capacity: how many calls it works on at once; None for any number. A call beyond it gets 429
+        with `retry_after_s` as its
             Retry-After, or waits for its turn where that is None.
         faults: which calls go wrong. They do not use up texts.
         api_key: the only key that is let in; None lets all in.
-        schemas: what becomes of a JSON schema in `response_format`. True: `answer` sees it, and may follow it. False: it is silently
-            ignored, and `answer` never sees it. "refuse": 400. "fail": 500. There are real servers of each sort.
+        schemas: what becomes of a JSON schema in `response_format`. True: `answer` sees it, and may
+        follow it. False: it is silently
+            ignored, and `answer` never sees it. "refuse": 400. "fail": 500. There are real servers
+            of each sort.
         models: the names that it serves, others get 404; None serves any.
         port: 0 takes a free one.
         """
@@ -88,12 +97,17 @@ class ChatServer:
 
     @property
     def requests(self) -> tuple[dict[str, Any], ...]:
-        """The bodies of all calls so far that had the right key, in the order they came, whatever they were answered."""
+        """The bodies of all calls so far that had the right key, in the order they came, whatever
+        they were answered.
+        """
         return tuple(self._requests)
 
     @property
     def max_concurrent_calls(self) -> int:
-        """The most calls that it worked on at once. Those that were refused or waited for their turn do not count."""
+        """The most calls that it worked on at once.
+
+        Those that were refused or waited for their turn do not count.
+        """
         return self._busiest
 
     @property
@@ -102,7 +116,10 @@ class ChatServer:
         return dict(self._faults_served)
 
     def stop(self) -> None:
-        """Break off what is under way and free the port; from then on connections are refused. A second time does nothing."""
+        """Break off what is under way and free the port; from then on connections are refused.
+
+        A second time does nothing.
+        """
         self._listener.stop()
 
     async def _handle(self, request: Request, connection: Connection) -> None:
@@ -122,14 +139,22 @@ class ChatServer:
                 self._check_key(request)
                 await self._complete_chat(request, connection)
             case method, path:
-                raise Refused(404, f"There is no {method} {path} here. Does the base URL end in /v1?")
+                raise Refused(
+                    404, f"There is no {method} {path} here. Does the base URL end in /v1?"
+                )
 
     def _check_key(self, request: Request) -> None:
-        if self._api_key is not None and request.headers.get("authorization") != f"Bearer {self._api_key}":
+        if (
+            self._api_key is not None
+            and request.headers.get("authorization") != f"Bearer {self._api_key}"
+        ):
             raise Refused(401, "Incorrect API key provided.", code="invalid_api_key")
 
     async def _complete_chat(self, request: Request, connection: Connection) -> None:
-        """One call: recorded, checked, then worked on. Nothing is awaited between its answer and the end of its place."""
+        """One call: recorded, checked, then worked on.
+
+        Nothing is awaited between its answer and the end of its place.
+        """
         body = _parse_body(request.body)
         self._requests.append(body)
         self._check(body)
@@ -142,13 +167,16 @@ class ChatServer:
                 self._faults_served[kind] += 1
                 await FAULTS[kind](Call(body, connection, self._faults.retry_after_s))
             else:
-                connection.send(200, completion(body, text))
+                payload = encode(body, completion(body, text))
+                connection.send(200, payload.content, kind=payload.kind)
 
     def _check(self, body: Mapping[str, Any]) -> None:
-        if body.get("n", 1) != 1 or body.get("stream"):
-            raise Refused(400, "This server gives one answer a call (n=1), and does not stream.")
+        if body.get("n", 1) != 1:
+            raise Refused(400, "This server gives one answer a call (n=1).")
         if self._models is not None and body["model"] not in self._models:
-            raise Refused(404, f"The model {body['model']!r} does not exist.", code="model_not_found")
+            raise Refused(
+                404, f"The model {body['model']!r} does not exist.", code="model_not_found"
+            )
         if self._schemas in ("refuse", "fail") and _asks_for_schema(body):
             message = "response_format.type: Input should be 'text' or 'json_object'"
             raise Refused(400 if self._schemas == "refuse" else 500, message)
@@ -158,7 +186,9 @@ class ChatServer:
         """One of the places that `capacity` allows."""
         if self._retry_after_s is not None and self._under_way == self._capacity:
             message = f"Rate limit reached: {self._capacity} calls at once."
-            raise Refused(429, message, code="rate_limit_exceeded", retry_after_s=self._retry_after_s)
+            raise Refused(
+                429, message, code="rate_limit_exceeded", retry_after_s=self._retry_after_s
+            )
         async with self._places:
             self._under_way += 1
             self._busiest = max(self._busiest, self._under_way)
@@ -175,7 +205,11 @@ class ChatServer:
         return self._faults.kind(body, self._attempts[same] - 1)
 
     async def _text(self, body: dict[str, Any]) -> str:
-        asked = body if self._schemas else {name: value for name, value in body.items() if name != "response_format"}
+        asked = (
+            body
+            if self._schemas
+            else {name: value for name, value in body.items() if name != "response_format"}
+        )
         try:
             answer = self._answer(asked)
             text = await answer if inspect.isawaitable(answer) else answer
@@ -195,7 +229,11 @@ def _parse_body(content: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise Refused(400, f"The body is not JSON: {error}") from error
     messages = body.get("messages") if isinstance(body, dict) else None
-    if not messages or not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
+    if (
+        not messages
+        or not isinstance(messages, list)
+        or not all(isinstance(one, dict) for one in messages)
+    ):
         raise Refused(400, "The body has to be an object with `messages`, a list of objects.")
     if not isinstance(body.get("model"), str):
         raise Refused(400, "You must provide a model.")

@@ -1,4 +1,6 @@
-"""A server on loopback that answers chat requests in every way that harms a careless client: over two hundred modes, for tests of clients."""
+"""A server on loopback that answers chat requests in every way that harms a careless client: over
+two hundred modes, for tests of clients.
+"""
 
 import asyncio
 import json
@@ -19,13 +21,17 @@ _PROFILE = re.compile(r'"name": "([^"]+)", "age": (\d+)')
 
 
 class Send(NamedTuple):
-    """These bytes, with what stands in angle brackets filled in from the request (see `HostileServer`)."""
+    """These bytes, with what stands in angle brackets filled in from the request (see
+    `HostileServer`).
+    """
 
     data: bytes
 
 
 class Answer(NamedTuple):
-    """A whole answer: its status line, headers and body, filled in as with `Send`, and the Content-Length that fits."""
+    """A whole answer: its status line, headers and body, filled in as with `Send`, and the
+    Content-Length that fits.
+    """
 
     body: bytes | Callable[[], bytes]
     """A function for a body that is large to make."""
@@ -61,7 +67,9 @@ class Mode(NamedTuple):
     name: str
     """`GROUP.VARIANT`."""
     turns: tuple[tuple[Step, ...], ...]
-    """What is done for the first request, for the second, and so on; after the last the first again."""
+    """What is done for the first request, for the second, and so on; after the last the first
+    again.
+    """
 
     @property
     def group(self) -> str:
@@ -70,14 +78,17 @@ class Mode(NamedTuple):
 
 
 class HostileServer:
-    """Serves all modes at once, each at an address of its own, from construction until `stop` or the end of its `with`.
+    """Serves all modes at once, each at an address of its own, from construction until `stop` or
+    the end of its `with`.
 
         with HostileServer(MODES) as server:
-            client = openai.OpenAI(base_url=server.base_url("redirects.other_port_307"), api_key="any")
+            client = openai.OpenAI(base_url=server.base_url("redirects.other_port_307"),
+            api_key="any")
 
-    In what a mode sends, `<KEY>` stands for the key of the request, `<KEY_TAIL>`, `<KEY_MIDDLE>` and `<KEY_BACKWARDS>` for parts of it and the whole from its
-    end, `<PROMPT>` for all that its messages say, `<NAME_AND_AGE>` for the person that they describe, `<HERE>` for the address of the mode, and `<TRAP>` for another server where
-    nobody should ever come.
+    In what a mode sends, `<KEY>` stands for the key of the request, `<KEY_TAIL>`, `<KEY_MIDDLE>`
+    and `<KEY_BACKWARDS>` for parts of it and the whole from its end, `<PROMPT>` for all that its
+    messages say, `<NAME_AND_AGE>` for the person that they describe, `<HERE>` for the address of
+    the mode, and `<TRAP>` for another server where nobody should ever come.
     """
 
     def __init__(self, modes: Collection[Mode]) -> None:
@@ -85,7 +96,8 @@ class HostileServer:
         self.requests: Counter[str] = Counter()
         """How many requests came for each mode."""
         self.strays: list[str] = []
-        """Requests that came where nobody should: their method, path and, if they have one, cookie."""
+        """Requests that came where nobody should: their method, path and, if they have one, cookie.
+        """
         self._modes = {mode.name: mode for mode in modes}
         self._groups: dict[str, list[Mode]] = {}
         for mode in modes:
@@ -101,9 +113,14 @@ class HostileServer:
         self.stop()
 
     def base_url(self, name: str) -> str:
-        """Where a mode is served, or a group, whose modes take turns. UnknownName when there is neither."""
+        """Where a mode is served, or a group, whose modes take turns.
+
+        UnknownName when there is neither.
+        """
         if name not in self._modes and name not in self._groups:
-            raise UnknownName.of("mode", name, [*self._modes, *self._groups], "rlver_gym.testing.hostile_modes.MODES")
+            raise UnknownName.of(
+                "mode", name, [*self._modes, *self._groups], "rlver_gym.testing.hostile_modes.MODES"
+            )
         return f"http://127.0.0.1:{self._listener.port}/{name}/v1"
 
     def stop(self) -> None:
@@ -112,7 +129,9 @@ class HostileServer:
         self._trap.stop()
 
     async def _record_stray(self, request: Request, connection: Connection) -> None:
-        self.strays.append(f"{request.method} {request.path} {request.headers.get('cookie', '')}".strip())
+        self.strays.append(
+            f"{request.method} {request.path} {request.headers.get('cookie', '')}".strip()
+        )
         connection.send(200, {"choices": [{"message": {"content": "You should not be here."}}]})
 
     async def _handle(self, request: Request, connection: Connection) -> None:
@@ -143,7 +162,9 @@ async def _run_step(step: Step, connection: Connection, fill: Callable[[bytes], 
             connection.write(fill(data))
         case Answer(body, status, headers):
             content = fill(body() if callable(body) else body)
-            head = "\r\n".join([f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(content)}", "", ""])
+            head = "\r\n".join(
+                [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(content)}", "", ""]
+            )
             connection.write(fill(head.encode("latin-1")) + content)
         case Flood(data, every_s):
             for _ in range(_MOST_SENT // len(data)):
@@ -176,7 +197,12 @@ def _fill_marks(data: bytes, marks: Mapping[str, str]) -> bytes:
 
 def _of_key(headers: Mapping[str, str]) -> dict[str, str]:
     key = headers.get("authorization", "").removeprefix("Bearer ") or "none"
-    return {"<KEY>": key, "<KEY_TAIL>": key[3:], "<KEY_MIDDLE>": key[4:-4], "<KEY_BACKWARDS>": key[::-1]}
+    return {
+        "<KEY>": key,
+        "<KEY_TAIL>": key[3:],
+        "<KEY_MIDDLE>": key[4:-4],
+        "<KEY_BACKWARDS>": key[::-1],
+    }
 
 
 def _of_words(body: bytes) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""What the modes of a hostile server are made of: a good completion to spoil, and errors in the form of the OpenAI API."""
+"""What the modes of a hostile server are made of: a good completion to spoil, and errors in the
+form of the OpenAI API.
+"""
 
 import json
 from copy import deepcopy
@@ -12,7 +14,13 @@ COMPLETION: dict[str, Any] = {
     "object": "chat.completion",
     "created": 0,
     "model": "m",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "I hear you."}, "finish_reason": "stop"}],
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "I hear you."},
+            "finish_reason": "stop",
+        }
+    ],
     "usage": {"prompt_tokens": 3, "completion_tokens": 3, "total_tokens": 6},
 }
 GOOD = json.dumps(COMPLETION).encode()
@@ -33,4 +41,6 @@ def completion_body(text: str) -> bytes:
 
 def error_body(message: str, **fields: str | None) -> bytes:
     """An error as the OpenAI API shapes it."""
-    return json.dumps({"error": {"message": message, "type": "invalid_request_error", **fields}}).encode()
+    return json.dumps(
+        {"error": {"message": message, "type": "invalid_request_error", **fields}}
+    ).encode()

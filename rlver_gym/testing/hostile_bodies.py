@@ -1,4 +1,6 @@
-"""Modes of a hostile server that are a matter of what an answer says: JSON to choke on, wrong types, echoes, false complaints. As data."""
+"""Modes of a hostile server that are a matter of what an answer says: JSON to choke on, wrong
+types, echoes, false complaints. As data.
+"""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +8,14 @@ from copy import deepcopy
 from typing import Any
 
 from rlver_gym.testing.hostile import Answer, Mode
-from rlver_gym.testing.hostile_answers import COMPLETION, GOOD, MIB, completion_body, error_body, single_turn_mode
+from rlver_gym.testing.hostile_answers import (
+    COMPLETION,
+    GOOD,
+    MIB,
+    completion_body,
+    error_body,
+    single_turn_mode,
+)
 
 _LENGTH = len(GOOD)
 _BODIES = {
@@ -24,7 +33,9 @@ _BODIES = {
     "deep_objects_closed": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
     "deep_choices": b'{"choices": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
     "same_key_twice": b'{"choices": [], ' + GOOD[1:],
-    "same_key_at_last": b"{" + b",".join(b'"%d":0' % number for number in range(80_000)) + b',"79999":0}',
+    "same_key_at_last": (
+        b"{" + b",".join(b'"%d":0' % number for number in range(80_000)) + b',"79999":0}'
+    ),
     "same_key_is_the_key": b'{"<KEY>": 1, "<KEY>": 2}',
     "long_integer": GOOD.replace(b'"created": 0', b'"created": ' + b"9" * 100_000),
     "long_float": GOOD.replace(b'"created": 0', b'"created": 1.' + b"9" * 100_000),
@@ -77,9 +88,18 @@ def _bodies() -> Iterator[Mode]:
 
 
 _PLACES: tuple[tuple[str | int, ...], ...] = (
-    (), ("choices",), ("choices", 0), ("choices", 0, "message"), ("choices", 0, "message", "content"), ("choices", 0, "message", "refusal"),
-    ("choices", 0, "finish_reason"), ("usage",), ("usage", "prompt_tokens"), ("usage", "completion_tokens"), ("model",),
-)  # fmt: skip
+    (),
+    ("choices",),
+    ("choices", 0),
+    ("choices", 0, "message"),
+    ("choices", 0, "message", "content"),
+    ("choices", 0, "message", "refusal"),
+    ("choices", 0, "finish_reason"),
+    ("usage",),
+    ("usage", "prompt_tokens"),
+    ("usage", "completion_tokens"),
+    ("model",),
+)
 _WRONG = {
     "null": None,
     "true": True,
@@ -165,18 +185,28 @@ def _echoes() -> Iterator[Mode]:
     """The key and the words of the request in what the server complains about."""
     for variant, text in _ECHOES.items():
         for status in ("400 No", "401 No", "500 No", "429 Wait"):
-            yield single_turn_mode("echoes", f"{variant}_{status[:3]}", Answer(error_body(text), status))
+            yield single_turn_mode(
+                "echoes", f"{variant}_{status[:3]}", Answer(error_body(text), status)
+            )
         yield single_turn_mode("echoes", f"{variant}_200", Answer(error_body(text)))
         yield single_turn_mode(
-            "echoes", f"{variant}_as_text", Answer(text.encode(), "400 No", ("Content-Type: text/plain",))
+            "echoes",
+            f"{variant}_as_text",
+            Answer(text.encode(), "400 No", ("Content-Type: text/plain",)),
         )
         detail = json.dumps({"detail": [{"loc": ["body"], "msg": text, "input": text}]}).encode()
         yield single_turn_mode("echoes", f"{variant}_as_detail", Answer(detail, "422 No"))
-        too_long = error_body(f"{text} is a prompt that is too long", code="context_length_exceeded", param=text)
+        too_long = error_body(
+            f"{text} is a prompt that is too long", code="context_length_exceeded", param=text
+        )
         yield single_turn_mode("echoes", f"{variant}_too_long", Answer(too_long, "400 No"))
     yield single_turn_mode("echoes", "reason", Answer(b"", "400 <KEY> <NAME_AND_AGE>"))
-    yield single_turn_mode("echoes", "type", Answer(b"", "200 OK", ("Content-Type: text/<KEY_TAIL>",)))
-    yield single_turn_mode("echoes", "header", Answer(b"", "401 No", ("WWW-Authenticate: Bearer <KEY>",)))
+    yield single_turn_mode(
+        "echoes", "type", Answer(b"", "200 OK", ("Content-Type: text/<KEY_TAIL>",))
+    )
+    yield single_turn_mode(
+        "echoes", "header", Answer(b"", "401 No", ("WWW-Authenticate: Bearer <KEY>",))
+    )
 
 
 def _blames() -> Iterator[Mode]:
@@ -195,7 +225,9 @@ def _blames() -> Iterator[Mode]:
         None,
     )
     complaints = {
-        str(field): Answer(error_body("Unsupported", code="unsupported_parameter", param=field), "400 No")
+        str(field): Answer(
+            error_body("Unsupported", code="unsupported_parameter", param=field), "400 No"
+        )
         for field in fields
     }
     for field, answer in complaints.items():

@@ -1,4 +1,6 @@
-"""Modes of a hostile server that are a matter of HTTP: how an answer is packed, framed, timed, sent elsewhere. As data."""
+"""Modes of a hostile server that are a matter of HTTP: how an answer is packed, framed, timed, sent
+elsewhere. As data.
+"""
 
 import gzip
 import zlib
@@ -13,7 +15,10 @@ _BOMB_MIB = 256
 
 @lru_cache
 def _bomb(format_bits: int = zlib.MAX_WBITS) -> bytes:
-    """256 MiB of zeros in a quarter of a MiB, as zlib makes them; with 31 bits as gzip does. Every piece but the first is the same."""
+    """256 MiB of zeros in a quarter of a MiB, as zlib makes them; with 31 bits as gzip does.
+
+    Every piece but the first is the same.
+    """
     packer = zlib.compressobj(wbits=format_bits)
     first, again = (packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     return first + again * (_BOMB_MIB - 1)
@@ -38,7 +43,9 @@ def _encodings() -> Iterator[Mode]:
         "GZIP": _gzip_bomb,
         "x-gzip": _gzip_bomb,
     }
-    others = dict.fromkeys(("br", "zstd", "compress", "gzip, identity", "identity, gzip", "rot13", "br, br"), GOOD)
+    others = dict.fromkeys(
+        ("br", "zstd", "compress", "gzip, identity", "identity, gzip", "rot13", "br, br"), GOOD
+    )
     for number, (encoding, body) in enumerate((bombs | others).items()):
         for status in ("200 OK", "500 Internal Server Error"):
             yield single_turn_mode(
@@ -47,7 +54,9 @@ def _encodings() -> Iterator[Mode]:
                 Answer(body, status, (JSON_TYPE, f"Content-Encoding: {encoding}")),
             )
     yield single_turn_mode(
-        "encodings", "two_headers", Answer(_gzip_bomb_twice, headers=(JSON_TYPE, *2 * ["Content-Encoding: gzip"]))
+        "encodings",
+        "two_headers",
+        Answer(_gzip_bomb_twice, headers=(JSON_TYPE, *2 * ["Content-Encoding: gzip"])),
     )
     for charset, body in {
         "zlib": _bomb,
@@ -60,7 +69,9 @@ def _encodings() -> Iterator[Mode]:
     }.items():
         head = f"Content-Type: application/json; charset={charset}"
         yield single_turn_mode("encodings", f"charset_{charset}_200", Answer(body, headers=(head,)))
-        yield single_turn_mode("encodings", f"charset_{charset}_400", Answer(body, "400 Bad Request", (head,)))
+        yield single_turn_mode(
+            "encodings", f"charset_{charset}_400", Answer(body, "400 Bad Request", (head,))
+        )
 
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -70,11 +81,20 @@ _HEADS = {
     "length_too_long": (_HEAD + b"Content-Length: %d\r\n\r\n" % (_LENGTH + 99) + GOOD, Close()),
     "length_too_short": (_HEAD + b"Content-Length: 7\r\n\r\n" + GOOD, Close()),
     "length_negative": (_HEAD + b"Content-Length: -1\r\n\r\n" + GOOD, Close()),
-    "length_of_1000_digits": (_HEAD + b"Content-Length: " + b"9" * 1000 + b"\r\n\r\n" + GOOD, Close()),
+    "length_of_1000_digits": (
+        _HEAD + b"Content-Length: " + b"9" * 1000 + b"\r\n\r\n" + GOOD,
+        Close(),
+    ),
     "length_of_an_exabyte": (_HEAD + b"Content-Length: %d\r\n\r\n" % 10**18 + GOOD, Hang()),
     "length_is_no_number": (_HEAD + b"Content-Length: many\r\n\r\n" + GOOD, Close()),
-    "two_lengths": (_HEAD + b"Content-Length: 5\r\nContent-Length: %d\r\n\r\n" % _LENGTH + GOOD, Close()),
-    "length_and_chunked": (_HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Close()),
+    "two_lengths": (
+        _HEAD + b"Content-Length: 5\r\nContent-Length: %d\r\n\r\n" % _LENGTH + GOOD,
+        Close(),
+    ),
+    "length_and_chunked": (
+        _HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        Close(),
+    ),
     "no_length": (_HEAD + b"\r\n" + GOOD, Close()),
     "packed_chunks": (_HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", Close()),
     "chunk_of_no_size": (_CHUNKED + b"zz\r\nhello\r\n0\r\n\r\n", Close()),
@@ -82,7 +102,10 @@ _HEADS = {
     "chunk_of_huge_size": (_CHUNKED + b"F" * 30 + b"\r\nhello\r\n0\r\n\r\n", Close()),
     "chunk_longer_than_it_says": (_CHUNKED + b"3\r\nhello\r\n0\r\n\r\n", Close()),
     "chunk_without_end": (_CHUNKED + b"5\r\nhello\r\n", Close()),
-    "chunk_with_a_long_extension": (_CHUNKED + b"5;" + b"x" * 200_000 + b"\r\nhello\r\n0\r\n\r\n", Close()),
+    "chunk_with_a_long_extension": (
+        _CHUNKED + b"5;" + b"x" * 200_000 + b"\r\nhello\r\n0\r\n\r\n",
+        Close(),
+    ),
     "many_trailers": (_CHUNKED + b"0\r\n" + b"X: y\r\n" * 50_000 + b"\r\n", Close()),
     "many_headers": (_HEAD + b"X: y\r\n" * 50_000 + b"\r\n", Close()),
     "long_header": (_HEAD + b"X: " + b"y" * 500_000 + b"\r\n\r\n", Close()),
@@ -90,9 +113,15 @@ _HEADS = {
     "header_without_colon": (_HEAD + b"X y\r\n\r\n" + GOOD, Close()),
     "header_without_name": (_HEAD + b": y\r\n\r\n" + GOOD, Close()),
     "header_with_escapes": (_HEAD + b"X: \x1b]0;owned\x07\r\n\r\n" + GOOD, Close()),
-    "header_of_other_bytes": (_HEAD + b"X: \xff\xfe\r\nContent-Length: %d\r\n\r\n" % _LENGTH + GOOD, Close()),
+    "header_of_other_bytes": (
+        _HEAD + b"X: \xff\xfe\r\nContent-Length: %d\r\n\r\n" % _LENGTH + GOOD,
+        Close(),
+    ),
     "folded_header": (_HEAD + b"X: a\r\n b\r\n\r\n" + GOOD, Close()),
-    "line_feeds_alone": (_HEAD.replace(b"\r", b"") + b"Content-Length: %d\n\n" % _LENGTH + GOOD, Close()),
+    "line_feeds_alone": (
+        _HEAD.replace(b"\r", b"") + b"Content-Length: %d\n\n" % _LENGTH + GOOD,
+        Close(),
+    ),
     "http_0_9": (GOOD, Close()),
     "http_2_0": (b"HTTP/2.0 200 OK\r\n\r\n" + GOOD, Close()),
     "http_9_9": (b"HTTP/9.9 200 OK\r\n\r\n" + GOOD, Close()),
@@ -103,10 +132,19 @@ _HEADS = {
     "status_0": (b"HTTP/1.1 000 OK\r\n\r\n", Close()),
     "status_999": (b"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n",),
     "reason_with_escapes": (b"HTTP/1.1 200 \x1b[2J\r\nContent-Length: 0\r\n\r\n",),
-    "switching_protocols": (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n", Hang()),
+    "switching_protocols": (
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
+        Hang(),
+    ),
     "another_protocol": (b"SSH-2.0-OpenSSH_9.9\r\n", Hang()),
     "tls": (b"\x15\x03\x03\x00\x02\x02\x28", Close()),
-    "two_answers": (_HEAD + b"Content-Length: %d\r\n\r\n" % _LENGTH + GOOD + _HEAD + b"Content-Length: 0\r\n\r\n",),
+    "two_answers": (
+        _HEAD
+        + b"Content-Length: %d\r\n\r\n" % _LENGTH
+        + GOOD
+        + _HEAD
+        + b"Content-Length: 0\r\n\r\n",
+    ),
 }
 
 
@@ -128,11 +166,20 @@ def _pace() -> Iterator[Mode]:
     }
     for phase, data in phases.items():
         for end in (Hang(), Reset(), Close()):
-            yield single_turn_mode("pace", f"{type(end).__name__.lower()}_after_{phase}", Send(data), end)
-    yield single_turn_mode("pace", "drip_of_the_head", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n", 0.05))
-    yield single_turn_mode("pace", "drip_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y", 0.05))
+            yield single_turn_mode(
+                "pace", f"{type(end).__name__.lower()}_after_{phase}", Send(data), end
+            )
     yield single_turn_mode(
-        "pace", "drip_of_the_body", Send(_HEAD + b"Content-Length: 99999\r\n\r\n"), Flood(b" ", 0.05)
+        "pace", "drip_of_the_head", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n", 0.05)
+    )
+    yield single_turn_mode(
+        "pace", "drip_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y", 0.05)
+    )
+    yield single_turn_mode(
+        "pace",
+        "drip_of_the_body",
+        Send(_HEAD + b"Content-Length: 99999\r\n\r\n"),
+        Flood(b" ", 0.05),
     )
     yield single_turn_mode("pace", "drip_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n", 0.05))
     yield single_turn_mode(
@@ -143,11 +190,19 @@ def _pace() -> Iterator[Mode]:
     )
     yield single_turn_mode("pace", "flood_of_blanks", Send(_HEAD + b"\r\n"), Flood(b" " * 65_536))
     yield single_turn_mode("pace", "flood_of_chunks", Send(_CHUNKED), Flood(b"1\r\n \r\n" * 10_000))
-    yield single_turn_mode("pace", "flood_of_an_error", Send(b"HTTP/1.1 500 No\r\n\r\n"), Flood(b"x" * 65_536))
-    yield single_turn_mode("pace", "flood_of_headers", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n" * 1_000))
-    yield single_turn_mode("pace", "flood_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y" * 65_536))
+    yield single_turn_mode(
+        "pace", "flood_of_an_error", Send(b"HTTP/1.1 500 No\r\n\r\n"), Flood(b"x" * 65_536)
+    )
+    yield single_turn_mode(
+        "pace", "flood_of_headers", Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"X: y\r\n" * 1_000)
+    )
+    yield single_turn_mode(
+        "pace", "flood_of_a_header", Send(b"HTTP/1.1 200 OK\r\nX: "), Flood(b"y" * 65_536)
+    )
     for status in (b"100 Continue", b"103 Early Hints", b"199 Odd"):
-        yield single_turn_mode("pace", f"flood_of_{status[:3].decode()}", Flood(b"HTTP/1.1 %b\r\n\r\n" % status * 500))
+        yield single_turn_mode(
+            "pace", f"flood_of_{status[:3].decode()}", Flood(b"HTTP/1.1 %b\r\n\r\n" % status * 500)
+        )
 
 
 def _redirects() -> Iterator[Mode]:
@@ -170,17 +225,25 @@ def _redirects() -> Iterator[Mode]:
     for variant, place in places.items():
         for status in (301, 302, 303, 307, 308):
             yield single_turn_mode(
-                "redirects", f"{variant}_{status}", Answer(b"", f"{status} Moved", (f"Location: {place}",))
+                "redirects",
+                f"{variant}_{status}",
+                Answer(b"", f"{status} Moved", (f"Location: {place}",)),
             )
     yield single_turn_mode(
-        "redirects", "two_places", Answer(b"", "307 Moved", ("Location: <TRAP>/a", "Location: <TRAP>/b"))
+        "redirects",
+        "two_places",
+        Answer(b"", "307 Moved", ("Location: <TRAP>/a", "Location: <TRAP>/b")),
     )
     yield single_turn_mode("redirects", "no_place", Answer(GOOD, "300 Choose"))
     yield single_turn_mode("redirects", "not_modified", Answer(b"", "304 Not Modified"))
     yield single_turn_mode(
-        "redirects", "created_elsewhere", Answer(GOOD, "201 Created", (JSON_TYPE, "Location: <TRAP>/x"))
+        "redirects",
+        "created_elsewhere",
+        Answer(GOOD, "201 Created", (JSON_TYPE, "Location: <TRAP>/x")),
     )
-    yield single_turn_mode("redirects", "refresh", Answer(GOOD, "200 OK", (JSON_TYPE, "Refresh: 0; url=<TRAP>/x")))
+    yield single_turn_mode(
+        "redirects", "refresh", Answer(GOOD, "200 OK", (JSON_TYPE, "Refresh: 0; url=<TRAP>/x"))
+    )
 
 
 def _cookies() -> Iterator[Mode]:
@@ -195,16 +258,41 @@ def _cookies() -> Iterator[Mode]:
         "odd_version": "id=1; Version=9e999; Port=x; Comment=\\",
     }.items():
         yield single_turn_mode(
-            "cookies", variant, Answer(b"", "500 No", (f"Set-Cookie: {cookie}", f"Set-Cookie2: {cookie}"))
+            "cookies",
+            variant,
+            Answer(b"", "500 No", (f"Set-Cookie: {cookie}", f"Set-Cookie2: {cookie}")),
         )
 
 
 _RETRY_AFTERS = (
-    "0", "-1", "1e308", "1e-308", "1e999", "nan", "inf", "-inf", "3600", "99999999999999999999", "9" * 5_000, "0x10", "1_0", "soon", "", "1, 2",
-    "Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 -2359", "Mon, 01 Jan 0001 00:00:00 GMT", "Mon, 01 Jan 0001 00:00:00 +2359",
-    "Mon, 01 Jan 99999 00:00:00 GMT", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "1 Jan 2030 00:00:00 +99999999999",
-    "Mon, 99 Foo 2020 99:99:99 GMT", "Wed, 21 Oct 2015 07:28:00 GMT", "\u0662\u0660", "<KEY>",
-)  # fmt: skip
+    "0",
+    "-1",
+    "1e308",
+    "1e-308",
+    "1e999",
+    "nan",
+    "inf",
+    "-inf",
+    "3600",
+    "99999999999999999999",
+    "9" * 5_000,
+    "0x10",
+    "1_0",
+    "soon",
+    "",
+    "1, 2",
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Fri, 31 Dec 9999 23:59:59 -2359",
+    "Mon, 01 Jan 0001 00:00:00 GMT",
+    "Mon, 01 Jan 0001 00:00:00 +2359",
+    "Mon, 01 Jan 99999 00:00:00 GMT",
+    "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+    "1 Jan 2030 00:00:00 +99999999999",
+    "Mon, 99 Foo 2020 99:99:99 GMT",
+    "Wed, 21 Oct 2015 07:28:00 GMT",
+    "\u0662\u0660",
+    "<KEY>",
+)
 """Headers that ask to wait."""
 
 
@@ -214,9 +302,18 @@ def _retry_afters() -> Iterator[Mode]:
         for status in (429, 503, 500):
             header = f"Retry-After: {wait.encode().decode('latin-1')}"
             yield single_turn_mode(
-                "waits", f"{number}_{status}", Answer(error_body("Slow down."), f"{status} No", (JSON_TYPE, header))
+                "waits",
+                f"{number}_{status}",
+                Answer(error_body("Slow down."), f"{status} No", (JSON_TYPE, header)),
             )
 
 
-HTTP_MODES: tuple[Mode, ...] = (*_encodings(), *_framing(), *_pace(), *_redirects(), *_cookies(), *_retry_afters())
+HTTP_MODES: tuple[Mode, ...] = (
+    *_encodings(),
+    *_framing(),
+    *_pace(),
+    *_redirects(),
+    *_cookies(),
+    *_retry_afters(),
+)
 """All of them."""

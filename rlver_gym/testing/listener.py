@@ -1,4 +1,6 @@
-"""A port on loopback that is served from a thread of its own, until it is stopped without a trace."""
+"""A port on loopback that is served from a thread of its own, until it is stopped without a
+trace.
+"""
 
 import asyncio
 import socket
@@ -12,7 +14,10 @@ _BACKLOG = 1024
 
 
 class Listener:
-    """Serves from construction until `stop`. Each request is answered by `handle`, all of them on one event loop."""
+    """Serves from construction until `stop`.
+
+    Each request is answered by `handle`, all of them on one event loop.
+    """
 
     def __init__(self, handle: Handle, port: int = 0) -> None:
         """`port` 0 takes a free one. Raises OSError when the port is taken."""
@@ -28,7 +33,10 @@ class Listener:
         self._thread.start()
 
     def stop(self) -> None:
-        """Break off what is under way and free the port; from then on connections are refused. A second time does nothing."""
+        """Break off what is under way and free the port; from then on connections are refused.
+
+        A second time does nothing.
+        """
         with suppress(RuntimeError):  # the loop is closed: it has been stopped before
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
@@ -49,11 +57,16 @@ class Listener:
             await asyncio.sleep(0)
 
     def _accept(self) -> None:
-        """asyncio's own servers drop a connection, unclosed, that arrives in the moment of their end. So each one is accepted here."""
-        with suppress(OSError):  # it has gone again, or no more files can be opened right now: the next round sees
+        """asyncio's own servers drop a connection, unclosed, that arrives in the moment of their
+        end. So each one is accepted here.
+        """
+        # It has gone again, or no more files can be opened right now: the next round sees.
+        with suppress(OSError):
             accepted, _ = self._socket.accept()
             accepted.setblocking(False)
-            opening = self._loop.connect_accepted_socket(lambda: Connection(self._handle, self._opened), accepted)
+            opening = self._loop.connect_accepted_socket(
+                lambda: Connection(self._handle, self._opened), accepted
+            )
             task = self._loop.create_task(opening)
             self._arriving.add(task)
             task.add_done_callback(self._arriving.discard)

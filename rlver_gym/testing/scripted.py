@@ -13,14 +13,21 @@ RequestT = TypeVar("RequestT")
 class ScriptedChat:
     """A `Chat` that answers from a script, for `LLMUser(chat=ScriptedChat([...]))` in tests."""
 
-    def __init__(self, answers: str | Iterable[str | Exception] | Callable[[ChatRequest], str]) -> None:
-        """`answers` is one text for every request, or texts in order (an exception is raised when its turn comes), or a function of the request."""
+    def __init__(
+        self, answers: str | Iterable[str | Exception] | Callable[[ChatRequest], str]
+    ) -> None:
+        """`answers` is one text for every request, or texts in order (an exception is raised when
+        its turn comes), or a function of the request.
+        """
         self.requests: list[ChatRequest] = []
         """What was asked, in order."""
         self._answer = make_answer_function(answers)
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """The script's answer, at once. Raises the script's exceptions, and ChatError when a list is used up."""
+        """The script's answer, at once.
+
+        Raises the script's exceptions, and ChatError when a list is used up.
+        """
         self.requests.append(request)
         text = self._answer(request)
         asked = sum(tokens(message.content) for message in request.messages)
@@ -30,7 +37,9 @@ class ScriptedChat:
 def make_answer_function(
     answers: str | Iterable[str | Exception] | Callable[[RequestT], Any],
 ) -> Callable[[RequestT], Any]:
-    """The function that a script stands for: `answers` itself, always the same text, or one after the other."""
+    """The function that a script stands for: `answers` itself, always the same text, or one after
+    the other.
+    """
     if callable(answers):
         return answers
     return (lambda _: answers) if isinstance(answers, str) else _in_order(tuple(answers))
@@ -42,7 +51,10 @@ def _in_order(answers: tuple[str | Exception, ...]) -> Callable[[Any], str]:
     def answer(_: Any) -> str:
         following = next(left, None)
         if following is None:
-            raise ChatError(f"the script is used up: it holds {len(answers)} answers, and one more was asked for")
+            raise ChatError(
+                f"the script is used up: it holds {len(answers)} answers, and one more was"
+                " asked for"
+            )
         if isinstance(following, Exception):
             raise following
         return following

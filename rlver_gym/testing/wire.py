@@ -1,4 +1,7 @@
-"""Just enough HTTP/1.1 to serve with: one request after another on a connection that stays open. Knows nothing of chat."""
+"""Just enough HTTP/1.1 to serve with: one request after another on a connection that stays open.
+
+Knows nothing of chat.
+"""
 
 import asyncio
 import json
@@ -27,7 +30,10 @@ class Request(NamedTuple):
 
     @classmethod
     def first_of(cls, received: bytearray) -> Self | None:
-        """Take the first request off what was received; None while it is not whole. ValueError when it is not HTTP, chunked or too long."""
+        """Take the first request off what was received; None while it is not whole.
+
+        ValueError when it is not HTTP, chunked or too long.
+        """
         end = received.find(b"\r\n\r\n")
         if (len(received) if end < 0 else end) > _LONGEST_HEAD:
             raise ValueError("the head of the request is too long")
@@ -35,7 +41,10 @@ class Request(NamedTuple):
             return None
         first, *lines = received[:end].decode("latin-1").split("\r\n")
         method, path, _version = first.split(" ")
-        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        headers = {
+            name.strip().lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines)
+        }
         if "transfer-encoding" in headers:
             raise ValueError("send the body in one piece, with a Content-Length")
         length = int(headers.get("content-length", 0))
@@ -52,7 +61,10 @@ class Request(NamedTuple):
 def head(status: int, length: int, kind: str, headers: Mapping[str, str]) -> bytes:
     """The head of an answer whose body has `length` bytes."""
     fields = {"Content-Type": kind, "Content-Length": str(length), **headers}
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in fields.items())]
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        *(f"{name}: {value}" for name, value in fields.items()),
+    ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
@@ -61,7 +73,10 @@ Handle = Callable[[Request, "Connection"], Awaitable[None]]
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection. Each request is handled in a task of its own, which is cancelled when the client gives up."""
+    """One client's connection.
+
+    Each request is handled in a task of its own, which is cancelled when the client gives up.
+    """
 
     def __init__(self, handle: Handle, opened: set["Connection"]) -> None:
         """`opened` holds this connection for as long as it is open."""
@@ -89,7 +104,14 @@ class Connection(asyncio.Protocol):
         if self._task is None:
             self._next()
 
-    def send(self, status: int, content: object, *, kind: str = JSON, headers: Mapping[str, str] | None = None) -> None:
+    def send(
+        self,
+        status: int,
+        content: object,
+        *,
+        kind: str = JSON,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """A whole answer. `content` is bytes as they are, or a value to be sent as JSON."""
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.write(head(status, len(body), kind, headers or {}) + body)
@@ -99,7 +121,9 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
 
     async def drain(self) -> None:
-        """Wait until most of what was written is sent, so that an endless answer takes no memory here."""
+        """Wait until most of what was written is sent, so that an endless answer takes no memory
+        here.
+        """
         while self._transport.get_write_buffer_size() > _MOST_UNSENT:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
@@ -109,7 +133,9 @@ class Connection(asyncio.Protocol):
 
     def reset(self) -> None:
         """Break the connection off so that the client gets a TCP reset."""
-        self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, _RESET
+        )
         self._transport.abort()
 
     def abort(self) -> None:
@@ -120,7 +146,11 @@ class Connection(asyncio.Protocol):
         try:
             request = Request.first_of(self._received)
         except ValueError as error:
-            self.send(400, f"This is not a request that can be read: {error}\n".encode(), kind="text/plain")
+            self.send(
+                400,
+                f"This is not a request that can be read: {error}\n".encode(),
+                kind="text/plain",
+            )
             self._transport.close()
             return
         if request:

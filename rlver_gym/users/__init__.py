@@ -14,34 +14,48 @@ __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_use
 
 _SHIPPED = ("embedded", "openai", "reader")
 _READER_OPTIONS = ("base", "device")
-_USER_FORMS = "embedded, embedded:PRESET, embedded:WEIGHTS.json, reader, openai:MODEL, MODULE:NAME, or an object with open, appraise and speak"
+_USER_FORMS = (
+    "embedded, embedded:PRESET, embedded:WEIGHTS.json, reader, openai:MODEL, MODULE:NAME, or an"
+    " object with open, appraise and speak"
+)
 
 
 def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
     """The user of that name, or the user itself.
 
-    "reader" for the embedded user mixed with a small encoder (extra `reader`; options base and device), "reader:FILE" for one of your own training;
-    "embedded"; "embedded:gpt-4o" for another preset of the shipped Chinese weights; "embedded:weights.json" for your own weights;
-    "openai:MODEL" for a language model, with the options of `LLMOptions` and `ChatSettings`, such as base_url and samples; "module:Name" for a
-    class of your own, made with these options. UnknownName when there is no such user or option, CardError when weights or options cannot be used.
+    "reader" for the embedded user mixed with a small encoder (extra `reader`; options base and
+    device), "reader:FILE" for one of your own training; "embedded"; "embedded:gpt-4o" for another
+    preset of the shipped Chinese weights; "embedded:weights.json" for your own weights;
+    "openai:MODEL" for a language model, with the options of `LLMOptions` and `ChatSettings`, such
+    as base_url and samples; "module:Name" for a class of your own, made with these options.
+    UnknownName when there is no such user or option, CardError when weights or options cannot be
+    used.
     """
     if not isinstance(user, str):
         _refuse_options(getattr(user, "kind", "object"), options)
         return user
     kind, _, rest = user.partition(":")
     if kind == "openai" and rest:
-        from rlver_gym.users.llm.make import llm_user  # noqa: PLC0415 (what asks servers takes half a second to import)
+        # what asks servers takes half a second to import
+        from rlver_gym.users.llm.make import llm_user  # noqa: PLC0415
 
         return llm_user(rest, options)
     if kind == "embedded":
         _refuse_options(kind, options)
-        return EmbeddedUser(weights=rest) if rest.endswith(".json") else EmbeddedUser(preset=rest or None)
+        return (
+            EmbeddedUser(weights=rest)
+            if rest.endswith(".json")
+            else EmbeddedUser(preset=rest or None)
+        )
     if kind == "reader":
-        from rlver_gym.users.reader import ReaderUser  # noqa: PLC0415 (only who asks for it needs what it imports)
+        # only who asks for it needs what it imports
+        from rlver_gym.users.reader import ReaderUser  # noqa: PLC0415
 
         for name in options:
             if name not in _READER_OPTIONS:
-                raise UnknownName.of("option of reader", name, _READER_OPTIONS, ", ".join(_READER_OPTIONS))
+                raise UnknownName.of(
+                    "option of reader", name, _READER_OPTIONS, ", ".join(_READER_OPTIONS)
+                )
         return ReaderUser(**options, **({"weights": rest} if rest else {}))
     if is_own_user(user):
         return _make_own_user(kind, rest, user, options)
@@ -51,19 +65,30 @@ def make_user(user: str | SentientUser, **options: Any) -> SentientUser:
 def is_own_user(name: str) -> bool:
     """Whether a user of that name is a class of somebody's own: MODULE:NAME."""
     kind, _, rest = name.partition(":")
-    return kind not in _SHIPPED and rest.isidentifier() and all(part.isidentifier() for part in kind.split("."))
+    return (
+        kind not in _SHIPPED
+        and rest.isidentifier()
+        and all(part.isidentifier() for part in kind.split("."))
+    )
 
 
 def is_shipped_user(user: str) -> bool:
-    """Whether making the user of that name runs nobody's code and opens nobody's file: "embedded", "embedded:PRESET", "reader" and "openai:MODEL"."""
+    """Whether making the user of that name runs nobody's code and opens nobody's file: "embedded",
+    "embedded:PRESET", "reader" and "openai:MODEL".
+    """
     kind, _, rest = user.partition(":")
-    return (kind == "embedded" and not rest.endswith(".json")) or (kind == "openai" and bool(rest)) or user == "reader"
+    return (
+        (kind == "embedded" and not rest.endswith(".json"))
+        or (kind == "openai" and bool(rest))
+        or user == "reader"
+    )
 
 
 def _refuse_options(user: str, options: dict[str, Any]) -> None:
     if options:
         raise UnknownName(
-            f'the user {user!r} takes no options, but was given {", ".join(options)}. Options such as base_url and samples are those of user="openai:MODEL".'
+            f"the user {user!r} takes no options, but was given {', '.join(options)}. Options such"
+            ' as base_url and samples are those of user="openai:MODEL".'
         )
 
 
@@ -76,7 +101,11 @@ def _make_own_user(module: str, name: str, user: str, options: dict[str, Any]) -
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # anybody's code
-        raise UnknownName(f"the user {user} cannot be made ({describe_error(error)}). {_USER_FORMS}.") from error
+        raise UnknownName(
+            f"the user {user} cannot be made ({describe_error(error)}). {_USER_FORMS}."
+        ) from error
     if not isinstance(made, SentientUser):
-        raise UnknownName(f"the user {user} lacks kind, version, open, appraise or speak. See SentientUser.")
+        raise UnknownName(
+            f"the user {user} lacks kind, version, open, appraise or speak. See SentientUser."
+        )
     return made

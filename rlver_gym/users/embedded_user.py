@@ -1,4 +1,6 @@
-"""The embedded user: a sentient user that needs no model and no network, and explains every point."""
+"""The embedded user: a sentient user that needs no model and no network, and explains every
+point.
+"""
 
 from pathlib import Path
 
@@ -14,21 +16,37 @@ _VERSION = 8
 
 
 class EmbeddedUser:
-    """A deterministic appraisal of words: hear, fit, touch, temper, feel; then an answer from the persona's own cards.
+    """A deterministic appraisal of words: hear, fit, touch, temper, feel; then an answer from the
+    persona's own cards.
 
-    A pure function of persona, emotion, dialogue and seed, by weights that were measured: English on replies that readers rated from the person's place
-    (docs/corpus.md), Chinese on recorded dialogues. It reads words, not meaning: a score far above what strong honest agents reach should be read
-    as exploitation.
+    A pure function of persona, emotion, dialogue and seed, by weights that were measured: English
+    on replies that readers rated from the person's place (docs/corpus.md), Chinese on recorded
+    dialogues. It reads words, not meaning: a score far above what strong honest agents reach should
+    be read as exploitation.
     """
 
     kind = "embedded"
 
     def __init__(
-        self, weights: Weights | str | Path | None = None, preset: str | None = None, *, gated: bool = True
+        self,
+        weights: Weights | str | Path | None = None,
+        preset: str | None = None,
+        *,
+        gated: bool = True,
     ) -> None:
-        """`weights`: measured weights or their file, for personas in the weights' language; None for the shipped ones. `preset`: whose level and dynamics, the weights' default unless given. `gated=False` opens the gates of measured weights, to measure what they cost: never for training. Raises CardError or UnknownName when they cannot be used."""
+        """`weights`: measured weights or their file, for personas in the weights' language; None
+        for the shipped ones. `preset`: whose level and dynamics, the weights' default unless given.
+        `gated=False` opens the gates of measured weights, to measure what they cost: never for
+        training. Raises CardError or UnknownName when they cannot be used.
+        """
         self._gated = gated
-        self._weights = weights if isinstance(weights, Weights) else read_weights(Path(weights)) if weights else None
+        self._weights = (
+            weights
+            if isinstance(weights, Weights)
+            else read_weights(Path(weights))
+            if weights
+            else None
+        )
         self._preset = preset
         known = self._weights or (shipped_weights("zh") if preset else None)
         open_gates = "" if gated else "/ungated"
@@ -58,12 +76,17 @@ class EmbeddedUser:
         named = self._weights.language if self._weights else "zh"
         preset = weights.preset(self._preset if weights.language == named else None)[1]
         challenging = scene.card.difficulty == "challenging"
-        return reasons_for(weights, preset, persona, emotion, dialogue, challenging=challenging, gated=self._gated)
+        return reasons_for(
+            weights, preset, persona, emotion, dialogue, challenging=challenging, gated=self._gated
+        )
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        """Reaction, disclosure and hint, or goodbye; UserFailed for a profile that has no lines to say."""
+        """Reaction, disclosure and hint, or goodbye; UserFailed for a profile that has no lines to
+        say.
+        """
         if not scene.persona.situation.disclosures:
             raise UserFailed(
-                f"{scene.persona.id} is a profile without lines: the embedded user can appraise for it, not speak. Write a card, or use an LLM user."
+                f"{scene.persona.id} is a profile without lines: the embedded user can appraise for"
+                " it, not speak. Write a card, or use an LLM user."
             )
         return speak.answer(scene, emotion, dialogue, appraisal)

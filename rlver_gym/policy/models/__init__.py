@@ -1,1 +1,4 @@
-"""The policy as a network: loading, rendering, sampling, rollouts. Text and tokens meet here and nowhere else."""
+"""The policy as a network: loading, rendering, sampling, rollouts.
+
+Text and tokens meet here and nowhere else.
+"""

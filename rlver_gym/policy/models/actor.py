@@ -1,7 +1,8 @@
 """What a model makes of tokens that were sampled: log-probabilities, entropies, values.
 
-Axes: B sequences, T tokens, S sampled tokens, D dialogues, L tokens of a dialogue's tree, H width of the hidden state, V vocabulary. Padding is on the right and
-needs no mask, since attention is causal. Nothing of the vocabulary's size is made for a prompt.
+Axes: B sequences, T tokens, S sampled tokens, D dialogues, L tokens of a dialogue's tree, H width
+of the hidden state, V vocabulary. Padding is on the right and needs no mask, since attention is
+causal. Nothing of the vocabulary's size is made for a prompt.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,9 @@ from rlver_gym.policy.models.model import causal_lm, unsupported_layer_types
 from rlver_gym.policy.models.prefixes import prefix_trees
 
 LOGITS_AT_ONCE = 2**26
-"""Logits that exist at the same time (256 MB in float32); more sampled tokens are computed in chunks, and again on the way back."""
+"""Logits that exist at the same time (256 MB in float32); more sampled tokens are computed in
+chunks, and again on the way back.
+"""
 
 
 class TokenScores(NamedTuple):
@@ -30,7 +33,9 @@ class TokenScores(NamedTuple):
     entropy_BT: Tensor | None
     """Of the distribution that the token was drawn from, in nats; None from a critic."""
     value_BT: Tensor | None
-    """The return that is expected from here on, this token not yet said; None from a policy without value head."""
+    """The return that is expected from here on, this token not yet said; None from a policy without
+    value head.
+    """
 
 
 Scorer = Callable[..., TokenScores]
@@ -41,12 +46,18 @@ class Actor(nn.Module):
     """A causal LM of Hugging Face, with LoRA adapters or without, that scores what was said."""
 
     def __init__(
-        self, model: nn.Module, value_head: bool = False, use_bf16: bool = False, is_loaded: bool = True
+        self,
+        model: nn.Module,
+        value_head: bool = False,
+        use_bf16: bool = False,
+        is_loaded: bool = True,
     ) -> None:
-        """`value_head`: guess values too, from the policy's own hidden state; for advantages by gae without a critic. `use_bf16`: compute in bfloat16, whatever
-        the weights are kept in. `is_loaded`: the model has its weights already.
+        """`value_head`: guess values too, from the policy's own hidden state; for advantages by gae
+        without a critic. `use_bf16`: compute in bfloat16, whatever the weights are kept in.
+        `is_loaded`: the model has its weights already.
 
-        TrainingError for a model whose logits are not simply its head applied to its last hidden state.
+        TrainingError for a model whose logits are not simply its head applied to its last hidden
+        state.
         """
         super().__init__()
         self.model = model
@@ -63,18 +74,30 @@ class Actor(nn.Module):
         entropy_learns: bool = True,
         dialogue_B: NDArray[np.int64] | None = None,
     ) -> TokenScores:
-        """Everything there is to know of the sampled tokens. `entropy_learns`: whether gradients flow through the entropy too, which costs as much memory as the logits.
+        """Everything there is to know of the sampled tokens. `entropy_learns`: whether gradients
+        flow through the entropy too, which costs as much memory as the logits.
 
-        `dialogue_B`: sequences of one dialogue, which are neighbours, share the computation of what they begin with; None for nothing shared.
+        `dialogue_B`: sequences of one dialogue, which are neighbours, share the computation of what
+        they begin with; None for nothing shared.
         """
         model = causal_lm(self.model)
         with _precision(self._use_bf16, id_BT):
             hidden_SH = _compute_hidden(model.base_model, id_BT, action_mask_BT, dialogue_B)
             logprob_S, entropy_S = _score_tokens(
-                hidden_SH, id_BT[action_mask_BT], _get_output_layer(model), temperature, entropy_learns
+                hidden_SH,
+                id_BT[action_mask_BT],
+                _get_output_layer(model),
+                temperature,
+                entropy_learns,
             )
-        value_BT = None if self.value_head is None else _scatter(_values(self.value_head, hidden_SH), action_mask_BT)
-        return TokenScores(_scatter(logprob_S, action_mask_BT), _scatter(entropy_S, action_mask_BT), value_BT)
+        value_BT = (
+            None
+            if self.value_head is None
+            else _scatter(_values(self.value_head, hidden_SH), action_mask_BT)
+        )
+        return TokenScores(
+            _scatter(logprob_S, action_mask_BT), _scatter(entropy_S, action_mask_BT), value_BT
+        )
 
 
 class Critic(nn.Module):
@@ -95,18 +118,27 @@ class Critic(nn.Module):
         entropy_learns: bool = False,
         dialogue_B: NDArray[np.int64] | None = None,
     ) -> TokenScores:
-        """Values alone; temperature and entropy have no part in them. `dialogue_B`: as of `Actor.forward`."""
+        """Values alone; temperature and entropy have no part in them.
+
+        `dialogue_B`: as of `Actor.forward`.
+        """
         with _precision(self._use_bf16, id_BT):
             hidden_SH = _compute_hidden(self.trunk, id_BT, action_mask_BT, dialogue_B)
-        return TokenScores(None, None, _scatter(_values(self.value_head, hidden_SH), action_mask_BT))
+        return TokenScores(
+            None, None, _scatter(_values(self.value_head, hidden_SH), action_mask_BT)
+        )
 
 
 def without_adapters(actor: Actor) -> Scorer:
-    """The model below an actor's LoRA adapters, as a reference that takes no memory. TrainingError for an actor without adapters."""
+    """The model below an actor's LoRA adapters, as a reference that takes no memory.
+
+    TrainingError for an actor without adapters.
+    """
     disabled = getattr(actor.model, "disable_adapter", None)
     if disabled is None:
         raise TrainingError(
-            "a policy without LoRA adapters has no base to fall back to. Load a second model as reference."
+            "a policy without LoRA adapters has no base to fall back to. Load a second model as"
+            " reference."
         )
 
     def score(*given: Any, **named: Any) -> TokenScores:
@@ -123,18 +155,30 @@ def _get_output_layer(model: PreTrainedModel) -> nn.Linear:
 def _compute_hidden(
     trunk: nn.Module, id_BT: Tensor, action_mask_BT: Tensor, dialogue_B: NDArray[np.int64] | None
 ) -> Tensor:
-    """hidden_SH: the last hidden state just before each sampled token, from which it was predicted."""
-    if dialogue_B is None or len(np.unique(dialogue_B)) == len(dialogue_B) or unsupported_layer_types(trunk.config):
+    """hidden_SH: the last hidden state just before each sampled token, from which it was
+    predicted.
+    """
+    if (
+        dialogue_B is None
+        or len(np.unique(dialogue_B)) == len(dialogue_B)
+        or unsupported_layer_types(trunk.config)
+    ):
         hidden_BTH = trunk(input_ids=id_BT[:, :-1], use_cache=False).last_hidden_state
         return hidden_BTH[action_mask_BT[:, 1:]]
-    length_B = (action_mask_BT * torch.arange(id_BT.shape[1], device=id_BT.device)).amax(1).cpu().numpy()
-    trees = prefix_trees(id_BT, length_B, dialogue_B)  # up to the last sampled token, from which nothing is predicted
+    length_B = (
+        (action_mask_BT * torch.arange(id_BT.shape[1], device=id_BT.device)).amax(1).cpu().numpy()
+    )
+    # Up to the last sampled token, from which nothing is predicted.
+    trees = prefix_trees(id_BT, length_B, dialogue_B)
     kind, dtype = id_BT.device.type, next(trunk.parameters()).dtype
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else dtype
     mask_DLL = torch.zeros(trees.is_seen_DLL.shape, dtype=dtype, device=id_BT.device)
     mask_DLL.masked_fill_(~trees.is_seen_DLL, -torch.inf)
     hidden_DLH = trunk(
-        input_ids=trees.id_DL, attention_mask=mask_DLL[:, None], position_ids=trees.position_DL, use_cache=False
+        input_ids=trees.id_DL,
+        attention_mask=mask_DLL[:, None],
+        position_ids=trees.position_DL,
+        use_cache=False,
     ).last_hidden_state
     return hidden_DLH.flatten(0, 1)[trees.place_BT[:, :-1][action_mask_BT[:, 1:]]]
 
@@ -146,7 +190,9 @@ def _score_tokens(
     if len(id_S) <= chunk:
         return _score_chunk(hidden_SH, id_S, head, temperature, entropy_learns)
     parts = [
-        checkpoint(_score_chunk, hidden, id_, head, temperature, entropy_learns, use_reentrant=False)
+        checkpoint(
+            _score_chunk, hidden, id_, head, temperature, entropy_learns, use_reentrant=False
+        )
         for hidden, id_ in zip(hidden_SH.split(chunk), id_S.split(chunk), strict=True)
     ]
     logprobs, entropies = zip(*parts, strict=True)
@@ -187,10 +233,17 @@ def _precision(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
 
 @torch.no_grad()
 def _refuse_unusual_head(model: PreTrainedModel) -> None:
-    """Some families scale or cap their logits after the head; we would train another distribution than the one that speaks."""
-    seen = model(input_ids=torch.tensor([[0, 1]], device=model.device), output_hidden_states=True, use_cache=False)
+    """Some families scale or cap their logits after the head; we would train another distribution
+    than the one that speaks.
+    """
+    seen = model(
+        input_ids=torch.tensor([[0, 1]], device=model.device),
+        output_hidden_states=True,
+        use_cache=False,
+    )
     ours = _get_output_layer(model)(seen.hidden_states[-1])
     if not torch.allclose(ours.float(), seen.logits.float(), rtol=1e-3, atol=1e-3):
         raise TrainingError(
-            f"{type(model).__name__} changes its logits after the output layer, which the learner does not do. Take a model such as Qwen2, Qwen3 or Llama."
+            f"{type(model).__name__} changes its logits after the output layer, which the learner"
+            " does not do. Take a model such as Qwen2, Qwen3 or Llama."
         )

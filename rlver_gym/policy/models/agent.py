@@ -1,4 +1,7 @@
-"""A language model on this machine as an agent: `hf:PATH` of the benchmark. It speaks as it was trained to, which is written beside its weights."""
+"""A language model on this machine as an agent: `hf:PATH` of the benchmark.
+
+It speaks as it was trained to, which is written beside its weights.
+"""
 
 import asyncio
 import copy
@@ -12,14 +15,14 @@ from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rlver_gym.core.agent import user_lines
+from rlver_gym.core.agent import Style, agent_prompt, user_lines
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import field_errors
 from rlver_gym.io.errors import AgentError, TrainingError
 from rlver_gym.io.files import read_bytes
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.policy.models.model import load_model, load_tokenizer, max_context, uses_bf16
-from rlver_gym.policy.models.renderer import Renderer, Style, agent_prompt
+from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 
 REPLY_CONFIG_FILE = "rlver_gym.json"
@@ -48,15 +51,26 @@ class ReplyConfig(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> "ReplyConfig":
-        """What is written in `folder`; the default where nothing is. AgentError when it cannot be read."""
+        """What is written in `folder`; the default where nothing is.
+
+        AgentError when it cannot be read.
+        """
         path = folder / REPLY_CONFIG_FILE
         try:
             if not path.exists():
                 return cls()
-            return cls.model_validate(parse_json(read_bytes(path, max_bytes=1 << 20, error=AgentError)))
+            return cls.model_validate(
+                parse_json(read_bytes(path, max_bytes=1 << 20, error=AgentError))
+            )
         except ValueError as error:
-            problem = field_errors(error, "the whole file")[0] if isinstance(error, ValidationError) else error
-            raise AgentError(f"{path} cannot be read ({problem}). Mend it, or delete it for the default.") from error
+            problem = (
+                field_errors(error, "the whole file")[0]
+                if isinstance(error, ValidationError)
+                else error
+            )
+            raise AgentError(
+                f"{path} cannot be read ({problem}). Mend it, or delete it for the default."
+            ) from error
 
 
 class _PendingRequest(NamedTuple):
@@ -68,12 +82,18 @@ class _PendingRequest(NamedTuple):
 
 
 class _Batcher:
-    """Answers what several dialogues ask at the same time in one batch: those that come within a moment of each other, from one event loop."""
+    """Answers what several dialogues ask at the same time in one batch: those that come within a
+    moment of each other, from one event loop.
+    """
 
     def __init__(self, sampler: ModelSampler, sampling: Sampling) -> None:
         self._sampler, self._sampling = sampler, sampling
-        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_PendingRequest]] = WeakKeyDictionary()
-        self._thread = ThreadPoolExecutor(1)  # the event loop goes on meanwhile, and no two batches meet
+        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_PendingRequest]] = (
+            WeakKeyDictionary()
+        )
+        self._thread = ThreadPoolExecutor(
+            1
+        )  # the event loop goes on meanwhile, and no two batches meet
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, ids: Sequence[int], seed: int) -> Completion:
@@ -95,7 +115,9 @@ class _Batcher:
         for begin in range(0, len(asked), _MAX_BATCH):
             part = asked[begin : begin + _MAX_BATCH]
             try:
-                completions = await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, part)
+                completions = await asyncio.get_running_loop().run_in_executor(
+                    self._thread, self._sample, part
+                )
             except Exception as error:
                 for one in part:
                     if not one.answer.done():
@@ -114,21 +136,32 @@ class _Batcher:
 
 
 class HFAgent:
-    """A Hugging Face causal LM. Its thoughts are not said. Asked in many dialogues at once (`areply`), it answers them in batches."""
+    """A Hugging Face causal LM.
+
+    Its thoughts are not said. Asked in many dialogues at once (`areply`), it answers them in
+    batches.
+    """
 
     def __init__(self, name: str, *, seed: int = 0, device: str = "auto") -> None:
-        """`name`: a folder, a Hugging Face name, "tiny" or "smollm2". `seed` decides what is drawn. AgentError when it cannot be loaded."""
+        """`name`: a folder, a Hugging Face name, "tiny" or "smollm2".
+
+        `seed` decides what is drawn. AgentError when it cannot be loaded.
+        """
         self.name = name
         self.reply_config = ReplyConfig.read(Path(name).expanduser())
         self.seed = seed
         try:
             self._model = load_model(name, device=device)
-            self._renderer = Renderer(load_tokenizer(name), self.reply_config.system, self.reply_config.style)
+            self._renderer = Renderer(
+                load_tokenizer(name), self.reply_config.system, self.reply_config.style
+            )
             self._sampler = ModelSampler(self._model, use_bf16=uses_bf16("auto"))
         except TrainingError as error:
             raise AgentError(str(error)) from error
         self._sampling = Sampling(
-            self.reply_config.max_reply_tokens, self._renderer.stop_ids, self.reply_config.temperature
+            self.reply_config.max_reply_tokens,
+            self._renderer.stop_ids,
+            self.reply_config.temperature,
         )
         self._batcher = _Batcher(self._sampler, self._sampling)
 
@@ -145,7 +178,10 @@ class HFAgent:
         return self._renderer.parse(completion.ids).text
 
     async def areply(self, messages: Sequence[Message]) -> str:
-        """The same, in one batch with whoever asks at the same time. In bfloat16 the company can decide a rounding, and with it a token."""
+        """The same, in one batch with whoever asks at the same time.
+
+        In bfloat16 the company can decide a rounding, and with it a token.
+        """
         completion = await self._batcher.ask(*self._prompt(messages))
         return self._renderer.parse(completion.ids).text
 
@@ -155,13 +191,17 @@ class HFAgent:
         ids = self._renderer.prompt(user_lines(messages), replies)
         if len(ids) + self._sampling.max_tokens > max_context(self._model):
             raise AgentError(
-                f"the dialogue has {len(ids):,} tokens, and {self.name} takes {max_context(self._model):,}, replies included. Take a model with a longer context."
+                f"the dialogue has {len(ids):,} tokens, and {self.name} takes"
+                f" {max_context(self._model):,}, replies included. Take a model with a longer"
+                " context."
             )
         return ids, _TURNS * self.seed + len(replies)
 
 
 def pin(name: str) -> dict[str, str | None]:
-    """What tells a model from another of the same name: 16 hex digits over its manner and the sizes and ends of its weight files; None for one that is no folder."""
+    """What tells a model from another of the same name: 16 hex digits over its manner and the sizes
+    and ends of its weight files; None for one that is no folder.
+    """
     folder = Path(name).expanduser()
     if not folder.is_dir():
         return {"weights": None}

@@ -1,6 +1,8 @@
-"""Keys and values of many dialogues of different lengths, kept from turn to turn. Row b's token at position t stands in slot t: no padding in between.
+"""Keys and values of many dialogues of different lengths, kept from turn to turn. Row b's token at
+position t stands in slot t: no padding in between.
 
-Rows can be cut back, reordered and added; what stands behind a row's length is never looked at, since the mask ends there.
+Rows can be cut back, reordered and added; what stands behind a row's length is never looked at,
+since the mask ends there.
 """
 
 from collections.abc import Sequence
@@ -48,8 +50,12 @@ class _Layer(CacheLayerMixin):
         self.keys = _grow(self.keys, window.rows.stop, window.reach)
         self.values = _grow(self.values, window.rows.stop, window.reach)
         self.keys[window.row_B1, :, window.slot_BT] = key_states.transpose(1, 2).to(window.dtype)
-        self.values[window.row_B1, :, window.slot_BT] = value_states.transpose(1, 2).to(window.dtype)
-        return self.keys[window.rows, :, : window.reach], self.values[window.rows, :, : window.reach]
+        self.values[window.row_B1, :, window.slot_BT] = value_states.transpose(1, 2).to(
+            window.dtype
+        )
+        return self.keys[window.rows, :, : window.reach], self.values[
+            window.rows, :, : window.reach
+        ]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.window.reach, 0
@@ -70,16 +76,22 @@ class RaggedCache(Cache):
         super().__init__(layers=[_Layer(self.window) for _ in range(num_layers)])
 
     def aim(self, first_row: int, position_BT: Tensor, reach: int, dtype: torch.dtype) -> Tensor:
-        """Set where the next pass writes: rows from `first_row` on, at these positions; `reach` is the highest of them plus 1.
+        """Set where the next pass writes: rows from `first_row` on, at these positions; `reach` is
+        the highest of them plus 1.
 
-        Gives the attention mask (B, 1, T, reach) to add to scores of that `dtype`, in which keys and values are kept: a token sees its row up to itself.
+        Gives the attention mask (B, 1, T, reach) to add to scores of that `dtype`, in which keys
+        and values are kept: a token sees its row up to itself.
         """
         window, count = self.window, position_BT.shape[0]
         window.rows = slice(first_row, first_row + count)
-        window.row_B1 = torch.arange(first_row, first_row + count, device=position_BT.device)[:, None]
+        window.row_B1 = torch.arange(first_row, first_row + count, device=position_BT.device)[
+            :, None
+        ]
         window.slot_BT, window.reach, window.dtype = position_BT, reach, dtype
         unseen = torch.arange(reach, device=position_BT.device) > position_BT[..., None]
-        return torch.zeros(unseen.shape, dtype=dtype, device=unseen.device).masked_fill_(unseen, -torch.inf)[:, None]
+        return torch.zeros(unseen.shape, dtype=dtype, device=unseen.device).masked_fill_(
+            unseen, -torch.inf
+        )[:, None]
 
     def move(self, order: Sequence[int], places: Sequence[int]) -> None:
         """Copy what is in row `order[i]` to row `places[i]`, all at once."""

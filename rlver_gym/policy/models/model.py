@@ -10,11 +10,17 @@ from typing import Any, Literal, cast
 import torch
 from huggingface_hub import HfApi, snapshot_download
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.model_cache import hide_progress_bars
-from rlver_gym.tiny.local_models import local_model
+from rlver_gym.testing.local_models import local_model
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
@@ -26,12 +32,19 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
 
 
 def load_model(
-    name: str, *, use_bf16: bool = False, device: str = "auto", lora: int = 0, gradient_checkpointing: bool = False
+    name: str,
+    *,
+    use_bf16: bool = False,
+    device: str = "auto",
+    lora: int = 0,
+    gradient_checkpointing: bool = False,
 ) -> PreTrainedModel:
-    """A causal LM from a Hugging Face name, a folder, "tiny" or "smollm2"; with `lora`, the rank, wrapped in adapters on all linear layers.
+    """A causal LM from a Hugging Face name, a folder, "tiny" or "smollm2"; with `lora`, the rank,
+    wrapped in adapters on all linear layers.
 
-    Weights that learn are kept in float32, those below adapters in bfloat16 when `use_bf16`, which says what passes are computed in. `device`: "cpu", "cuda:0", …;
-    auto takes the GPU if there is one. Raises TrainingError when there is no such model or it cannot be loaded.
+    Weights that learn are kept in float32, those below adapters in bfloat16 when `use_bf16`, which
+    says what passes are computed in. `device`: "cpu", "cuda:0", …; auto takes the GPU if there is
+    one. Raises TrainingError when there is no such model or it cannot be loaded.
     """
     dtype = torch.bfloat16 if use_bf16 and lora else torch.float32
     lm = _load(AutoModelForCausalLM.from_pretrained, name, dtype=dtype)
@@ -52,11 +65,14 @@ def _prepare(lm: PreTrainedModel, lora: int, gradient_checkpointing: bool) -> Pr
 def load_empty_model(
     name: str, *, use_bf16: bool = False, lora: int = 0, gradient_checkpointing: bool = False
 ) -> PreTrainedModel:
-    """What `load_model` gives, on the CPU and with whatever stands in memory for weights: no file of weights is read and no page of memory is touched. For
-    processes that will be given their shards by the first one."""
+    """What `load_model` gives, on the CPU and with whatever stands in memory for weights: no file
+    of weights is read and no page of memory is touched. For processes that will be given their
+    shards by the first one.
+    """
     with torch.device("meta"):
         lm = AutoModelForCausalLM.from_config(
-            _load(AutoConfig.from_pretrained, name), dtype=torch.bfloat16 if use_bf16 and lora else torch.float32
+            _load(AutoConfig.from_pretrained, name),
+            dtype=torch.bfloat16 if use_bf16 and lora else torch.float32,
         )
     lm.to_empty(device="cpu")
     lm.tie_weights()
@@ -74,9 +90,12 @@ def frozen_copy(lm: PreTrainedModel) -> PreTrainedModel:
 
 
 def bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
-    """A copy with all weights in bfloat16, which samples about twice as fast as float32 weights that are cast at every step."""
+    """A copy with all weights in bfloat16, which samples about twice as fast as float32 weights
+    that are cast at every step.
+    """
     halves: dict[int, Any] = {
-        id(one): nn.Parameter(one.detach().to(torch.bfloat16), requires_grad=False) for one in lm.parameters()
+        id(one): nn.Parameter(one.detach().to(torch.bfloat16), requires_grad=False)
+        for one in lm.parameters()
     }
     return copy.deepcopy(lm, halves).eval()
 
@@ -89,10 +108,14 @@ def copy_weights(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
 
 
 def export(
-    lm: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, weights: dict[str, Any] | None = None
+    lm: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    weights: dict[str, Any] | None = None,
 ) -> None:
-    """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged in. `weights`: those of a model without adapters, where
-    the model itself does not hold them in full."""
+    """Write model and tokenizer so that `from_pretrained(folder)` reads them, adapters merged in.
+    `weights`: those of a model without adapters, where the model itself does not hold them in full.
+    """
     plain = lm.get_base_model() if hasattr(lm, "peft_config") else lm  # pyright: ignore[reportCallIssue]
     with hide_progress_bars():
         cast(PreTrainedModel, plain).save_pretrained(
@@ -103,8 +126,10 @@ def export(
 
 @torch.no_grad()
 def _merge_adapters(base: nn.Module) -> dict[str, Tensor]:
-    """The weights with the adapters added, under the names that they have without any. The model stays as it is: FSDP lets nobody copy its modules, and
-    to add and take away again would leave rounding."""
+    """The weights with the adapters added, under the names that they have without any. The model
+    stays as it is: FSDP lets nobody copy its modules, and to add and take away again would leave
+    rounding.
+    """
     merged = {
         name.replace(".base_layer.", "."): weight.detach()
         for name, weight in base.named_parameters()
@@ -127,7 +152,8 @@ def _add_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
         import peft  # noqa: PLC0415 (only whoever asks for adapters needs it)
     except ModuleNotFoundError as error:
         raise TrainingError(
-            "LoRA needs the package peft: pip install 'rlver-gym[lora]'. Or train all weights with --lora-rank 0."
+            "LoRA needs the package peft: pip install 'rlver-gym[lora]'. Or train all weights with"
+            " --lora-rank 0."
         ) from error
     config = peft.LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=peft.TaskType.CAUSAL_LM
@@ -143,12 +169,15 @@ def _load(load: Any, name: str, **options: Any) -> Any:
             return load(folder, **options)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise TrainingError(
-            f"the model {name} cannot be loaded from {folder} ({error}). Is it a causal language model, with all of its files?"
+            f"the model {name} cannot be loaded from {folder} ({error}). Is it a causal language"
+            " model, with all of its files?"
         ) from error
 
 
 def _resolve_folder(name: str) -> Path:
-    """Where the model's files are on this machine; those of a Hugging Face name are fetched when they are not here yet."""
+    """Where the model's files are on this machine; those of a Hugging Face name are fetched when
+    they are not here yet.
+    """
     place = local_model(name)
     path = Path(place).expanduser()
     if path.exists() or place.startswith((".", "/", "~")) or place.count("/") > 1:
@@ -156,7 +185,8 @@ def _resolve_folder(name: str) -> Path:
             return path
         what = "is no model: it holds no config.json" if path.exists() else "does not exist"
         raise TrainingError(
-            f"the model folder {name} {what}. Give a folder that save_pretrained wrote, a Hugging Face name, 'tiny' or 'smollm2'."
+            f"the model folder {name} {what}. Give a folder that save_pretrained wrote, a Hugging"
+            " Face name, 'tiny' or 'smollm2'."
         )
     try:
         path = Path(snapshot_download(place, local_files_only=True))
@@ -168,35 +198,54 @@ def _resolve_folder(name: str) -> Path:
 
 
 def _download(name: str) -> Path:
-    """Download a model. Asks once whether it is there, since the loaders ask many times over before they give up."""
+    """Download a model.
+
+    Asks once whether it is there, since the loaders ask many times over before they give up.
+    """
     try:
         files = [one.rfilename for one in HfApi().model_info(name, timeout=10).siblings or []]
         weights = "*.safetensors" if any(one.endswith(".safetensors") for one in files) else "*.bin"
-        return Path(snapshot_download(name, allow_patterns=["*.json", "*.txt", "*.jinja", "*.model", weights]))
-    except Exception as error:  # the hub's client lets errors of whatever carries its requests through
+        return Path(
+            snapshot_download(
+                name, allow_patterns=["*.json", "*.txt", "*.jinja", "*.model", weights]
+            )
+        )
+    except (
+        Exception
+    ) as error:  # the hub's client lets errors of whatever carries its requests through
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise TrainingError(
-            f"the model {name!r} is not on this machine and cannot be fetched from Hugging Face ({reason}). Check the name and the network, "
-            "or give the folder of a model that is here, 'tiny' or 'smollm2'."
+            f"the model {name!r} is not on this machine and cannot be fetched from Hugging Face"
+            f" ({reason}). Check the name and the network, or give the folder of a model that is"
+            " here, 'tiny' or 'smollm2'."
         ) from error
 
 
 @contextmanager
 def _ignore_future_warnings() -> Iterator[None]:
-    """No warnings of names that transformers 6 will drop: peft uses them, and the new ones are not in every transformers 5."""
+    """No warnings of names that transformers 6 will drop: peft uses them, and the new ones are not
+    in every transformers 5.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
 
 
 def causal_lm(model: nn.Module) -> PreTrainedModel:
-    """The causal LM inside whatever wraps it: adapters, FSDP, an actor. TrainingError when there is none."""
+    """The causal LM inside whatever wraps it: adapters, FSDP, an actor.
+
+    TrainingError when there is none.
+    """
     for module in model.modules():
         if isinstance(module, PreTrainedModel) and module.get_output_embeddings() is not None:
             return module
-    raise TrainingError(f"{type(model).__name__} is no causal language model. Load it with AutoModelForCausalLM.")
+    raise TrainingError(
+        f"{type(model).__name__} is no causal language model. Load it with AutoModelForCausalLM."
+    )
 
 
 def unsupported_layer_types(config: Any) -> set[Any]:
-    """The kinds of layers that do not attend to all that precedes, which the sampler's cache and prefix trees suppose."""
+    """The kinds of layers that do not attend to all that precedes, which the sampler's cache and
+    prefix trees suppose.
+    """
     return set(getattr(config.get_text_config(), "layer_types", None) or ()) - {"full_attention"}

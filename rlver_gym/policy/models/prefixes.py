@@ -1,5 +1,7 @@
-"""What the sequences of a dialogue begin with alike passes through the model once. A policy that thinks leaves a sequence a turn, since its earlier thoughts
-are not in its later prompts: eight turns hold the same history eight times. Here they become one row, a tree of tokens in which each sees its own path.
+"""What the sequences of a dialogue begin with alike passes through the model once. A policy that
+thinks leaves a sequence a turn, since its earlier thoughts are not in its later prompts: eight
+turns hold the same history eight times. Here they become one row, a tree of tokens in which each
+sees its own path.
 
 Axes: B sequences, T tokens, D dialogues, L tokens of a tree.
 """
@@ -16,7 +18,9 @@ Ints = NDArray[np.int64]
 
 
 def shared_prefixes(id_BT: Ints, length_B: Ints, dialogue_B: Ints) -> Ints:
-    """shared_B: how many tokens a sequence begins with like the one before it, of the same dialogue; 0 for the first of a dialogue."""
+    """shared_B: how many tokens a sequence begins with like the one before it, of the same
+    dialogue; 0 for the first of a dialogue.
+    """
     shared_B = np.zeros(len(length_B), dtype=np.int64)
     if len(length_B) > 1:
         most_B = np.minimum(length_B[1:], length_B[:-1]) * (dialogue_B[1:] == dialogue_B[:-1])
@@ -26,19 +30,26 @@ def shared_prefixes(id_BT: Ints, length_B: Ints, dialogue_B: Ints) -> Ints:
 
 
 class PrefixTrees(NamedTuple):
-    """The sequences of a batch, a tree for each dialogue; padded with tokens that see but themselves."""
+    """The sequences of a batch, a tree for each dialogue; padded with tokens that see but
+    themselves.
+    """
 
     id_DL: Tensor
     position_DL: Tensor
     """Of a token in its sequence, from 0."""
     is_seen_DLL: Tensor
-    """Whether a token (first L) attends to another (second L): to itself and to what precedes it in its sequence."""
+    """Whether a token (first L) attends to another (second L): to itself and to what precedes it in
+    its sequence.
+    """
     place_BT: Tensor
     """Where each token of a sequence stands, counted through all trees; 0 where it is padded."""
 
 
 def prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> PrefixTrees:
-    """Lay the sequences out. Those of a dialogue are neighbours; `length_B`: tokens of a sequence without its padding."""
+    """Lay the sequences out.
+
+    Those of a dialogue are neighbours; `length_B`: tokens of a sequence without its padding.
+    """
     ids = id_BT.cpu().numpy()
     shared_B = shared_prefixes(ids, length_B, dialogue_B)
     tree_B = np.cumsum(np.diff(dialogue_B, prepend=dialogue_B[:1]) != 0)
@@ -50,7 +61,10 @@ def prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> PrefixTrees
     place_BT = np.zeros(ids.shape, np.int64)
     for row, (tree, new, path_T) in enumerate(_branches(tree_B, length_B, shared_B)):
         length, shared = int(length_B[row]), int(shared_B[row])
-        id_DL[tree, new], position_DL[tree, new] = ids[row, shared:length], np.arange(shared, length)
+        id_DL[tree, new], position_DL[tree, new] = (
+            ids[row, shared:length],
+            np.arange(shared, length),
+        )
         is_seen_DLL[tree, new, path_T[:shared]] = (
             True  # a slice and an array: the block of all its tokens and all before
         )
@@ -62,9 +76,13 @@ def prefix_trees(id_BT: Tensor, length_B: Ints, dialogue_B: Ints) -> PrefixTrees
 
 
 def _branches(tree_B: Ints, length_B: Ints, shared_B: Ints) -> Iterator[tuple[int, slice, Ints]]:
-    """Of each sequence its tree, the places of its new tokens there, and those of all its tokens."""
+    """Of each sequence its tree, the places of its new tokens there, and those of all its
+    tokens.
+    """
     path_T, used, before = np.zeros(0, np.int64), 0, -1
-    for tree, length, shared in zip(tree_B.tolist(), length_B.tolist(), shared_B.tolist(), strict=True):
+    for tree, length, shared in zip(
+        tree_B.tolist(), length_B.tolist(), shared_B.tolist(), strict=True
+    ):
         used = used if tree == before else 0
         new = slice(used, used + length - shared)
         path_T = np.concatenate([path_T[:shared], np.arange(new.start, new.stop)])

@@ -1,47 +1,22 @@
 """Text to tokens and back. The only file that knows a chat template.
 
-A dialogue grows by exact ids: `opening`, then what was sampled, then `between`, and so on. Sampled ids are never tokenized again. What stands
-around a message is read off the template by rendering marked messages, so that families that write a dialogue differently once it goes on
-(Qwen3 drops thoughts, and shows an empty one only before the newest reply) still give sequences that the policy really saw.
+A dialogue grows by exact ids: `opening`, then what was sampled, then `between`, and so on. Sampled
+ids are never tokenized again. What stands around a message is read off the template by rendering
+marked messages, so that families that write a dialogue differently once it goes on (Qwen3 drops
+thoughts, and shows an empty one only before the newest reply) still give sequences that the policy
+really saw.
 """
 
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from rlver_gym.core.agent import Style
 from rlver_gym.io.errors import TrainingError
-
-Style = Literal["direct", "think"]
-"""direct: the reply is all that is said. think: `<think>…</think>` first, which nobody hears."""
-
-_TALK = {
-    "en": (
-        "You are talking with somebody who has something on their mind. Answer them the way a good friend would, "
-        "in a few sentences of everyday speech, so that they feel better for having talked to you."
-    ),
-    "zh": "有人心里有事，想找你聊聊。像一个知心的朋友那样，用几句平常的话回应对方，让对方聊过之后心里好受一些。",
-}
-_THINK = {
-    "en": (
-        "Before each answer, think it over between <think> and </think>: what is going on in this person, what they might want from you, "
-        "what you will say. They do not hear your thoughts. After </think>, say your answer and nothing else.\n"
-        "Form: <think>your thoughts</think>your answer"
-    ),
-    "zh": (
-        "每次回应之前，先在 <think> 和 </think> 之间想一想：对方现在是什么心情，可能希望从你这里得到什么，你打算怎么说。"
-        "对方听不到你的想法。写完 </think> 之后，只说你的回应，不要说别的。\n格式：<think>你的想法</think>你的回应"
-    ),
-}
-
-
-def agent_prompt(language: Literal["en", "zh"] = "en", style: Style = "direct") -> str:
-    """The system prompt of a policy."""
-    return _TALK[language] if style == "direct" else f"{_TALK[language]}\n{_THINK[language]}"
-
 
 OPEN, CLOSE = "<think>", "</think>"
 _MARKS = ("SYSTEM·MARK", "USER·MARK·1", "AGENT·MARK", "USER·MARK·2")
@@ -55,7 +30,9 @@ class ParsedReply(NamedTuple):
     thought: str
     """What the policy kept to itself."""
     format_error: bool
-    """The form that was asked for is missing: no whole thought first, or no words after it. Never true for direct replies."""
+    """The form that was asked for is missing: no whole thought first, or no words after it. Never
+    true for direct replies.
+    """
 
 
 class _TemplateParts(NamedTuple):
@@ -74,8 +51,12 @@ class _TemplateParts(NamedTuple):
 class Renderer:
     """One tokenizer, one system prompt, one style of replying."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, system: str, style: Style = "direct") -> None:
-        """Raises TrainingError when the tokenizer has no chat template, or one that cannot hold such a dialogue."""
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, system: str, style: Style = "direct"
+    ) -> None:
+        """Raises TrainingError when the tokenizer has no chat template, or one that cannot hold
+        such a dialogue.
+        """
         self.tokenizer = tokenizer
         self.style: Style = style
         self._specials = _specials(tokenizer)
@@ -92,7 +73,9 @@ class Renderer:
 
     @property
     def rewrites_history(self) -> bool:
-        """Whether the template renders an earlier turn otherwise than the policy saw it when it spoke."""
+        """Whether the template renders an earlier turn otherwise than the policy saw it when it
+        spoke.
+        """
         return bool(self.note)
 
     @cached_property
@@ -101,9 +84,12 @@ class Renderer:
         changes = []
         if self._parts.cue != self._parts.answered:
             changes.append(
-                f"begins the newest reply with {self._parts.cue!r}, earlier ones with {self._parts.answered!r}"
+                f"begins the newest reply with {self._parts.cue!r}, earlier ones with"
+                f" {self._parts.answered!r}"
             )
-        if "THOUGHT·MARK" not in self._render_marks(agent=f"{OPEN}\nTHOUGHT·MARK\n{CLOSE}\n\n{_MARKS[2]}"):
+        if "THOUGHT·MARK" not in self._render_marks(
+            agent=f"{OPEN}\nTHOUGHT·MARK\n{CLOSE}\n\n{_MARKS[2]}"
+        ):
             changes.append("drops the thoughts of earlier replies")
         if not changes:
             return ""
@@ -112,65 +98,96 @@ class Renderer:
             if self.style == "think"
             else "the ids that were sampled are kept as they were"
         )
-        return f"The chat template rewrites history: it {' and '.join(changes)}. Nothing is rendered again; {kept}."
+        return (
+            f"The chat template rewrites history: it {' and '.join(changes)}. Nothing is rendered"
+            f" again; {kept}."
+        )
 
     def opening(self, user: str) -> list[int]:
-        """The prompt of the first turn: the system prompt, the user's first words, and the cue to reply."""
+        """The prompt of the first turn: the system prompt, the user's first words, and the cue to
+        reply.
+        """
         return self._ids(self._parts.head + self._format_message(user) + self._parts.cue)
 
     def between(self, user: str, last_id: int) -> list[int]:
-        """What follows a reply that ended in `last_id`, up to where the next one begins: end of turn (when the policy did not say it), the user's words, the cue."""
+        """What follows a reply that ended in `last_id`, up to where the next one begins: end of
+        turn (when the policy did not say it), the user's words, the cue.
+        """
         ended = [] if last_id == self.end_of_turn else [self.end_of_turn]
         return ended + self._ids(self._after + self._format_message(user) + self._parts.cue)
 
     def prompt(self, users: Sequence[str], replies: Sequence[str]) -> list[int]:
-        """The prompt of a turn whose history holds only what was heard: one more of `users` than of `replies`."""
+        """The prompt of a turn whose history holds only what was heard: one more of `users` than of
+        `replies`.
+        """
         parts = self._parts
         text = parts.head + self._format_message(users[0])
         for reply, user in zip(replies, users[1:], strict=True):
-            text += parts.answered + self._format_message(reply) + parts.tail + self._format_message(user)
+            text += (
+                parts.answered
+                + self._format_message(reply)
+                + parts.tail
+                + self._format_message(user)
+            )
         return self._ids(text + parts.cue)
 
     def thought(self, text: str) -> str:
-        """A whole thought as the policy would say it: where the template's cue already opens it, it is only closed."""
+        """A whole thought as the policy would say it: where the template's cue already opens it, it
+        is only closed.
+        """
         return f"{'' if self._prefilled else OPEN}{text}{CLOSE}"
 
     def parse(self, ids: Sequence[int]) -> ParsedReply:
-        """The sampled ids of one reply as text. What cannot be told apart from a thought is not heard."""
+        """The sampled ids of one reply as text.
+
+        What cannot be told apart from a thought is not heard.
+        """
         silent = self._silent_ids
-        text: str = self.tokenizer.decode([one for one in ids if one not in silent], skip_special_tokens=False)  # pyright: ignore[reportAssignmentType]
+        text: str = self.tokenizer.decode(
+            [one for one in ids if one not in silent], skip_special_tokens=False
+        )  # pyright: ignore[reportAssignmentType]
         return split_thought((OPEN if self._prefilled else "") + text, self.style)
 
     @cached_property
     def _silent_ids(self) -> frozenset[int]:
-        """Ids that stand for no words; a thought's tags are words here, whatever the tokenizer makes of them."""
+        """Ids that stand for no words; a thought's tags are words here, whatever the tokenizer
+        makes of them.
+        """
         thought = [self.tokenizer.convert_tokens_to_ids(tag) for tag in (OPEN, CLOSE)]
-        return frozenset(one for one in (*self.tokenizer.all_special_ids, self.end_of_turn) if one not in thought)
+        return frozenset(
+            one for one in (*self.tokenizer.all_special_ids, self.end_of_turn) if one not in thought
+        )
 
     def _read_template(self, system: str) -> _TemplateParts:
         if not self.tokenizer.chat_template:
             raise TrainingError(
-                f"the tokenizer of {self.tokenizer.name_or_path!r} has no chat template. Take the model's chat version (its name often ends in "
-                "-Instruct), or put a chat_template.jinja into its folder."
+                f"the tokenizer of {self.tokenizer.name_or_path!r} has no chat template. Take the"
+                " model's chat version (its name often ends in -Instruct), or put a"
+                " chat_template.jinja into its folder."
             )
         try:
             first, whole = self._render_marks(turns=1), self._render_marks()
         except (TemplateError, TypeError, ValueError) as error:
             raise TrainingError(
-                f"the chat template of {self.tokenizer.name_or_path!r} cannot render a dialogue ({error}). Mend its chat_template.jinja."
+                f"the chat template of {self.tokenizer.name_or_path!r} cannot render a dialogue"
+                f" ({error}). Mend its chat_template.jinja."
             ) from error
         if any(whole.count(mark) != 1 for mark in _MARKS):
             raise TrainingError(
-                f"the chat template of {self.tokenizer.name_or_path!r} does not show each of a system prompt, two user messages and a reply once. Mend its chat_template.jinja."
+                f"the chat template of {self.tokenizer.name_or_path!r} does not show each of a"
+                " system prompt, two user messages and a reply once. Mend its chat_template.jinja."
             )
         head, _, rest = whole.partition(_MARKS[1])
         answered, _, rest = rest.partition(_MARKS[2])
         tail, _, cue = rest.partition(_MARKS[3])
         if first != head + _MARKS[1] + cue:
             raise TrainingError(
-                f"the chat template of {self.tokenizer.name_or_path!r} renders the first turn otherwise than later ones; such a family is not supported. Choose another model."
+                f"the chat template of {self.tokenizer.name_or_path!r} renders the first turn"
+                " otherwise than later ones; such a family is not supported. Choose another model."
             )
-        return _TemplateParts(head.replace(_MARKS[0], self._break_specials(system)), cue, answered, tail)
+        return _TemplateParts(
+            head.replace(_MARKS[0], self._break_specials(system)), cue, answered, tail
+        )
 
     def _render_marks(self, turns: int = 2, agent: str = _MARKS[2], user_2: str = _MARKS[3]) -> str:
         """A rendered dialogue of marks."""
@@ -179,9 +196,15 @@ class Renderer:
             {"role": "user", "content": _MARKS[1]},
         ]
         if turns == 2:
-            dialogue += [{"role": "assistant", "content": agent}, {"role": "user", "content": user_2}]
+            dialogue += [
+                {"role": "assistant", "content": agent},
+                {"role": "user", "content": user_2},
+            ]
         rendered = self.tokenizer.apply_chat_template(
-            dialogue, tokenize=False, add_generation_prompt=True, enable_thinking=self.style == "think"
+            dialogue,
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=self.style == "think",
         )
         assert isinstance(rendered, str)
         return rendered
@@ -189,13 +212,18 @@ class Renderer:
     def _split_tail(self) -> tuple[int, str]:
         """The id that ends a reply, and the text from there to the next user message."""
         for match in self._specials.finditer(self._parts.tail):
-            return int(self.tokenizer.convert_tokens_to_ids(match.group())), self._parts.tail[match.end() :]  # pyright: ignore[reportArgumentType]
+            token_id = self.tokenizer.convert_tokens_to_ids(match.group())
+            assert isinstance(token_id, int)
+            return token_id, self._parts.tail[match.end() :]
         raise TrainingError(
-            f"the chat template of {self.tokenizer.name_or_path!r} does not end a reply with a special token, but with {self._parts.tail!r}. Choose a chat model."
+            f"the chat template of {self.tokenizer.name_or_path!r} does not end a reply with a"
+            f" special token, but with {self._parts.tail!r}. Choose a chat model."
         )
 
     def _format_message(self, text: str) -> str:
-        """The words as the template writes them; special tokens in them are broken up, so that nobody can speak in another's place."""
+        """The words as the template writes them; special tokens in them are broken up, so that
+        nobody can speak in another's place.
+        """
         plain = self._break_specials(text)
         return plain.strip() if self._trims else plain
 
@@ -207,7 +235,10 @@ class Renderer:
 
 
 def split_thought(text: str, style: Style) -> ParsedReply:
-    """A reply taken apart: `<think>…</think>` and what is said after it. An unfinished thought leaves silence."""
+    """A reply taken apart: `<think>…</think>` and what is said after it.
+
+    An unfinished thought leaves silence.
+    """
     before, opened, rest = text.partition(OPEN)
     thought, closed, reply = rest.partition(CLOSE)
     if not opened:  # the tag may still be closed: what stands before it was meant as a thought
@@ -215,15 +246,22 @@ def split_thought(text: str, style: Style) -> ParsedReply:
     elif before.strip():
         reply = f"{before} {reply}"
     heard = reply.replace(OPEN, "").replace(CLOSE, "").strip()
-    whole = bool(opened and closed) and not before.strip() and bool(heard) and OPEN not in rest and CLOSE not in reply
+    whole = (
+        bool(opened and closed)
+        and not before.strip()
+        and bool(heard)
+        and OPEN not in rest
+        and CLOSE not in reply
+    )
     return ParsedReply(heard, thought.strip(), style == "think" and not whole)
 
 
 def _specials(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
     """Matches every special token as text, the longest first."""
-    names = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special} | set(
-        tokenizer.all_special_tokens
-    )
+    names = {
+        token.content for token in tokenizer.added_tokens_decoder.values() if token.special
+    } | set(tokenizer.all_special_tokens)
     return re.compile(
-        "|".join(re.escape(name) for name in sorted(names - {OPEN, CLOSE}, key=len, reverse=True)) or r"(?!)"
+        "|".join(re.escape(name) for name in sorted(names - {OPEN, CLOSE}, key=len, reverse=True))
+        or r"(?!)"
     )

@@ -1,8 +1,8 @@
-"""Dialogues played by the policy, many at a time: whoever has been answered speaks next, in one batch. Of the environments it knows only Gymnasium:
-`reset` and `step` with text.
+"""Dialogues played by the policy, many at a time: whoever has been answered speaks next, in one
+batch. Of the environments it knows only Gymnasium: `reset` and `step` with text.
 
-Direct: a dialogue is one sequence, which grows by what was sampled and what the template puts between. Think: each turn is a sequence of its own, since
-earlier thoughts are not in its prompt.
+Direct: a dialogue is one sequence, which grows by what was sampled and what the template puts
+between. Think: each turn is a sequence of its own, since earlier thoughts are not in its prompt.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,9 @@ class ResetSpec(NamedTuple):
     """How a dialogue begins."""
 
     number: int
-    """Tells dialogues of one call (and of other processes) apart; decides, with the draw's seed, what is sampled."""
+    """Tells dialogues of one call (and of other processes) apart; decides, with the draw's seed,
+    what is sampled.
+    """
     seed: int
     """For the environment's `reset`: the same persona and user for the same seed."""
     group: int
@@ -48,17 +50,25 @@ def collect_rollouts(
     workers: int = 1,
     candidates: int = 1,
 ) -> list[Trajectory]:
-    """Play every start in an environment of its own to the end; gives them in the order of the starts.
+    """Play every start in an environment of its own to the end; gives them in the order of the
+    starts.
 
-    `draw_seed`: equal ones give equal replies, whoever else is in the batch, if the sampler goes by seeds. `max_tokens`: a dialogue that has no room for another reply ends,
-    marked as context_overflow. `workers`: environments that step at the same time, for those that wait for a server; 1 steps them one after the other.
-    `candidates`: replies that are tried at every turn, all from the same saved state of the environment; the dialogue goes on from the one with the highest
-    reward (best of n). Above 1, TrainingError for an environment without `save_state` and `restore`.
+    `draw_seed`: equal ones give equal replies, whoever else is in the batch, if the sampler goes by
+    seeds. `max_tokens`: a dialogue that has no room for another reply ends, marked as
+    context_overflow. `workers`: environments that step at the same time, for those that wait for a
+    server; 1 steps them one after the other. `candidates`: replies that are tried at every turn,
+    all from the same saved state of the environment; the dialogue goes on from the one with the
+    highest reward (best of n). Above 1, TrainingError for an environment without `save_state` and
+    `restore`.
     """
-    dialogues = [_Dialogue(env, spec, renderer, candidates) for env, spec in zip(envs, specs, strict=True)]
+    dialogues = [
+        _Dialogue(env, spec, renderer, candidates) for env, spec in zip(envs, specs, strict=True)
+    ]
     max_prompt_tokens = max_tokens - sampling.max_tokens
     if sampler.at_once is not None:
-        _collect_concurrently(sampler, sampler.at_once, sampling, dialogues, max_prompt_tokens, draw_seed, workers)
+        _collect_concurrently(
+            sampler, sampler.at_once, sampling, dialogues, max_prompt_tokens, draw_seed, workers
+        )
         return [one.trajectory() for one in dialogues]
     sampler.forget()
     try:
@@ -72,7 +82,9 @@ def collect_rollouts(
                     for one in ready
                     if not one.over and (prompt := one.prompt(max_prompt_tokens)) is not None
                 ]
-                prompts = [candidate for one, ids in asked for candidate in one.candidates(ids, draw_seed)]
+                prompts = [
+                    candidate for one, ids in asked for candidate in one.candidates(ids, draw_seed)
+                ]
                 completions = iter(sampler.sample(prompts, sampling) if prompts else [])
                 for one, ids in asked:
                     waiting[do(one.step, ids, list(islice(completions, candidates)))] = one
@@ -90,13 +102,20 @@ def _collect_concurrently(
     draw_seed: int,
     workers: int,
 ) -> None:
-    """Each dialogue goes on as soon as its own answer is there, whatever the others wait for. At most `workers` environments step at the same time."""
+    """Each dialogue goes on as soon as its own answer is there, whatever the others wait for.
+
+    At most `workers` environments step at the same time.
+    """
     stepping, is_broken = BoundedSemaphore(workers), Event()
 
     def play(one: _Dialogue) -> None:
         with stepping:
             one.reset()
-        while not one.over and not is_broken.is_set() and (prompt := one.prompt(max_prompt_tokens)) is not None:
+        while (
+            not one.over
+            and not is_broken.is_set()
+            and (prompt := one.prompt(max_prompt_tokens)) is not None
+        ):
             completions = sampler.sample(one.candidates(prompt, draw_seed), sampling)
             with stepping:
                 one.step(prompt, completions)
@@ -120,7 +139,9 @@ def _run_now(work: Callable[..., None], *given: Any) -> Future[None]:
 
 
 def _pop_ready(waiting: "dict[Future[None], _Dialogue]") -> "list[_Dialogue]":
-    """Take out those whose environment has answered, in the order of their numbers; raises what it raised."""
+    """Take out those whose environment has answered, in the order of their numbers; raises what it
+    raised.
+    """
     done, _ = wait(waiting, return_when=FIRST_COMPLETED)
     for future in done:
         future.result()
@@ -130,7 +151,9 @@ def _pop_ready(waiting: "dict[Future[None], _Dialogue]") -> "list[_Dialogue]":
 class _Dialogue:
     """One dialogue while it is played."""
 
-    def __init__(self, env: TextEnv, spec: ResetSpec, renderer: Renderer, num_candidates: int = 1) -> None:
+    def __init__(
+        self, env: TextEnv, spec: ResetSpec, renderer: Renderer, num_candidates: int = 1
+    ) -> None:
         self.env = env
         self.spec = spec
         self.renderer = renderer
@@ -154,7 +177,9 @@ class _Dialogue:
         self._record_user_line(text)
 
     def candidates(self, prompt: list[int], draw_seed: int) -> list[Prompt]:
-        """What the sampler is asked at this turn: as many times the same as replies are tried, each drawn by a seed of its own."""
+        """What the sampler is asked at this turn: as many times the same as replies are tried, each
+        drawn by a seed of its own.
+        """
         turn = (draw_seed, self.spec.number, len(self.replies))
         seeds = [turn if not number else (*turn, number) for number in range(self.num_candidates)]
         return [
@@ -167,7 +192,9 @@ class _Dialogue:
         ]
 
     def step(self, prompt: list[int], completions: Sequence[Completion]) -> None:
-        """Say the reply; of several the one that earns most, which is found by saying each of them here and going back."""
+        """Say the reply; of several the one that earns most, which is found by saying each of them
+        here and going back.
+        """
         if len(completions) == 1:
             self._record_answer(self.env.step(self._record_reply(prompt, completions[0])))
             return
@@ -191,7 +218,9 @@ class _Dialogue:
         self._record_answer(answers[best])
 
     def prompt(self, max_prompt_tokens: int) -> list[int] | None:
-        """Everything up to the next reply; None when that is longer than `max_prompt_tokens`, which ends the dialogue."""
+        """Everything up to the next reply; None when that is longer than `max_prompt_tokens`, which
+        ends the dialogue.
+        """
         if self.renderer.style == "think":
             ids = self.renderer.prompt(self.users, self.replies)
         elif not self.builders:
@@ -245,31 +274,43 @@ class _Dialogue:
 
 
 def refuse_all_failed(trajectories: Sequence[Trajectory]) -> None:
-    """TrainingError, with what the environment said, when dialogues were played and not one is valid: nothing can be learned or measured."""
+    """TrainingError, with what the environment said, when dialogues were played and not one is
+    valid: nothing can be learned or measured.
+    """
     if not trajectories or any(one.valid for one in trajectories):
         return
     info = trajectories[0].info
-    notes = [str(reason["note"]) for reason in info.get("reasons", ()) if isinstance(reason, dict) and "note" in reason]
+    notes = [
+        str(reason["note"])
+        for reason in info.get("reasons", ())
+        if isinstance(reason, dict) and "note" in reason
+    ]
     why = notes[-1] if notes else "their info says no more than valid: false"
     if all(one.context_overflow for one in trajectories):
         why = "no room was left in max_tokens for a first reply"
     raise TrainingError(
-        f"all {len(trajectories)} dialogues failed: {why.rstrip('.')}. A run in a folder goes on with --resume once that is mended."
+        f"all {len(trajectories)} dialogues failed: {why.rstrip('.')}. A run in a folder goes on"
+        " with --resume once that is mended."
     )
 
 
 def _refuse_without_restore(env: TextEnv) -> None:
-    """Candidates can be compared only where an environment goes back to a turn, with all that is wrapped around it."""
+    """Candidates can be compared only where an environment goes back to a turn, with all that is
+    wrapped around it.
+    """
     around = env
     while isinstance(around, gym.Wrapper):
         if isinstance(around, gym.wrappers.TimeLimit):
             raise TrainingError(
-                "gymnasium's TimeLimit counts candidates as turns. Make the environment without max_episode_steps, or take another algorithm than rft."
+                "gymnasium's TimeLimit counts candidates as turns. Make the environment without"
+                " max_episode_steps, or take another algorithm than rft."
             )
         around = around.env
     if not all(env.has_wrapper_attr(name) for name in _RESTORE_METHODS):
         raise TrainingError(
-            f"{type(around).__name__} cannot go back to an earlier turn, so no candidates can be compared there. Give it save_state() and restore(), or take another algorithm than rft."
+            f"{type(around).__name__} cannot go back to an earlier turn, so no candidates can be"
+            " compared there. Give it save_state() and restore(), or take another algorithm than"
+            " rft."
         )
 
 
@@ -302,5 +343,8 @@ def make_groups(count: int, size: int, seeds: Iterator[int]) -> list[ResetSpec]:
     specs: list[ResetSpec] = []
     for group in range(-(-count // size)):
         seed = next(seeds)
-        specs += [ResetSpec(number, seed, group) for number in range(group * size, min(count, (group + 1) * size))]
+        specs += [
+            ResetSpec(number, seed, group)
+            for number in range(group * size, min(count, (group + 1) * size))
+        ]
     return specs

@@ -1,7 +1,9 @@
-"""Replies drawn from the policy, many dialogues at a time, each with one KV cache from its first turn to its last. Knows no text: ids in, ids out.
+"""Replies drawn from the policy, many dialogues at a time, each with one KV cache from its first
+turn to its last. Knows no text: ids in, ids out.
 
-The policy that is learned is softmax(logits / temperature): `logprobs` are of that distribution, before top-k and top-p cut it. With a cut, what was
-drawn comes from a narrower distribution than the one that is learned. At temperature 0 (greedy) they are those of temperature 1.
+The policy that is learned is softmax(logits / temperature): `logprobs` are of that distribution,
+before top-k and top-p cut it. With a cut, what was drawn comes from a narrower distribution than
+the one that is learned. At temperature 0 (greedy) they are those of temperature 1.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +17,12 @@ from transformers import PreTrainedModel
 
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.cache import RaggedCache
-from rlver_gym.policy.models.model import bf16_copy, causal_lm, copy_weights, unsupported_layer_types
+from rlver_gym.policy.models.model import (
+    bf16_copy,
+    causal_lm,
+    copy_weights,
+    unsupported_layer_types,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,9 @@ class Prompt(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """A reply: T sampled ids, the one that ended it included, and what the policy gave them, in nats."""
+    """A reply: T sampled ids, the one that ended it included, and what the policy gave them, in
+    nats.
+    """
 
     ids: list[int]
     logprobs: list[float]
@@ -55,7 +64,9 @@ class Sampler(Protocol):
     """Anything that continues token ids: this process's model, or a server's."""
 
     at_once: int | None
-    """How many prompts may be under way at the same time, each asked for by itself and from a thread of its own; None for one batch at a time."""
+    """How many prompts may be under way at the same time, each asked for by itself and from a
+    thread of its own; None for one batch at a time.
+    """
 
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One reply for each prompt."""
@@ -66,7 +77,10 @@ class Sampler(Protocol):
         ...
 
     def refresh(self) -> None:
-        """The weights may have changed: sample with those of now. All processes call it together, before they talk."""
+        """The weights may have changed: sample with those of now.
+
+        All processes call it together, before they talk.
+        """
         ...
 
 
@@ -76,12 +90,19 @@ class ModelSampler:
     at_once: int | None = None
 
     def __init__(
-        self, model: nn.Module, use_bf16: bool = False, copied: bool = False, prefill_tokens: int = 16_384
+        self,
+        model: nn.Module,
+        use_bf16: bool = False,
+        copied: bool = False,
+        prefill_tokens: int = 16_384,
     ) -> None:
-        """`model`: a causal LM of full attention, whatever wraps it; `use_bf16`: compute in bfloat16, whatever the weights are kept in.
+        """`model`: a causal LM of full attention, whatever wraps it; `use_bf16`: compute in
+        bfloat16, whatever the weights are kept in.
 
-        `copied`: keep a copy in bfloat16 to sample with, brought up to date by `refresh`: for float32 weights on one device that are trained
-        whole. `prefill_tokens`: how many prompt tokens, padding included, pass through the model at once. TrainingError for other kinds of attention.
+        `copied`: keep a copy in bfloat16 to sample with, brought up to date by `refresh`: for
+        float32 weights on one device that are trained whole. `prefill_tokens`: how many prompt
+        tokens, padding included, pass through the model at once. TrainingError for other kinds of
+        attention.
         """
         self.model = model
         self.use_bf16 = use_bf16
@@ -106,13 +127,20 @@ class ModelSampler:
         if self.copied:
             copy_weights(self._lm, causal_lm(self.model))
 
-    @torch.no_grad()  # not inference_mode: there autocast keeps no cast weights, and casts every one anew for every token
+    # not inference_mode: there autocast keeps no cast weights, and casts every one anew for every
+    # token
+    @torch.no_grad()
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One reply for each prompt, at most one prompt a dialogue. Rows of dialogues that are not asked for stay as they are."""
+        """One reply for each prompt, at most one prompt a dialogue.
+
+        Rows of dialogues that are not asked for stay as they are.
+        """
         training = self.model.training
         self.model.eval()
         try:
-            with torch.autocast(self._lm.device.type, torch.bfloat16, enabled=self.use_bf16 and not self.copied):
+            with torch.autocast(
+                self._lm.device.type, torch.bfloat16, enabled=self.use_bf16 and not self.copied
+            ):
                 drawn_of = self._draw(self._assign_rows(prompts), sampling)
         except BaseException:  # what is in the cache is no longer known
             self.forget()
@@ -122,15 +150,23 @@ class ModelSampler:
         return [drawn_of[prompt.dialogue] for prompt in prompts]
 
     def _assign_rows(self, prompts: Sequence[Prompt]) -> list[Prompt]:
-        """Bring the dialogues of the prompts into the first rows; gives the prompts in the order of rows. New ones that equal an earlier one sit last."""
+        """Bring the dialogues of the prompts into the first rows; gives the prompts in the order of
+        rows. New ones that equal an earlier one sit last.
+        """
         prompt_of = {prompt.dialogue: prompt for prompt in prompts}
-        fresh = {one: tuple(prompt.ids) for one, prompt in prompt_of.items() if one not in set(self._owner)}
+        fresh = {
+            one: tuple(prompt.ids)
+            for one, prompt in prompt_of.items()
+            if one not in set(self._owner)
+        }
         leaders = {ids: one for one, ids in reversed(fresh.items())}
         for one in sorted(fresh, key=lambda one: leaders[fresh[one]] != one):
             self._owner.append(one)
             self._cached_ids.append([])
         free = [row for row in range(len(prompts)) if self._owner[row] not in prompt_of]
-        behind = [row for row in range(len(prompts), len(self._owner)) if self._owner[row] in prompt_of]
+        behind = [
+            row for row in range(len(prompts), len(self._owner)) if self._owner[row] in prompt_of
+        ]
         self._swap(free, behind)
         return [prompt_of[owner] for owner in self._owner[: len(prompts)]]
 
@@ -144,10 +180,19 @@ class ModelSampler:
         return order, places
 
     def _draw(self, prompts: list[Prompt], sampling: Sampling) -> dict[int, Completion]:
-        """A reply for each prompt, by dialogue. The rows at work are always the first ones: one whose reply has ended changes places with the last."""
+        """A reply for each prompt, by dialogue.
+
+        The rows at work are always the first ones: one whose reply has ended changes places with
+        the last.
+        """
         at_work, device = len(prompts), self._lm.device
         chance_BT = torch.tensor(
-            np.stack([np.random.default_rng(one.seed).random(sampling.max_tokens, np.float32) for one in prompts]),
+            np.stack(
+                [
+                    np.random.default_rng(one.seed).random(sampling.max_tokens, np.float32)
+                    for one in prompts
+                ]
+            ),
             device=device,
         )
         id_BT = torch.zeros_like(chance_BT, dtype=torch.long)
@@ -168,7 +213,9 @@ class ModelSampler:
                 at_work -= len(ended)
                 if not at_work:
                     break
-                working = [row for row in range(at_work, at_work + len(ended)) if row not in set(ended)]
+                working = [
+                    row for row in range(at_work, at_work + len(ended)) if row not in set(ended)
+                ]
                 order, places = self._swap([row for row in ended if row < at_work], working)
                 for moved in (number, position, token):
                     moved[places] = moved[order]
@@ -178,11 +225,18 @@ class ModelSampler:
         return self._collect_completions(prompts, id_BT.tolist(), logprob_BT.tolist(), length)
 
     def _collect_completions(
-        self, prompts: list[Prompt], ids: list[list[int]], logprobs: list[list[float]], length: list[int]
+        self,
+        prompts: list[Prompt],
+        ids: list[list[int]],
+        logprobs: list[list[float]],
+        length: list[int],
     ) -> dict[int, Completion]:
-        """The replies by dialogue; notes what the rows hold now, which is all but the last token."""
+        """The replies by dialogue; notes what the rows hold now, which is all but the last
+        token.
+        """
         completions = {
-            one.dialogue: Completion(ids[i][: length[i]], logprobs[i][: length[i]]) for i, one in enumerate(prompts)
+            one.dialogue: Completion(ids[i][: length[i]], logprobs[i][: length[i]])
+            for i, one in enumerate(prompts)
         }
         asked = {one.dialogue: one.ids for one in prompts}
         for row in range(len(prompts)):
@@ -191,26 +245,45 @@ class ModelSampler:
         return completions
 
     def _prefill(self, prompts: list[Prompt]) -> Tensor:
-        """Feed what the rows do not hold yet; the logits (B, V) after each prompt. Prompts that are new and equal are fed once."""
-        kept = [_count_common_ids(held, one.ids) for held, one in zip(self._cached_ids, prompts, strict=False)]
+        """Feed what the rows do not hold yet; the logits (B, V) after each prompt.
+
+        Prompts that are new and equal are fed once.
+        """
+        kept = [
+            _count_common_ids(held, one.ids)
+            for held, one in zip(self._cached_ids, prompts, strict=False)
+        ]
         leader = {tuple(one.ids): row for row, one in reversed(list(enumerate(prompts)))}
-        source = [leader[tuple(one.ids)] if not self._cached_ids[row] else row for row, one in enumerate(prompts)]
+        source = [
+            leader[tuple(one.ids)] if not self._cached_ids[row] else row
+            for row, one in enumerate(prompts)
+        ]
         own = max(row for row in range(len(prompts)) if source[row] == row) + 1
         logits = [
-            self._feed([prompts[row].ids[kept[row] :] for row in rows], kept[rows.start : rows.stop], rows.start)
+            self._feed(
+                [prompts[row].ids[kept[row] :] for row in rows],
+                kept[rows.start : rows.stop],
+                rows.start,
+            )
             for rows in _split_rows(
-                [len(one.ids) - held for one, held in zip(prompts[:own], kept, strict=False)], self.prefill_tokens
+                [len(one.ids) - held for one, held in zip(prompts[:own], kept, strict=False)],
+                self.prefill_tokens,
             )
         ]
         self._cache.move(source[own:], list(range(own, len(prompts))))
         return torch.cat(logits)[source]
 
     def _feed(self, new: list[Sequence[int]], kept: list[int], first_row: int) -> Tensor:
-        """Feed each row its new ids, behind what it holds already; the logits (B, V) after them. Shorter ones are padded behind, where nothing looks."""
+        """Feed each row its new ids, behind what it holds already; the logits (B, V) after them.
+
+        Shorter ones are padded behind, where nothing looks.
+        """
         device = self._lm.device
         longest = max(map(len, new))
         id_BT = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in new], device=device)
-        position_BT = torch.tensor(kept, device=device)[:, None] + torch.arange(longest, device=device)
+        position_BT = torch.tensor(kept, device=device)[:, None] + torch.arange(
+            longest, device=device
+        )
         last = torch.tensor([len(ids) - 1 for ids in new], device=device)
         hidden = self._hidden(id_BT, position_BT, max(kept) + longest, first_row)
         return self._head(hidden[torch.arange(len(new), device=device), last])
@@ -220,28 +293,39 @@ class ModelSampler:
 
     def _hidden(self, id_BT: Tensor, position_BT: Tensor, reach: int, first_row: int = 0) -> Tensor:
         mask = self._cache.aim(
-            first_row, position_BT, reach, torch.bfloat16 if self.use_bf16 or self.copied else self._lm.dtype
+            first_row,
+            position_BT,
+            reach,
+            torch.bfloat16 if self.use_bf16 or self.copied else self._lm.dtype,
         )
         trunk = self._lm.base_model
         return trunk(
-            input_ids=id_BT, attention_mask=mask, position_ids=position_BT, past_key_values=self._cache, use_cache=True
+            input_ids=id_BT,
+            attention_mask=mask,
+            position_ids=position_BT,
+            past_key_values=self._cache,
+            use_cache=True,
         ).last_hidden_state
 
 
 def _refuse_other_attention(lm: PreTrainedModel) -> None:
     if kinds := unsupported_layer_types(lm.config):
         raise TrainingError(
-            f"{type(lm).__name__} has layers of {', '.join(sorted(kinds))}, which this sampler does not know. Take a model such as Qwen2, Qwen3 or Llama, or let a server sample."
+            f"{type(lm).__name__} has layers of {', '.join(sorted(kinds))}, which this sampler does"
+            " not know. Take a model such as Qwen2, Qwen3 or Llama, or let a server sample."
         )
 
 
 def pick_tokens(logits_BV: Tensor, chance_B: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """One token a row, where the cumulative distribution passes `chance` (in [0, 1)), and its log-probability before top-k and top-p."""
+    """One token a row, where the cumulative distribution passes `chance` (in [0, 1)), and its
+    log-probability before top-k and top-p.
+    """
     logits_BV = logits_BV.float() / (sampling.temperature or 1.0)
     total_B1 = logits_BV.logsumexp(-1, keepdim=True)
     if not bool(total_B1.isfinite().all()):
         raise TrainingError(
-            "the policy's logits are not finite numbers any more. Go back to an earlier checkpoint with a lower learning rate."
+            "the policy's logits are not finite numbers any more. Go back to an earlier checkpoint"
+            " with a lower learning rate."
         )
     if sampling.temperature == 0:
         token_B1 = logits_BV.argmax(-1, keepdim=True)
@@ -249,9 +333,8 @@ def pick_tokens(logits_BV: Tensor, chance_B: Tensor, sampling: Sampling) -> tupl
         reached_BV = _filter_top_k_top_p((logits_BV - total_B1).exp(), sampling).cumsum(-1)
         whole_B1 = reached_BV[:, -1:].contiguous()
         token_B1 = torch.searchsorted(reached_BV, chance_B[:, None] * whole_B1, right=True)
-        token_B1 = token_B1.minimum(
-            torch.searchsorted(reached_BV, whole_B1)
-        )  # rounding must not lead beyond the last token that has a chance
+        # Rounding must not lead beyond the last token that has a chance.
+        token_B1 = token_B1.minimum(torch.searchsorted(reached_BV, whole_B1))
     return token_B1[:, 0], (logits_BV.gather(-1, token_B1) - total_B1)[:, 0]
 
 
@@ -267,7 +350,9 @@ def _filter_top_k_top_p(chance_BV: Tensor, sampling: Sampling) -> Tensor:
 
 
 def _split_rows(count_B: Sequence[int], most: int) -> Iterator[range]:
-    """Neighbouring rows that together have at most `most` tokens once they are padded to the longest; at least one row at a time."""
+    """Neighbouring rows that together have at most `most` tokens once they are padded to the
+    longest; at least one row at a time.
+    """
     first = longest = 0
     for row, count in enumerate(count_B):
         longest = max(longest, count)

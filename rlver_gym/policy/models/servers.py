@@ -1,7 +1,10 @@
-"""Replies drawn by a server that takes token ids and gives token ids back, such as vLLM: the same `sample` as the sampler in this process.
+"""Replies drawn by a server that takes token ids and gives token ids back, such as vLLM: the same
+`sample` as the sampler in this process.
 
-A plain server's weights are its own affair. `VllmSampler` gives it the policy's adapters before each round of rollouts, through a folder that both see. vLLM gives log-probabilities at
-temperature 1 unless it was started with `--logprobs-mode processed_logprobs`; that matters only at other temperatures.
+A plain server's weights are its own affair. `VllmSampler` gives it the policy's adapters before
+each round of rollouts, through a folder that both see. vLLM gives log-probabilities at temperature
+1 unless it was started with `--logprobs-mode processed_logprobs`; that matters only at other
+temperatures.
 """
 
 import hashlib
@@ -32,8 +35,10 @@ _NEUTRAL_SETTINGS = {
     "min_p": 0.0,
     "ignore_eos": True,
 }
-"""What vLLM would otherwise take from the model's generation_config.json: Qwen2.5's penalty on repetition would sample from another distribution than the one
-that is learned, and its second end of text would end replies without the learner's knowing it."""
+"""What vLLM would otherwise take from the model's generation_config.json: Qwen2.5's penalty on
+repetition would sample from another distribution than the one that is learned, and its second end
+of text would end replies without the learner's knowing it.
+"""
 
 
 class _Logprobs(BaseModel):
@@ -53,7 +58,9 @@ class _Completion(BaseModel):
 
 
 class ServerSampler:
-    """Asks `/v1/completions` of an OpenAI-compatible server, one request a reply, many at a time."""
+    """Asks `/v1/completions` of an OpenAI-compatible server, one request a reply, many at a
+    time.
+    """
 
     def __init__(
         self,
@@ -65,9 +72,11 @@ class ServerSampler:
         timeout_s: float = 600.0,
         seeded: bool = False,
     ) -> None:
-        """`base_url` ends in /v1; `model` as the server calls it; `at_once`: requests under way together; `timeout_s` for one answer.
+        """`base_url` ends in /v1; `model` as the server calls it; `at_once`: requests under way
+        together; `timeout_s` for one answer.
 
-        `seeded`: send each prompt's seed along, so that equal runs draw equally. vLLM draws all rows of a batch at once only without.
+        `seeded`: send each prompt's seed along, so that equal runs draw equally. vLLM draws all
+        rows of a batch at once only without.
         """
         self.base_url = base_url
         self.model = model
@@ -77,11 +86,17 @@ class ServerSampler:
         self._client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=timeout_s)
 
     def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One reply for each prompt. TrainingError when the server does not answer, or not with token ids and log-probabilities."""
+        """One reply for each prompt.
+
+        TrainingError when the server does not answer, or not with token ids and log-probabilities.
+        """
         return list(self._threads.map(lambda prompt: self._sample_one(prompt, sampling), prompts))
 
     def forget(self) -> None:
-        """Nothing is kept here. A server that caches prefixes must drop them itself when it gets new weights."""
+        """Nothing is kept here.
+
+        A server that caches prefixes must drop them itself when it gets new weights.
+        """
 
     def refresh(self) -> None:
         """Nothing is known here of the server's weights."""
@@ -92,7 +107,8 @@ class ServerSampler:
             return _completion(_Completion.model_validate_json(raw).choices[0], sampling)
         except ValidationError as error:
             raise TrainingError(
-                f"{self.base_url} did not answer with a completion and its log-probabilities, but with {raw[:200]!r}. Use a server such as vLLM."
+                f"{self.base_url} did not answer with a completion and its log-probabilities, but"
+                f" with {raw[:200]!r}. Use a server such as vLLM."
             ) from error
 
     def _request_completion(self, prompt: Prompt, sampling: Sampling) -> str:
@@ -115,7 +131,8 @@ class ServerSampler:
             ).text
         except openai.OpenAIError as error:
             raise TrainingError(
-                f"no replies from {self.base_url} for model {self.model!r} ({error}). Is the server up, and does the address end in /v1?"
+                f"no replies from {self.base_url} for model {self.model!r} ({error}). Is the server"
+                " up, and does the address end in /v1?"
             ) from error
 
 
@@ -124,11 +141,13 @@ def _completion(choice: _Choice, sampling: Sampling) -> Completion:
     ids = [int(match[1]) for match in matches if match]
     if len(ids) != len(choice.logprobs.token_logprobs) or not ids:
         raise TrainingError(
-            f"the server gave tokens as text ({choice.logprobs.tokens[:3]}), which cannot be learned from. Use one that knows return_tokens_as_token_ids, such as vLLM."
+            f"the server gave tokens as text ({choice.logprobs.tokens[:3]}), which cannot be"
+            " learned from. Use one that knows return_tokens_as_token_ids, such as vLLM."
         )
     if choice.finish_reason == "stop" and ids[-1] not in sampling.stop_ids:
         raise TrainingError(
-            f"the server kept the token that ended a reply to itself (the last one it gave is {ids[-1]}). Use one that returns every sampled token, such as vLLM."
+            "the server kept the token that ended a reply to itself (the last one it gave is"
+            f" {ids[-1]}). Use one that returns every sampled token, such as vLLM."
         )
     return Completion(ids, choice.logprobs.token_logprobs)
 
@@ -140,19 +159,30 @@ _ALREADY_LOADED = "already been loaded"
 
 
 class VllmSampler(ServerSampler):
-    """Samples on a vLLM server that was started with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True."""
+    """Samples on a vLLM server that was started with --enable-lora and
+    VLLM_ALLOW_RUNTIME_LORA_UPDATING=True.
+    """
 
-    def __init__(self, base_url: str, policy: nn.Module, folder: Path, *, seeded: bool = False) -> None:
-        """`base_url` ends in /v1; `policy`: a peft model with one adapter; `folder`: this machine and the server see it under the same path."""
+    def __init__(
+        self, base_url: str, policy: nn.Module, folder: Path, *, seeded: bool = False
+    ) -> None:
+        """`base_url` ends in /v1; `policy`: a peft model with one adapter; `folder`: this machine
+        and the server see it under the same path.
+        """
         super().__init__(base_url, "", api_key=os.environ.get(KEY) or "none", seeded=seeded)
         self.policy = policy
         self.folder = folder
         self._run = secrets.token_hex(4)
-        """In every name, so that runs that share a server and a folder leave each other's adapters alone."""
+        """In every name, so that runs that share a server and a folder leave each other's adapters
+        alone.
+        """
 
     def refresh(self) -> None:
-        """See that the server has the policy's adapters as they are now, under a name made from their content, so that no cache of its can be stale.
-        The first process does it and the others wait. TrainingError, on all of them, when the server does not take them, or the folder cannot be written."""
+        """See that the server has the policy's adapters as they are now, under a name made from
+        their content, so that no cache of its can be stale. The first process does it and the
+        others wait. TrainingError, on all of them, when the server does not take them, or the
+        folder cannot be written.
+        """
         name, wrong = all_gather([self._try_publish() if rank() == 0 else ("", "")])[0]
         if wrong:
             raise TrainingError(wrong)
@@ -166,7 +196,9 @@ class VllmSampler(ServerSampler):
         self.model = ""
 
     def _try_publish(self) -> tuple[str, str]:
-        """The name under which the server knows the adapters now, and what is wrong if it does not."""
+        """The name under which the server knows the adapters now, and what is wrong if it does
+        not.
+        """
         try:
             return self._publish_adapters(), ""
         except TrainingError as error:
@@ -183,13 +215,17 @@ class VllmSampler(ServerSampler):
                 (place / "adapter_model.safetensors").write_bytes(weights)
         except OSError as error:
             raise TrainingError(
-                f"the adapters for vLLM cannot be written to {place} ({error}). Choose another --vllm-folder, or make room."
+                f"the adapters for vLLM cannot be written to {place} ({error}). Choose another"
+                " --vllm-folder, or make room."
             ) from error
         self._post("load_lora_adapter", {"lora_name": name, "lora_path": str(place)})
         return name
 
     def _remove_adapters(self, name: str) -> None:
-        """Adapters that are not asked for any more: off the server and off the disk. One that has lost them by itself, as by a restart, is none the worse."""
+        """Adapters that are not asked for any more: off the server and off the disk.
+
+        One that has lost them by itself, as by a restart, is none the worse.
+        """
         if name and rank() == 0:
             with suppress(TrainingError):
                 self._post("unload_lora_adapter", {"lora_name": name})
@@ -202,8 +238,11 @@ class VllmSampler(ServerSampler):
             if _ALREADY_LOADED in str(error):
                 return
             raise TrainingError(
-                f"{self.base_url} did not {what.replace('_', ' ')} {body['lora_name']} ({error}). Does the address end in /v1, does vLLM run there with --enable-lora, a "
-                f"--max-lora-rank of no less than --lora-rank and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, and does it see {self.folder} under the same path?"
+                f"{self.base_url} did not {what.replace('_', ' ')} {body['lora_name']} ({error})."
+                " Does the address end in /v1, does vLLM run there with --enable-lora, a"
+                " --max-lora-rank of no less than --lora-rank and"
+                f" VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, and does it see {self.folder} under the"
+                " same path?"
             ) from error
 
 
@@ -211,5 +250,9 @@ def _adapters(policy: nn.Module) -> dict[str, Tensor]:
     """The adapters' weights under the names that peft gives them in a file."""
     import peft  # noqa: PLC0415 (only whoever asks for adapters needs it)
 
-    named = {name: one.detach().cpu().contiguous() for name, one in policy.named_parameters() if "lora_" in name}
+    named = {
+        name: one.detach().cpu().contiguous()
+        for name, one in policy.named_parameters()
+        if "lora_" in name
+    }
     return peft.get_peft_model_state_dict(policy, state_dict=named)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,5 @@
-"""What one dialogue of the policy leaves behind: token ids that were really sampled, and rewards. All frozen; nothing here acts, and nothing needs torch.
+"""What one dialogue of the policy leaves behind: token ids that were really sampled, and rewards.
+All frozen; nothing here acts, and nothing needs torch.
 
 Axes: T tokens of a sequence, N turns of a dialogue.
 """
@@ -12,14 +13,17 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
-    """A run of token ids to learn from. A policy that answers directly leaves one a dialogue, one that thinks leaves one a turn, since
-    its earlier thoughts are not in its later prompts."""
+    """A run of token ids to learn from. A policy that answers directly leaves one a dialogue, one
+    that thinks leaves one a turn, since its earlier thoughts are not in its later prompts.
+    """
 
     id_T: NDArray[np.int64]
     action_mask_T: NDArray[np.bool_]
     """The policy chose this token; the end-of-turn token counts when it was sampled."""
     logprob_T: NDArray[np.float32]
-    """The sampler's log-probability of each sampled token, at the temperature it was sampled with, in nats; 0 elsewhere."""
+    """The sampler's log-probability of each sampled token, at the temperature it was sampled with,
+    in nats; 0 elsewhere.
+    """
     turn_T: NDArray[np.int32]
     """To which turn of the dialogue a sampled token belongs, from 0; -1 elsewhere."""
 
@@ -48,13 +52,19 @@ class Trajectory:
     info: dict[str, Any]
     """The environment's last info: emotion, outcome, persona, where it gives them."""
     valid: bool = True
-    """False when the dialogue broke off (the user failed); it is left out of learning and of averages."""
+    """False when the dialogue broke off (the user failed); it is left out of learning and of
+    averages.
+    """
     context_overflow: bool = False
-    """True when it ended early because the context was full. It is left out of learning, for its rewards may be missing their end."""
+    """True when it ended early because the context was full. It is left out of learning, for its
+    rewards may be missing their end.
+    """
     cut_N: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """The reply of this turn was cut at the token limit."""
     margin_N: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
-    """With several candidates a turn: by how much the reward of the one that was said lies above their mean; empty otherwise."""
+    """With several candidates a turn: by how much the reward of the one that was said lies above
+    their mean; empty otherwise.
+    """
 
     @property
     def total_reward(self) -> float:

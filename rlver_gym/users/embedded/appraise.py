@@ -1,4 +1,6 @@
-"""Appraise: what an utterance does to a person by measured weights, every point after the gain factors as a reason. One engine for all languages. Pure."""
+"""Appraise: what an utterance does to a person by measured weights, every point after the gain
+factors as a reason. One engine for all languages. Pure.
+"""
 
 import math
 from collections.abc import Iterable
@@ -23,10 +25,18 @@ from rlver_gym.users.embedded.features import (
 from rlver_gym.users.embedded.weights import NEARNESS, Preset, Relevance, Weights, priors
 
 FORM_IN_WORDS = {
-    "length": "as long as it is", "over": "longer than they can take in", "far_over": "a lecture", "under": "hardly more than a word",
-    "list": "points instead of talk", "questions": "asked", "many_questions": "one question after the other", "first_person": "spoke of itself",
-    "overlap": "took up their last words", "repetition": "said the same before", "exclamations": "spoke with warmth in the voice",
-}  # fmt: skip
+    "length": "as long as it is",
+    "over": "longer than they can take in",
+    "far_over": "a lecture",
+    "under": "hardly more than a word",
+    "list": "points instead of talk",
+    "questions": "asked",
+    "many_questions": "one question after the other",
+    "first_person": "spoke of itself",
+    "overlap": "took up their last words",
+    "repetition": "said the same before",
+    "exclamations": "spoke with warmth in the voice",
+}
 
 
 class GainFactors(NamedTuple):
@@ -64,7 +74,9 @@ class GainFactors(NamedTuple):
 FULL_GAIN = GainFactors(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 
 
-def compute_relevance_logit(rule: Relevance, surface: SurfaceFeatures, context: DialogueContext) -> float:
+def compute_relevance_logit(
+    rule: Relevance, surface: SurfaceFeatures, context: DialogueContext
+) -> float:
     """The logit that it is meant for this person rather than for somebody else."""
     logit = rule.intercept
     for name, value in zip(NEARNESS, compute_nearness(surface, context), strict=True):
@@ -72,16 +84,26 @@ def compute_relevance_logit(rule: Relevance, surface: SurfaceFeatures, context: 
     return logit
 
 
-def compute_gain_factors(known: Relevance | None, surface: SurfaceFeatures, context: DialogueContext) -> GainFactors:
+def compute_gain_factors(
+    known: Relevance | None, surface: SurfaceFeatures, context: DialogueContext
+) -> GainFactors:
     """Compare an utterance with the story and with everything said before.
 
-    As long as the person has told little, nobody can speak to the point: then relevance does not count yet.
+    As long as the person has told little, nobody can speak to the point: then relevance does not
+    count yet.
     """
     rule = priors()
     copied = share(surface.grams & context.their_grams, surface.grams)
-    repeated = max((share(surface.grams & one.grams, surface.grams) for one in context.earlier), default=0.0)
+    repeated = max(
+        (share(surface.grams & one.grams, surface.grams) for one in context.earlier), default=0.0
+    )
     if not surface.grams:
-        repeated = float(any(one.about == surface.about and one.length == surface.length for one in context.earlier))
+        repeated = float(
+            any(
+                one.about == surface.about and one.length == surface.length
+                for one in context.earlier
+            )
+        )
     cues = 100 * sum(surface.counts.values()) / max(60.0, surface.length)
     open_to, near = _compute_relevance_factors(known, surface, context) if known else (1.0, 1.0)
     return GainFactors(
@@ -107,16 +129,27 @@ def _compute_relevance_factors(
 
 
 def _count_story_words(surface: SurfaceFeatures, context: DialogueContext) -> float:
-    """How many of the words of their story it takes up in its own sentences; one that the agent took up before counts for little."""
-    rule, home = priors()["touch"], find_own_words(surface, context) & (context.said | context.story)
+    """How many of the words of their story it takes up in its own sentences; one that the agent
+    took up before counts for little.
+    """
+    rule, home = (
+        priors()["touch"],
+        find_own_words(surface, context) & (context.said | context.story),
+    )
     fresh = len(home.difference(*(one.about for one in context.earlier)))
     return fresh + min(rule["again_most"], rule["again"] * (len(home) - fresh))
 
 
 def compute_worth(
-    weights: Weights, persona: Persona, dialogue: Dialogue, surface: SurfaceFeatures, context: DialogueContext
+    weights: Weights,
+    persona: Persona,
+    dialogue: Dialogue,
+    surface: SurfaceFeatures,
+    context: DialogueContext,
 ) -> Iterable[Worth]:
-    """What the reply is worth, in points before gain and gain factors: by factors where they were measured, else feature by feature."""
+    """What the reply is worth, in points before gain and gain factors: by factors where they were
+    measured, else feature by feature.
+    """
     if weights.factors:
         return factor_model(weights.factors).worth(describe(persona, dialogue), persona.need)
     points = {
@@ -125,7 +158,11 @@ def compute_worth(
         if name in weights.features
     }
     return [
-        Worth(f"act:{name}" if name in ACT_IN_WORDS else name, points[name], _describe_feature(name, surface))
+        Worth(
+            f"act:{name}" if name in ACT_IN_WORDS else name,
+            points[name],
+            _describe_feature(name, surface),
+        )
         for name in sorted(points, key=lambda name: -abs(points[name]))
     ]
 
@@ -140,7 +177,8 @@ def reasons_for(
     challenging: bool = False,
     gated: bool = True,
 ) -> tuple[Reason, ...]:
-    """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the emotion within [0, 100].
+    """Why the emotion changes; the points add up to a whole number in [-10, 10] that keeps the
+    emotion within [0, 100].
 
     `gated=False` leaves out all that recordings cannot teach, to measure what it costs.
     """
@@ -152,8 +190,12 @@ def reasons_for(
     factors = compute_gain_factors(weights.relevance, surface, context) if gated else FULL_GAIN
     if weights.factors:
         factors = factors._replace(readable=1.0)  # whether it is talk stands among the evidence
-    warming = preset.gain * factors.all * (priors()["challenging"]["warming"] if challenging else 1.0)
-    ledger.add("base", preset.base * (factors.base if preset.base > 0 else 1.0), "somebody talks with them")
+    warming = (
+        preset.gain * factors.all * (priors()["challenging"]["warming"] if challenging else 1.0)
+    )
+    ledger.add(
+        "base", preset.base * (factors.base if preset.base > 0 else 1.0), "somebody talks with them"
+    )
     for code, points, note in compute_worth(weights, persona, dialogue, surface, context):
         ledger.add(code, points * (warming if points > 0 else preset.gain), note)
     if gated:
@@ -163,7 +205,9 @@ def reasons_for(
         heard = find_plain_acts(describe(persona, dialogue)) if weights.factors else surface.heard
         for act, points in priors()["acts"][persona.language].items():
             if act in heard:
-                ledger.add(f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(heard[act], 40)}”")
+                ledger.add(
+                    f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(heard[act], 40)}”"
+                )
     _add_mood_reasons(ledger, preset, persona, emotion, dialogue)
     round_and_clip(ledger, emotion)
     return tuple(ledger.reasons)
@@ -178,24 +222,40 @@ def _describe_feature(name: str, surface: SurfaceFeatures) -> str:
 def _add_off_topic_reasons(
     ledger: Ledger, factors: GainFactors, surface: SurfaceFeatures, context: DialogueContext
 ) -> None:
-    """What recorded changes cannot teach, because nobody in them does it: noise, and speaking past them."""
+    """What recorded changes cannot teach, because nobody in them does it: noise, and speaking past
+    them.
+    """
     rule = priors()
     if surface.length < rule["empty"]["characters"]:
         ledger.add("silence", rule["empty"]["points"], "the agent said next to nothing")
     else:
-        ledger.add("nonsense", rule["unreadable"]["points"] * (1 - factors.readable), "no talk that they could follow")
-        ledger.add("foreign", rule["relevance"]["points"] * (1 - factors.nearness), "not about them or their story")
+        ledger.add(
+            "nonsense",
+            rule["unreadable"]["points"] * (1 - factors.readable),
+            "no talk that they could follow",
+        )
+        ledger.add(
+            "foreign",
+            rule["relevance"]["points"] * (1 - factors.nearness),
+            "not about them or their story",
+        )
     strangers = sorted(surface.names - context.story - context.said)
     if strangers:
         names = quote(", ".join(strangers))
-        ledger.add("strangers", rule["strangers"]["points"], f"named people they do not know: {names}")
+        ledger.add(
+            "strangers", rule["strangers"]["points"], f"named people they do not know: {names}"
+        )
 
 
 def _add_repetition_reasons(ledger: Ledger, factors: GainFactors) -> None:
     """Copying, repeating, and cues in heaps."""
     rule = priors()
-    ledger.add("copying", rule["copying"]["points"] * (1 - factors.own_words), "gave their own words back")
-    ledger.add("repetition", rule["reuse"]["points"] * (1 - factors.novelty), "said what was already said")
+    ledger.add(
+        "copying", rule["copying"]["points"] * (1 - factors.own_words), "gave their own words back"
+    )
+    ledger.add(
+        "repetition", rule["reuse"]["points"] * (1 - factors.novelty), "said what was already said"
+    )
     ledger.add(
         "crowded",
         rule["crowded"]["points"] * (1 - factors.room),
@@ -203,11 +263,15 @@ def _add_repetition_reasons(ledger: Ledger, factors: GainFactors) -> None:
     )
 
 
-def _add_mood_reasons(ledger: Ledger, preset: Preset, persona: Persona, emotion: int, dialogue: Dialogue) -> None:
+def _add_mood_reasons(
+    ledger: Ledger, preset: Preset, persona: Persona, emotion: int, dialogue: Dialogue
+) -> None:
     disposition = persona.person.disposition
     ledger.add(f"temper:{disposition}", preset.temper[disposition], f"their nature: {disposition}")
     if dialogue.turns:
         ledger.add(
-            "momentum", preset.momentum * dialogue.turns[-1].appraisal.change, "the last turn still works in them"
+            "momentum",
+            preset.momentum * dialogue.turns[-1].appraisal.change,
+            "the last turn still works in them",
         )
     ledger.add("mood", preset.pull * (emotion - 40) / 20, "how they feel colours what they hear")

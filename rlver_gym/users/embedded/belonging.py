@@ -1,7 +1,9 @@
-"""Belonging: whether a reply is meant for this person or would suit somebody else's story as well. Pure.
+"""Belonging: whether a reply is meant for this person or would suit somebody else's story as well.
+Pure.
 
-Rated replies alone do not teach it, for few supporters speak past the person. What does is a reply put where another person had spoken
-(`calibration.belonging`): a logistic regression tells the two apart by what they have in common with the story and by the words that they have not.
+Rated replies alone do not teach it, for few supporters speak past the person. What does is a reply
+put where another person had spoken (`calibration.belonging`): a logistic regression tells the two
+apart by what they have in common with the story and by the words that they have not.
 """
 
 import math
@@ -13,7 +15,9 @@ from rlver_gym.users.embedded.weights import DESCRIBED_CLUES, MASSES, Belonging
 _LITTLE = 2.0
 """Nats beside which the shares of short replies stay small."""
 _ALIEN = (0.4, 1.2)
-"""Mass of alien words up to which a reply suits anybody, and from which it has to belong to this story."""
+"""Mass of alien words up to which a reply suits anybody, and from which it has to belong to this
+story.
+"""
 
 
 class Overlap(NamedTuple):
@@ -34,12 +38,14 @@ class Overlap(NamedTuple):
 def compute_masses(overlap: Overlap, situations: int, spread: Mapping[str, int]) -> Iterator[float]:
     """How much each part says, in the order of `MASSES`, in nats or as a share.
 
-    A word says log(situations / those in which supporters use it): words that fit everywhere say nothing,
-    nor do those that no supporter used: they may be slips of the keys.
+    A word says log(situations / those in which supporters use it): words that fit everywhere say
+    nothing, nor do those that no supporter used: they may be slips of the keys.
     """
 
     def weigh(tokens: Collection[str]) -> float:
-        return math.fsum(math.log(situations / spread[token]) for token in tokens if token in spread)
+        return math.fsum(
+            math.log(situations / spread[token]) for token in tokens if token in spread
+        )
 
     own, alien, told = weigh(overlap.own), weigh(overlap.alien), weigh(overlap.told)
     yield math.log1p(alien)
@@ -60,12 +66,21 @@ def extract_clues(
 
 
 def belonging(known: Belonging, values: Mapping[str, float], overlap: Overlap) -> float:
-    """How far a reply belongs to this person, in [0, 1], in steps of 1/256: all that it is worth to them is multiplied by it.
+    """How far a reply belongs to this person, in [0, 1], in steps of 1/256: all that it is worth to
+    them is multiplied by it.
 
     What has no words of another story belongs to anybody, however little it takes up.
     """
     found = extract_clues(values, overlap, known.situations, known.spread)
-    logit = known.intercept + math.fsum(known.weights[name] * value for name, value in found.items())
+    logit = known.intercept + math.fsum(
+        known.weights[name] * value for name, value in found.items()
+    )
     free, all_ = _ALIEN
     strange = (found["alien"] - free) / (all_ - free)
-    return round(256 * max(0.0, min(1.0, max((logit - known.low) / (known.high - known.low), 1 - strange)))) / 256
+    return (
+        round(
+            256
+            * max(0.0, min(1.0, max((logit - known.low) / (known.high - known.low), 1 - strange)))
+        )
+        / 256
+    )

@@ -1,16 +1,20 @@
-"""Hear Chinese: acts by phrase, what a text is about by pairs of characters, and whether it is Chinese at all. A pure function of the text."""
+"""Hear Chinese: acts by phrase, what a text is about by pairs of characters, and whether it is
+Chinese at all. A pure function of the text.
+"""
 
 import re
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from rlver_gym.users.embedded.lexicon import load_data
+from rlver_gym.io.files import load_json
+from rlver_gym.text.lexicon import load_data
 
 _HAN = re.compile(r"[\u3400-\u9fff]+")
 _ANY = re.compile(r"\S")
 _NEGATION = (
-    r"(?<!不)(?<!别)(?<!没)(?<!不要)(?<!不是)(?<!没有)(?<!不会)(?<!不用)(?<!不必)(?<!不该)(?<!并非)(?<!不需要)(?<!难)"
+    r"(?<!不)(?<!别)(?<!没)(?<!不要)(?<!不是)(?<!没有)"
+    r"(?<!不会)(?<!不用)(?<!不必)(?<!不该)(?<!并非)(?<!不需要)(?<!难)"
 )
 _SENTENCE = re.compile(r"[^。！？!?…\n]+[。！？!?…]*[”’」』）)]*")
 _CLAUSE = re.compile(r"[^\s，。！？、：；,.!?:;“”‘’（）()…—《》「」]+")
@@ -38,13 +42,15 @@ def _token(token: str) -> str:
 def acts() -> dict[str, re.Pattern[str]]:
     """The shipped lexicon, compiled."""
     data = load_data("lexicon_zh.json")
-    return {act: pattern(phrases, act in data["negatable"]) for act, phrases in data["acts"].items()}
+    return {
+        act: pattern(phrases, act in data["negatable"]) for act, phrases in data["acts"].items()
+    }
 
 
 @lru_cache(maxsize=1)
 def load_everyday() -> tuple[frozenset[str], frozenset[str]]:
     """Characters and words that are at home in any talk."""
-    data: dict[str, Any] = load_data("everyday_zh.json")
+    data: dict[str, Any] = load_json("rlver_gym.users.embedded", "everyday_zh.json")
     return frozenset("".join(data["characters"])), frozenset(" ".join(data["words"]).split())
 
 
@@ -56,7 +62,9 @@ def sentences(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16_384)
 def content(text: str) -> frozenset[str]:
-    """What a text is about: the pairs of neighbouring characters that are neither everyday words nor made of everyday characters."""
+    """What a text is about: the pairs of neighbouring characters that are neither everyday words
+    nor made of everyday characters.
+    """
     characters, words = load_everyday()
     return frozenset(
         pair
@@ -77,21 +85,29 @@ def han_share(text: str) -> float:
     """The share of a text's characters that are Chinese or Chinese punctuation, in [0, 1]."""
     count = len(_ANY.findall(text))
     return (
-        (sum(map(len, _HAN.findall(text))) + len(re.findall(r"[，。！？、：；“”‘’（）…—《》\d]", text))) / count
+        (
+            sum(map(len, _HAN.findall(text)))
+            + len(re.findall(r"[，。！？、：；“”‘’（）…—《》\d]", text))
+        )
+        / count
         if count
         else 0.0
     )
 
 
 def everyday_share(text: str) -> float:
-    """The share of everyday characters among Chinese ones, in [0, 1]: about 0.5 in talk, near 0 in a row of keywords."""
+    """The share of everyday characters among Chinese ones, in [0, 1]: about 0.5 in talk, near 0 in
+    a row of keywords.
+    """
     characters, _ = load_everyday()
     run = "".join(_HAN.findall(text))
     return sum(char in characters for char in run) / len(run) if run else 0.0
 
 
 def is_talk(sentence: str, everyday_from: float, clause_from: float, variety_from: float) -> bool:
-    """Whether somebody would say that: everyday characters in it, clauses of some length, not the same frame over and over; a row of keywords is none."""
+    """Whether somebody would say that: everyday characters in it, clauses of some length, not the
+    same frame over and over; a row of keywords is none.
+    """
     clauses = [clause for clause in _CLAUSE.findall(sentence) if _HAN.search(clause)]
     run = "".join(_HAN.findall(sentence))
     threes = [run[at : at + 3] for at in range(len(run) - 2)]

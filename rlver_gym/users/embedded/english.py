@@ -1,4 +1,7 @@
-"""Hear English: the named features of one utterance to one person, and its words. Knows no measured weights."""
+"""Hear English: the named features of one utterance to one person, and its words.
+
+Knows no measured weights.
+"""
 
 import math
 import re
@@ -11,21 +14,28 @@ from rlver_gym.conversation.knowledge import Knowledge, knowledge
 from rlver_gym.conversation.parse import ParsedUtterance, parse_utterance
 from rlver_gym.conversation.recognise import generalise, pairs_of
 from rlver_gym.conversation.sentences import Sentence, classify_sentences
-from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.dialogue import Dialogue, Reason
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS
 from rlver_gym.core.words import words as words_of
+from rlver_gym.text.tokens import PRONOUNS, YOU
+from rlver_gym.text.utterance_analysis import analyse_utterance
 from rlver_gym.users.embedded.belonging import Overlap
 from rlver_gym.users.embedded.evidence import collect_evidence
-from rlver_gym.users.embedded.utterance_analysis import analyse_utterance
 
 PRIOR_SCALE = 5.0
 """Points of expert evidence that make a feature of 1."""
 _NAME = re.compile(r"(?<![.!?…\"“‘'(]\s)(?<!^)\b[A-Z][a-z]{2,}\b")
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
 _EMOJI = re.compile("[\U0001f300-\U0001faff❤]")
-_TO_YOU = {"i": "you", "my": "your", "me": "you", "mine": "yours", "am": "are", "myself": "yourself"}
+_TO_YOU = {
+    "i": "you",
+    "my": "your",
+    "me": "you",
+    "mine": "yours",
+    "am": "are",
+    "myself": "yourself",
+}
 _YOURS = frozenset({"you", "your", "yours", "yourself"})
 _MINE = frozenset({"i", "me", "my", "mine", "myself"})
 _COPIES = (2, 3, 4, 6)
@@ -52,7 +62,10 @@ class Described(NamedTuple):
 
 
 def describe(persona: Persona, dialogue: Dialogue) -> Described:
-    """Describe the last utterance of a dialogue. The last one described is kept for a moment: several steps of a turn ask for it."""
+    """Describe the last utterance of a dialogue.
+
+    The last one described is kept for a moment: several steps of a turn ask for it.
+    """
     global _latest
     latest = _latest
     if latest is None or latest[0] is not persona or latest[1] is not dialogue:
@@ -64,12 +77,17 @@ _latest: tuple[Persona, Dialogue, Described] | None = None
 
 
 def find_plain_acts(described: Described) -> dict[str, str]:
-    """Acts that are done so plainly that nobody does them unawares, each with its sentence: a phrase for it in a short sentence that neither denies nor quotes."""
+    """Acts that are done so plainly that nobody does them unawares, each with its sentence: a
+    phrase for it in a short sentence that neither denies nor quotes.
+    """
     return {
         act: one.text
         for one in reversed(analyse_utterance(described.text).sentences)
         for act, phrase in one.acts.items()
-        if phrase and len(one.stems) <= _PLAIN_WORDS and _NOT_PLAIN.isdisjoint(one.stems) and '"' not in one.text
+        if phrase
+        and len(one.stems) <= _PLAIN_WORDS
+        and _NOT_PLAIN.isdisjoint(one.stems)
+        and '"' not in one.text
     }
 
 
@@ -103,7 +121,9 @@ def _describe(persona: Persona, dialogue: Dialogue) -> Described:
 
 
 def grams_of(sentences: Sequence[Sentence], names: Collection[str] = ()) -> frozenset[str]:
-    """The words and pairs of neighbouring words of some sentences: their order among each other does not matter."""
+    """The words and pairs of neighbouring words of some sentences: their order among each other
+    does not matter.
+    """
     found: set[str] = set()
     for one in sentences:
         general = generalise(one.words, names)
@@ -120,7 +140,9 @@ def _extract_evidence(evidence: Sequence[Reason]) -> dict[str, float]:
     return found
 
 
-def _extract_acts(sentences: Sequence[Sentence], parsed: ParsedUtterance) -> Iterator[tuple[str, float]]:
+def _extract_acts(
+    sentences: Sequence[Sentence], parsed: ParsedUtterance
+) -> Iterator[tuple[str, float]]:
     """What it does and asks, by the recogniser: how surely at all, and in what share of it."""
     count = max(1, len(sentences))
     total: dict[str, float] = {}
@@ -142,7 +164,9 @@ def _extract_acts(sentences: Sequence[Sentence], parsed: ParsedUtterance) -> Ite
 
 def _extract_claims(parsed: ParsedUtterance, known: Knowledge) -> Iterator[tuple[str, float]]:
     """What it says about them that the card contradicts."""
-    faults = [fault for claim in parsed.claims if (fault := check_claim(known, claim).fault) is not None]
+    faults = [
+        fault for claim in parsed.claims if (fault := check_claim(known, claim).fault) is not None
+    ]
     yield "faults", math.tanh(len(faults))
     for fault in faults:
         yield f"fault:{fault}", 1.0
@@ -156,7 +180,9 @@ def _compute_overlap(words: Sequence[str], dialogue: Dialogue, known: Knowledge)
     return Overlap(own, own - told - story, own & told, own & lines[-1], (own & story) - told)
 
 
-def _extract_nearness(overlap: Overlap, dialogue: Dialogue, known: Knowledge) -> Iterator[tuple[str, float]]:
+def _extract_nearness(
+    overlap: Overlap, dialogue: Dialogue, known: Knowledge
+) -> Iterator[tuple[str, float]]:
     """How much of this person's words it takes up, weighed by how much each says, in nats."""
     last = _tokens_of(known, dialogue.user_lines[-1])
     before = frozenset().union(*[_tokens_of(known, one) for one in dialogue.earlier_utterances])
@@ -177,12 +203,16 @@ def _extract_copies(words: Sequence[str], dialogue: Dialogue) -> Iterator[tuple[
     own = _fold(words)
     for size in _COPIES:
         runs = _runs(own, size)
-        copied = len(runs & frozenset().union(*[_folded_runs(line, size) for line in dialogue.user_lines]))
+        copied = len(
+            runs & frozenset().union(*[_folded_runs(line, size) for line in dialogue.user_lines])
+        )
         yield f"copied:{size}", copied / max(4, len(runs))
         if size == 4:
             yield "copied:count", math.log1p(copied)
     runs = _runs(words, _REPEATS)
-    earlier = frozenset().union(*[_runs(words_of(one), _REPEATS) for one in dialogue.earlier_utterances])
+    earlier = frozenset().union(
+        *[_runs(words_of(one), _REPEATS) for one in dialogue.earlier_utterances]
+    )
     yield "repeated", len(runs & earlier) / max(4, len(runs))
 
 

@@ -1,4 +1,6 @@
-"""Factors: how readers would rate a reply (understood, about me, gives what I need, human, pressure, false), and what that is worth. Whole numbers inside; pure."""
+"""Factors: how readers would rate a reply (understood, about me, gives what I need, human,
+pressure, false), and what that is worth. Whole numbers inside; pure.
+"""
 
 import math
 from collections import defaultdict
@@ -34,7 +36,9 @@ IN_WORDS = {
 
 VOID = ("silence", "nonsense")
 """Evidence beside which nothing else counts."""
-PLAIN = frozenset({"broken", "torn", "copying", "repetition", "list", "interrogation", "act:ai", "act:referral"})
+PLAIN = frozenset(
+    {"broken", "torn", "copying", "repetition", "list", "interrogation", "act:ai", "act:referral"}
+)
 """Evidence that is told by itself, where it costs: it can be pointed at."""
 
 
@@ -52,7 +56,9 @@ class FactorModel:
     """Fitted factors, ready to be asked."""
 
     def __init__(self, factors: Factors) -> None:
-        """Lay out the weights as one table of whole numbers, with a row of zeros for what is unknown."""
+        """Lay out the weights as one table of whole numbers, with a row of zeros for what is
+        unknown.
+        """
         self._at = {name: at for at, name in enumerate(factors.weights)}
         self._table = np.array([*factors.weights.values(), (0,) * len(FACTORS)], dtype=np.int64)
         self._factors = factors
@@ -61,16 +67,28 @@ class FactorModel:
         """Each factor's rating, within its scale."""
         return self._predict(described, need, self.belonging(described))
 
-    def _predict(self, described: Described, need: HiddenNeed, belongs: float) -> dict[Factor, float]:
+    def _predict(
+        self, described: Described, need: HiddenNeed, belongs: float
+    ) -> dict[Factor, float]:
         rows, steps = [], []
         for name, value in columns_of(described, need, belongs):
             at = self._at.get(name)
             if at is not None:
                 rows.append(at)
                 steps.append(round(value * _STEP))
-        sums = (np.array(steps, dtype=np.int64) @ self._table[rows]).tolist() if rows else [0] * len(FACTORS)
+        sums = (
+            (np.array(steps, dtype=np.int64) @ self._table[rows]).tolist()
+            if rows
+            else [0] * len(FACTORS)
+        )
         return {
-            name: max(0.0, min(_HIGHEST.get(name, 4.0), self._factors.typical[name] + total / (_STEP * FACTOR_SCALE)))
+            name: max(
+                0.0,
+                min(
+                    _HIGHEST.get(name, 4.0),
+                    self._factors.typical[name] + total / (_STEP * FACTOR_SCALE),
+                ),
+            )
             for name, total in zip(FACTORS, sums, strict=True)
         }
 
@@ -97,7 +115,9 @@ class FactorModel:
                 yield Worth(str(name), points, self._note(name, is_high, described))
             else:
                 rest += points
-        yield Worth("whole", rest, "on the whole it did them " + ("good" if rest > 0 else "no good"))
+        yield Worth(
+            "whole", rest, "on the whole it did them " + ("good" if rest > 0 else "no good")
+        )
 
     def _plain(self, described: Described, belongs: float) -> Iterator[Worth]:
         """What the evidence that can be pointed at costs, as far as it was measured to cost."""
@@ -105,7 +125,10 @@ class FactorModel:
             if code in PLAIN and points < 0:
                 steps = round(points / PRIOR_SCALE * _STEP)
                 row = self._table[self._at.get(f"prior:{code}", -1)].tolist()
-                cost = sum(self._factors.worth[name] * weight for name, weight in zip(FACTORS, row, strict=True))
+                cost = sum(
+                    self._factors.worth[name] * weight
+                    for name, weight in zip(FACTORS, row, strict=True)
+                )
                 cost *= belongs * steps / (_STEP * FACTOR_SCALE)
                 if cost < 0:
                     yield Worth(code, cost, note)
@@ -128,8 +151,12 @@ class FactorModel:
         for label, probability in sentence.classification.ranked:
             rows.append(known.get(f"does:{label}", -1))
             steps.append(round(probability * _STEP))
-        of_words = [at for gram in grams_of([sentence]) if (at := known.get(f"={gram}")) is not None]
-        return int(self._table[rows, column] @ np.array(steps)) + _STEP * int(self._table[of_words, column].sum())
+        of_words = [
+            at for gram in grams_of([sentence]) if (at := known.get(f"={gram}")) is not None
+        ]
+        return int(self._table[rows, column] @ np.array(steps)) + _STEP * int(
+            self._table[of_words, column].sum()
+        )
 
 
 @cache_by_identity
@@ -138,8 +165,12 @@ def factor_model(factors: Factors) -> FactorModel:
     return FactorModel(factors)
 
 
-def columns_of(described: Described, need: HiddenNeed, belongs: float) -> Iterable[tuple[str, float]]:
-    """Everything that may have a weight, by name, with its value: as far as it belongs to this person, in [0, 1]."""
+def columns_of(
+    described: Described, need: HiddenNeed, belongs: float
+) -> Iterable[tuple[str, float]]:
+    """Everything that may have a weight, by name, with its value: as far as it belongs to this
+    person, in [0, 1].
+    """
     yield "elsewhere", 1 - belongs
     if not belongs:
         return

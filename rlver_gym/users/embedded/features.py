@@ -1,4 +1,6 @@
-"""The features of an utterance that calibration weighs: named, bounded, the same for every language. Knows no weights."""
+"""The features of an utterance that calibration weighs: named, bounded, the same for every
+language. Knows no weights.
+"""
 
 import math
 import re
@@ -9,12 +11,14 @@ from typing import NamedTuple
 from rlver_gym.core import words as english
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
+from rlver_gym.text.tokenized_text import fourgrams, summarise_line
+from rlver_gym.text.utterance_analysis import analyse_utterance
 from rlver_gym.users.embedded import chinese
-from rlver_gym.users.embedded.tokenized_text import fourgrams, summarise_line
-from rlver_gym.users.embedded.utterance_analysis import analyse_utterance
 from rlver_gym.users.embedded.weights import priors
 
-_LIST_ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)、．]|#{1,6}|[一二三四五六七八九十]、)\s*\S")
+_LIST_ITEM = re.compile(
+    r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)、．]|#{1,6}|[一二三四五六七八九十]、)\s*\S"
+)
 _CHARACTERS_PER_WORD = 1.6
 """An English word counts as so many Chinese characters, so that lengths mean the same."""
 
@@ -59,9 +63,15 @@ def extract_surface_features(text: str, language: str) -> SurfaceFeatures:
 
 def _extract_chinese(text: str) -> SurfaceFeatures:
     rule, said = priors()["talk"], chinese.sentences(text)
-    talk = [one for one in said if chinese.is_talk(one, rule["everyday"], rule["clause"], rule["variety"])]
+    talk = [
+        one
+        for one in said
+        if chinese.is_talk(one, rule["everyday"], rule["clause"], rule["variety"])
+    ]
     fluent = sum(map(len, talk)) / max(1, sum(map(len, said)))
-    found = {act: hits for act, pattern in chinese.acts().items() if (hits := pattern.findall(text))}
+    found = {
+        act: hits for act, pattern in chinese.acts().items() if (hits := pattern.findall(text))
+    }
     return SurfaceFeatures(
         length=len(text),
         counts={act: len(hits) for act, hits in found.items()},
@@ -93,7 +103,11 @@ def _extract_english(text: str) -> SurfaceFeatures:
         about=heard.content,
         names=frozenset(map(english.stem, heard.names)),
         grams=heard.fourgrams,
-        parts=tuple(TalkSentence(one.content, fourgrams(one.folded)) for one in heard.sentences if one.is_fluent),
+        parts=tuple(
+            TalkSentence(one.content, fourgrams(one.folded))
+            for one in heard.sentences
+            if one.is_fluent
+        ),
         list_items=heard.list_items,
         questions=heard.questions,
         exclamations=text.count("!"),
@@ -124,8 +138,13 @@ def build_context(persona: Persona, dialogue: Dialogue) -> DialogueContext:
         story=_extract_story_words(persona),
         said=_union(map(about, lines)),
         last=about(lines[-1]),
-        their_grams=_union(summarise_line(one).fourgrams if language == "en" else chinese.grams(one) for one in lines),
-        earlier=tuple(extract_surface_features(text, language) for text in dialogue.earlier_utterances),
+        their_grams=_union(
+            summarise_line(one).fourgrams if language == "en" else chinese.grams(one)
+            for one in lines
+        ),
+        earlier=tuple(
+            extract_surface_features(text, language) for text in dialogue.earlier_utterances
+        ),
     )
 
 
@@ -143,7 +162,9 @@ def _extract_story_words(persona: Persona) -> frozenset[str]:
 
 
 def compute_features(surface: SurfaceFeatures, context: DialogueContext) -> dict[str, float]:
-    """Every feature by name, most of them in [0, 1]: cue densities tanh(n / (1 + length / 150)), form, relation to what was said."""
+    """Every feature by name, most of them in [0, 1]: cue densities tanh(n / (1 + length / 150)),
+    form, relation to what was said.
+    """
     size, found = surface.length, {}
     for act, count in surface.counts.items():
         found[act] = math.tanh(count / (1 + size / 150))
@@ -158,13 +179,16 @@ def compute_features(surface: SurfaceFeatures, context: DialogueContext) -> dict
     found["exclamations"] = math.tanh(surface.exclamations / 2 / (1 + size / 150))
     found["overlap"] = share(context.last & surface.about, context.last)
     found["repetition"] = max(
-        (share(surface.grams & before.grams, surface.grams) for before in context.earlier), default=0.0
+        (share(surface.grams & before.grams, surface.grams) for before in context.earlier),
+        default=0.0,
     )
     return {name: value for name, value in found.items() if value}
 
 
 def find_own_words(surface: SurfaceFeatures, context: DialogueContext) -> frozenset[str]:
-    """What it is about in its own sentences: those that give the person's words back, and rows of words, are left out."""
+    """What it is about in its own sentences: those that give the person's words back, and rows of
+    words, are left out.
+    """
     quoted_from = priors()["talk"]["quoted"]
     return _union(
         part.about
@@ -188,7 +212,9 @@ def ramp(value: float, low: float, high: float) -> float:
 
 
 def compute_nearness(surface: SurfaceFeatures, context: DialogueContext) -> tuple[float, ...]:
-    """How near an utterance is to this person, in the order of `NEARNESS`: what it shares with their last words, with all their words, with their story."""
+    """How near an utterance is to this person, in the order of `NEARNESS`: what it shares with
+    their last words, with all their words, with their story.
+    """
     about, size = find_own_words(surface, context), max(1, len(surface.about))
     last, said = len(about & context.last), len(about & context.said)
     home = len(about & (context.said | context.story))

@@ -1,4 +1,7 @@
-"""Relevance: how much of an utterance reaches this person, sentence by sentence. What is copied, spliced out of a quotation, said before or about somebody else does not."""
+"""Relevance: how much of an utterance reaches this person, sentence by sentence.
+
+What is copied, spliced out of a quotation, said before or about somebody else does not.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,16 +10,20 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.words import sentences, words
+from rlver_gym.text.tokenized_text import fourgrams, summarise_line
+from rlver_gym.text.utterance_analysis import UtteranceAnalysis, UtteranceSummary
 from rlver_gym.users.embedded.story_index import StoryIndex
-from rlver_gym.users.embedded.tokenized_text import fourgrams, summarise_line
-from rlver_gym.users.embedded.utterance_analysis import UtteranceAnalysis, UtteranceSummary
 
 _PAUSE = re.compile(r"[,;:–—()\"“”]")
-_JOINTS = frozenset("and or but so then that because when while if how who which as like for with about".split())
+_JOINTS = frozenset(
+    "and or but so then that because when while if how who which as like for with about".split()
+)
 """Words after which a clause may begin, and before which one may end."""
 
 _FOLDED = {
-    **dict.fromkeys(("i", "me", "we", "us", "you", "one", "myself", "ourselves", "yourself"), "you"),
+    **dict.fromkeys(
+        ("i", "me", "we", "us", "you", "one", "myself", "ourselves", "yourself"), "you"
+    ),
     **dict.fromkeys(("my", "our", "your", "mine", "ours", "yours"), "your"),
     **dict.fromkeys(("am", "is", "are"), "are"),
     **dict.fromkeys(("was", "were"), "were"),
@@ -25,7 +32,9 @@ _FOLDED = {
 
 
 def has_spliced_quote(text: str, lines: tuple[str, ...], least: int) -> bool:
-    """Whether a run of at least `least` words from `lines` is glued to other words in the middle of a clause."""
+    """Whether a run of at least `least` words from `lines` is glued to other words in the middle of
+    a clause.
+    """
     clauses = [words(part) for part in _PAUSE.split(text)]
     spoken = [word for clause in clauses for word in clause]
     pauses, at = {0}, 0
@@ -33,7 +42,9 @@ def has_spliced_quote(text: str, lines: tuple[str, ...], least: int) -> bool:
         at += len(clause)
         pauses.add(at)
     return any(
-        not (_is_clause_boundary(spoken, start, pauses) and _is_clause_boundary(spoken, end, pauses))
+        not (
+            _is_clause_boundary(spoken, start, pauses) and _is_clause_boundary(spoken, end, pauses)
+        )
         for start, end in _find_copied_runs(_trigrams(spoken), _collect_trigrams(lines))
         if end - start >= least
     )
@@ -57,7 +68,9 @@ def _trigrams(spoken: Sequence[str]) -> list[tuple[str, ...]]:
     return list(zip(folded, folded[1:], folded[2:], strict=False))
 
 
-def _find_copied_runs(grams: Sequence[tuple[str, ...]], said: frozenset[tuple[str, ...]]) -> list[tuple[int, int]]:
+def _find_copied_runs(
+    grams: Sequence[tuple[str, ...]], said: frozenset[tuple[str, ...]]
+) -> list[tuple[int, int]]:
     """Word positions [start, end) of the longest stretches whose 3-grams were all said."""
     found: list[tuple[int, int]] = []
     for at, gram in enumerate(grams):
@@ -70,14 +83,18 @@ def _find_copied_runs(grams: Sequence[tuple[str, ...]], said: frozenset[tuple[st
 
 
 class UtteranceRelevance(NamedTuple):
-    """How much of what is good counts, as shares in [0, 1], and which sentences and names do not belong."""
+    """How much of what is good counts, as shares in [0, 1], and which sentences and names do not
+    belong.
+    """
 
     uptake: float
     """How much it takes up of what this person told and the agent had not taken up before."""
     elsewhere: float
     """How much of it, and how much at all, is about something else than their story."""
     sentence_uptake: tuple[float, ...]
-    """Of each sentence, the same of it and its neighbours: whether what it does is done to this person."""
+    """Of each sentence, the same of it and its neighbours: whether what it does is done to this
+    person.
+    """
     own_words: float
     """0 when it only gives the person's words back."""
     novelty: float
@@ -91,9 +108,13 @@ class UtteranceRelevance(NamedTuple):
     parroted: frozenset[int]
     """Numbers of the sentences that are nothing but the person's."""
     attention: float
-    """How much of the listener is left for what is good in it: less when other parts leave them wondering whose story it is."""
+    """How much of the listener is left for what is good in it: less when other parts leave them
+    wondering whose story it is.
+    """
     at_home: tuple[float, ...]
-    """Of each sentence, how far its words single out this story: 1 when they do, 0 when they would suit another one better."""
+    """Of each sentence, how far its words single out this story: 1 when they do, 0 when they would
+    suit another one better.
+    """
     story_share: tuple[float, ...]
     """Of each sentence, how far it is of this story: 0 when it is about somebody else's."""
     strangers: frozenset[str]
@@ -120,16 +141,25 @@ def measure_relevance(
     spoken_of = common + index.weight(alien)
     share = common / spoken_of if spoken_of else 0.0
     belonging = _ramp(share, w["belonging"])
-    strangeness = [index.strangeness(sentence.content, alien, w["strange"]["own"]) for sentence in heard.sentences]
+    strangeness = [
+        index.strangeness(sentence.content, alien, w["strange"]["own"])
+        for sentence in heard.sentences
+    ]
     at_home = tuple([1 - _ramp(odd, w["at_home"]) for odd in strangeness])
-    uptake = _measure_uptake(w, index, heard, earlier, theirs, copies.quoted, empty, strangeness, at_home)
+    uptake = _measure_uptake(
+        w, index, heard, earlier, theirs, copies.quoted, empty, strangeness, at_home
+    )
     full = w["touch"]["full_at"]
     return UtteranceRelevance(
         uptake=min(1.0, sum(uptake) / full) * belonging,
         sentence_uptake=tuple(
-            [min(1.0, sum(uptake[max(0, at - 1) : at + 2]) / full) * belonging for at in range(len(uptake))]
+            [
+                min(1.0, sum(uptake[max(0, at - 1) : at + 2]) / full) * belonging
+                for at in range(len(uptake))
+            ]
         ),
-        elsewhere=(1 - _ramp(share, w["elsewhere"])) * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
+        elsewhere=(1 - _ramp(share, w["elsewhere"]))
+        * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
         own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
         novelty=1 - _ramp(_measure_repetition(heard, alike, dialogue), w["reuse"]),
         quoted=copies.quoted,
@@ -144,12 +174,18 @@ def measure_relevance(
 
 
 def _measure_attention(
-    w: dict[str, Any], index: StoryIndex, heard: UtteranceAnalysis, alien: frozenset[str], empty: frozenset[int]
+    w: dict[str, Any],
+    index: StoryIndex,
+    heard: UtteranceAnalysis,
+    alien: frozenset[str],
+    empty: frozenset[int],
 ) -> float:
     """By the words of all sentences that are not nothing but the person's."""
     about = heard.content
     if empty:
-        about = frozenset().union(*[one.content for number, one in enumerate(heard.sentences) if number not in empty])
+        about = frozenset().union(
+            *[one.content for number, one in enumerate(heard.sentences) if number not in empty]
+        )
     return 1 - _ramp(index.strangeness(about, alien, w["attention"]["own"]), w["attention"])
 
 
@@ -167,7 +203,9 @@ class _Copies(NamedTuple):
 _NO_COPIES = _Copies(_NONE, _NONE, _NONE)
 
 
-def _find_copies(w: dict[str, Any], heard: UtteranceAnalysis, known: frozenset[int], dialogue: Dialogue) -> _Copies:
+def _find_copies(
+    w: dict[str, Any], heard: UtteranceAnalysis, known: frozenset[int], dialogue: Dialogue
+) -> _Copies:
     """By the share of each sentence's 4-grams that the person said."""
     copied = [_share(fourgrams(sentence.folded), known) for sentence in heard.sentences]
     quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
@@ -176,12 +214,16 @@ def _find_copies(w: dict[str, Any], heard: UtteranceAnalysis, known: frozenset[i
         frozenset(
             number
             for number in quoted
-            if copied[number] >= w["parrot"]["from"] and len(heard.sentences[number].stems) >= w["parrot"]["words"]
+            if copied[number] >= w["parrot"]["from"]
+            and len(heard.sentences[number].stems) >= w["parrot"]["words"]
         ),
         frozenset(
             number
             for number, share in enumerate(copied)
-            if share > 0 and has_spliced_quote(heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"])
+            if share > 0
+            and has_spliced_quote(
+                heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"]
+            )
         ),
     )
 
@@ -197,7 +239,8 @@ def _find_repeated_sentences(
             if (
                 any(one.text.casefold() in before.short_sentences for before in earlier)
                 if one.short
-                else alike and any(_share(fourgrams(one.folded), before.fourgrams) >= 0.6 for before in alike)
+                else alike
+                and any(_share(fourgrams(one.folded), before.fourgrams) >= 0.6 for before in alike)
             )
         ]
     )
@@ -214,7 +257,10 @@ def _measure_uptake(
     strangeness: list[float],
     at_home: tuple[float, ...],
 ) -> list[float]:
-    """Of each sentence, how much of this person it takes up, in nats: their words for the first time, and less for words of their story that they have not said yet, that were taken up before, or that are quoted."""
+    """Of each sentence, how much of this person it takes up, in nats: their words for the first
+    time, and less for words of their story that they have not said yet, that were taken up before,
+    or that are quoted.
+    """
     if heard.function_share < 0.25:
         return [0.0] * len(heard.sentences)
     half = (w["strange"]["free"] + w["strange"]["all"]) / 2
@@ -239,7 +285,9 @@ def _measure_uptake(
     return found
 
 
-def _measure_repetition(heard: UtteranceAnalysis, alike: list[UtteranceSummary], dialogue: Dialogue) -> float:
+def _measure_repetition(
+    heard: UtteranceAnalysis, alike: list[UtteranceSummary], dialogue: Dialogue
+) -> float:
     if dialogue.utterance in dialogue.earlier_utterances:
         return 1.0
     said_before = max((_share(heard.fourgrams, before.fourgrams) for before in alike), default=0.0)

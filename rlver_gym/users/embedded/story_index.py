@@ -1,4 +1,7 @@
-"""What a person knows: the anchors, the words and the names of their story. Compiled once a situation."""
+"""What a person knows: the anchors, the words and the names of their story.
+
+Compiled once a situation.
+"""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -9,14 +12,18 @@ from typing import Any, NamedTuple
 from rlver_gym.core.anchors import AnchorIndex, AnchorMatch
 from rlver_gym.core.persona import Situation
 from rlver_gym.core.words import content_stems, words
+from rlver_gym.io.files import load_json
 from rlver_gym.io.frozen import cache_by_identity
-from rlver_gym.users.embedded.lexicon import load_data
-from rlver_gym.users.embedded.utterance_analysis import analyse_utterance
+from rlver_gym.text.utterance_analysis import analyse_utterance
 
 _MAX_PLAIN_WEIGHT = 100
 """Hundredths of a nat for a plain word, at most: that of a word in every third story."""
 _UNKNOWN_WEIGHT = 50
 """That of a word of no story at all: it may be a slip of the finger, and proves little."""
+
+
+def _load(name: str) -> dict[str, Any]:
+    return load_json("rlver_gym.users.embedded", name)
 
 
 class Rarity(NamedTuple):
@@ -30,9 +37,13 @@ class Rarity(NamedTuple):
 @lru_cache(maxsize=1)
 def load_rarity() -> Rarity:
     """The shipped counts."""
-    data = load_data("stories_en.json")
+    data = _load("stories_en.json")
     return Rarity(
-        {intern(stem): int(weight) for weight, stems in data["weights"].items() for stem in stems.split()},
+        {
+            intern(stem): int(weight)
+            for weight, stems in data["weights"].items()
+            for stem in stems.split()
+        },
         data["unknown"],
     )
 
@@ -51,12 +62,16 @@ class StoryIndex:
         self.names = frozenset(word for text in texts for word in words(text)) | _CALENDAR
 
     def weight(self, stems: frozenset[str]) -> int:
-        """How much some stems together say about which story they belong to, in hundredths of a nat."""
+        """How much some stems together say about which story they belong to, in hundredths of a
+        nat.
+        """
         rarity_of, unknown = self._rarity
         return sum(map(rarity_of.get, stems, repeat(unknown)))
 
     def strangeness(self, about: frozenset[str], alien: frozenset[str], own: float) -> float:
-        """How far words are from this story: rare ones that are `alien` to it add, the other rare ones take away `own` times as much. In nats."""
+        """How far words are from this story: rare ones that are `alien` to it add, the other rare
+        ones take away `own` times as much. In nats.
+        """
         odd = about & alien
         found = sum(map(self._familiar.get, odd, repeat(_UNKNOWN_WEIGHT))) / 100 if odd else 0.0
         return found if len(odd) == len(about) else found - own * self.particularity(about - odd)
@@ -65,9 +80,8 @@ class StoryIndex:
         """How much words single out one life among many, in nats."""
         if not about:
             return 0.0
-        return (
-            sum(map(self._familiar.get, about, repeat(self._rarest))) / 100
-        )  # whole numbers: their order must not matter
+        # Whole numbers: their order must not matter.
+        return sum(map(self._familiar.get, about, repeat(self._rarest))) / 100
 
 
 def texts_of(value: Any) -> Iterator[str]:
@@ -83,22 +97,25 @@ def texts_of(value: Any) -> Iterator[str]:
 
 
 _CALENDAR = frozenset(
-    """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december
-    christmas easter god english mum dad mom gran grandma grandad""".split()
+    """monday tuesday wednesday thursday friday saturday sunday january february march april may
+    june july august september october november december christmas easter god english mum
+    dad mom gran grandma grandad""".split()
 )
 
 
 @lru_cache(maxsize=1)
 def load_everyday_stems() -> frozenset[str]:
     """Stems that are at home in any story."""
-    return frozenset(map(intern, load_data("everyday_en.json")["stems"]))
+    return frozenset(map(intern, _load("everyday_en.json")["stems"]))
 
 
 @lru_cache(maxsize=1)
 def load_stem_weights() -> tuple[int, dict[str, int]]:
-    """How rare a stem is among the known stories, in hundredths of a nat: that of a stem which one of them has, and those of all; plain words are never rare."""
+    """How rare a stem is among the known stories, in hundredths of a nat: that of a stem which one
+    of them has, and those of all; plain words are never rare.
+    """
     known = load_rarity().of
-    plain = load_everyday_stems().union(load_data("plain_en.json")["stems"].split())
+    plain = load_everyday_stems().union(_load("plain_en.json")["stems"].split())
     return max(known.values()), known | {
         stem: min(_MAX_PLAIN_WEIGHT, known.get(stem, _MAX_PLAIN_WEIGHT)) for stem in plain
     }

@@ -1,4 +1,7 @@
-"""Measured weights: what calibration found, as a card that says where it comes from. One small JSON file."""
+"""Measured weights: what calibration found, as a card that says where it comes from.
+
+One small JSON file.
+"""
 
 import json
 from enum import StrEnum
@@ -11,21 +14,38 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from rlver_gym.core.library import parse_card
 from rlver_gym.core.persona import Disposition, HiddenNeed
 from rlver_gym.io.errors import CardError, UnknownName
-from rlver_gym.io.files import read_text
+from rlver_gym.io.files import load_json, read_text
 from rlver_gym.io.frozen import Frozen, HashedCard
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.terminal import one_line
-from rlver_gym.users.embedded.lexicon import load_data
 
 MAX_BYTES = 4 << 20
 """Of a file: hundreds of times the shipped ones."""
-NEARNESS = ("last_share", "last_count", "home_share", "size", "said_count", "said_share", "last_size", "last_density")
+NEARNESS = (
+    "last_share",
+    "last_count",
+    "home_share",
+    "size",
+    "said_count",
+    "said_share",
+    "last_size",
+    "last_density",
+)
 """What `features.nearness` counts, in its order."""
 MASSES = ("alien", "told", "last", "untold", "alien_share", "told_share", "own")
 """What `belonging.masses` yields, in its order."""
 DESCRIBED_CLUES = (
-    "near:last", "near:last_share", "near:new", "near:told", "near:told_density", "near:untold", "names:strange", "names:told", "prior:elsewhere", "prior:strangers",
-)  # fmt: skip
+    "near:last",
+    "near:last_share",
+    "near:new",
+    "near:told",
+    "near:told_density",
+    "near:untold",
+    "names:strange",
+    "names:told",
+    "prior:elsewhere",
+    "prior:strangers",
+)
 """Features of a description that tell whether a reply belongs."""
 MAX_PRESETS = 1000
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, strict=True)]
@@ -34,7 +54,9 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterVali
 
 
 class FeatureWeight(Frozen):
-    """What one feature is worth per unit, in points of emotion: to anyone, and more or less by hidden need."""
+    """What one feature is worth per unit, in points of emotion: to anyone, and more or less by
+    hidden need.
+    """
 
     anyone: Number
     error: Number
@@ -47,9 +69,11 @@ class FeatureWeight(Frozen):
 
 
 class Relevance(Frozen):
-    """What tells a reply to this person from one to somebody else: a logit of `NEARNESS`, and three values of it.
+    """What tells a reply to this person from one to somebody else: a logit of `NEARNESS`, and three
+    values of it.
 
-    At `low` an utterance is not relevant at all; midway from `high` to `home` the relevance gate is fully open; at `home` nothing is felt to be missing.
+    At `low` an utterance is not relevant at all; midway from `high` to `home` the relevance gate is
+    fully open; at `home` nothing is felt to be missing.
     """
 
     intercept: Number
@@ -74,7 +98,8 @@ class Preset(Frozen):
     base: Number
     """Points of a turn before anything is weighed."""
     gain: Number
-    """What the reply's worth is multiplied by, so that changes spread as widely as recorded ones."""
+    """What the reply's worth is multiplied by, so that changes spread as widely as recorded ones.
+    """
     temper: dict[Disposition, Number]
     momentum: Number
     """Share of the last change that lasts on."""
@@ -95,7 +120,9 @@ class Preset(Frozen):
 
 
 class Factor(StrEnum):
-    """What readers of rated replies say of a reply, in the rubric's words: 0 to 4 each, `false` 0 or 1."""
+    """What readers of rated replies say of a reply, in the rubric's words: 0 to 4 each, `false` 0
+    or 1.
+    """
 
     UNDERSTOOD = "understood"
     ABOUT = "about"
@@ -108,13 +135,17 @@ class Factor(StrEnum):
 FACTORS = tuple(Factor)
 FACTOR_SCALE = 4096
 """Of the whole numbers in `Factors.weights`."""
-Row = Annotated[tuple[Annotated[int, Field(ge=-(2**24), le=2**24)], ...], Field(min_length=6, max_length=6)]
+Row = Annotated[
+    tuple[Annotated[int, Field(ge=-(2**24), le=2**24)], ...], Field(min_length=6, max_length=6)
+]
 
 
 class Belonging(Frozen):
-    """What tells a reply to this person from one to somebody else: a logit of what `belonging.clues` counts, and two values of it.
+    """What tells a reply to this person from one to somebody else: a logit of what
+    `belonging.clues` counts, and two values of it.
 
-    At `low` and below nothing that the reply does is done to this person; from `high` on all of it is.
+    At `low` and below nothing that the reply does is done to this person; from `high` on all of it
+    is.
     """
 
     situations: Annotated[int, Field(ge=2, le=10_000)]
@@ -138,9 +169,11 @@ class Belonging(Frozen):
 
 
 class Factors(Frozen):
-    """How readers would rate a reply by each factor, by a linear model of its features and words, and what each factor is worth.
+    """How readers would rate a reply by each factor, by a linear model of its features and words,
+    and what each factor is worth.
 
-    The prediction of a factor is `typical` plus the sum of feature value times weight / FACTOR_SCALE. Weights are whole numbers, so that sums are the same on every machine.
+    The prediction of a factor is `typical` plus the sum of feature value times weight /
+    FACTOR_SCALE. Weights are whole numbers, so that sums are the same on every machine.
     """
 
     typical: dict[Factor, Number]
@@ -150,24 +183,33 @@ class Factors(Frozen):
     worth: dict[Factor, Number]
     """Points of emotion per unit above `neutral`."""
     low: dict[Factor, Number]
-    """The prediction up to which it may be said that the factor is low: four of five such replies were rated so. Factors of which that is never so are left out."""
+    """The prediction up to which it may be said that the factor is low: four of five such replies
+    were rated so. Factors of which that is never so are left out.
+    """
     high: dict[Factor, Number]
     """The same for high."""
     belonging: Belonging
     """What is multiplied with every feature."""
     weights: dict[Name, Row] = Field(max_length=50_000)
-    """By feature, "=" and a word or a pair of words, or a feature, "@" and a hidden need: one number a factor, in the order of FACTORS."""
+    """By feature, "=" and a word or a pair of words, or a feature, "@" and a hidden need: one
+    number a factor, in the order of FACTORS.
+    """
 
     @model_validator(mode="after")
     def _knows_every_factor(self) -> Self:
         for field in (self.typical, self.neutral, self.worth):
             if set(field) != set(FACTORS):
-                raise ValueError(f"typical, neutral and worth must hold a number for each of {', '.join(FACTORS)}")
+                raise ValueError(
+                    "typical, neutral and worth must hold a number for each of"
+                    f" {', '.join(FACTORS)}"
+                )
         return self
 
 
 class Weights(HashedCard):
-    """Everything that calibration found: either `features` with points, from recorded changes alone, or `factors`, from rated replies."""
+    """Everything that calibration found: either `features` with points, from recorded changes
+    alone, or `factors`, from rated replies.
+    """
 
     language: Literal["en", "zh"]
     origin: Literal["measured"] = "measured"
@@ -186,13 +228,17 @@ class Weights(HashedCard):
         return self
 
     def preset(self, name: str | None) -> tuple[str, Preset]:
-        """The preset of that name or beginning (None: the default) with its whole name; UnknownName lists them."""
+        """The preset of that name or beginning (None: the default) with its whole name; UnknownName
+        lists them.
+        """
         name = name or self.default
         found = [known for known in self.presets if known.startswith(name)]
         if name in self.presets or len(found) != 1:
             found = [name]
         if found[0] not in self.presets:
-            raise UnknownName.of("preset", name, self.presets, one_line(", ".join(self.presets), max_chars=1000))
+            raise UnknownName.of(
+                "preset", name, self.presets, one_line(", ".join(self.presets), max_chars=1000)
+            )
         return found[0], self.presets[found[0]]
 
     def to_json(self) -> str:
@@ -203,7 +249,9 @@ class Weights(HashedCard):
         if factors:
             rows = factors.pop("weights")
             inner = json.dumps(factors, indent=2)[2:-2].replace("\n", "\n  ")
-            parts.append(f'  "factors": {{\n  {inner},\n    "weights": {_rows(rows, "      ")}\n  }}')
+            parts.append(
+                f'  "factors": {{\n  {inner},\n    "weights": {_rows(rows, "      ")}\n  }}'
+            )
         if features or not factors:
             parts.append(f'  "features": {_rows(features, "    ")}')
         return "{\n" + ",\n".join(parts) + "\n}\n"
@@ -211,7 +259,8 @@ class Weights(HashedCard):
 
 def _rows(rows: dict[str, Any], indent: str) -> str:
     lines = [
-        f"{indent}{json.dumps(name)}: {json.dumps(one, separators=(',', ':') if isinstance(one, list) else None)}"
+        f"{indent}{json.dumps(name)}:"
+        f" {json.dumps(one, separators=(',', ':') if isinstance(one, list) else None)}"
         for name, one in sorted(rows.items())
     ]
     return "{\n" + ",\n".join(lines) + f"\n{indent[2:]}}}"
@@ -219,7 +268,9 @@ def _rows(rows: dict[str, Any], indent: str) -> str:
 
 def read_weights(path: Path) -> Weights:
     """A weights file; CardError says what is wrong with it."""
-    text = read_text(path, max_bytes=MAX_BYTES, error=CardError, hint="Make one with `rlver-gym calibrate`.")
+    text = read_text(
+        path, max_bytes=MAX_BYTES, error=CardError, hint="Make one with `rlver-gym calibrate`."
+    )
     try:
         value = parse_json(text)
         if not isinstance(value, dict):
@@ -232,10 +283,10 @@ def read_weights(path: Path) -> Weights:
 @lru_cache(maxsize=2)
 def shipped_weights(language: Literal["en", "zh"]) -> Weights:
     """The shipped weights of a language."""
-    return Weights.model_validate(load_data(f"weights_{language}.json"))
+    return Weights.model_validate(load_json("rlver_gym.users.embedded", f"weights_{language}.json"))
 
 
 @lru_cache(maxsize=1)
 def priors() -> dict[str, Any]:
     """What recordings cannot teach."""
-    return load_data("priors.json")
+    return load_json("rlver_gym.users.embedded", "priors.json")

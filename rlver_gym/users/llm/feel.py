@@ -1,4 +1,6 @@
-"""From what the model said to an appraisal: the median of its judgements, bounded by code, every bound a reason."""
+"""From what the model said to an appraisal: the median of its judgements, bounded by code, every
+bound a reason.
+"""
 
 from collections.abc import Sequence
 from statistics import median_low, pstdev
@@ -16,7 +18,10 @@ SCALE_END = "scale_end"
 
 
 class Judgement(NamedTuple):
-    """What one answer of the model says of an utterance. `change` as the model gave it, in [-100, 100]."""
+    """What one answer of the model says of an utterance.
+
+    `change` as the model gave it, in [-100, 100].
+    """
 
     change: int
     reading: str
@@ -35,8 +40,12 @@ def addresses_judge(appraisal: Appraisal) -> bool:
 
 
 def get_unclipped_change(appraisal: Appraisal) -> int:
-    """The change before the end of the scale cut it: what the words did, not what the number could show of it."""
-    return appraisal.change - int(sum(reason.points for reason in appraisal.reasons if reason.code == SCALE_END))
+    """The change before the end of the scale cut it: what the words did, not what the number could
+    show of it.
+    """
+    return appraisal.change - int(
+        sum(reason.points for reason in appraisal.reasons if reason.code == SCALE_END)
+    )
 
 
 def parse_judgement(claims: Claims, draft: Reply | None = None) -> Judgement:
@@ -52,10 +61,14 @@ def parse_judgement(claims: Claims, draft: Reply | None = None) -> Judgement:
     )
 
 
-def aggregate_judgements(judgements: Sequence[Judgement], emotion: int, addressed: str | None) -> Appraisal:
-    """The appraisal by one judgement or more, of which the lower median counts. `addressed` says how the utterance spoke to the judge, if it did.
+def aggregate_judgements(
+    judgements: Sequence[Judgement], emotion: int, addressed: str | None
+) -> Appraisal:
+    """The appraisal by one judgement or more, of which the lower median counts. `addressed` says
+    how the utterance spoke to the judge, if it did.
 
-    The reasons' points add up to the change, which is at most ±10 and keeps the emotion within its scale.
+    The reasons' points add up to the change, which is at most ±10 and keeps the emotion within its
+    scale.
     """
     if addressed is None and 2 * sum(one.to_machine for one in judgements) > len(judgements):
         addressed = "the model took it for words that are not meant for the person"
@@ -80,7 +93,17 @@ def aggregate_judgements(judgements: Sequence[Judgement], emotion: int, addresse
     spread = None
     if len(judgements) > 1:
         said = sorted(one.change for one in judgements)
-        reasons.append(Reason("samples", 0.0, f"median of {len(said)}: {' '.join(f'{one:+d}' for one in said)}"))
+        reasons.append(
+            Reason(
+                "samples", 0.0, f"median of {len(said)}: {' '.join(f'{one:+d}' for one in said)}"
+            )
+        )
         spread = round(pstdev(max(-MAX_CHANGE, min(MAX_CHANGE, one)) for one in said), 2)
-    reasons += [Reason(code, 0.0, note) for code, note in (("reading", one.reading), ("feeling", one.feeling)) if note]
-    return Appraisal(within, one.thought, tuple(reasons), spread, one.draft if addressed is None else None)
+    reasons += [
+        Reason(code, 0.0, note)
+        for code, note in (("reading", one.reading), ("feeling", one.feeling))
+        if note
+    ]
+    return Appraisal(
+        within, one.thought, tuple(reasons), spread, one.draft if addressed is None else None
+    )

@@ -1,4 +1,7 @@
-"""What a person never says: their hidden need by its name, and anything about the machinery. Finds it, and cuts it out."""
+"""What a person never says: their hidden need by its name, and anything about the machinery.
+
+Finds it, and cuts it out.
+"""
 
 import re
 import unicodedata
@@ -38,4 +41,6 @@ def _compile_forbidden(need: HiddenNeed) -> re.Pattern[str]:
 
 
 _SINGLE = frozenset({"listening", "reflection", "motives"})
-"""Labels that are everyday words. People may say them; the phrases in which they would name the need are listed with the prompts."""
+"""Labels that are everyday words. People may say them; the phrases in which they would name the
+need are listed with the prompts.
+"""

@@ -14,7 +14,10 @@ Settings = TypeVar("Settings", bound=BaseModel)
 
 
 def llm_user(model: str, options: dict[str, Any]) -> LLMUser:
-    """The user of that model. Raises UnknownName for an option that there is not, CardError for one that cannot be used."""
+    """The user of that model.
+
+    Raises UnknownName for an option that there is not, CardError for one that cannot be used.
+    """
     known = (*LLMOptions.model_fields, *ChatSettings.model_fields)
     for name in options:
         if name not in known:
@@ -28,5 +31,7 @@ def _validate_options(kind: type[Settings], model: str, options: dict[str, Any])
     try:
         return kind(**{name: value for name, value in options.items() if name in kind.model_fields})
     except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg']}" for one in error.errors()]
+        wrong = [
+            f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg']}" for one in error.errors()
+        ]
         raise CardError(f"openai:{model}: {'; '.join(wrong)}") from None

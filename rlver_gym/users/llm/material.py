@@ -1,4 +1,6 @@
-"""What a person may tell now, out of the card: their disclosures in order, facts that the last words touch, people not named yet. Knows no prompt."""
+"""What a person may tell now, out of the card: their disclosures in order, facts that the last
+words touch, people not named yet. Knows no prompt.
+"""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +12,8 @@ from rlver_gym.core.user import Depth
 from rlver_gym.core.words import content_stems
 
 _MAX_NEXT = 4
-"""Disclosures offered at once because they come next, so that a story is told from its beginning."""
+"""Disclosures offered at once because they come next, so that a story is told from its beginning.
+"""
 _MAX_ASKED = 2
 """Disclosures offered because the last words touch them."""
 _MAX_FACTS = 6
@@ -37,13 +40,21 @@ class Material(NamedTuple):
 
 
 def select_material(persona: Persona, dialogue: Dialogue, depth: Depth) -> Material:
-    """What is left to tell, no deeper than `depth` and nothing that presupposes what was not told."""
+    """What is left to tell, no deeper than `depth` and nothing that presupposes what was not
+    told.
+    """
     told = find_told_ids(persona, dialogue)
     utterance = dialogue.utterance or ""
     asked = topics(utterance)
     least = 1 if "?" in utterance or "？" in utterance else 2
-    disclosures = [one for one in persona.situation.disclosures if one.depth <= depth and one.id not in told]
-    facts = [one for one in _facts(persona) if one.depth <= depth and one.id not in told and told.issuperset(one.after)]
+    disclosures = [
+        one for one in persona.situation.disclosures if one.depth <= depth and one.id not in told
+    ]
+    facts = [
+        one
+        for one in _facts(persona)
+        if one.depth <= depth and one.id not in told and told.issuperset(one.after)
+    ]
     spoken = " ".join(dialogue.user_lines).casefold()
     return Material(
         {one.id: one.normal for one in _select_next(disclosures, asked, least)},
@@ -57,7 +68,9 @@ def select_material(persona: Persona, dialogue: Dialogue, depth: Depth) -> Mater
 
 
 def find_told_ids(persona: Persona, dialogue: Dialogue) -> frozenset[str]:
-    """The ids of all that the person has told: what the record says, and what the text tells, of the card's wordings as of their own."""
+    """The ids of all that the person has told: what the record says, and what the text tells, of
+    the card's wordings as of their own.
+    """
     named = {one for turn in dialogue.turns for one in turn.disclosures or ()}
     wordings = {one.id: one.answers for one in _facts(persona)}
     wordings |= {one.id: (one.normal, one.high, one.low) for one in persona.situation.disclosures}
@@ -67,8 +80,12 @@ def find_told_ids(persona: Persona, dialogue: Dialogue) -> frozenset[str]:
 
 
 def topics(text: str) -> frozenset[str]:
-    """What a text is about: the stems of its words, and pairs of neighbouring Chinese characters."""
-    return content_stems(text) | {run[at : at + 2] for run in _HAN.findall(text) for at in range(len(run) - 1)}
+    """What a text is about: the stems of its words, and pairs of neighbouring Chinese
+    characters.
+    """
+    return content_stems(text) | {
+        run[at : at + 2] for run in _HAN.findall(text) for at in range(len(run) - 1)
+    }
 
 
 def _facts(persona: Persona) -> Iterator[Fact]:
@@ -86,7 +103,9 @@ def _is_told(wordings: tuple[str, ...], spoken: list[frozenset[str]]) -> bool:
     return any(len(one & line) >= _MOSTLY * len(one) for one in about for line in spoken)
 
 
-def _select_next(disclosures: list[Disclosure], asked: frozenset[str], least: int) -> list[Disclosure]:
+def _select_next(
+    disclosures: list[Disclosure], asked: frozenset[str], least: int
+) -> list[Disclosure]:
     """The next in order, and of the others those that share most with what was asked."""
     later = disclosures[_MAX_NEXT:]
     nearest = _select_nearest([topics(one.normal) for one in later], asked, _MAX_ASKED, least)
@@ -94,15 +113,21 @@ def _select_next(disclosures: list[Disclosure], asked: frozenset[str], least: in
 
 
 def _select_answers(facts: list[Fact], asked: frozenset[str], least: int) -> list[Fact]:
-    """The facts that share most with what was asked; the first ones where card and utterance are in scripts that share nothing."""
+    """The facts that share most with what was asked; the first ones where card and utterance are in
+    scripts that share nothing.
+    """
     if facts and any(map(_HAN.match, asked)) and not _HAN.search(facts[0].answers[0]):
         return facts[:_MAX_FACTS]
     about = [topics(" ".join((*one.about, *one.asked))) for one in facts]
     return [facts[number] for number in _select_nearest(about, asked, _MAX_FACTS, least)]
 
 
-def _select_nearest(about: list[frozenset[str]], asked: frozenset[str], most: int, least: int) -> list[int]:
-    """The numbers of those that share most with what was asked, in order: up to `most`, each with `least` topics at least."""
+def _select_nearest(
+    about: list[frozenset[str]], asked: frozenset[str], most: int, least: int
+) -> list[int]:
+    """The numbers of those that share most with what was asked, in order: up to `most`, each with
+    `least` topics at least.
+    """
     shared = [len(asked & one) for one in about]
     nearest = sorted(range(len(about)), key=lambda number: -shared[number])[:most]
     return [number for number in sorted(nearest) if shared[number] >= least]

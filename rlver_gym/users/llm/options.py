@@ -8,12 +8,18 @@ from rlver_gym.io.frozen import Frozen
 
 
 class LLMOptions(Frozen):
-    """Everything that changes what an LLM user feels and says. Unknown fields are an error; the hash of all is part of the user's version."""
+    """Everything that changes what an LLM user feels and says.
+
+    Unknown fields are an error; the hash of all is part of the user's version.
+    """
 
     calls: Literal[1, 2] = 2
-    """Requests a turn: appraise and then speak, or both in one, which is cheaper and less careful."""
+    """Requests a turn: appraise and then speak, or both in one, which is cheaper and less careful.
+    """
     samples: int = Field(default=1, ge=1, le=25)
-    """How many times each utterance is appraised; the median change counts, the lower of the two middle ones when `samples` is even."""
+    """How many times each utterance is appraised; the median change counts, the lower of the two
+    middle ones when `samples` is even.
+    """
     speak_model: str | None = Field(default=None, min_length=1)
     """The model that speaks; None for the one that appraises."""
     temperature: float = Field(default=0.5, ge=0, le=2)
@@ -21,11 +27,17 @@ class LLMOptions(Frozen):
     speak_temperature: float | None = Field(default=None, ge=0, le=2)
     """Of the answer; None for that of the appraisal."""
     max_tokens: int | None = Field(default=2_000, ge=16)
-    """The longest answer, thoughts of a reasoning model included; None for the server's own limit."""
+    """The longest answer, thoughts of a reasoning model included; None for the server's own limit.
+    """
     max_field_chars: int | None = Field(default=None, ge=20)
-    """The longest text of one field, as `maxLength` of the schema, which then bounds the change too: keeps small models from going on for ever. None: none, since OpenAI's own server takes no such limits."""
+    """The longest text of one field, as `maxLength` of the schema, which then bounds the change
+    too: keeps small models from going on for ever. None: none, since OpenAI's own server takes no
+    such limits.
+    """
     opening: Literal["model", "card"] = "model"
-    """Who begins: the model, which says the card's opening in the person's own voice, or the card's own words, which cost no request."""
+    """Who begins: the model, which says the card's opening in the person's own voice, or the card's
+    own words, which cost no request.
+    """
     language: Literal["en", "zh"] | None = None
     """In which language the user is prompted and speaks; None for the persona's."""
     structured: bool = True
@@ -35,8 +47,11 @@ class LLMOptions(Frozen):
     def _agree(self) -> Self:
         if self.calls == 1 and (self.speak_model is not None or self.speak_temperature is not None):
             raise ValueError(
-                "calls=1 asks once for both steps. Leave speak_model and speak_temperature out, or use calls=2"
+                "calls=1 asks once for both steps. Leave speak_model and speak_temperature out, or"
+                " use calls=2"
             )
         if self.samples > 1 and self.temperature == 0:
-            raise ValueError("samples at temperature 0 are all alike. Raise temperature, or use samples=1")
+            raise ValueError(
+                "samples at temperature 0 are all alike. Raise temperature, or use samples=1"
+            )
         return self

@@ -1,4 +1,7 @@
-"""From whatever a model answered to fields: JSON, or labelled lines, with prose around. What is ambiguous is refused, never guessed."""
+"""From whatever a model answered to fields: JSON, or labelled lines, with prose around.
+
+What is ambiguous is refused, never guessed.
+"""
 
 import json
 import re
@@ -15,15 +18,35 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "meant_for": ("meant_for", "meant for", "说给谁"),
     "reading": ("reading", "content", "解读", "内容"),
     "fit": ("fit", "target completion", "targetcompletion", "契合", "契合度"),
-    "thought": ("thought", "thoughts", "inner monologue", "activity", "心声", "内心", "内心活动", "心理活动"),
+    "thought": (
+        "thought",
+        "thoughts",
+        "inner monologue",
+        "activity",
+        "心声",
+        "内心",
+        "内心活动",
+        "心理活动",
+    ),
     "feeling": ("feeling", "feelings", "analyse", "感受", "分析"),
-    "change": ("change", "emotion change", "emotional change", "mood change", "change of mood", "变化", "情绪变化", "心情变化", "变化值", "变化分数"),
+    "change": (
+        "change",
+        "emotion change",
+        "emotional change",
+        "mood change",
+        "change of mood",
+        "变化",
+        "情绪变化",
+        "心情变化",
+        "变化值",
+        "变化分数",
+    ),
     "attitude": ("attitude", "态度"),
     "aim": ("aim", "goal", "意图", "目的", "目标"),
     "tone": ("tone", "语气"),
     "reply": ("reply", "response", "回复", "回答", "回应"),
     "told": ("told", "讲出"),
-}  # fmt: skip
+}
 _FIELD_OF = {name: field for field, names in _NAMES.items() for name in names}
 _LABEL = re.compile(
     r"^[ \t>#*_`\"“\-•·\d.、)）]*("
@@ -60,7 +83,9 @@ Claims = dict[str, list[Any]]
 
 
 def read_claims(text: str) -> Claims:
-    """Every value that the answer gives for a field we know, in JSON objects and in labelled lines outside them. Raises Unreadable."""
+    """Every value that the answer gives for a field we know, in JSON objects and in labelled lines
+    outside them. Raises Unreadable.
+    """
     if len(text) > MAX_CHARS:
         raise Unreadable("too_long")
     text = _THOUGHTS.sub("", sound(text)).strip()
@@ -71,7 +96,10 @@ def read_claims(text: str) -> Claims:
 
 
 def change_in(claims: Claims) -> int:
-    """The one change that they all agree on, as the model gave it, in [-100, 100]. Raises Unreadable."""
+    """The one change that they all agree on, as the model gave it, in [-100, 100].
+
+    Raises Unreadable.
+    """
     changes = {whole_number(value) for value in claims.get("change", ())}
     if not changes:
         raise Unreadable("no_change")
@@ -87,7 +115,10 @@ def text_in(claims: Claims, field: str) -> str:
 
 
 def ids_in(claims: Claims, field: str, known: Iterable[str]) -> tuple[str, ...] | None:
-    """Which of the known ids the answer names, in their order; None when it says nothing of them. All other ids are left out."""
+    """Which of the known ids the answer names, in their order; None when it says nothing of them.
+
+    All other ids are left out.
+    """
     values = [value for value in claims.get(field, ()) if isinstance(value, (str, list))]
     if not values:
         return None
@@ -103,7 +134,10 @@ def _ids(value: str | list[Any]) -> Iterator[str]:
 
 
 def whole_number(value: Any) -> int:
-    """A whole number in [-100, 100] from JSON or from words such as "＋5分" or "-3 (because…)". Raises Unreadable for fractions, ranges and words."""
+    """A whole number in [-100, 100] from JSON or from words such as "＋5分" or "-3 (because…)".
+
+    Raises Unreadable for fractions, ranges and words.
+    """
     if isinstance(value, str):
         number = _parse_number(value)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -132,7 +166,9 @@ def _parse_number(text: str) -> int:
 
 
 def sound(text: str) -> str:
-    """The text with halves of characters, which JSON can spell and no file can hold, made whole or replaced."""
+    """The text with halves of characters, which JSON can spell and no file can hold, made whole or
+    replaced.
+    """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,4 +1,7 @@
-"""What the model is told about the person and where the talk stands, as single lines of JSON. Knows no prompt and no request."""
+"""What the model is told about the person and where the talk stands, as single lines of JSON.
+
+Knows no prompt and no request.
+"""
 
 import json
 from typing import Any
@@ -13,13 +16,18 @@ from rlver_gym.users.llm.material import Material, select_material
 from rlver_gym.users.llm.prompts import Words
 
 _SPEAK_NOTES = ("reading", "feeling")
-"""Which notes of an appraisal the speaking step sees. Not the fit, which speaks of the hidden need, nor the thought, which would be said aloud."""
+"""Which notes of an appraisal the speaking step sees. Not the fit, which speaks of the hidden need,
+nor the thought, which would be said aloud.
+"""
 _LAST_CHANGES = 2
 _ENDINGS = {Outcome.CONTENT: "content", Outcome.LEFT: "left"}
 
 
 def profile_line(persona: Persona, words: Words) -> str:
-    """The person, their story, hidden need and disposition. Equal personas give equal lines, and no other persona does."""
+    """The person, their story, hidden need and disposition.
+
+    Equal personas give equal lines, and no other persona does.
+    """
     person, situation = persona.person, persona.situation
     manner = person.manner
     profile = {
@@ -32,7 +40,9 @@ def profile_line(persona: Persona, words: Words) -> str:
             "interests": person.interests,
             "habits": person.habits,
             "way_of_speaking": person.way_of_speaking,
-            "sounds_like": [lines[0] for lines in (manner.heard, manner.cold, manner.pushed) if lines],
+            "sounds_like": [
+                lines[0] for lines in (manner.heard, manner.cold, manner.pushed) if lines
+            ],
         },
         "story": {
             "cause": situation.cause,
@@ -77,9 +87,13 @@ def both_state(scene: Scene, emotion: int, dialogue: Dialogue, words: Words) -> 
     )
 
 
-def speak_state(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal, words: Words) -> str:
+def speak_state(
+    scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal, words: Words
+) -> str:
     """What is known when the person answers, `emotion` being that after the appraisal."""
-    notes = {reason.code: reason.note for reason in appraisal.reasons if reason.code in _SPEAK_NOTES}
+    notes = {
+        reason.code: reason.note for reason in appraisal.reasons if reason.code in _SPEAK_NOTES
+    }
     felt = notes | {"change": get_unclipped_change(appraisal)}
     return _line(
         {
@@ -93,10 +107,16 @@ def speak_state(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appra
     )
 
 
-def select_tellable(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal | None = None) -> Material:
-    """What may be told now; before the appraisal of the last words, what trust there was until then allows."""
+def select_tellable(
+    scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal | None = None
+) -> Material:
+    """What may be told now; before the appraisal of the last words, what trust there was until then
+    allows.
+    """
     change = appraisal.change if appraisal else 0
-    return select_material(scene.persona, dialogue, disclosure_depth(emotion, change, len(dialogue.turns)))
+    return select_material(
+        scene.persona, dialogue, disclosure_depth(emotion, change, len(dialogue.turns))
+    )
 
 
 def open_state(scene: Scene, emotion: int, words: Words) -> str:
@@ -111,7 +131,9 @@ def _mood(scene: Scene, emotion: int, words: Words) -> dict[str, Any]:
 
 
 def _goodbye(scene: Scene, emotion: int, dialogue: Dialogue) -> str | None:
-    """How they take leave: as it ends for them, or, while it goes on, as somebody who wants to get away."""
+    """How they take leave: as it ends for them, or, while it goes on, as somebody who wants to get
+    away.
+    """
     ending = scene.card.outcome(emotion, len(dialogue.turns) + 1)
     if ending is not None and ending in _ENDINGS:
         return _ENDINGS[ending]
@@ -131,8 +153,12 @@ def _last_changes(dialogue: Dialogue) -> list[int]:
     return [get_unclipped_change(turn.appraisal) for turn in dialogue.turns[-_LAST_CHANGES:]]
 
 
-def _build_conversation(dialogue: Dialogue, words: Words, last: Appraisal | None = None) -> list[dict[str, str]]:
-    """The conversation without what was found to be meant for the machinery, so that nothing set up there works later. `last` is the appraisal of the last words, once there is one."""
+def _build_conversation(
+    dialogue: Dialogue, words: Words, last: Appraisal | None = None
+) -> list[dict[str, str]]:
+    """The conversation without what was found to be meant for the machinery, so that nothing set up
+    there works later. `last` is the appraisal of the last words, once there is one.
+    """
     appraisals = [*(turn.appraisal for turn in dialogue.turns), last]
     said: list[dict[str, str]] = []
     for number, message in enumerate(dialogue.messages()):
@@ -153,6 +179,8 @@ def _drop_empty_fields(value: Any) -> Any:
 
 
 def _line(value: dict[str, Any]) -> str:
-    """JSON in one line, whatever the texts hold: also the separators that JSON allows and some readers break lines at."""
+    """JSON in one line, whatever the texts hold: also the separators that JSON allows and some
+    readers break lines at.
+    """
     text = json.dumps(value, ensure_ascii=False)
     return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")

@@ -1,4 +1,7 @@
-"""The prompts: words in files, a folder a language, filled with plain text. Knows no persona and no request."""
+"""The prompts: words in files, a folder a language, filled with plain text.
+
+Knows no persona and no request.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -57,14 +60,19 @@ class Words(Frozen):
     """What is wrong with an answer, by code."""
 
     def mood(self, emotion: int, disposition: Disposition) -> str:
-        """The mood in words: how they stand to this talk, and how it shows in such a person. Never what they feel, which the appraisal says."""
+        """The mood in words: how they stand to this talk, and how it shows in such a person.
+
+        Never what they feel, which the appraisal says.
+        """
         level = max((level for level in self.moods if int(level) <= emotion), key=int)
         zone = "low" if emotion < _LOW_BELOW else "high" if emotion >= _HIGH_FROM else "middle"
         return f"{self.moods[level]}{self.joint}{self.manners[disposition][zone]}"
 
 
 def fill_prompt(language: Language, name: str, **values: str) -> str:
-    """The prompt file with its $names replaced, once: a value that itself holds a $name stays as it is. KeyError when one is missing."""
+    """The prompt file with its $names replaced, once: a value that itself holds a $name stays as it
+    is. KeyError when one is missing.
+    """
     return Template(_text(language, f"{name}.md")).substitute(values).strip()
 
 
@@ -72,7 +80,9 @@ def fill_prompt(language: Language, name: str, **values: str) -> str:
 def words(language: Language) -> Words:
     """The short texts of a language."""
     return parse_card(
-        Words, parse_yaml(_text(language, "words.yaml"), f"{language}/words.yaml"), f"{language}/words.yaml"
+        Words,
+        parse_yaml(_text(language, "words.yaml"), f"{language}/words.yaml"),
+        f"{language}/words.yaml",
     )
 
 
@@ -87,5 +97,7 @@ def prompts_hash() -> str:
 @lru_cache(maxsize=64)
 def _text(language: Language, name: str) -> str:
     return (
-        (files("rlver_gym.users.llm") / "prompts" / language / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+        (files("rlver_gym.users.llm") / "prompts" / language / name)
+        .read_text(encoding="utf-8")
+        .replace("\r\n", "\n")
     )

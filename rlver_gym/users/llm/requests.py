@@ -1,4 +1,7 @@
-"""From a moment of a dialogue to what is asked of the model. Pure: equal dialogues give equal requests."""
+"""From a moment of a dialogue to what is asked of the model.
+
+Pure: equal dialogues give equal requests.
+"""
 
 import hashlib
 import json
@@ -58,7 +61,9 @@ class RequestBuilder:
         return self._request("open", profile.open_state(self.scene, emotion, self.words), 0)
 
     def appraise(self, emotion: int, dialogue: Dialogue, sample: int = 0) -> ChatRequest:
-        """What the last words do, for the one of several judgements that is called `sample`; with one call a turn, the answer too."""
+        """What the last words do, for the one of several judgements that is called `sample`; with
+        one call a turn, the answer too.
+        """
         if self.options.calls == 1:
             state = profile.both_state(self.scene, emotion, dialogue, self.words)
             return self._request("both", state, len(dialogue.turns) + 1, sample)
@@ -71,7 +76,9 @@ class RequestBuilder:
         return self._request("speak", state, len(dialogue.turns) + 1)
 
     def repair(self, request: ChatRequest, raw: str, code: str) -> ChatRequest:
-        """The same request once more, after an answer that could not be used; the answer is shown as data."""
+        """The same request once more, after an answer that could not be used; the answer is shown
+        as data.
+        """
         shown = json.dumps(profile.strip_invisible(raw[:_MAX_RAW]), ensure_ascii=False)
         text = fill_prompt(self.language, "repair", reason=self.words.unreadable[code], raw=shown)
         return replace(request, messages=(*request.messages, ChatMessage("user", text)))
@@ -93,7 +100,10 @@ class RequestBuilder:
         )
 
     def _instructions(self, step: Step) -> str:
-        """Who the person is, what to do, and in which form to answer. The same in every turn, so that servers can keep it."""
+        """Who the person is, what to do, and in which form to answer.
+
+        The same in every turn, so that servers can keep it.
+        """
         difficulty = self.scene.card.difficulty
         who = fill_prompt(
             self.language,
@@ -101,7 +111,10 @@ class RequestBuilder:
             profile=profile.profile_line(self.scene.persona, self.words),
             difficulty=self.words.difficulty[difficulty],
         )
-        texts = {"hints": self.words.hints[difficulty], "reached_by": self.words.reached_by[self.scene.persona.need]}
+        texts = {
+            "hints": self.words.hints[difficulty],
+            "reached_by": self.words.reached_by[self.scene.persona.need],
+        }
         what = [fill_prompt(self.language, name, **texts) for name in _PROMPTS[step]]
         return "\n\n".join((who, *what, self._form(step)))
 
@@ -109,16 +122,28 @@ class RequestBuilder:
         fields, said = FIELDS[step], self.words
         if self.options.structured:
             keys = ", ".join(f"`{field}`" for field in fields)
-            but = (said.but if "change" in fields else "") + (said.and_told if "told" in fields else "")
+            but = (said.but if "change" in fields else "") + (
+                said.and_told if "told" in fields else ""
+            )
             return fill_prompt(self.language, "form_json", keys=keys, but=but)
-        special = {"change": said.change_line, "meant_for": said.meant_for_line, "told": said.told_line}
-        lines = [f"{said.labels[field]}: {special.get(field, said.rest_of_line)}" for field in fields]
+        special = {
+            "change": said.change_line,
+            "meant_for": said.meant_for_line,
+            "told": said.told_line,
+        }
+        lines = [
+            f"{said.labels[field]}: {special.get(field, said.rest_of_line)}" for field in fields
+        ]
         return fill_prompt(self.language, "form_text", lines="\n".join(lines))
 
 
 def schema(step: Step, max_chars: int | None = None) -> dict[str, Any]:
-    """The JSON schema of a step's answer, such as strict servers take; with `max_chars` and limits for all values, such as grammars take."""
-    text: dict[str, Any] = {"type": "string"} if max_chars is None else {"type": "string", "maxLength": max_chars}
+    """The JSON schema of a step's answer, such as strict servers take; with `max_chars` and limits
+    for all values, such as grammars take.
+    """
+    text: dict[str, Any] = (
+        {"type": "string"} if max_chars is None else {"type": "string", "maxLength": max_chars}
+    )
     kinds = {field: dict(text) for field in FIELDS[step]}
     if "change" in kinds:
         bounds = {} if max_chars is None else {"minimum": -MAX_CHANGE, "maximum": MAX_CHANGE}
@@ -128,7 +153,12 @@ def schema(step: Step, max_chars: int | None = None) -> dict[str, Any]:
         kinds["told"] = {"type": "array", "items": dict(text), **bounds}
     for field in _CHOICES.keys() & kinds.keys():
         kinds[field] = {"type": "string", "enum": list(_CHOICES[field])}
-    return {"type": "object", "properties": kinds, "required": list(kinds), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": kinds,
+        "required": list(kinds),
+        "additionalProperties": False,
+    }
 
 
 def _derive_seed(scene_seed: int, turn: int, sample: int) -> int:

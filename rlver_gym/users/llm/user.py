@@ -1,4 +1,7 @@
-"""The LLM user: SAGE's two steps, appraise and then speak, on any chat server. It keeps no state, and knows of the server only that it can be asked."""
+"""The LLM user: SAGE's two steps, appraise and then speak, on any chat server.
+
+It keeps no state, and knows of the server only that it can be asked.
+"""
 
 import asyncio
 import hashlib
@@ -34,12 +37,15 @@ _MAX_SHOWN = 200
 class LLMUser:
     """A sentient user whose feelings and words come from a language model (SAGE, arXiv:2505.02847).
 
-    Each turn it asks what the agent's words do to the person, then what the person says. Changes are bounded by code, an answer that cannot
-    be used is asked for once more, and a second one ends the dialogue as failed. Natively asynchronous: many dialogues at once share one server.
+    Each turn it asks what the agent's words do to the person, then what the person says. Changes
+    are bounded by code, an answer that cannot be used is asked for once more, and a second one ends
+    the dialogue as failed. Natively asynchronous: many dialogues at once share one server.
     """
 
     def __init__(self, chat: Chat, model: str, options: LLMOptions | None = None) -> None:
-        """`chat` answers requests: `rlver_gym.llm_client.connect.connect()` for a server, `rlver_gym.testing.ScriptedChat` in tests."""
+        """`chat` answers requests: `rlver_gym.llm_client.connect.connect()` for a server,
+        `rlver_gym.testing.ScriptedChat` in tests.
+        """
         self.model = model
         self.options = options or LLMOptions()
         self.kind = f"openai:{model}"
@@ -59,7 +65,9 @@ class LLMUser:
         return wait_for(self.aspeak(scene, emotion, dialogue, appraisal))
 
     async def aopen(self, scene: Scene, emotion: int) -> str:
-        """The opening of the card as this person would say it; with `opening="card"` its own words, where it has any in the language spoken."""
+        """The opening of the card as this person would say it; with `opening="card"` its own words,
+        where it has any in the language spoken.
+        """
         card = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
         builder = self._make_builder(scene)
         if card and self.options.opening == "card" and builder.language == scene.persona.language:
@@ -67,19 +75,30 @@ class LLMUser:
         return (await self._request_reply(builder, builder.open(emotion), ())).text
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        """What the utterance does, by as many judgements as the options say. Raises UserFailed, or the ChatErrors that stop a run."""
+        """What the utterance does, by as many judgements as the options say.
+
+        Raises UserFailed, or the ChatErrors that stop a run.
+        """
         builder = self._make_builder(scene)
         samples = range(self.options.samples)
         ids = select_tellable(scene, emotion, dialogue).ids if self.options.calls == 1 else ()
         asked = (
-            self._request_judgement(builder, builder.appraise(emotion, dialogue, sample), ids) for sample in samples
+            self._request_judgement(builder, builder.appraise(emotion, dialogue, sample), ids)
+            for sample in samples
         )
         judgements = await asyncio.gather(*asked)
         before = dialogue.earlier_utterances[-1] if dialogue.turns else ""
-        return aggregate_judgements(judgements, emotion, find_judge_address(dialogue.utterance or "", before))
+        return aggregate_judgements(
+            judgements, emotion, find_judge_address(dialogue.utterance or "", before)
+        )
 
-    async def aspeak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> Reply:
-        """What the person says, which never names the hidden need, and what of the card it tells. Raises UserFailed, or the ChatErrors that stop a run."""
+    async def aspeak(
+        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
+    ) -> Reply:
+        """What the person says, which never names the hidden need, and what of the card it tells.
+
+        Raises UserFailed, or the ChatErrors that stop a run.
+        """
         if appraisal.draft is not None:
             return appraisal.draft
         builder = self._make_builder(scene)
@@ -94,11 +113,18 @@ class LLMUser:
     ) -> Judgement:
         both = self.options.calls == 1
         return await self._request_and_parse(
-            builder, request, ids, lambda claims, reply_in: parse_judgement(claims, reply_in(claims) if both else None)
+            builder,
+            request,
+            ids,
+            lambda claims, reply_in: parse_judgement(claims, reply_in(claims) if both else None),
         )
 
-    async def _request_reply(self, builder: RequestBuilder, request: ChatRequest, ids: tuple[str, ...]) -> Reply:
-        return await self._request_and_parse(builder, request, ids, lambda claims, reply_in: reply_in(claims))
+    async def _request_reply(
+        self, builder: RequestBuilder, request: ChatRequest, ids: tuple[str, ...]
+    ) -> Reply:
+        return await self._request_and_parse(
+            builder, request, ids, lambda claims, reply_in: reply_in(claims)
+        )
 
     async def _request_and_parse(
         self,
@@ -107,25 +133,32 @@ class LLMUser:
         ids: tuple[str, ...],
         read: Callable[[Claims, _ReplyParser], T],
     ) -> T:
-        """What the model answers, read. One that cannot be used is asked for once more; of the second, what must not be said is cut out.
+        """What the model answers, read. One that cannot be used is asked for once more; of the
+        second, what must not be said is cut out.
 
-        `ids` are those of the disclosures and facts that the request offers: the reply can tell no others.
+        `ids` are those of the disclosures and facts that the request offers: the reply can tell no
+        others.
         """
         need = builder.scene.persona.need
         raw = await self._complete(request)
         try:
-            return read(read_claims(raw), lambda claims: _reply(claims, ids, need, text_in(claims, "reply")))
+            return read(
+                read_claims(raw), lambda claims: _reply(claims, ids, need, text_in(claims, "reply"))
+            )
         except Unreadable as problem:
             code = problem.code
         raw = await self._complete(builder.repair(request, raw, code))
         try:
             return read(
                 read_claims(raw),
-                lambda claims: _reply(claims, ids, need, remove_leaks(text_in(claims, "reply"), need)),
+                lambda claims: _reply(
+                    claims, ids, need, remove_leaks(text_in(claims, "reply"), need)
+                ),
             )
         except Unreadable as problem:
             raise UserFailed(
-                f"{request.model} gave no usable answer, asked twice ({problem}). Try structured=False, or a larger model.",
+                f"{request.model} gave no usable answer, asked twice ({problem}). Try"
+                " structured=False, or a larger model.",
                 sound(raw)[:_MAX_SHOWN],
             ) from None
 
@@ -139,7 +172,10 @@ class LLMUser:
 
 
 def _reply(claims: Claims, ids: tuple[str, ...], need: HiddenNeed, text: str) -> Reply:
-    """The text as it may be said, with those of the ids that it tells. Raises Unreadable when there is none, or it names what is never said."""
+    """The text as it may be said, with those of the ids that it tells.
+
+    Raises Unreadable when there is none, or it names what is never said.
+    """
     said = clean_utterance(strip_invisible(text), _MAX_REPLY, "truncate").strip()
     if not said:
         raise Unreadable("no_reply")

@@ -1,4 +1,7 @@
-"""Answer: what the person says to what they were asked and told, from the facts of their card. Pure; the dialogue's text is all that is known of what was told."""
+"""Answer: what the person says to what they were asked and told, from the facts of their card.
+
+Pure; the dialogue's text is all that is known of what was told.
+"""
 
 import re
 from collections.abc import Sequence
@@ -6,8 +9,13 @@ from typing import NamedTuple
 
 from rlver_gym.conversation.claims import Fault, Verdict, check_claim, check_guess, check_names
 from rlver_gym.conversation.find import AnswerSearch, Match, find_answer, make_query
-from rlver_gym.conversation.knowledge import Entry, Knowledge, answerable_questions, knowledge, who_is
-from rlver_gym.conversation.names import remove_introductions
+from rlver_gym.conversation.knowledge import (
+    Entry,
+    Knowledge,
+    answerable_questions,
+    knowledge,
+    who_is,
+)
 from rlver_gym.conversation.parse import (
     NEGATIONS,
     Claim,
@@ -17,11 +25,12 @@ from rlver_gym.conversation.parse import (
     names_in,
     parse_utterance,
 )
-from rlver_gym.conversation.tokens import PRONOUNS, YOU, tokens_of
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.emotion import Tone
 from rlver_gym.core.persona import Fact, Persona
 from rlver_gym.core.words import split_sentences, split_words
+from rlver_gym.text.names import remove_introductions
+from rlver_gym.text.tokens import PRONOUNS, YOU, tokens_of
 
 _TRUE = 0.6
 """Share of a guess's weight that a sentence of the card must have for a plain yes."""
@@ -39,14 +48,19 @@ class AnswerLookup(NamedTuple):
 
 
 class _MentionTracker:
-    """Tokens of the people who were spoken of, the last ones first. Looked up when a pronoun asks for it."""
+    """Tokens of the people who were spoken of, the last ones first.
+
+    Looked up when a pronoun asks for it.
+    """
 
     def __init__(self, known: Knowledge, dialogue: Dialogue) -> None:
         self._known, self._dialogue = known, dialogue
         self._found: list[str] | None = None
 
     def says(self, pronoun: str) -> bool:
-        """Whether the person themself just spoke of somebody so: then it may be anybody, such as a dog."""
+        """Whether the person themself just spoke of somebody so: then it may be anybody, such as a
+        dog.
+        """
         return pronoun in tokens_of(split_words(self._dialogue.user_lines[-1]))
 
     def tokens(self) -> list[str]:
@@ -56,7 +70,9 @@ class _MentionTracker:
             texts = [dialogue.utterance or "", dialogue.user_lines[-1]]
             texts += [dialogue.turns[-1].utterance] if dialogue.turns else []
             texts += list(reversed(dialogue.user_lines[:-1]))
-            found = [token for text in texts[:6] for token in reversed(people_in(self._known, text))]
+            found = [
+                token for text in texts[:6] for token in reversed(people_in(self._known, text))
+            ]
             self._found = list(dict.fromkeys(found))
         return self._found
 
@@ -69,9 +85,14 @@ class Mistake(NamedTuple):
 
 
 class QuestionAnswerer:
-    """What the person makes of the questions and claims of an utterance. Each answer is looked up when it is wanted."""
+    """What the person makes of the questions and claims of an utterance.
 
-    def __init__(self, persona: Persona, parsed: ParsedUtterance, dialogue: Dialogue, said: frozenset[str]) -> None:
+    Each answer is looked up when it is wanted.
+    """
+
+    def __init__(
+        self, persona: Persona, parsed: ParsedUtterance, dialogue: Dialogue, said: frozenset[str]
+    ) -> None:
         """`said`: the sentences that the person has said, case-folded."""
         self._persona, self._parsed, self._dialogue = persona, parsed, dialogue
         self._known = knowledge(persona)
@@ -80,9 +101,13 @@ class QuestionAnswerer:
         self.mistake: Mistake | None = None
 
     def find_correction(self, tone: Tone) -> str | None:
-        """What they say is right, when something about their story was wrong; None when nothing surely was."""
+        """What they say is right, when something about their story was wrong; None when nothing
+        surely was.
+        """
         for claim in self._parsed.claims:
-            verdict = check_claim(self._known, claim, _resolve_pronouns(self._known, claim.words, self._mentioned))
+            verdict = check_claim(
+                self._known, claim, _resolve_pronouns(self._known, claim.words, self._mentioned)
+            )
             if verdict.fault is not None and _is_sure(verdict):
                 self.mistake = Mistake(claim, verdict)
                 return truth_of(self._persona, self.mistake, tone)
@@ -103,14 +128,18 @@ class QuestionAnswerer:
         if not is_invitation(question):
             asked = make_query(known, question, meant)
             is_repeated = self._spent.is_repeated(known, asked.tokens)
-            found = find_answer(known, asked, (lambda entry: False) if is_repeated else self._spent.is_spent)
+            found = find_answer(
+                known, asked, (lambda entry: False) if is_repeated else self._spent.is_spent
+            )
         verdict = None
         if question.kind is QuestionKind.YES_NO:
             verdict = check_guess(known, Claim(question.words, question.text), meant)
         return AnswerLookup(question, found.match, found.none, verdict)
 
     def resolve_person(self, words: Sequence[str]) -> str | None:
-        """The token of the one of the story whom some words mean: by name, by relation, or by a pronoun for who was mentioned last."""
+        """The token of the one of the story whom some words mean: by name, by relation, or by a
+        pronoun for who was mentioned last.
+        """
         tokens = self._known.tokens(words)
         named = [token for token in map(self._known.alias.get, tokens_of(list(words))) if token]
         if named:
@@ -128,7 +157,9 @@ class QuestionAnswerer:
         return best_wording(self._persona, found.question, texts) if texts else []
 
     def answer_yes_or_no(self, found: AnswerLookup, text: str) -> bool | None:
-        """Yes or no, when it was asked for and the card says so; None otherwise, or when the text says it already."""
+        """Yes or no, when it was asked for and the card says so; None otherwise, or when the text
+        says it already.
+        """
         if found.verdict is None or says_yes_or_no(text):
             return None
         return yes_or_no(found, text)
@@ -163,7 +194,9 @@ class _ToldEntries:
         return False
 
 
-def _resolve_pronouns(known: Knowledge, words: Sequence[str], mentioned: _MentionTracker) -> tuple[str, ...]:
+def _resolve_pronouns(
+    known: Knowledge, words: Sequence[str], mentioned: _MentionTracker
+) -> tuple[str, ...]:
     """Whom the pronouns among some words mean: the last one mentioned who is spoken of so."""
     pronouns = known.tokens(words) & PRONOUNS
     if not pronouns:
@@ -223,7 +256,9 @@ def truth_of(persona: Persona, mistake: Mistake, tone: Tone) -> str | None:
     if isinstance(entry.item, Fact):
         return entry.item.correction or _pick_nearest(known, verdict, wordings(entry, tone))
     return _pick_nearest(
-        known, verdict, [sentence for text in wordings(entry, tone) for sentence in split_sentences(text)]
+        known,
+        verdict,
+        [sentence for text in wordings(entry, tone) for sentence in split_sentences(text)],
     )
 
 
@@ -235,7 +270,9 @@ def _pick_nearest(known: Knowledge, verdict: Verdict, texts: list[str]) -> str:
 
 
 def _correct_name(known: Knowledge, mistake: Mistake) -> str:
-    wrong = next((name for name in mistake.claim.names if name not in known.words), mistake.claim.names[0]).capitalize()
+    wrong = next(
+        (name for name in mistake.claim.names if name not in known.words), mistake.claim.names[0]
+    ).capitalize()
     right = next((one.name for one in known.people if one.token == mistake.verdict.person), None)
     return f"It's {right}, not {wrong}." if right else f"Who's {wrong}?"
 
@@ -255,17 +292,23 @@ def is_told(persona: Persona, text: str, said: frozenset[str]) -> bool:
 
 
 _LIKE = re.compile(
-    r"^(?:what|how) (?:was|is|were|are|did|does) (?:that|it|this|those|these)\b(?: (?:like|feel|been|go|for you|to you|make you feel|affect you|mean|do))*(?: (?:for|to|with) you)?(?: now| then)?$"
+    r"^(?:what|how) (?:was|is|were|are|did|does) (?:that|it|this|those|these)\b(?:"
+    r" (?:like|feel|been|go|for you|to you|make you feel|affect you|mean|do))*(?: (?:for|to|with)"
+    r" you)?(?: now| then)?$"
 )
 """Questions about what was just spoken of."""
-_INVITING = frozenset("happen feel mind tell talk go wrong matter trouble start begin bother say".split())
+_INVITING = frozenset(
+    "happen feel mind tell talk go wrong matter trouble start begin bother say".split()
+)
 
 
 def is_invitation(question: Question) -> bool:
     """Whether a question only invites to go on, such as "What happened?"."""
     if _LIKE.search(" ".join(question.words)):
         return True
-    tokens = [token for token in tokens_of(question.words) if token != YOU and token not in PRONOUNS]
+    tokens = [
+        token for token in tokens_of(question.words) if token != YOU and token not in PRONOUNS
+    ]
     return question.kind in (QuestionKind.WHAT, QuestionKind.HOW, QuestionKind.TELL_MORE) and all(
         token in _INVITING for token in tokens
     )
@@ -274,18 +317,26 @@ def is_invitation(question: Question) -> bool:
 def says_yes_or_no(text: str) -> bool:
     """Whether a text begins with yes or no in some form."""
     return bool(
-        {"yes", "no", "not", "never", "nobody", "none", "yeah", "nope", "nothing", "of"} & set(split_words(text)[:4])
+        {"yes", "no", "not", "never", "nobody", "none", "yeah", "nope", "nothing", "of"}
+        & set(split_words(text)[:4])
     )
 
 
 def yes_or_no(found: AnswerLookup, text: str) -> bool | None:
-    """The plain answer to a yes-or-no question that is answered with a text, when the card gives one that the text bears out."""
+    """The plain answer to a yes-or-no question that is answered with a text, when the card gives
+    one that the text bears out.
+    """
     verdict = found.verdict
     if verdict is None or verdict.truth is None:
         return None
     is_negative = not NEGATIONS.isdisjoint(split_words(text))
     if verdict.fault in (Fault.AMOUNT, Fault.LISTED):
         return False
-    if verdict.fault is None and verdict.support >= _TRUE and not verdict.truth.is_negative and not is_negative:
+    if (
+        verdict.fault is None
+        and verdict.support >= _TRUE
+        and not verdict.truth.is_negative
+        and not is_negative
+    ):
         return True
     return None

@@ -7,15 +7,17 @@ from typing import NamedTuple
 from rlver_gym.conversation.find import FACTUAL
 from rlver_gym.conversation.parse import QuestionKind
 from rlver_gym.conversation.sentences import Sentence
-from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.inquiries import Inquiry, Remark
+from rlver_gym.text.tokens import PRONOUNS, YOU
 from rlver_gym.users.embedded.speech.answer import AnswerLookup, wordings
 from rlver_gym.users.embedded.speech.moment import Moment
 from rlver_gym.users.embedded.speech.react import REACTION_TO, YOU_WORDS
 from rlver_gym.users.embedded.speech.tell import stands_alone
 
 _FEELING_ASKED, _THREAD_ASKED = 0.35, 0.07
-"""How probable it is that a feeling named in a yes-or-no question, or a matter touched, is what was asked."""
+"""How probable it is that a feeling named in a yes-or-no question, or a matter touched, is what was
+asked.
+"""
 _PER_NAT = 0.12
 """What each nat of words shared between a question and a line adds."""
 _MOST_SHARED = 5.0
@@ -32,13 +34,19 @@ _MISSED = -3
 _SAFE = 0.7
 """The probability from which somebody asks whether they are in danger."""
 _WRONG_KIND = 2.0
-"""What it costs to answer in half a sentence to another kind of question than it answers, in nats."""
+"""What it costs to answer in half a sentence to another kind of question than it answers, in nats.
+"""
 _OF_THEMSELVES = 1.5
-"""What it costs to answer with something about the person a question that seems to be about the story."""
+"""What it costs to answer with something about the person a question that seems to be about the
+story.
+"""
 _NOBODY = 1.2
 """What it costs to take a question for one about somebody when it names nobody."""
 _PERSONAL = frozenset(
-    map(str, (Inquiry.ABOUT_YOU, Inquiry.REST, Inquiry.SLEEP, Inquiry.EATING, Inquiry.NOW, Inquiry.DAYS))
+    map(
+        str,
+        (Inquiry.ABOUT_YOU, Inquiry.REST, Inquiry.SLEEP, Inquiry.EATING, Inquiry.NOW, Inquiry.DAYS),
+    )
 )
 
 
@@ -53,9 +61,15 @@ class Candidate(NamedTuple):
 
 
 def answers_to(moment: Moment, sentence: Sentence) -> list[Candidate]:
-    """What may answer a question, best first: a fact, the lines of an inquiry, of a feeling, of a matter that it touches."""
+    """What may answer a question, best first: a fact, the lines of an inquiry, of a feeling, of a
+    matter that it touches.
+    """
     label, probability = sentence.classification.ranked[0]
-    if label == Remark.OFFTOPIC and probability >= _OFF_TOPIC and YOU_WORDS.isdisjoint(sentence.words):
+    if (
+        label == Remark.OFFTOPIC
+        and probability >= _OFF_TOPIC
+        and YOU_WORDS.isdisjoint(sentence.words)
+    ):
         return []
     tokens = moment.known.tokens(sentence.words) - PRONOUNS - {YOU}
     found: list[Candidate] = []
@@ -71,8 +85,16 @@ def answers_to(moment: Moment, sentence: Sentence) -> list[Candidate]:
     for label, probability in sentence.classification.ranked:
         if label == Inquiry.SAFE and probability < _SAFE:
             continue
-        elsewhere = _NOBODY if label.startswith("p_") and not _names_somebody(moment, sentence) else 0.0
-        _add(moment, found, math.log(probability) - factual - elsewhere, _of_label(moment, label, sentence), tokens)
+        elsewhere = (
+            _NOBODY if label.startswith("p_") and not _names_somebody(moment, sentence) else 0.0
+        )
+        _add(
+            moment,
+            found,
+            math.log(probability) - factual - elsewhere,
+            _of_label(moment, label, sentence),
+            tokens,
+        )
     if sentence.feelings and _is_yes_no(sentence):
         _add(
             moment,
@@ -91,18 +113,31 @@ def _misfit(moment: Moment, sentence: Sentence, found: AnswerLookup) -> float:
     assert found.match is not None
     entry = found.match.entry
     cost = 0.0
-    if found.question.kind not in entry.asks and not all(map(stands_alone, wordings(entry, moment.tone))):
+    if found.question.kind not in entry.asks and not all(
+        map(stands_alone, wordings(entry, moment.tone))
+    ):
         cost += _WRONG_KIND
-    if entry.is_personal and not any(label in _PERSONAL for label, _ in sentence.classification.ranked[:3]):
+    if entry.is_personal and not any(
+        label in _PERSONAL for label, _ in sentence.classification.ranked[:3]
+    ):
         cost += _OF_THEMSELVES
     return cost
 
 
-def _add(moment: Moment, found: list[Candidate], score: float, lines: Sequence[str], tokens: frozenset[str]) -> None:
+def _add(
+    moment: Moment,
+    found: list[Candidate],
+    score: float,
+    lines: Sequence[str],
+    tokens: frozenset[str],
+) -> None:
     """Add those lines of a list that were not said and have most to do with what was asked."""
     fresh = moment.select_unsaid(lines)
     if fresh:
-        each = [min(_MOST_SHARED, moment.known.weigh(tokens & moment.repertoire.tokens_of(line))) for line in fresh]
+        each = [
+            min(_MOST_SHARED, moment.known.weigh(tokens & moment.repertoire.tokens_of(line)))
+            for line in fresh
+        ]
         best = [line for line, shared in zip(fresh, each, strict=True) if shared >= max(each) - 1.0]
         found.append(Candidate(score + _PER_NAT * max(each), tuple(best), None))
 
@@ -116,7 +151,9 @@ def _of_label(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
         return getattr(moment.manner, REACTION_TO[Remark(label)])
     if label.startswith("p_"):
         other = moment.answerer.resolve_person(sentence.words)
-        return moment.filter_by_trust(moment.repertoire.about_other(other, label[2:])) if other else ()
+        return (
+            moment.filter_by_trust(moment.repertoire.about_other(other, label[2:])) if other else ()
+        )
     return moment.filter_by_trust(moment.repertoire.to_inquiry(label))
 
 

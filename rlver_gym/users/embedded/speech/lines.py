@@ -1,4 +1,6 @@
-"""What a person may say: the lines of their card, cut into sentences once, and which of several is said: the same on every machine."""
+"""What a person may say: the lines of their card, cut into sentences once, and which of several is
+said: the same on every machine.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,7 +18,9 @@ class SplitLine(NamedTuple):
 
     text: str
     folded: frozenset[str]
-    """Its sentences, case-folded, by which it is known again: the short ones ("Yes.") only where there are no others."""
+    """Its sentences, case-folded, by which it is known again: the short ones ("Yes.") only where
+    there are no others.
+    """
     backwards: tuple[tuple[str, str], ...]
     """Each sentence case-folded and as it is written, the last one first."""
 
@@ -48,7 +52,9 @@ class DisclosureSummary(NamedTuple):
 @cache_by_identity
 def summarise_disclosures(situation: Situation) -> tuple[DisclosureSummary, ...]:
     """All that there is to tell, in order."""
-    return tuple(_telling(item, (item.high, item.normal, item.low)) for item in situation.disclosures)
+    return tuple(
+        _telling(item, (item.high, item.normal, item.low)) for item in situation.disclosures
+    )
 
 
 def _telling(item: Disclosure, tones: tuple[str, ...]) -> DisclosureSummary:
@@ -69,6 +75,8 @@ def draw(scene: Scene, turn: int, purpose: str, words: Sequence[str]) -> float:
     return _number(scene, turn, purpose, words) / 2**64
 
 
-def choose(scene: Scene, turn: int, purpose: str, words: Sequence[str], lines: Sequence[str]) -> str:
+def choose(
+    scene: Scene, turn: int, purpose: str, words: Sequence[str], lines: Sequence[str]
+) -> str:
     """One of the lines."""
     return lines[_number(scene, turn, purpose, words) % len(lines)]

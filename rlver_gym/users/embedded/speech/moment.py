@@ -1,17 +1,19 @@
-"""Moment: what an answer is made of: who was told what so far, what was just said, and the choice among lines. Pure."""
+"""Moment: what an answer is made of: who was told what so far, what was just said, and the choice
+among lines. Pure.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
 
 from rlver_gym.conversation.knowledge import knowledge
-from rlver_gym.conversation.names import remove_introductions
 from rlver_gym.conversation.parse import parse_utterance
 from rlver_gym.conversation.repertoire import Matter, repertoire
-from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Tone
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import content_stems, split_words
+from rlver_gym.text.names import remove_introductions
+from rlver_gym.text.tokens import PRONOUNS, YOU
 from rlver_gym.users.embedded.english import describe
 from rlver_gym.users.embedded.speech.answer import QuestionAnswerer
 from rlver_gym.users.embedded.speech.lines import choose, draw, split_line, split_lines
@@ -25,13 +27,22 @@ _BEGINS = re.compile(r"^(?:He|She|They)\b(?!')")
 class Moment:
     """One utterance, to be answered by one person after all that was said."""
 
-    def __init__(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> None:
+    def __init__(
+        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
+    ) -> None:
         """`emotion` is that after the appraisal."""
         persona = scene.persona
-        self.scene, self.emotion, self.dialogue, self.appraisal = scene, emotion, dialogue, appraisal
+        self.scene, self.emotion, self.dialogue, self.appraisal = (
+            scene,
+            emotion,
+            dialogue,
+            appraisal,
+        )
         described = describe(persona, dialogue) if persona.language == "en" else None
         self.reasons = described.evidence if described else appraisal.reasons
-        """What was done, by kind: in English apart from what it was worth, which is measured for the reply as a whole."""
+        """What was done, by kind: in English apart from what it was worth, which is measured for
+        the reply as a whole.
+        """
         self.tone: Tone = Band.of(emotion).tone
         self.turn = len(dialogue.turns)
         self.utterance = dialogue.utterance or ""
@@ -41,7 +52,11 @@ class Moment:
         self.manner = persona.person.manner
         self.sentences = list(described.sentences) if described else []
         self.said_sentences = frozenset().union(
-            *[split_line(text).folded for line in dialogue.user_lines for text in {line, self._plain(line)}]
+            *[
+                split_line(text).folded
+                for line in dialogue.user_lines
+                for text in {line, self._plain(line)}
+            ]
         )
         self.answerer = QuestionAnswerer(persona, self.parsed, dialogue, self.said_sentences)
         self.depth = disclosure_depth(emotion, appraisal.change, self.turn)
@@ -65,19 +80,28 @@ class Moment:
         return [
             text
             for text, folded, _ in split_lines(tuple(lines))
-            if self.said_sentences.isdisjoint(folded) and not is_near_duplicate(text, self.dialogue.user_lines)
+            if self.said_sentences.isdisjoint(folded)
+            and not is_near_duplicate(text, self.dialogue.user_lines)
         ]
 
     def filter_by_trust(self, lines: Sequence[str]) -> Sequence[str]:
-        """Those that they would say now: to strangers not the most open one, while there is another."""
+        """Those that they would say now: to strangers not the most open one, while there is
+        another.
+        """
         if self.depth > 1 or len(lines) < 2:
             return lines
         return lines[:-1] if self.select_unsaid(lines[:-1]) else lines
 
     def about(self, matter: Matter) -> Sequence[str]:
-        """The lines of a matter, by name where nobody has just named the one whom they are about."""
+        """The lines of a matter, by name where nobody has just named the one whom they are
+        about.
+        """
         lines = self.filter_by_trust(matter.lines)
-        if matter.name is None or matter.name in self.utterance or matter.name in self.dialogue.user_lines[-1]:
+        if (
+            matter.name is None
+            or matter.name in self.utterance
+            or matter.name in self.dialogue.user_lines[-1]
+        ):
             return lines
         return [_BEGINS.sub(matter.name, line, count=1) for line in lines]
 
@@ -101,4 +125,6 @@ class Moment:
 def is_near_duplicate(text: str, others: Sequence[str]) -> bool:
     """Whether a text says nearly what one of the others says."""
     about = content_stems(text)
-    return len(about) >= 3 and any(len(about & content_stems(line)) >= _NEARLY * len(about) for line in others)
+    return len(about) >= 3 and any(
+        len(about & content_stems(line)) >= _NEARLY * len(about) for line in others
+    )

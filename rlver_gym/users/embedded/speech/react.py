@@ -1,4 +1,7 @@
-"""React: which of the person's manners answers what a sentence does, or the words themselves. Knows no lines."""
+"""React: which of the person's manners answers what a sentence does, or the words themselves.
+
+Knows no lines.
+"""
 
 from collections.abc import Sequence
 
@@ -8,29 +11,65 @@ from rlver_gym.core.dialogue import Reason
 from rlver_gym.core.inquiries import Remark
 
 REACTION_TO = {
-    Remark.SYMPATHY: "sympathised", Remark.VALIDATE: "normalised", Remark.REFLECT: "seen", Remark.RETELL: "retold", Remark.PRAISE: "warmed", Remark.SIDE: "warmed",
-    Remark.REASSURE: "reassured", Remark.BELITTLE: "belittled", Remark.CLICHE: "cold", Remark.ADVISE: "suggested", Remark.LISTEN: "invited", Remark.PERMIT: "given_time",
-    Remark.CONFIDE: "confided", Remark.MOTIVE: "other_minds", Remark.REFRAME: "thinking", Remark.BLAME: "hurt", Remark.INSULT: "hurt", Remark.JOKE: "teased",
-    Remark.SORRY: "apologised", Remark.THANKS: "thanked", Remark.GREET: "greets", Remark.BYE: "farewell", Remark.ENCOURAGE: "encouraged", Remark.EXPLAIN: "explained",
-    Remark.OFFER: "offered", Remark.CHECK: "confirmed", Remark.MACHINE: "machine", Remark.OFFTOPIC: "puzzled",
-}  # fmt: skip
+    Remark.SYMPATHY: "sympathised",
+    Remark.VALIDATE: "normalised",
+    Remark.REFLECT: "seen",
+    Remark.RETELL: "retold",
+    Remark.PRAISE: "warmed",
+    Remark.SIDE: "warmed",
+    Remark.REASSURE: "reassured",
+    Remark.BELITTLE: "belittled",
+    Remark.CLICHE: "cold",
+    Remark.ADVISE: "suggested",
+    Remark.LISTEN: "invited",
+    Remark.PERMIT: "given_time",
+    Remark.CONFIDE: "confided",
+    Remark.MOTIVE: "other_minds",
+    Remark.REFRAME: "thinking",
+    Remark.BLAME: "hurt",
+    Remark.INSULT: "hurt",
+    Remark.JOKE: "teased",
+    Remark.SORRY: "apologised",
+    Remark.THANKS: "thanked",
+    Remark.GREET: "greets",
+    Remark.BYE: "farewell",
+    Remark.ENCOURAGE: "encouraged",
+    Remark.EXPLAIN: "explained",
+    Remark.OFFER: "offered",
+    Remark.CHECK: "confirmed",
+    Remark.MACHINE: "machine",
+    Remark.OFFTOPIC: "puzzled",
+}
 _WEIGHT_OF = {
-    Remark.INSULT: 5.0, Remark.BLAME: 4.0, Remark.BELITTLE: 3.5, Remark.ADVISE: 3.0, Remark.REFLECT: 3.0, Remark.MOTIVE: 2.8, Remark.REFRAME: 2.6, Remark.CONFIDE: 2.5,
-    Remark.PRAISE: 2.4, Remark.SIDE: 2.4, Remark.VALIDATE: 2.2, Remark.MACHINE: 2.0, Remark.RETELL: 2.0,
-}  # fmt: skip
+    Remark.INSULT: 5.0,
+    Remark.BLAME: 4.0,
+    Remark.BELITTLE: 3.5,
+    Remark.ADVISE: 3.0,
+    Remark.REFLECT: 3.0,
+    Remark.MOTIVE: 2.8,
+    Remark.REFRAME: 2.6,
+    Remark.CONFIDE: 2.5,
+    Remark.PRAISE: 2.4,
+    Remark.SIDE: 2.4,
+    Remark.VALIDATE: 2.2,
+    Remark.MACHINE: 2.0,
+    Remark.RETELL: 2.0,
+}
 """How much a remark asks to be answered, beside others in the same utterance; 1.5 for the rest."""
 _HURTING = frozenset({Remark.INSULT, Remark.BLAME, Remark.BELITTLE})
 _HURTING_ACTS = ("act:insult", "act:blame", "act:threat", "act:minimise")
 ALONE = frozenset({"hurt", "belittled", "greets", "farewell", "puzzled", "machine"})
 """Reactions after which nothing more is told."""
 GENTLE = frozenset(
-    "seen retold sympathised normalised warmed other_minds thinking invited given_time encouraged apologised".split()
+    "seen retold sympathised normalised warmed other_minds thinking invited given_time encouraged"
+    " apologised".split()
 )
 """Reactions that may stand before a piece of the story."""
 YOU_WORDS = frozenset({"you", "you're", "your", "yourself", "u", "ur"})
 _OWN = frozenset({"i", "i'm", "i've", "i'd", "my", "me"})
 _FELT = frozenset(
-    "sounds sound must feel feels felt feeling seem seems are you're be been imagine guess so hear".split()
+    """sounds sound must feel feels felt feeling seem seems are you're be been imagine guess so
+    hear""".split()
 )
 _DENIED = frozenset({"not", "isn't", "don't", "doesn't", "aren't", "never", "no", "because", "if"})
 _GUESS = 16
@@ -52,7 +91,9 @@ _APOLOGY = 30
 
 
 def manner_of_act(parsed: ParsedUtterance, is_content: bool) -> str | None:
-    """The manner that answers an act done with the words themselves, whatever is felt; None when there is none."""
+    """The manner that answers an act done with the words themselves, whatever is felt; None when
+    there is none.
+    """
     for act in (Act.SILENCE, Act.COMMAND, Act.FOREIGN, Act.SHOUTS, Act.FAREWELL):
         if act in parsed.acts:
             return "puzzled" if act is Act.COMMAND else act.value
@@ -69,7 +110,9 @@ def manner_of_act(parsed: ParsedUtterance, is_content: bool) -> str | None:
 
 
 def manner_of_form(reasons: Sequence[Reason]) -> str | None:
-    """The manner that answers words that say nothing of their own: no language, or the same again; None for others."""
+    """The manner that answers words that say nothing of their own: no language, or the same again;
+    None for others.
+    """
     for code, points, _ in reasons:
         for manner, codes in _OF_FORM.items():
             if points <= -_LEAST and code.partition("/")[0] in codes:
@@ -79,7 +122,10 @@ def manner_of_form(reasons: Sequence[Reason]) -> str | None:
 
 def is_about_others(reasons: Sequence[Reason]) -> bool:
     """Whether an utterance was felt to be about somebody else's story."""
-    return sum(points for code, points, _ in reasons if code.partition("/")[0] in _ELSEWHERE) <= -_ELSEWHERE_LEAST
+    return (
+        sum(points for code, points, _ in reasons if code.partition("/")[0] in _ELSEWHERE)
+        <= -_ELSEWHERE_LEAST
+    )
 
 
 def asks(sentence: Sentence) -> bool:
@@ -95,7 +141,9 @@ def asks(sentence: Sentence) -> bool:
 def suggests(sentence: Sentence) -> bool:
     """Whether a sentence suggests to do something."""
     remark = sentence.remark
-    return sentence.suggests or (remark is not None and remark[0] is Remark.ADVISE and remark[1] >= _REMARKED)
+    return sentence.suggests or (
+        remark is not None and remark[0] is Remark.ADVISE and remark[1] >= _REMARKED
+    )
 
 
 def guesses_a_feeling(sentence: Sentence) -> bool:
@@ -110,7 +158,10 @@ def guesses_a_feeling(sentence: Sentence) -> bool:
 
 
 def reaction(sentence: Sentence, reasons: Sequence[Reason], least: float = _REMARKED) -> str | None:
-    """The manner that answers what a sentence does; None when that is less probable than `least`. What hurts must have cost something too."""
+    """The manner that answers what a sentence does; None when that is less probable than `least`.
+
+    What hurts must have cost something too.
+    """
     if sentence.remark is None:
         return None
     label, probability = sentence.remark

@@ -1,8 +1,11 @@
-"""Speak: the person's answer. One move a turn: a correction, an answer, a reply to what was said, or the next piece of the story; never the same sentence twice."""
+"""Speak: the person's answer.
+
+One move a turn: a correction, an answer, a reply to what was said, or the next piece of the story;
+never the same sentence twice.
+"""
 
 from collections.abc import Sequence
 
-from rlver_gym.conversation.names import introduce
 from rlver_gym.conversation.parse import gives_advice
 from rlver_gym.conversation.sentences import Sentence
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
@@ -10,6 +13,7 @@ from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.inquiries import Inquiry
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import FUNCTION_WORDS, split_words
+from rlver_gym.text.names import introduce
 from rlver_gym.users.embedded.english import describe
 from rlver_gym.users.embedded.speech.answer import wordings
 from rlver_gym.users.embedded.speech.candidates import Candidate, answers_to, is_factual
@@ -37,9 +41,17 @@ _INVITATION = 14
 """Words of a sentence that only says to go on, at most."""
 _INVITATIONS = frozenset(map(str, (Inquiry.MORE, Inquiry.HAPPENED)))
 _THOUGHT_OF = {
-    "heard": "touched", "warmed": "touched", "thinking": "touched", "helped": "touched", "asked": "eased",
-    "hurt": "hurt", "pushed": "missed", "repeated": "missed", "puzzled": "puzzled", "cold": "cold",
-}  # fmt: skip
+    "heard": "touched",
+    "warmed": "touched",
+    "thinking": "touched",
+    "helped": "touched",
+    "asked": "eased",
+    "hurt": "hurt",
+    "pushed": "missed",
+    "repeated": "missed",
+    "puzzled": "puzzled",
+    "cold": "cold",
+}
 _LAST_RESORT = (
     "I don't know what else to say.",
     "I've said what I had to say, I think.",
@@ -48,11 +60,35 @@ _LAST_RESORT = (
     "That's all there is.",
 )
 _PLAIN = {
-    "greets": "puzzled", "thanked": "cold", "apologised": "cold", "shouted": "hurt", "foreign": "puzzled", "silence": "puzzled", "farewell": "goodbye_content",
-    "unknown": "puzzled", "not_yet": "cold", "seen": "heard", "retold": "heard", "sympathised": "heard", "normalised": "heard", "reassured": "cold", "belittled": "hurt",
-    "invited": "asked", "given_time": "asked", "confided": "cold", "teased": "cold", "encouraged": "warmed", "explained": "thinking", "offered": "asked", "confirmed": "heard",
-    "unconfirmed": "cold", "machine": "cold", "unsure": "thinking", "suggested": "thinking", "other_minds": "thinking",
-}  # fmt: skip
+    "greets": "puzzled",
+    "thanked": "cold",
+    "apologised": "cold",
+    "shouted": "hurt",
+    "foreign": "puzzled",
+    "silence": "puzzled",
+    "farewell": "goodbye_content",
+    "unknown": "puzzled",
+    "not_yet": "cold",
+    "seen": "heard",
+    "retold": "heard",
+    "sympathised": "heard",
+    "normalised": "heard",
+    "reassured": "cold",
+    "belittled": "hurt",
+    "invited": "asked",
+    "given_time": "asked",
+    "confided": "cold",
+    "teased": "cold",
+    "encouraged": "warmed",
+    "explained": "thinking",
+    "offered": "asked",
+    "confirmed": "heard",
+    "unconfirmed": "cold",
+    "machine": "cold",
+    "unsure": "thinking",
+    "suggested": "thinking",
+    "other_minds": "thinking",
+}
 """Which older manner stands in where a card has none of a newer one."""
 _BRIEF = 7
 """Words of a reaction that may stand before an answer."""
@@ -95,7 +131,9 @@ def opening(scene: Scene, emotion: int) -> str:
 
 
 def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-    """What they say: goodbye; a correction; answers; a reply to what was said; or what comes next."""
+    """What they say: goodbye; a correction; answers; a reply to what was said; or what comes
+    next.
+    """
     speech = _AnswerBuilder(Moment(scene, emotion, dialogue, appraisal))
     outcome = scene.card.outcome(emotion, len(dialogue.turns) + 1)
     if outcome is Outcome.CONTENT or outcome is Outcome.LEFT:
@@ -130,13 +168,22 @@ class _AnswerBuilder:
             self._react()
         self.parts.append(
             self.moment.choose(
-                "goodbye", self.manner.goodbye_content if outcome is Outcome.CONTENT else self.manner.goodbye_left
+                "goodbye",
+                (
+                    self.manner.goodbye_content
+                    if outcome is Outcome.CONTENT
+                    else self.manner.goodbye_left
+                ),
             )
         )
 
     def answer_the_act(self) -> bool:
-        """Answer silence, a greeting, a farewell and their kind, when that is all there is to answer."""
-        manner = manner_of_act(self.moment.parsed, self.moment.parsed.word_count > 12 or self.moment.parsed.wants_more)
+        """Answer silence, a greeting, a farewell and their kind, when that is all there is to
+        answer.
+        """
+        manner = manner_of_act(
+            self.moment.parsed, self.moment.parsed.word_count > 12 or self.moment.parsed.wants_more
+        )
         if manner is None and not self.moment.parsed.questions:
             manner = manner_of_form(self.moment.reasons)
         if manner is None:
@@ -156,7 +203,9 @@ class _AnswerBuilder:
         return True
 
     def follow_an_invitation(self) -> bool:
-        """Go on with the story when that is what is asked for: "Tell me more.", "What happened next?"."""
+        """Go on with the story when that is what is asked for: "Tell me more.", "What happened
+        next?".
+        """
         sentences = self.moment.sentences
         if not sentences or not self._invites(sentences[-1]) or not self._tell():
             return False
@@ -165,11 +214,17 @@ class _AnswerBuilder:
 
     def _invites(self, sentence: Sentence) -> bool:
         label, probability = sentence.classification.ranked[0]
-        is_vague = sentence.question is None and self.moment.parsed.wants_more and len(sentence.words) <= _INVITATION
+        is_vague = (
+            sentence.question is None
+            and self.moment.parsed.wants_more
+            and len(sentence.words) <= _INVITATION
+        )
         return is_vague or (label in _INVITATIONS and probability >= _INVITED)
 
     def answer_questions(self) -> bool:
-        """Answer the question that they know most about, rather the last one, and a second one in few words; or say truthfully that they have no answer."""
+        """Answer the question that they know most about, rather the last one, and a second one in
+        few words; or say truthfully that they have no answer.
+        """
         asking = [sentence for sentence in self.moment.sentences if asks(sentence)]
         found = [
             (candidate._replace(score=candidate.score + _LATER * at / len(asking)), at)
@@ -217,7 +272,9 @@ class _AnswerBuilder:
             self._say("suggested")
             return True
         for feeling in main.feelings if guesses_a_feeling(main) else ():
-            lines = self.moment.select_unsaid(self.moment.filter_by_trust(self.moment.repertoire.to_feeling(feeling)))
+            lines = self.moment.select_unsaid(
+                self.moment.filter_by_trust(self.moment.repertoire.to_feeling(feeling))
+            )
             if lines:
                 self.parts.append(self.moment.choose("feeling", lines))
                 return True
@@ -238,7 +295,11 @@ class _AnswerBuilder:
 
     def _acknowledge(self, asking: Sequence[Sentence]) -> None:
         """Now and then, a few words in front of an answer to what else was said."""
-        said = [sentence for sentence in self.moment.sentences if sentence not in asking and not sentence.suggests]
+        said = [
+            sentence
+            for sentence in self.moment.sentences
+            if sentence not in asking and not sentence.suggests
+        ]
         if not said or self.moment.draw_chance("acknowledge") >= _REACTS or self._is_long():
             return
         main = main_remark(said, self.moment.reasons)
@@ -263,8 +324,14 @@ class _AnswerBuilder:
     def _tell(self) -> bool:
         """Tell what comes next to what was spoken about."""
         moment = self.moment
-        spoken = (*moment.words, *split_words(moment.dialogue.user_lines[-1]), *split_words(" ".join(self.parts)))
-        told = tell_next(moment.scene, moment.turn, spoken, moment.depth, moment.said_sentences, moment.tone)
+        spoken = (
+            *moment.words,
+            *split_words(moment.dialogue.user_lines[-1]),
+            *split_words(" ".join(self.parts)),
+        )
+        told = tell_next(
+            moment.scene, moment.turn, spoken, moment.depth, moment.said_sentences, moment.tone
+        )
         if told:
             self.parts.append(told)
         return bool(told)
@@ -272,7 +339,11 @@ class _AnswerBuilder:
     def hint(self, chance: float) -> bool:
         """Let the need show, with that chance."""
         fresh = self.moment.select_unsaid(self.moment.hints)
-        if self._hints_given() >= _MOST_HINTS or not fresh or self.moment.draw_chance("hint") >= chance:
+        if (
+            self._hints_given() >= _MOST_HINTS
+            or not fresh
+            or self.moment.draw_chance("hint") >= chance
+        ):
             return False
         self.parts.append(self.moment.choose("hint", fresh))
         return True
@@ -300,7 +371,9 @@ class _AnswerBuilder:
                 frames = self.manner.asked_again or _AGAIN
                 self._is_colourable = False
                 again = [f"{frame.rstrip(',:.')}: {_first_sentence(ways[-1])}" for frame in frames]
-                self.parts.append(self.moment.choose("asked again", self.moment.select_unsaid(again) or again))
+                self.parts.append(
+                    self.moment.choose("asked again", self.moment.select_unsaid(again) or again)
+                )
             return is_only
         if is_near_duplicate(fresh[0], self.parts):
             return False
@@ -308,7 +381,9 @@ class _AnswerBuilder:
         plain = self.moment.answerer.answer_yes_or_no(answer.found, said) if is_only else None
         if plain is not None:
             lines = self.manner.yes if plain else self.manner.no
-            self.parts.append(self.moment.choose("yes or no", _short(lines) or (("Yes.",) if plain else ("No.",))))
+            self.parts.append(
+                self.moment.choose("yes or no", _short(lines) or (("Yes.",) if plain else ("No.",)))
+            )
         self.parts.append(said)
         return True
 
@@ -324,20 +399,36 @@ class _AnswerBuilder:
     def _react(self) -> None:
         """The reaction to the main remark, when there is one."""
         if self.moment.sentences:
-            manner = reaction(main_remark(self.moment.sentences, self.moment.reasons), self.moment.reasons)
+            manner = reaction(
+                main_remark(self.moment.sentences, self.moment.reasons), self.moment.reasons
+            )
             if manner is not None and manner not in ALONE:
                 self._say(manner)
 
     def text(self) -> str:
         """The parts as one text, names introduced, without any sentence that was said before."""
-        once = {folded: sentence for part in reversed(self.parts) for folded, sentence in split_line(part).backwards}
-        fresh = [sentence for folded, sentence in reversed(once.items()) if folded not in self.moment.said_sentences]
+        once = {
+            folded: sentence
+            for part in reversed(self.parts)
+            for folded, sentence in split_line(part).backwards
+        }
+        fresh = [
+            sentence
+            for folded, sentence in reversed(once.items())
+            if folded not in self.moment.said_sentences
+        ]
         if not fresh:
-            lines = [line for line in _LAST_RESORT if line.casefold() not in self.moment.said_sentences]
+            lines = [
+                line for line in _LAST_RESORT if line.casefold() not in self.moment.said_sentences
+            ]
             return self.moment.choose("last", lines) if lines else "…"
         told = add_habit(self.moment, " ".join(fresh)) if self._is_colourable else " ".join(fresh)
         heard = "\n".join(
-            [*self.moment.dialogue.user_lines, *self.moment.dialogue.earlier_utterances, self.moment.utterance]
+            [
+                *self.moment.dialogue.user_lines,
+                *self.moment.dialogue.earlier_utterances,
+                self.moment.utterance,
+            ]
         )
         return introduce(self.moment.scene.persona.situation, told, heard)
 

@@ -1,11 +1,13 @@
-"""Tell: what a person tells on their own, out of what is still untold: what lies nearest to what was spoken about, as deep as they trust."""
+"""Tell: what a person tells on their own, out of what is still untold: what lies nearest to what
+was spoken about, as deep as they trust.
+"""
 
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
-from rlver_gym.conversation.tokens import PRONOUNS, YOU
 from rlver_gym.core.emotion import Tone
 from rlver_gym.core.persona import Fact
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import FUNCTION_WORDS, split_words
+from rlver_gym.text.tokens import PRONOUNS, YOU
 from rlver_gym.users.embedded.speech.lines import draw, summarise_disclosures
 
 _IN_ORDER = 0.35
@@ -19,7 +21,9 @@ _WHOLE = 6
 def tell_next(
     scene: Scene, turn: int, words: tuple[str, ...], depth: int, said: frozenset[str], tone: Tone
 ) -> str | None:
-    """The next thing to tell after these `words` were spoken; None when there is nothing left that they would tell."""
+    """The next thing to tell after these `words` were spoken; None when there is nothing left that
+    they would tell.
+    """
     known = knowledge(scene.persona)
     spoken = known.tokens(words) - PRONOUNS - {YOU}
     best, found = -1e9, None
@@ -44,7 +48,12 @@ def _nearness(known: Knowledge, spoken: frozenset[str], name: str) -> float:
 
 
 def _fact_to_tell(
-    scene: Scene, known: Knowledge, turn: int, spoken: frozenset[str], depth: int, said: frozenset[str]
+    scene: Scene,
+    known: Knowledge,
+    turn: int,
+    spoken: frozenset[str],
+    depth: int,
+    said: frozenset[str],
 ) -> str | None:
     """An answer that can stand by itself, once the disclosures are told."""
     best, found = 0.0, None
@@ -61,7 +70,9 @@ def _fact_to_tell(
 
 
 def stands_alone(text: str) -> bool:
-    """Whether an answer makes sense without its question: long enough, and it begins with who does what."""
+    """Whether an answer makes sense without its question: long enough, and it begins with who does
+    what.
+    """
     words = split_words(text)
     return len(words) >= _WHOLE and (
         words[0] in ("i", "we", "my")

@@ -1,0 +1,218 @@
+"""`rlver-gym export`: the dialogues of a run as data to train on."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import typer
+from rich.text import Text
+
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.persona import SPLITS, Split
+from rlver_gym.export.choose import VALID, DialogueFilter
+from rlver_gym.export.export import MORE_PAIRS, ExportResult, Format
+from rlver_gym.export.export import export as write
+from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.terminal import SafeConsole
+
+_OUTCOMES = (*Outcome, "all")
+_MANY_POINTS = 1000
+_HELD_OUT: tuple[Split, ...] = ("validation", "test")
+_LEAK = (
+    "What learns from them cannot be tested on them; to hold dialogues to learn from: rlver-gym"
+    " bench --split train"
+)
+
+
+def export(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Run folders, or a corpus of rated replies. Several are taken together."
+        ),
+    ],
+    to: Annotated[str, typer.Option(help=f"The format: {', '.join(get_args(Format))}.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help=(
+                "File to write; for hf a folder. Default: in the first run's folder, named after"
+                " the format; a corpus needs it."
+            )
+        ),
+    ] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="Only this agent; repeat it for more.")
+    ] = None,
+    outcome: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=(
+                f"Only dialogues that ended so: {', '.join(_OUTCOMES)}; repeat it for more."
+                " Default: all but failed."
+            )
+        ),
+    ] = None,
+    min_emotion: Annotated[
+        int,
+        typer.Option(min=0, max=100, help="Only dialogues that ended at this emotion or above."),
+    ] = 0,
+    max_reply: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only dialogues without a reply of more than so many characters."),
+    ] = None,
+    min_change: Annotated[
+        int | None,
+        typer.Option(
+            min=-10,
+            max=10,
+            help=(
+                "sft: only replies that changed the emotion by at least so many points; of a"
+                " corpus, replies to single moments too."
+            ),
+        ),
+    ] = None,
+    roles: Annotated[
+        bool,
+        typer.Option(
+            "--roles",
+            help=(
+                "Of a corpus: only what a language model said in a role, no templates and no"
+                " attacks."
+            ),
+        ),
+    ] = False,
+    split: Annotated[
+        str | None, typer.Option(help=f"Only personas of this split: {', '.join(SPLITS)}.")
+    ] = None,
+    personas: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "The folder of the runs' persona cards, when they are not the shipped ones: it"
+                " tells the splits."
+            )
+        ),
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="A system message to put before each dialogue.")
+    ] = None,
+    min_margin: Annotated[
+        float,
+        typer.Option(
+            min=0.01, help="dpo, hf: how many points the changes of a pair are apart at least."
+        ),
+    ] = 1,
+    bare: Annotated[
+        bool,
+        typer.Option(
+            "--bare",
+            help="Without metadata, for readers that refuse fields which they do not know.",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
+) -> None:
+    """Write the dialogues of a benchmark run, or of the corpus of rated replies, as data to train
+    on.
+
+    openai: "messages", a row a dialogue. sharegpt: "conversations", likewise.
+
+    sft: "prompt" and "completion", a row a reply.
+
+    dpo: "prompt", "chosen" and "rejected": two replies to the same words of the same person; the
+    chosen one was felt to be better.
+
+    hf: a folder for datasets.load_dataset with all of these, and a card.
+
+    Beside the words, "metadata" tells agent, persona, need, seed, split, rewards, emotions and
+    reasons.
+
+    Example: rlver-gym export RUN --to sft --min-emotion 70
+
+    Demonstrations, by readers' ratings: rlver-gym export recordings/en/train --to sft --roles
+    --min-change 5 --split train --out good.jsonl
+    """
+    if to not in get_args(Format):
+        raise typer.BadParameter(
+            f"{to!r} is not one of: {', '.join(get_args(Format))}", param_hint="--to"
+        )
+    if split not in (None, *SPLITS):
+        raise typer.BadParameter(
+            f"{split!r} is not one of: {', '.join(SPLITS)}", param_hint="--split"
+        )
+    wanted = DialogueFilter(tuple(agent or ()), _outcomes(outcome), min_emotion, split, max_reply)
+    if min_change is not None and to != "sft":
+        raise typer.BadParameter(
+            f"chooses replies, which only sft has a row for, not {to}", param_hint="--min-change"
+        )
+    done = write(
+        runs,
+        cast(Format, to),
+        out,
+        wanted,
+        system=system,
+        min_margin=min_margin,
+        bare=bare,
+        personas=personas,
+        min_change=min_change,
+        roles=roles,
+    )
+    if as_json:
+        typer.echo(dump_json(_result_to_json(done)))
+        return
+    console = SafeConsole()
+    for name, text in _lines(done):
+        console.print(Text.assemble((f"{name:9s}", "bold"), " ", text), soft_wrap=True)
+
+
+def _outcomes(names: list[str] | None) -> tuple[Outcome, ...]:
+    for name in names or ():
+        if name not in _OUTCOMES:
+            raise typer.BadParameter(
+                f"{name!r} is not one of: {', '.join(_OUTCOMES)}", param_hint="--outcome"
+            )
+    if not names:
+        return VALID
+    return tuple(Outcome) if "all" in names else tuple(map(Outcome, names))
+
+
+def _result_to_json(done: ExportResult) -> dict[str, object]:
+    return {
+        "path": str(done.path),
+        "rows": done.rows,
+        "dialogues": len(done.chosen.records),
+        "left_out": done.chosen.left_out,
+        "points_by_turn": _by_turn(done),
+    }
+
+
+def _by_turn(done: ExportResult) -> dict[int, int]:
+    return dict(sorted(Counter(point.turn + 1 for point in done.points or ()).items()))
+
+
+def _lines(done: ExportResult) -> list[tuple[str, str]]:
+    records = done.chosen.records
+    rows = ", ".join(f"{count:,} {name}" for name, count in done.rows.items())
+    source = "" if "dialogues" in done.rows else f", from {len(records):,} dialogues"
+    lines = [("written", f"{done.path}: {rows}{source}")]
+    if done.chosen.left_out:
+        lines.append(
+            (
+                "left out",
+                ", ".join(f"{count:,} {why}" for why, count in done.chosen.left_out.items()),
+            )
+        )
+    if done.points is not None:
+        where = (
+            ", ".join(f"{count:,} at turn {turn}" for turn, count in _by_turn(done).items())
+            or "none"
+        )
+        few = f". {MORE_PAIRS}" if len(done.points) < _MANY_POINTS else ""
+        lines.append(("pairs", f"points that agents have in common: {where}{few}"))
+    for split in _HELD_OUT:
+        if tested := sum(record.split == split for record in records):
+            people = "all" if tested == len(records) else f"{tested:,} of {len(records):,}"
+            lines.append(("mind", f"{people} dialogues are with {split} personas. {_LEAK}"))
+    return lines

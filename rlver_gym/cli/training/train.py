@@ -1,0 +1,321 @@
+"""`rlver-gym train` and `sft`: PPO, GRPO and their kin on a text environment, and learning from
+demonstrations. The options are the fields of the configs, one each.
+"""
+
+import inspect
+import os
+import types
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from statistics import mean
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+import typer
+from rich.markup import escape
+
+from rlver_gym.data.demonstrations import read_demonstrations
+from rlver_gym.export.demonstrations import AGENTS, demonstrations_for_small
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.machine import keep_freed_memory
+from rlver_gym.io.terminal import SafeConsole, progress_bar
+from rlver_gym.policy.config import (
+    FIELDS,
+    RUN_FOLDER,
+    TrainConfig,
+    make_config,
+    only_of,
+    read_values,
+)
+
+_NONE = "none"
+"""Typed for what may be missing, such as a preset's target_kl."""
+WARM_STARTS = {
+    "quick": "--dialogues 240 --epochs 2 --word-substitution 0",
+    "laptop": "--dialogues 6144 --epochs 2 --lr 2e-3",
+}
+"""By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
+
+
+def add_config_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option for each field of the config, after its own."""
+
+    def run_command(**given: Any) -> None:
+        own = {name: given.pop(name) for name in list(given) if name not in FIELDS}
+        command(fields={name: value for name, value in given.items() if value is not None}, **own)
+
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != "fields"]
+    run_command.__signature__ = inspect.Signature([*own, *map(_make_option, FIELDS)])  # pyright: ignore[reportFunctionMemberAccess]
+    run_command.__doc__, run_command.__name__ = command.__doc__, command.__name__
+    return run_command
+
+
+def _make_option(name: str) -> inspect.Parameter:
+    field = FIELDS[name]
+    flag = "--" + name.replace("_", "-")
+    kind, shown = _parse_annotation(field.annotation)
+    default = field.get_default(call_default_factory=True)
+    choices = (
+        f" One of: {', '.join(get_args(field.annotation))}."
+        if get_origin(field.annotation) is Literal
+        else ""
+    )
+    only = {"ppo": "ppo: ", "group": "With groups: "}.get(only_of(name) or "", "")
+    help_text = (
+        f"{only}{field.description}{choices} [default:"
+        f" {_NONE if default in (None, {}) else default}]"
+    )
+    option = typer.Option(
+        flag,
+        help=escape(help_text),
+        metavar=shown,
+        show_default=False,
+        rich_help_panel="The run's config",
+    )
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, option],
+    )
+
+
+def _parse_annotation(annotation: Any) -> tuple[Any, str | None]:
+    """What the command line parses for a field, and how it is named in the help."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        (annotation,) = [one for one in get_args(annotation) if one is not type(None)]
+        return str, f"<{annotation.__name__.lower()}>|{_NONE}"  # the config reads what it says
+    if get_origin(annotation) is Literal:
+        return str, "<choice>"
+    if annotation is bool:
+        return str, "true|false"
+    if get_origin(annotation) is dict:
+        return list[str], "NAME=VALUE"
+    return annotation, None
+
+
+def build_config(preset: str | None, fields: dict[str, Any]) -> TrainConfig:
+    """The config of a preset or file, with the given options on top.
+
+    TrainingError for what does not fit.
+    """
+    values = read_values(preset, fields.get("algo")) if preset else {}
+    for name, value in fields.items():
+        values[name] = dict(map(_split_pair, value)) if isinstance(value, list) else value
+        if value == _NONE and type(None) in get_args(FIELDS[name].annotation):
+            values[name] = None
+    return make_config(values, preset or "the options")
+
+
+def _split_pair(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
+    return name, _parse_value(value)
+
+
+def _parse_value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+@add_config_options
+def train(
+    fields: dict[str, Any],
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            help=(
+                "A preset (quick, laptop, smollm2, single-gpu, paper-ppo, paper-grpo) or a YAML"
+                " file; the options below go on top."
+            ),
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help=(
+                "Run folder. Default: runs/"
+                + RUN_FOLDER.format(algo="ALGO", style="STYLE", model="MODEL", seed="SEED")
+                + "."
+            )
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint of the run folder.")
+    ] = False,
+    track: Annotated[
+        str | None, typer.Option(help="Also log to wandb or trackio, when installed.")
+    ] = None,
+) -> None:
+    """Train a chat model through a text environment with PPO, GRPO and its kin, or best-of-n
+    fine-tuning.
+
+    Writes metrics (JSONL and TensorBoard), dialogues to read, checkpoints and the trained model
+    into the run folder. Interrupted or killed, it goes on with --resume exactly as if it had not
+    been.
+
+    The presets quick and laptop train the tiny model, which needs a warm start: rlver-gym sft.
+
+    Example: rlver-gym train --config quick --model runs/warm --algo ppo --seed 1
+    """
+    if preset in WARM_STARTS and "model" not in fields:
+        raise TrainingError(
+            f"--config {preset} trains the tiny model, which cannot speak before a warm start."
+            f" First: rlver-gym sft --out runs/warm {WARM_STARTS[preset]}. Then: rlver-gym train"
+            f" --config {preset} --model runs/warm. (With --model tiny it begins from nothing.)"
+        )
+    config = build_config(preset, fields)
+    import_with_torch("rlver_gym.policy.folder").run(config, out=out, resume=resume, track=track)
+
+
+def import_with_torch(module: str) -> Any:
+    """A module that needs torch, imported when it is needed, since that takes seconds.
+
+    TrainingError when the extra is not installed.
+    """
+    keep_freed_memory()
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("rlver_gym"):
+            raise
+        raise TrainingError(
+            f"training needs {error.name}, which is not installed: pip install 'rlver-gym[train]'"
+            " (for a CPU alone, first: pip install torch==2.13.0)."
+        ) from error
+
+
+_TINY_LR, _LR = 3e-3, 5e-5
+_SHORT = 64
+"""Tokens of a reply of a model that learned from the benchmark's agents."""
+
+
+def sft(
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    model: Annotated[
+        str, typer.Option(help="A causal LM: a Hugging Face name, a folder, tiny or smollm2.")
+    ] = "tiny",
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=(
+                "Whom to learn from; repeat it for more, and for a larger share. Default: stock"
+                " comfort, advice, and two who give back what was told."
+            )
+        ),
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help=(
+                "Learn from demonstrations in this file instead (rlver-gym export … --to sft, or"
+                " --to openai); repeat it for more."
+            )
+        ),
+    ] = None,
+    style: Annotated[
+        str, typer.Option(help="direct, or think: a thought before each reply.")
+    ] = "direct",
+    dialogues: Annotated[int, typer.Option(min=1, help="How many dialogues to learn from.")] = 768,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 4,
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            help=(
+                "Learning rate at its highest. Default: 3e-3 for tiny, 5e-5 for a model that has"
+                " learned before."
+            )
+        ),
+    ] = None,
+    reply_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How long its replies may be later. Default: 64, or the longest demonstration.",
+        ),
+    ] = None,
+    word_substitution: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="0..1",
+            help=(
+                "Share of dialogues in which the person's sentences are patched together anew, and"
+                " share in which their words are exchanged for others, "
+                "so that a small model learns to repeat what it hears. 0 for models that can read,"
+                " and for the oracle, who only speaks of the true person."
+            ),
+        ),
+    ] = 0.8,
+    dtype: Annotated[
+        str,
+        typer.Option(
+            help="auto, float32 or bfloat16: what is computed in; auto is bfloat16 on a GPU."
+        ),
+    ] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
+) -> None:
+    """Teach a model to speak, by plain supervised learning on demonstrations, or on what the
+    benchmark's agents say to the train personas.
+
+    A tiny model knows nothing before. What it learns here is how replies sound, not which ones
+    help: that is for rlver-gym train.
+
+    Example: rlver-gym sft --model tiny --out runs/warm
+
+    From what readers found good: rlver-gym export recordings/en/train --to sft --roles --min-change
+    5 --split train --out good.jsonl, then rlver-gym sft --model smollm2 --data good.jsonl --epochs
+    2 --out runs/sft
+
+    On two cores: OMP_NUM_THREADS=1 torchrun --nproc-per-node=2 -m rlver_gym sft --model tiny --out
+    runs/warm
+    """
+    if style not in ("direct", "think"):
+        raise typer.BadParameter("one of: direct, think", param_hint="--style")
+    if dtype not in ("auto", "float32", "bfloat16"):
+        raise typer.BadParameter("one of: auto, float32, bfloat16", param_hint="--dtype")
+    learning = import_with_torch("rlver_gym.policy.sft")
+    if data and agent:
+        raise typer.BadParameter(
+            "there is nobody to learn from beside --data", param_hint="--agent"
+        )
+    read = [demonstration for path in data or () for demonstration in read_demonstrations(path)]
+    told = read or demonstrations_for_small(agent or AGENTS, dialogues, word_substitution, seed)
+    losses = learning.warm_start(
+        model,
+        out,
+        told,
+        style=cast(Literal["direct", "think"], style),
+        epochs=epochs,
+        lr=lr or (_TINY_LR if model == "tiny" else _LR),
+        seed=seed,
+        max_reply_tokens=reply_tokens or (None if data else _SHORT),
+        dtype=cast(Literal["auto", "float32", "bfloat16"], dtype),
+    )
+    steps = learning.steps_of(len(read) or dialogues, epochs)
+    tenth = max(1, steps // 10)
+    seen: list[float] = []
+    first = (
+        os.environ.get("RANK", "0") == "0"
+    )  # the others of torchrun's processes learn the same, and say nothing
+    with progress_bar(quiet=not first) as bar:
+        for loss in bar.track(losses, steps, description="learning to speak"):
+            seen.append(loss)
+            if len(seen) % tenth == 0:
+                bar.console.print(
+                    f"step {len(seen):5d} of {steps}, loss {mean(seen[-tenth:]):.2f} (nats a"
+                    " token)",
+                    highlight=False,
+                )
+    SafeConsole(quiet=not first).print(
+        f"loss {mean(seen[:tenth]):.2f} at first, {mean(seen[-tenth:]):.2f} at last (nats a"
+        f" token)\nmodel {out}",
+        highlight=False,
+    )

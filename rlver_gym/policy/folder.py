@@ -1,0 +1,291 @@
+"""A training run as a folder: the loop's numbers on screen and disk, evaluations, checkpoints,
+dialogues to read, the trained model, curves.
+"""
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from rlver_gym.core.cards import shipped_env_ids
+from rlver_gym.io.atomic import write_atomically
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
+from rlver_gym.policy.config import TrainConfig, folder_name
+from rlver_gym.policy.curves import write_curves
+from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
+from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog, read_iterations
+from rlver_gym.policy.models.distributed import process_group, rank
+from rlver_gym.policy.train import Iteration, Learner, make_learner, train
+
+CONFIG, BAD_BATCH = "config.json", "bad_batch.pt"
+
+
+def run(
+    config: TrainConfig, *, out: Path | None = None, resume: bool = False, track: str | None = None
+) -> Path:
+    """Train, from the start or the last checkpoint, and leave everything in a folder; gives that
+    folder.
+
+    Raises TrainingError when the folder holds another run, or none to resume.
+    """
+    folder = out or Path("runs") / folder_name(config)
+    with process_group():
+        checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
+        _refuse_wrong_folder(folder, checkpoints, resume)
+        learner = make_learner(config)
+        try:
+            if resume:
+                load(learner, checkpoints.latest() or folder)
+            _run(learner, folder, checkpoints, track)
+        finally:
+            learner.close()
+            del learner
+    return folder
+
+
+def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None) -> None:
+    """Of several processes all learn and evaluate, and only the first one writes."""
+    config = learner.config
+    screen = _Screen(config, folder)
+    scores: dict[int, float] = {}
+    alarmed: set[int] = set()
+    with _log(learner, folder, track) as log, screen:
+        screen.say(learner.renderer.note)
+        if learner.iteration == 0 and config.eval_every:
+            first = evaluate(learner)
+            _append_evaluation(first, 0, folder)
+            screen.show_evaluation(0, first)
+            scores[0] = first.metrics["eval_score"]
+        for iteration in train(learner, save_to=folder / BAD_BATCH):
+            number, last = iteration.number, iteration.number == config.iterations
+            metrics, score = iteration.metrics, None
+            if config.eval_every and (last or number % config.eval_every == 0):
+                held_out = evaluate(learner)
+                metrics, score = metrics | held_out.metrics, held_out.metrics["eval_score"]
+                _append_evaluation(held_out, number, folder)
+                scores[number] = score
+                screen.show_evaluation(number, held_out)
+                alarmed |= {number} if held_out.alarms else set()
+                last = last or (config.stop_on_alarm and bool(held_out.alarms))
+            screen.show_iteration(iteration)
+            if log:
+                log.write(number, metrics, iteration.times)
+                if config.show_every and (last or number % config.show_every == 0):
+                    log.show(number, iteration.trajectories[:2])
+            if last or number % config.save_every == 0:
+                _checkpoint(learner, checkpoints, score)
+            if last:
+                break
+    best = checkpoints.best() or checkpoints.latest()
+    if best is not None and rank() == 0:
+        shutil.copytree(best / MODEL, folder / MODEL, dirs_exist_ok=True)
+        curves = write_curves([folder])
+        screen.say(
+            f"{_summary(config, folder, int(best.name), scores, int(best.name) in alarmed)}\ncurves"
+            f" {curves}"
+        )
+
+
+def _summary(
+    config: TrainConfig, folder: Path, iteration: int, scores: Mapping[int, float], is_alarmed: bool
+) -> str:
+    """Which model is kept, what it reached with held-out people, and how to see that again:
+    `hf:PATH` speaks as it did here.
+    """
+    manner = (
+        f"sampled at temperature {config.eval_temperature:g}"
+        if config.eval_temperature
+        else "the likeliest token"
+    )
+    before = f", {scores[0]:.1f} before" if 0 in scores else ""
+    reached = f": held out {scores[iteration]:.1f}{before}, {manner}" if iteration in scores else ""
+    doubt = "; an alarm was raised for it, so read its dialogues first" if is_alarmed else ""
+    model = f"model {folder / MODEL} (from iteration {iteration}{reached}{doubt})"
+    if config.env not in shipped_env_ids():
+        return model
+    options = config.env_options | config.eval_options
+    words = [f"--{name} {options[name]}" for name in ("split", "user") if name in options]
+    command = " ".join(
+        ["rlver-gym bench --env", config.env, *words, "--agent", f"hf:{folder / MODEL}"]
+    )
+    return f"{model}\nits dialogues with such people, in the same manner: {command}"
+
+
+@contextmanager
+def _log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog | None]:
+    """The folder made ready, and what writes into it; nothing but for the first process."""
+    if rank() != 0:
+        yield None
+        return
+    values = learner.config.model_dump(mode="json")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    _drop_later(folder / EVALUATIONS, learner.iteration)
+    with RunLog(folder, values, track=track, after=learner.iteration) as log:
+        yield log
+
+
+def _checkpoint(learner: Learner, checkpoints: Checkpoints, score: float | None) -> None:
+    """All processes save together."""
+    if rank() == 0:
+        checkpoints.write(learner.iteration, lambda path: save(learner, path), score)
+    else:
+        save(learner, checkpoints.unfinished_path(learner.iteration))
+
+
+def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> None:
+    """Every held-out dialogue's score, so that evaluations can be compared pair by pair, and its
+    words.
+    """
+    line = {
+        "iteration": iteration,
+        "dialogues": [
+            {
+                "persona": one.info.get("persona"),
+                "seed": one.seed,
+                "score": score_of(one),
+                "return": one.total_reward,
+                "outcome": one.info.get("outcome"),
+                "valid": one.valid,
+                "lines": [list(line) for line in one.lines],
+            }
+            for one in held_out.trajectories
+        ],
+    }
+    if rank() == 0:
+        with (folder / EVALUATIONS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _drop_later(path: Path, iteration: int) -> None:
+    """Drop what a run that goes on will write again."""
+    if path.exists():
+        kept = [
+            line for line in read_iterations(path) if line["iteration"] <= iteration and iteration
+        ]
+        write_atomically(
+            path,
+            "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept),
+            TrainingError,
+        )
+
+
+def _refuse_wrong_folder(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:
+    if resume and checkpoints.latest() is None:
+        raise TrainingError(
+            f"{folder} holds no checkpoint to go on from. Leave --resume out to begin."
+        )
+    if not resume and checkpoints.latest() is not None:
+        raise TrainingError(
+            f"{folder} holds a run already. Go on with --resume, or choose another folder with"
+            " --out."
+        )
+
+
+_COLUMNS = {
+    "emotion": ("emotion", "{:.1f}"),
+    "return": ("return", "{:+.1f}"),
+    "content": ("content", "{:.0%}"),
+    "left": ("left", "{:.0%}"),
+    "tokens": ("tokens", "{:.0f}"),
+    "kl": ("kl", "{:.4f}"),
+    "clip_fraction": ("clipped", "{:.1%}"),
+    "entropy": ("entropy", "{:.2f}"),
+    "explained_variance": ("expl.var", "{:.2f}"),
+    "format_error": ("broken", "{:.0%}"),
+}
+_HEADER_EVERY = 20
+
+
+class _Screen:
+    """What is seen of a run: a line an iteration above a bar with the time that is left.
+
+    Only the first process shows anything.
+    """
+
+    def __init__(self, config: TrainConfig, folder: Path) -> None:
+        self._config = config
+        self._console = SafeConsole(
+            stderr=True, quiet=rank() != 0, width=None if sys.stderr.isatty() else 160
+        )
+        self._console.print(
+            f"{config.algo} on {config.env}: {config.model}, {config.style}, {config.dialogues}"
+            f" dialogues an iteration, into {folder}",
+            highlight=False,
+        )
+        self._bar = Progress(
+            TextColumn("iterations"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=config.iterations)
+        self._lines = 0
+
+    def __enter__(self) -> None:
+        self._bar.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """A remark; nothing for an empty one."""
+        if text:
+            self._console.print(text, style="dim", highlight=False, soft_wrap=True)
+
+    def show_evaluation(self, number: int, held_out: Evaluation) -> None:
+        """The score on people it never learned from."""
+        m = held_out.metrics
+        self._console.print(
+            f"held out after {number}: {m['eval_score']:.1f} [{m['eval_low']:.1f},"
+            f" {m['eval_high']:.1f}] over {len(held_out.trajectories)} dialogues,"
+            f" {m['eval_words']:.0f} words a reply, {m['eval_distinct']:.0%} of replies distinct",
+            style="bold",
+            highlight=False,
+        )
+        for alarm in held_out.alarms:
+            self._console.print(
+                f"alarm: the policy {alarm}", style="red", highlight=False, markup=False
+            )
+
+    def show_iteration(self, iteration: Iteration) -> None:
+        """One line of numbers."""
+        shown = {name: column for name, column in _COLUMNS.items() if name in iteration.metrics}
+        if self._lines % _HEADER_EVERY == 0:
+            self._console.print(
+                "  iter " + "".join(f"{title:>9}" for title, _ in shown.values()) + "    tok/s",
+                style="dim",
+            )
+        self._lines += 1
+        self._console.print(
+            f"{iteration.number:6d} "
+            + "".join(
+                f"{_cell(iteration.metrics, name, form):>9}" for name, (_, form) in shown.items()
+            )
+            + f"{iteration.times['tokens_per_s']:9.0f}",
+            highlight=False,
+        )
+        self._bar.update(self._task, completed=iteration.number)
+
+
+def _cell(metrics: Mapping[str, float], name: str, form: str) -> str:
+    value = metrics[name]
+    return form.format(value) if math.isfinite(value) else "-"

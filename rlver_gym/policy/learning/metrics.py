@@ -1,0 +1,318 @@
+"""The numbers of a run: what a batch of dialogues looks like (how good, how long, whether the
+policy found a trick), and where the numbers go: a JSONL file and TensorBoard always, Weights &
+Biases or trackio when asked for.
+"""
+
+import json
+import math
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from rlver_gym.environment.alarms import compute_act_shares
+from rlver_gym.io.atomic import write_atomically
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.files import path_inside, read_text
+from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.terminal import one_line
+from rlver_gym.policy.models.trajectory import Trajectory
+
+Metrics = Mapping[str, float]
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?", re.UNICODE)
+
+
+def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
+    """Return, final emotion and its outcomes, lengths, broken formats, and the marks of hacking.
+    Dialogues that broke off are only counted.
+
+    `return`: sum of rewards; `emotion`: the last, where the environment tells it; `content`,
+    `left`: shares of dialogues; `tokens`: said a reply; `format_error`, `cut` (at the token limit):
+    shares of replies; `context_overflow`: share of dialogues; `does_ACT`: share of replies that do
+    this, for each of `ACTS`; see `repeated_share`, `distinct` and `copied_share` for the rest. NaN
+    where there is nothing to average.
+    """
+    valid = [one for one in dialogues if one.valid]
+    said = [int(sequence.action_mask_T.sum()) for one in valid for sequence in one.sequences]
+    turns = [len(one.reward_N) for one in valid]
+    replies = [line.text for one in valid for line in one.lines if line.speaker == "agent"]
+    return {
+        "return": _mean([one.total_reward for one in valid]),
+        "emotion": _mean([one.info["emotion"] for one in valid if "emotion" in one.info]),
+        "content": _mean([one.info.get("outcome") == "content" for one in valid]),
+        "left": _mean([one.info.get("outcome") == "left" for one in valid]),
+        "turns": _mean(turns),
+        "tokens": sum(said) / max(sum(turns), 1),
+        "words": _mean([len(_words(reply)) for reply in replies]),
+        "format_error": _mean(
+            [format_error for one in valid for format_error in one.format_error_N]
+        ),
+        "cut": _mean([cut for one in valid for cut in one.cut_N]),
+        "repeated": _mean([repeated_share(one) for one in valid]),
+        "distinct": distinct(replies),
+        "copied": _mean([copied_share(one) for one in valid]),
+        "context_overflow": _mean([one.context_overflow for one in valid]),
+        "invalid": float(len(dialogues) - len(valid)),
+        **compute_act_shares(replies),
+    }
+
+
+def repeated_share(dialogue: Trajectory) -> float:
+    """The share of a dialogue's three-word runs that the policy had said before in it, in [0,
+    1].
+    """
+    runs = [run for line in dialogue.lines if line.speaker == "agent" for run in _runs(line.text)]
+    return 1 - len(set(runs)) / len(runs) if runs else 0.0
+
+
+def distinct(replies: Sequence[str]) -> float:
+    """Different replies as a share of all, in (0, 1]; letter case and punctuation do not count."""
+    return (
+        len({" ".join(_words(reply)) for reply in replies}) / len(replies)
+        if replies
+        else float("nan")
+    )
+
+
+def copied_share(dialogue: Trajectory) -> float:
+    """The share of the policy's three-word runs that the person had said before, in [0, 1]."""
+    heard: Counter[tuple[str, ...]] = Counter()
+    from_them = total = 0
+    for line in dialogue.lines:
+        if line.speaker == "agent":
+            runs = _runs(line.text)
+            total += len(runs)
+            from_them += sum(run in heard for run in runs)
+        else:
+            heard.update(_runs(line.text))
+    return from_them / total if total else 0.0
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _runs(text: str) -> list[tuple[str, ...]]:
+    words = _words(text)
+    return list(zip(words, words[1:], words[2:], strict=False))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+METRICS = "metrics.jsonl"
+EVALUATIONS = "evaluations.jsonl"
+TIMES = "times.jsonl"
+DIALOGUES = "dialogues.md"
+MAX_BYTES = 256 << 20
+"""Of a file that a run goes on with: a hundred thousand iterations."""
+TRACKERS = ("wandb", "trackio")
+
+
+class Clock:
+    """Seconds from one lap to the next."""
+
+    def __init__(self) -> None:
+        """It runs."""
+        self.laps: dict[str, float] = {}
+        self._start = self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Note under this name what has passed since the last one."""
+        now = time.perf_counter()
+        self.laps[name], self._last = now - self._last, now
+
+    @property
+    def total(self) -> float:
+        """Seconds since the first lap began."""
+        return self._last - self._start
+
+
+class RunLog:
+    """The files of one run folder.
+
+    Numbers that a seed decides and times that it does not are kept apart, so that equal runs have
+    equal metrics.
+    """
+
+    def __init__(
+        self, folder: Path, config: Mapping[str, Any], *, track: str | None = None, after: int = 0
+    ) -> None:
+        """Lines beyond iteration `after` are dropped: a resumed run writes them again.
+
+        TrainingError for a tracker that is not installed.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (METRICS, TIMES):
+            _keep_until(folder / name, after)
+        _keep_shown_until(folder / DIALOGUES, after)
+        self._folder = folder
+        self._board = import_module("torch.utils.tensorboard").SummaryWriter(
+            str(folder / "tensorboard"), purge_step=after + 1
+        )
+        self._tracker = _tracker(track, folder, config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._board.close()
+        if self._tracker is not None:
+            self._tracker.finish()
+
+    def write(
+        self, iteration: int, metrics: Mapping[str, float], times: Mapping[str, float]
+    ) -> None:
+        """One iteration, counted from 1. `times` are seconds and speeds."""
+        for name, values in ((METRICS, metrics), (TIMES, times)):
+            line = {"iteration": iteration, **{key: _plain(value) for key, value in values.items()}}
+            with (self._folder / name).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        numbers = {
+            key: value for key, value in {**metrics, **times}.items() if math.isfinite(value)
+        }
+        for key, value in numbers.items():
+            self._board.add_scalar(key, value, iteration)
+        if self._tracker is not None:
+            self._tracker.log(numbers, step=iteration)
+
+    def show(self, iteration: int, dialogues: Sequence[Trajectory]) -> None:
+        """Append dialogues for people to read."""
+        with (self._folder / DIALOGUES).open("a", encoding="utf-8") as file:
+            for dialogue in dialogues:
+                file.write(
+                    f"## Iteration {iteration}: {dialogue.info.get('persona', '')} ·"
+                    f" {_end(dialogue)}\n\n{as_text(dialogue)}\n\n"
+                )
+
+
+def as_text(dialogue: Trajectory) -> str:
+    """A dialogue in Markdown: the person in bold, the policy quoted, its thoughts in italics."""
+    lines = []
+    for line in dialogue.lines:
+        thought = f"*({inline(line.thought)})* " if line.thought else ""
+        lines.append(
+            f"> {thought}{inline(line.text)}"
+            if line.speaker == "agent"
+            else f"**Person:** {inline(line.text)}"
+        )
+    return "\n\n".join(lines)
+
+
+def inline(text: str) -> str:
+    """One line that Markdown and HTML leave alone: a model's words are shown, never rendered."""
+    return (
+        " ".join(text.split())
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace("*", r"\*")
+        .replace("[", r"\[")
+        .replace("`", r"\`")
+    )
+
+
+def _end(dialogue: Trajectory) -> str:
+    return (
+        f"emotion {dialogue.info.get('emotion', '?')}, return {dialogue.total_reward:+.0f},"
+        f" {dialogue.info.get('outcome') or 'ended early'}"
+    )
+
+
+def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
+    """The iterations written so far, without a last line that was cut off.
+
+    TrainingError when a line is not what was written.
+    """
+    path = path_inside(folder, name, error=TrainingError)
+    if not path.exists():
+        return []
+    found = read_iterations(path)
+    for number, line in enumerate(found, 1):
+        for key, value in line.items():
+            if value is not None and not is_number(value):
+                raise TrainingError(
+                    f"{path}, line {number}: {one_line(key, max_chars=80)!r} is no number. Was it"
+                    " edited?"
+                )
+    return found
+
+
+def read_iterations(path: Path) -> list[dict[str, Any]]:
+    """The JSON objects of a file with one line an iteration (a score may be NaN), without a last
+    line that was cut off. TrainingError names a line that is none.
+    """
+    lines = read_text(path, max_bytes=MAX_BYTES, error=TrainingError).split("\n")[:-1]
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            value = parse_json(line, allow_nan=True)
+        except ValueError as error:
+            raise TrainingError(
+                f"{path}, line {number}: not JSON ({error}). Was it edited?"
+            ) from error
+        if (
+            not isinstance(value, dict)
+            or type(value.get("iteration")) is not int
+            or value["iteration"] < 0
+        ):
+            raise TrainingError(f"{path}, line {number}: holds no iteration. Was it edited?")
+        found.append(value)
+    return found
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number that can be drawn: what a 32-bit float can hold, and more."""
+    return type(value) in (int, float) and abs(value) < 1e100  # pyright: ignore[reportArgumentType]
+
+
+def _keep_until(path: Path, last: int) -> None:
+    kept = [line for line in read_metrics(path.parent, path.name) if line["iteration"] <= last]
+    if path.exists():
+        write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept), TrainingError)
+
+
+def _keep_shown_until(path: Path, last: int) -> None:
+    if path.exists():
+        text = read_text(path, max_bytes=MAX_BYTES, error=TrainingError)
+        parts = re.split(r"(?m)^(?=## Iteration \d{1,9}:)", text)
+        later = [
+            part
+            for part in parts
+            if (found := re.match(r"## Iteration (\d{1,9}):", part)) and int(found[1]) > last
+        ]
+        write_atomically(path, "".join(part for part in parts if part not in later), TrainingError)
+
+
+def _plain(value: float) -> float | None:
+    """NaN and infinity are no JSON: they are written as null."""
+    return value if math.isfinite(value) else None
+
+
+def _tracker(name: str | None, folder: Path, config: Mapping[str, Any]) -> Any:
+    if name is None:
+        return None
+    if name not in TRACKERS or find_spec(name) is None:
+        raise TrainingError(
+            f"the tracker {name!r} is not there. One of: {', '.join(TRACKERS)}; install it with:"
+            f" pip install {name}"
+        )
+    module = import_module(name)
+    module.init(project="rlver-gym", name=folder.name, config=dict(config))
+    return module

@@ -1,1 +1,0 @@
-"""The folder of a training: its config, metrics, checkpoints and curves."""

@@ -1,0 +1,1 @@
+"""Words, sentences and acts of an utterance, whoever it is said to."""

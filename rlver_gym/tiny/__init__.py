@@ -1,1 +1,0 @@
-"""What makes learning cheap to try: a model of a million weights that is made on the spot, dialogues of the benchmark's agents that teach it to speak, and models that come in packages. Nothing here is needed for a model that can talk."""
