@@ -4,9 +4,9 @@ Its prompt says what every agent may know: that somebody needs to talk.
 """
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 
+from rlver_gym.core.agent import strip_thoughts
 from rlver_gym.core.dialogue import Message
 from rlver_gym.io.errors import STOPPING, AgentFailed, ChatError
 from rlver_gym.io.event_loop import wait_for
@@ -18,7 +18,6 @@ SYSTEM = (
     "You are talking with somebody who has something on their mind. Answer them the way a good"
     " friend would, in a few sentences, so that they feel better for having talked to you."
 )
-_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 class OpenAIChat:
@@ -79,7 +78,7 @@ class OpenAIChat:
                 f" To ask again: rlver-gym tape prune --failures {self._tape}" if self._tape else ""
             )
             raise AgentFailed(f"{self._where}: {error}{again}") from error
-        text = _THOUGHTS.sub("", answer.text).strip()
+        text = strip_thoughts(answer.text)
         if not text:
             raise AgentFailed(
                 f"{self._where} answered without text: all {len(answer.text)} characters are"

@@ -10,7 +10,6 @@ system prompt and what was said, and nothing else.
 # pyright: reportMissingImports=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # (it is an extra, and the types are checked without it, too, where its name is taken for this file)
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import StoreModel
 from pydantic import Field
 
-from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.agent import agent_prompt, strip_thoughts
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
@@ -41,7 +40,6 @@ EPOCH_STRIDE = 1_000_000
 person in another mood, the first one as `reset(seed=s)` does. Seeds of samples lie below this
 number, so that no two epochs play the same dialogue.
 """
-_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 """Which inspect_ai leaves in the text for some providers, and where they were cut off."""
 
 
@@ -133,7 +131,7 @@ def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> S
         _update(state, record, episode, reply)
         while not (episode.done or state.completed):
             state = await generate(state)
-            result = await episode.asay(_THOUGHTS.sub("", state.output.completion, count=1))
+            result = await episode.asay(strip_thoughts(state.output.completion))
             _update(state, record, episode, result.reply)
         return state
 

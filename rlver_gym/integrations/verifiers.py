@@ -10,7 +10,6 @@ trace's info. The policy is given the system prompt and what was said, and nothi
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 # (it is an extra, and the types are checked without it, too, where its name is taken for this file)
 
-import re
 import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -21,7 +20,7 @@ from pydantic import field_validator
 from verifiers.v1.dialects.chat import message_to_wire
 from verifiers.v1.harnesses.utils.compaction import is_context_overflow
 
-from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.agent import agent_prompt, strip_thoughts
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
@@ -33,8 +32,6 @@ from rlver_gym.integrations.episodes import (
     list_specs,
 )
 from rlver_gym.io.errors import RlverError, UserFailed
-
-_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 class EmpathyTaskData(vf.TaskData):
@@ -222,7 +219,7 @@ class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
                 segment = await interaction.turn(words)
                 if segment.terminated:
                     break
-                result = await episode.asay(_THOUGHTS.sub("", segment.last_reply).strip())
+                result = await episode.asay(strip_thoughts(segment.last_reply))
                 words = result.reply
             if not episode.valid:
                 turn = f"in turn {len(episode.rewards)}" if episode.rewards else "to begin"

@@ -10,7 +10,11 @@ from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
-from rlver_gym.integrations.open_instruct import EmpathyTextEnv, EmpathyTextEnvConfig, make_rows
+from rlver_gym.integrations.gyms.open_instruct import (
+    EmpathyTextEnv,
+    EmpathyTextEnvConfig,
+    make_rows,
+)
 from rlver_gym.io.errors import CardError, DialogueError, TrainingError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser
 

@@ -28,7 +28,7 @@ from rlver_gym.agents.strategies import STRATEGIES
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
-from rlver_gym.integrations.torchrl import EmpathyChatEnv, ValidReader, fill_log_probs
+from rlver_gym.integrations.gyms.torchrl import EmpathyChatEnv, ValidReader, fill_log_probs
 from rlver_gym.io.errors import DialogueError, UserFailed
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.users import EmbeddedUser

@@ -13,7 +13,6 @@ the same time.
 # (it is an extra, and the types are checked without it, too, where its name is taken for this file)
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
@@ -23,7 +22,7 @@ import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
 from skyrl_gym.metrics import default_aggregate_metrics
 
-from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.agent import agent_prompt, strip_thoughts
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
@@ -37,7 +36,6 @@ from rlver_gym.integrations.episodes import (
 from rlver_gym.io.errors import CardError, TrainingError
 
 ENV_ID = "rlver_empathy"
-_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 def make_rows(
@@ -120,7 +118,7 @@ class EmpathyTextEnv(BaseTextEnv):
         if self._has_failed_at_once:
             result = StepResult("", 0.0, done=True, valid=False)
         else:
-            result = self._episode.say(_THOUGHTS.sub("", action, count=1))
+            result = self._episode.say(strip_thoughts(action))
         reply = {"role": "user", "content": result.reply}
         return BaseTextEnvStepOutput(
             observations=[] if result.done else [reply],

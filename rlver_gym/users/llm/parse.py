@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
 
+from rlver_gym.core.agent import strip_thoughts
+
 MAX_CHARS = 50_000
 """No answer is longer than this."""
 _MAX_OBJECTS = 50
@@ -54,7 +56,6 @@ _LABEL = re.compile(
     + r")[ \t*_`\"”]*(?:[(（][^)）\n]{0,40}[)）])?[ \t*_`\"”]*[:：=＝]",
     re.IGNORECASE | re.MULTILINE,
 )
-_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 _PLUS = re.compile(r"([:：]\s*)[+＋](?=\d)")
 _LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _BRACKETS = re.compile(r"\([^()]*\)?|\[[^\[\]]*\]?|（[^（）]*）?")
@@ -88,7 +89,7 @@ def read_claims(text: str) -> Claims:
     """
     if len(text) > MAX_CHARS:
         raise Unreadable("too_long")
-    text = _THOUGHTS.sub("", sound(text)).strip()
+    text = strip_thoughts(sound(text))
     if not text:
         raise Unreadable("empty")
     found = _claims(text)

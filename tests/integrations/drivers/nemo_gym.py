@@ -7,14 +7,16 @@ nor an agent. `test_nemo_gym.py` compares the two where NeMo Gym is installed.
 """
 
 import asyncio
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any, Literal
 
+from integrations.stand_ins import stand_in
 from pydantic import BaseModel, Field
+
+from rlver_gym.integrations.episodes import EpisodeSpec
 
 
 class StandInConfig(BaseModel):
@@ -76,32 +78,22 @@ def stand_in_extract_text(response: StandInResponse) -> str:
     )
 
 
-def _stand_in() -> None:
-    """Have the names of NeMo Gym mean the stand-in."""
-    members = {
-        "nemo_gym": {},
-        "nemo_gym.base_resources_server": {"BaseResourcesServerConfig": StandInConfig},
-        "nemo_gym.openai_utils": {"NeMoGymResponse": StandInResponse},
-        "resources_servers": {},
-        "resources_servers.gymnasium": {
-            "GymnasiumServer": StandInGymnasiumServer,
-            "extract_text": stand_in_extract_text,
-        },
-    }
-    for name, attributes in members.items():
-        module = ModuleType(name)
-        vars(module).update(attributes)
-        sys.modules[name] = module
-
+STAND_IN: dict[str, dict[str, Any]] = {
+    "nemo_gym": {},
+    "nemo_gym.base_resources_server": {"BaseResourcesServerConfig": StandInConfig},
+    "nemo_gym.openai_utils": {"NeMoGymResponse": StandInResponse},
+    "resources_servers": {},
+    "resources_servers.gymnasium": {
+        "GymnasiumServer": StandInGymnasiumServer,
+        "extract_text": stand_in_extract_text,
+    },
+}
 
 IS_REAL = find_spec("nemo_gym") is not None
-if not IS_REAL:
-    _stand_in()
+with nullcontext() if IS_REAL else stand_in(STAND_IN):
+    from nemo_gym.openai_utils import NeMoGymResponse
 
-from nemo_gym.openai_utils import NeMoGymResponse
-
-from rlver_gym.integrations.episodes import EpisodeSpec
-from rlver_gym.integrations.nemo_gym import EmpathyServer, EmpathyServerConfig
+    from rlver_gym.integrations.nemo_gym import EmpathyServer, EmpathyServerConfig
 
 
 def make_client(ports: Mapping[str, int] | None = None) -> Any:

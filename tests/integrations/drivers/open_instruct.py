@@ -7,15 +7,16 @@ installed, a stand-in takes its place, written after open_instruct/environments/
 """
 
 import asyncio
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any, ClassVar
 
+from integrations.stand_ins import stand_in
 from pydantic import BaseModel, ConfigDict, Field
+
+from rlver_gym.integrations.episodes import EpisodeSpec
 
 
 class StandInEnvCall(BaseModel):
@@ -93,36 +94,36 @@ class StandInBaseEnvConfig:
     pool_size: int | None = field(default=None, kw_only=True)
 
 
-BASE = "open_instruct.environments.base"
-OPENENV = "openenv.core.env_server.types"
-
-
-def _stand_in(name: str, **members: Any) -> None:
-    """Have the name of a module mean these, and those of its packages nothing."""
-    parts = name.split(".")
-    for size in range(1, len(parts)):
-        sys.modules.setdefault(".".join(parts[:size]), ModuleType(".".join(parts[:size])))
-    sys.modules[name] = ModuleType(name)
-    vars(sys.modules[name]).update(members)
-
+STAND_IN: dict[str, dict[str, Any]] = {
+    "open_instruct": {},
+    "open_instruct.environments": {},
+    "open_instruct.environments.base": {
+        "EnvCall": StandInEnvCall,
+        "StepResult": StandInStepResult,
+        "RLEnvironment": StandInRLEnvironment,
+        "TextRLEnvironment": StandInTextRLEnvironment,
+        "BaseEnvConfig": StandInBaseEnvConfig,
+    },
+}
+OPENENV: dict[str, dict[str, Any]] = {
+    "openenv": {},
+    "openenv.core": {},
+    "openenv.core.env_server": {},
+    "openenv.core.env_server.types": {"State": StandInState},
+}
 
 IS_REAL = find_spec("open_instruct") is not None
-if not IS_REAL:
-    _stand_in(
-        BASE,
-        EnvCall=StandInEnvCall,
-        StepResult=StandInStepResult,
-        RLEnvironment=StandInRLEnvironment,
-        TextRLEnvironment=StandInTextRLEnvironment,
-        BaseEnvConfig=StandInBaseEnvConfig,
-    )
+missing = {} if IS_REAL else STAND_IN
 if find_spec("openenv") is None:
-    _stand_in(OPENENV, State=StandInState)
+    missing = {**missing, **OPENENV}
+with stand_in(missing):
+    from open_instruct.environments.base import EnvCall
 
-from open_instruct.environments.base import EnvCall
-
-from rlver_gym.integrations.episodes import EpisodeSpec
-from rlver_gym.integrations.open_instruct import ENV_NAME, EmpathyTextEnv, EmpathyTextEnvConfig
+    from rlver_gym.integrations.gyms.open_instruct import (
+        ENV_NAME,
+        EmpathyTextEnv,
+        EmpathyTextEnvConfig,
+    )
 
 
 def make_env(**config: Any) -> EmpathyTextEnv:

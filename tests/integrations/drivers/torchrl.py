@@ -7,7 +7,7 @@ from torchrl.data.llm import History
 from torchrl.modules.llm.policies import ChatHistory
 
 from rlver_gym.integrations.episodes import EpisodeSpec
-from rlver_gym.integrations.torchrl import EmpathyChatEnv
+from rlver_gym.integrations.gyms.torchrl import EmpathyChatEnv
 
 
 class ScriptedPolicy:

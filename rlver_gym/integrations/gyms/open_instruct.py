@@ -14,7 +14,6 @@ row.
 # pyright: reportGeneralTypeIssues=false
 # (it is no dependency, and the types are checked without it, where its name is taken for this file)
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -27,6 +26,7 @@ from open_instruct.environments.base import (
 )
 from openenv.core.env_server.types import State
 
+from rlver_gym.core.agent import strip_thoughts
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.integrations.episodes import (
@@ -41,7 +41,6 @@ from rlver_gym.users import SentientUser
 
 ENV_NAME = "rlver_empathy"
 END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "</s>")
-_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 def make_rows(
@@ -127,8 +126,8 @@ class EmpathyTextEnv(TextRLEnvironment):
         if self._episode.valid and opening != told:
             raise TrainingError(
                 f"the prompt begins with {told[:80]!r}, but the person says {opening[:80]!r}. Make"
-                " the rows with rlver_gym.integrations.open_instruct.make_rows and the same user;"
-                ' of a language model with options={"opening": "card"}.'
+                " the rows with make_rows of rlver_gym.integrations.gyms.open_instruct and the same"
+                ' user; of a language model with options={"opening": "card"}.'
             )
         return StepResult(result=opening)
 
@@ -166,7 +165,7 @@ class EmpathyTextEnv(TextRLEnvironment):
         return self._episode
 
     def _heard(self, text: str) -> str:
-        said = _THOUGHTS.sub("", text, count=1).strip()
+        said = strip_thoughts(text)
         for token in self._end_tokens:
             said = said.removesuffix(token).rstrip()
         return said
