@@ -23,7 +23,7 @@ house:           ## rooms and arrows: the structure of the package, and its limi
 test:            ## the fast tests
 	$(PYTHON) -m pytest
 
-LEARNER = $(shell grep -lE "(importorskip|NEEDS).*(torch|stable_baselines3|trl)" tests/test_*.py)
+LEARNER = tests/policy tests/integrations tests/export tests/users/test_reader.py tests/environment/test_strategy.py tests/test_trl.py
 
 learner:         ## the fast tests that need torch
 	OMP_WAIT_POLICY=passive $(PYTHON) -m pytest $(LEARNER)

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,37 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 # Typer makes all commands anew for every call, which takes longer than most of them. A process
 # makes one call; the tests make hundreds.
 typer.main.get_command = cache(typer.main.get_command)
+
+
+HERE = Path(__file__).parent
+NEEDS = {
+    "policy": ("torch", "transformers"),
+    "users/test_reader.py": ("torch", "transformers"),
+    "data/test_calibration.py": ("sklearn",),
+    "export/test_export_readers.py": ("datasets",),
+    "integrations/test_trl.py": ("trl",),
+}
+"""What a folder or a file of tests needs beyond the base install."""
+
+
+class Skipped(pytest.Module):
+    """A file of tests that is not imported, because something is missing, and says so."""
+
+    missing = ""
+
+    def collect(self) -> list[pytest.Item]:
+        pytest.skip(f"needs {self.missing}", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Skipped | None:
+    """Skip what needs packages that are not installed."""
+    place = module_path.relative_to(HERE)
+    for name in NEEDS.get(place.parts[0], ()) + NEEDS.get(place.as_posix(), ()):
+        if find_spec(name) is None:
+            module = Skipped.from_parent(parent, path=module_path)
+            module.missing = name
+            return module
+    return None
 
 
 @pytest.fixture

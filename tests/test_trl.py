@@ -270,9 +270,8 @@ class Calling:
 
 REMEDY = (
     "TRL {version}: {what}. Nothing of this is promised by TRL. Read what its release notes say of"
-    " rollout_func and environment_factory, mend {where}, see that tests/test_trl.py and"
-    " tests/test_parity.py pass, and then move the pin of trl in setup.cfg; until then: pip install"
-    " 'trl==1.16.*'."
+    " rollout_func and environment_factory, mend {where}, see that its tests in tests/integrations"
+    " pass, and then move the pin of trl in setup.cfg; until then: pip install 'trl==1.16.*'."
 )
 ROLLOUT, TOOL = "rlver_gym/integrations/trl.py", "rlver_gym/integrations/trl_tool.py"
 

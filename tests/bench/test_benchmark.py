@@ -1,0 +1,220 @@
+"""The benchmark: resumed anywhere, scored by person, the same on every machine."""
+
+import io
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from paths import ROOT
+from rich.console import Console
+
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import EPISODES, read_episodes, run
+from rlver_gym.bench.score import compute_paired_difference, persona_finals, score_agents
+from rlver_gym.bench.table import leaderboard, needs_table, shorten_agent
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.errors import AgentError, RunError, UnknownName
+from rlver_gym.io.interval import bootstrap
+
+AGENTS = ("comfort", "listener", "oracle")
+
+
+def test_a_record_survives_json(finished: Path) -> None:
+    for episode in read_episodes(finished):
+        assert Episode.from_json(episode.to_json()) == episode
+        assert episode.total_reward == episode.final - episode.start
+
+
+def test_a_second_run_adds_nothing(plan: BenchPlan, copy: Path) -> None:
+    before = (copy / EPISODES).read_bytes()
+    assert list(run(plan, copy)) == []
+    assert (copy / EPISODES).read_bytes() == before
+
+
+@pytest.mark.parametrize("cut", [1, 17, 1000, 20_000])
+def test_a_cut_file_is_finished_as_if_never_stopped(plan: BenchPlan, copy: Path, cut: int) -> None:
+    path = copy / EPISODES
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    assert list(run(plan, copy))
+    assert path.read_bytes() == whole
+
+
+def test_a_folder_of_another_plan_is_refused(plan: BenchPlan, copy: Path) -> None:
+    with pytest.raises(RunError, match="another plan"):
+        list(run(plan.model_copy(update={"seeds": 1}), copy))
+
+
+def test_a_damaged_line_is_named(copy: Path, plan: BenchPlan) -> None:
+    path = copy / EPISODES
+    lines = path.read_text(encoding="utf-8").split("\n")
+    lines[2] = lines[2][:50]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(RunError, match="line 3"):
+        list(run(plan, copy))
+
+
+def test_tables_shorten_long_names_and_keep_headings_even(finished: Path) -> None:
+    long = "some_package.some_module:SomeVeryLongAgentNameThatGoesOnAndOn"
+    ranked = score_agents(
+        [
+            episode._replace(agent=long)
+            for episode in read_episodes(finished)
+            if episode.agent == "comfort"
+        ]
+    )
+    console = Console(width=80, file=io.StringIO())
+    console.print(leaderboard(ranked, "t"))
+    console.print(needs_table(ranked))
+    lines = console.file.getvalue().splitlines()  # pyright: ignore[reportAttributeAccessIssue]
+    assert sum("some_" in line for line in lines) == 2
+    assert all("…" in line for line in lines if "some_" in line)
+    assert len(lines) == 3 + 4
+
+
+def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
+    runs = [
+        f"hf:/home/me/experiments/rlver/{run}/checkpoints/000032/model"
+        for run in ("warm", "moderate", "hard")
+    ]
+    agents = ["adaptive", "hf:/home/me/experiments/rlver/base", *runs]
+    assert [shorten_agent(agent, agents) for agent in agents] == [
+        "adaptive",
+        "hf:…/base",
+        "hf:…/warm/checkpoints/000032/model",
+        "hf:…/moderate/checkpoints/000032/model",
+        "hf:…/hard/checkpoints/000032/model",
+    ]
+    assert shorten_agent(runs[0], [runs[0], "echo"]) == "hf:…/000032/model"
+    server = "openai:someone/a-model-of-a-long-name"
+    assert shorten_agent(server, [server, "echo"]) == server
+
+
+def test_scores_pair_by_persona(finished: Path) -> None:
+    ranked = score_agents(read_episodes(finished))
+    assert ranked[0].agent == "oracle"
+    assert ranked[0].to_best is None
+    worst = ranked[-1]
+    assert worst.to_best
+    assert worst.to_best.mean == pytest.approx(worst.final.mean - ranked[0].final.mean)
+    assert worst.to_best.low <= worst.to_best.mean <= worst.to_best.high < 0
+    assert set(ranked[0].needs) == {episode.need for episode in read_episodes(finished)}
+
+
+def test_a_failed_dialogue_is_no_score(finished: Path) -> None:
+    episodes = read_episodes(finished)
+    broken = episodes[0]._replace(
+        turns=(
+            *episodes[0].turns[:-1],
+            episodes[0].turns[-1]._replace(outcome=Outcome.FAILED, emotion=0),
+        )
+    )
+    score = next(
+        score for score in score_agents([broken, *episodes[1:]]) if score.agent == broken.agent
+    )
+    assert (score.failed, score.episodes) == (1, len(episodes) // len(AGENTS))
+    others = [episode for episode in episodes[1:] if episode.agent == broken.agent]
+    assert score.final.mean == pytest.approx(
+        np.mean(list(persona_finals(others, broken.agent).values()))
+    )
+
+
+def test_bootstrap_by_hand() -> None:
+    assert bootstrap(np.array([50.0, 50.0, 50.0])) == (50.0, 50.0, 50.0)
+    interval = bootstrap(np.array([0.0, 100.0]))
+    assert interval == (50.0, 0.0, 100.0)
+    assert compute_paired_difference({"a": 60.0, "b": 50.0}, {"a": 50.0, "b": 40.0, "c": 0.0}) == (
+        10.0,
+        10.0,
+        10.0,
+    )
+
+
+def test_unknown_agents_get_a_named_error(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="listener"):
+        list(run(BenchPlan(agents=("listner",), split="demo"), tmp_path))
+    with pytest.raises(AgentError, match="PYTHONPATH"):
+        list(run(BenchPlan(agents=("nowhere.agents:Mine",), split="demo"), tmp_path))
+
+
+COMMAND = [
+    sys.executable,
+    "-m",
+    "rlver_gym",
+    "bench",
+    "--split",
+    "demo",
+    "--seeds",
+    "2",
+    *(word for agent in AGENTS for word in ("--agent", agent)),
+]
+
+
+@pytest.mark.slow
+def test_killed_ten_times_at_random_it_ends_like_an_uninterrupted_run(tmp_path: Path) -> None:
+    command = [*COMMAND[:7], "8", *COMMAND[8:], "--agent", "adaptive"]
+    subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
+    rng = random.Random(0)
+    killed = 0
+    for _ in range(60):
+        started = time.monotonic()
+        process = subprocess.Popen(
+            [*command, "--out", str(tmp_path / "killed")],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(rng.uniform(0.7, 1.3))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        process.wait()
+        if process.returncode == 0 and killed >= 10:
+            break
+        # Finished too soon: begin again, to be killed more often.
+        if killed < 10 and process.returncode == 0:
+            shutil.rmtree(tmp_path / "killed")
+        assert time.monotonic() - started < 60
+    subprocess.run([*command, "--out", str(tmp_path / "killed")], check=True, capture_output=True)
+    assert killed >= 10
+    assert (tmp_path / "killed" / EPISODES).read_bytes() == (
+        tmp_path / "whole" / EPISODES
+    ).read_bytes()
+
+
+@pytest.mark.parametrize("hash_seed", ["0", pytest.param("1", marks=pytest.mark.slow)])
+def test_the_hash_seed_changes_nothing(tmp_path: Path, finished: Path, hash_seed: str) -> None:
+    subprocess.run(
+        [*COMMAND, "--out", str(tmp_path)],
+        check=True,
+        capture_output=True,
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+    )
+    assert (tmp_path / EPISODES).read_bytes() == (finished / EPISODES).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", ["python3.12", "python3.13"])
+def test_other_pythons_write_the_same_file(python: str, tmp_path: Path, finished: Path) -> None:
+    if (
+        not shutil.which(python)
+        or subprocess.run([python, "-c", ""], capture_output=True).returncode
+    ):
+        pytest.skip(f"{python} is not installed here")
+    subprocess.run([python, "-m", "venv", str(tmp_path / "venv")], check=True)
+    root = ROOT
+    subprocess.run(
+        [str(tmp_path / "venv/bin/pip"), "install", "--quiet", str(root)],
+        check=True,
+        capture_output=True,
+    )
+    command = [str(tmp_path / "venv/bin/python"), *COMMAND[1:], "--out", str(tmp_path / "run")]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+    assert (tmp_path / "run" / EPISODES).read_bytes() == (finished / EPISODES).read_bytes()

@@ -1,0 +1,177 @@
+"""`rlver-gym talk` at a real terminal: lines can be edited, commands are no turns, a paste is
+one.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import run_command
+from interrupts import heeding_ctrl_c
+from paths import ROOT
+
+PERSONA = "noor-missed-evening"
+PARROT = '''
+class Parrot:
+    """Says what it heard, as Python would write it."""
+
+    kind, version = "parrot", "1"
+
+    def open(self, scene, emotion):
+        return "Well?"
+
+    def appraise(self, scene, emotion, dialogue):
+        from rlver_gym import Appraisal, Reason
+        return Appraisal(-1, "…", (Reason("base", -1.0, "one point down"),))
+
+    def speak(self, scene, emotion, dialogue, appraisal):
+        return f"heard {dialogue.utterance!r}."
+'''
+
+
+class Terminal:
+    """A program at a terminal of its own."""
+
+    def __init__(self, *words: str, cwd: Path) -> None:
+        self.leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 0, 0))
+        with heeding_ctrl_c():
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rlver_gym", *words],
+                stdin=follower,
+                stdout=follower,
+                stderr=follower,
+                cwd=cwd,
+                start_new_session=True,
+                env={
+                    **os.environ,
+                    "TERM": "xterm",
+                    "PYTHONPATH": f"{ROOT}",
+                },
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            )
+        os.close(follower)
+        self.output = b""
+        self.seen = 0
+
+    def type(self, keys: str) -> None:
+        os.write(self.leader, keys.encode())
+
+    def wait_for(self, text: str, seconds: float = 60) -> str:
+        """What was shown up to this text, since the last wait."""
+        deadline = time.monotonic() + seconds
+        while text not in self.fresh:
+            assert select.select([self.leader], [], [], max(0, deadline - time.monotonic()))[0], (
+                text,
+                self.fresh,
+            )
+            try:
+                self.output += os.read(self.leader, 65536)
+            except OSError:  # the program has ended
+                raise AssertionError((text, self.fresh)) from None
+        shown = self.fresh[: self.fresh.index(text) + len(text)]
+        self.seen += len(shown)
+        return shown
+
+    @property
+    def fresh(self) -> str:
+        """What was shown since the last wait, without colours."""
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.output.decode(errors="replace"))[
+            self.seen :
+        ]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.leader)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    (tmp_path / "parrot_user.py").write_text(PARROT, encoding="utf-8")
+    terminal = Terminal(
+        "talk", "--persona", PERSONA, "--user", "parrot_user:Parrot", "--no-explain", cwd=tmp_path
+    )
+    try:
+        terminal.wait_for("1/8  ")
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def test_a_line_can_be_edited_and_called_back(terminal: Terminal) -> None:
+    terminal.type("Nine days, my friemd" + "\x1b[D" + "\x7fn\x05.\r")
+    terminal.wait_for("heard 'Nine days, my friend.'.")
+    terminal.wait_for("2/8  ")
+    terminal.type("\x1b[A\r")
+    terminal.wait_for("heard 'Nine days, my friend.'.")
+    terminal.wait_for("3/8  ")
+
+
+def test_a_pasted_text_is_one_turn_whether_the_terminal_marks_it_or_not(terminal: Terminal) -> None:
+    terminal.type("\x1b[200~One.\nTwo.\n\nThree.\x1b[201~")
+    time.sleep(0.3)
+    terminal.type("\r")
+    terminal.wait_for(r"heard 'One.\nTwo.\n\nThree.'.")
+    terminal.wait_for("2/8  ")
+    terminal.type("Four.\nFive.\n\nSix.")
+    time.sleep(0.3)
+    terminal.type("\r")
+    terminal.wait_for(r"heard 'Four.\nFive.\n\nSix.'.")
+    terminal.wait_for("3/8  ")
+
+
+def test_commands_are_no_turns(terminal: Terminal) -> None:
+    terminal.type("/help\r")
+    shown = terminal.wait_for("1/8  ")
+    assert all(command in shown for command in ("/why", "/quit", "silence"))
+    terminal.type("/why\r")
+    assert "say something first" in terminal.wait_for("1/8  ")
+    terminal.type("/hlep\r")
+    assert "There is no /hlep" in terminal.wait_for("1/8  ")
+    terminal.type("Go on.\r")
+    assert "one point down" not in terminal.wait_for("2/8  ")
+    terminal.type("/why\r")
+    assert "one point down" in terminal.wait_for("2/8  ")
+    terminal.type("/quit\r")
+    terminal.wait_for("You leave. Noor is at 39.")
+    assert terminal.process.wait(10) == 0
+
+
+def test_ctrl_c_ends_the_talk_on_a_line_of_its_own(terminal: Terminal) -> None:
+    terminal.type("I was about to say")
+    terminal.wait_for("about to say")
+    time.sleep(0.3)  # the line editor has it by then, not the terminal
+    terminal.type("\x03")
+    assert re.search(r"\nYou leave\. Noor is at 40\.", terminal.wait_for("is at 40."))
+    assert terminal.process.wait(10) == 130
+
+
+def test_ctrl_c_ends_any_command_with_a_line_that_says_so(tmp_path: Path) -> None:
+    terminal = Terminal("bench", "--seeds", "200", "--out", str(tmp_path / "run"), cwd=tmp_path)
+    try:
+        terminal.wait_for("0:00:0")
+        terminal.type("\x03")
+        terminal.wait_for("stopped.\r\n")
+        assert terminal.process.wait(10) == 130
+    finally:
+        terminal.close()
+
+
+def test_lines_of_a_file_are_turns_each(tmp_path: Path) -> None:
+    (tmp_path / "parrot_user.py").write_text(PARROT, encoding="utf-8")
+    words = ["talk", "--persona", PERSONA, "--user", "parrot_user:Parrot"]
+    done = run_command(*words, input="One.\nTwo.\n", cwd=tmp_path)
+    assert "heard 'One.'." in done.stdout
+    assert "heard 'Two.'." in done.stdout
+    assert "You leave." in done.stdout

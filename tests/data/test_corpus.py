@@ -1,0 +1,174 @@
+"""The corpus of rated replies: what is shipped keeps its promises, and what is wrong with a folder
+is said.
+"""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from paths import ROOT
+
+from rlver_gym.core.library import library
+from rlver_gym.data.corpus import Corpus
+from rlver_gym.io.errors import RecordingError
+
+SHIPPED = ROOT / "recordings" / "en"
+
+
+def _script(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tool = _script(ROOT / "benchmarks" / "corpus.py")
+agreement = _script(ROOT / "benchmarks" / "agreement.py")
+
+
+@pytest.fixture(scope="module")
+def splits() -> dict[str, Corpus]:
+    return {name: Corpus(SHIPPED / name) for name in tool.SPLITS}
+
+
+def test_what_trained_policies_said_stands_apart_and_is_rated_whole(
+    splits: dict[str, Corpus],
+) -> None:
+    policies = Corpus(SHIPPED / "policies")
+    replies = list(policies.replies())
+    assert len(replies) == len(policies.rated_replies()) == 1_078
+    assert {one.kind for one in replies} == {"machine"}
+    shipped = library()
+    assert {shipped.pairings[one.persona].split for one in policies.dialogues} == {
+        "train",
+        "validation",
+    }
+    known = {one.id for corpus in splits.values() for one in corpus.replies()}
+    assert not known & {one.id for one in replies}
+
+
+def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> None:
+    assert list(tool.problems(splits)) == []
+
+
+def test_two_readers_agree_on_every_factor(splits: dict[str, Corpus]) -> None:
+    found = tool.compare_readers(
+        one for corpus in splits.values() for one in corpus.rated_replies()
+    )
+    assert min(correlation for correlation, _ in found.values()) >= 0.7
+
+
+def test_a_reply_stands_in_its_dialogue_and_holds_its_ratings(splits: dict[str, Corpus]) -> None:
+    rated = splits["train"].rated_replies()
+    whole = next(one for one in splits["train"].dialogues if len(one.turns) > 3 and one.turns[2].id)
+    third = next(one for one in rated if one.id == whole.turns[2].id)
+    assert third.text == whole.turns[2].agent
+    assert third.dialogue.user_lines == (whole.opening, whole.turns[0].user, whole.turns[1].user)
+    twice = next(one for one in rated if len(one.ratings) == 2)
+    assert twice.mean("change") == sum(one.change for one in twice.ratings) / 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the corpus that may be spoilt."""
+    return Path(shutil.copytree(SHIPPED, tmp_path / "en"))
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write(path: Path, values: list[dict[str, object]]) -> None:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+
+
+def wrong(folder: Path) -> list[str]:
+    return list(tool.problems({name: Corpus(folder / name) for name in tool.SPLITS}))
+
+
+def test_a_script_that_rates_is_found(folder: Path) -> None:
+    path = folder / "train" / "ratings.jsonl"
+    write(
+        path,
+        [
+            {**one, "thought": "That was about me."} if number < 200 else one
+            for number, one in enumerate(lines(path))
+        ],
+    )
+    assert wrong(folder) == ["thoughts stand there twice"]
+
+
+@pytest.mark.slow
+def test_a_script_that_writes_replies_is_found(folder: Path) -> None:
+    path = folder / "train" / "dialogues.jsonl"
+    kept = lines(path)
+    for dialogue in kept[:60]:
+        for turn in dialogue["turns"]:  # pyright: ignore[reportGeneralTypeIssues]
+            turn["agent"] = (
+                "What a heavy evening that was, with your brother shouting on the stairs."
+            )
+    write(path, kept)
+    assert any("nearly the same as another" in one for one in wrong(folder))
+
+
+def test_a_supporter_in_both_splits_is_found(folder: Path) -> None:
+    path = folder / "test" / "dialogues.jsonl"
+    write(path, [{**one, "supporter": "rogers"} for one in lines(path)])
+    assert "supporter rogers stands in both splits" in wrong(folder)
+
+
+def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
+    path = folder / "test" / "ratings.jsonl"
+    first, *rest = lines(path)
+    write(path, [{**first, "understood": 5}, *rest])
+    with pytest.raises(
+        RecordingError, match=r"ratings\.jsonl:1: is no line of a corpus \(understood"
+    ):
+        Corpus(folder / "test")
+    (folder / "test" / "supporters.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(RecordingError, match="supporters"):
+        Corpus(folder / "test")
+
+
+def test_a_user_that_feels_what_readers_feel_agrees_with_them(splits: dict[str, Corpus]) -> None:
+    rated = splits["test"].rated_replies()
+    felt = np.array([one.mean("change") for one in rated])
+    found = agreement.compare(rated, felt)
+    assert (found.within, found.sign, found.order) == pytest.approx((1.0, 1.0, 1.0))
+    assert agreement.compare(rated, -felt).within == pytest.approx(-1.0)
+
+
+def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    moment, whole = splits["train"].moments[0], splits["train"].dialogues[0]
+    tool.write_sheet(SHIPPED, tmp_path / "out", [moment.id, whole.id])
+    text = (tmp_path / "out" / "sheet.md").read_text(encoding="utf-8")
+    places = [text.index(f"{one.id}: {one.text}") for one in moment.replies]
+    assert places != sorted(places)
+    assert "HIDDEN NEED" in text
+    rated = {one.id: one for one in splits["train"].rated_replies()}
+    assert not any(
+        rating.thought in text for one in moment.replies for rating in rated[one.id].ratings
+    )
+    assert "change" not in text.lower().split()
+    assert not any(f"{one.supporter}:" in text for one in moment.replies)
+    key = json.loads((tmp_path / "out" / "key.json").read_text(encoding="utf-8"))
+    assert key == {turn.id: whole.supporter for turn in whole.turns if turn.id} | {
+        one.id: one.supporter for one in moment.replies
+    }
+    with pytest.raises(SystemExit, match="has no nowhere"):
+        tool.write_sheet(SHIPPED, tmp_path / "out", ["nowhere", moment.id])
+
+
+def test_folders_that_were_swapped_are_found(folder: Path) -> None:
+    (folder / "train").rename(folder / "other")
+    (folder / "test").rename(folder / "train")
+    (folder / "other").rename(folder / "test")
+    found = wrong(folder)
+    assert "train: expert is of the split test" in found
+    assert any("is of the other split" in one for one in found)

@@ -1,0 +1,297 @@
+"""Every command that reads cards, ratings, recordings or weights, given those of a stranger: one
+error, bounded, and nothing obeyed.
+"""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import run_command
+from hostile_cards import (
+    ESCAPES,
+    HOSTILE_ENV_CARDS,
+    HOSTILE_FOLDERS,
+    HOSTILE_RATINGS,
+    HOSTILE_RECORDINGS,
+    HOSTILE_WEIGHTS,
+    MARKUP,
+    PERSONA,
+    SLOW_TEXTS,
+    markup_folder,
+    persona_folder,
+)
+from paths import DATA
+
+from rlver_gym.audit.card_check import check_cards
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import PersonaLibrary
+from rlver_gym.data.recordings import read_rated_utterances, read_recordings
+from rlver_gym.data.sage import profile_persona
+from rlver_gym.io.errors import CardError, RecordingError
+from rlver_gym.users.embedded.weights import read_weights
+
+pytestmark = pytest.mark.timeout(60)
+THEIRS = "What happened that evening?"
+
+
+@pytest.fixture(autouse=True)
+def little_memory() -> Iterator[None]:
+    """Two gigabytes more than now: whoever reads without bounds fails here, and not the machine."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def command(*words: str) -> tuple[int, str]:
+    """The command's exit code and output, which is always fit for a terminal."""
+    done = run_command(*words)
+    output = done.stdout + done.stderr
+    obeyed = [
+        char
+        for char in output
+        if (char < " " and char not in "\n\t") or "\x7f" <= char <= "\x9f" or char == "\u202e"
+    ]
+    assert obeyed == [], output
+    assert "Traceback" not in output
+    assert len(output) < 200_000
+    return done.returncode, output
+
+
+@pytest.mark.parametrize("fault", HOSTILE_FOLDERS)
+def test_every_command_with_a_hostile_persona_folder_ends_with_one_error(
+    tmp_path: Path, fault: str
+) -> None:
+    folder = persona_folder(tmp_path / "theirs")
+    HOSTILE_FOLDERS[fault](folder)
+    assert command("personas", "check", str(folder))[0] == 1
+    assert command("personas", "check", str(folder), "--json")[0] == 1
+    for words in (
+        ("personas", "show", PERSONA),
+        ("appraise", THEIRS, "--persona", PERSONA),
+        ("talk", "--persona", PERSONA),
+        (
+            "bench",
+            "--persona",
+            PERSONA,
+            "--agent",
+            "comfort",
+            "--seeds",
+            "1",
+            "--out",
+            str(tmp_path / "run"),
+        ),
+    ):
+        code, output = command(*words, "--personas", str(folder))
+        assert code == 2, (words, output)
+        assert output.startswith("error: ")
+        assert len(output) < 12_000
+    command("personas", "list", "--personas", str(folder))
+
+
+def test_every_command_shows_what_a_card_says_and_does_not_obey_it(tmp_path: Path) -> None:
+    folder = str(markup_folder(tmp_path / "theirs"))
+    assert MARKUP[:20] in command("personas", "show", PERSONA, "--personas", folder)[1]
+    assert MARKUP[:20] in command("appraise", THEIRS, "--persona", PERSONA, "--personas", folder)[1]
+    assert command("talk", "--persona", PERSONA, "--personas", folder)[0] == 0
+    out = str(tmp_path / "run")
+    bench = (
+        "bench",
+        "--persona",
+        PERSONA,
+        "--agent",
+        "comfort",
+        "--seeds",
+        "1",
+        "--out",
+        out,
+        "--personas",
+        folder,
+    )
+    assert command(*bench)[0] == 0
+    assert "<script>alert" not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_without_an_index_is_told_which_files_are_expected(tmp_path: Path) -> None:
+    code, output = command("personas", "list", "--personas", str(tmp_path))
+    assert code == 2
+    for file in (
+        "index.yaml",
+        "people/PERSON.yaml",
+        "situations/SITUATION.yaml",
+        "personas schema index",
+    ):
+        assert file in " ".join(output.split())
+
+
+def test_files_with_names_that_a_terminal_obeys_are_checked(tmp_path: Path) -> None:
+    folder = persona_folder(tmp_path / "theirs")
+    for name in ("\x1b[31m", "a\nb: c", "\x9b2J", "[bold]"):
+        (folder / "people" / f"{name}.yaml").write_text("id: x", encoding="utf-8")
+    with open(os.fsencode(folder / "people") + b"/\xff.yaml", "wb") as file:
+        file.write(b"id: x")
+    for extra in ((), ("--json",)):
+        assert command("personas", "check", str(folder), *extra)[0] == 1
+
+
+def test_a_folder_with_very_many_problems_names_the_first(tmp_path: Path) -> None:
+    folder = persona_folder(tmp_path / "theirs")
+    for number in range(150):
+        (folder / "people" / f"p{number}.yaml").write_text(
+            f"id: p{number}\nname: Somebody\nage: old", encoding="utf-8"
+        )
+    problems = check_cards(folder)
+    assert len(problems) == 201
+    assert "Mend these first" in problems[-1].problem
+
+
+def test_a_persona_with_an_empty_need_is_no_persona() -> None:
+    code, output = command("personas", "show", "noor-missed-evening/")
+    assert code == 2
+    assert "there is no hidden need" in output
+
+
+@pytest.mark.parametrize("fault", HOSTILE_ENV_CARDS)
+def test_a_hostile_env_card_is_one_error_of_every_command(tmp_path: Path, fault: str) -> None:
+    path = tmp_path / "card.yaml"
+    path.write_bytes(HOSTILE_ENV_CARDS[fault])
+    for words in (
+        ("envs", "show", str(path)),
+        ("appraise", THEIRS, "--persona", "noor-missed-evening", "--env", str(path)),
+        ("talk", "--persona", "noor-missed-evening", "--env", str(path)),
+        ("bench", "--agent", "comfort", "--env", str(path), "--out", str(tmp_path / "run")),
+    ):
+        code, output = command(*words)
+        assert code == 2, words
+        assert output.startswith("error: ")
+        assert len(output) < 12_000
+
+
+def test_an_env_card_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "zero.yaml").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name in ("zero", "pipe"):
+        with pytest.raises(CardError, match="not a regular file"):
+            env_card(tmp_path / f"{name}.yaml")
+
+
+@pytest.mark.parametrize("fault", HOSTILE_RATINGS)
+def test_hostile_ratings_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
+    path = tmp_path / "ratings.jsonl"
+    path.write_bytes(HOSTILE_RATINGS[fault])
+    out = tmp_path / "weights.json"
+    out.write_text("before", encoding="utf-8")
+    code, output = command("calibrate", str(path), "--out", str(out))
+    assert code == 2, output
+    assert "ratings.jsonl" in output.replace("\n", "")
+    assert len(output) < 3000
+    assert out.read_text(encoding="utf-8") == "before"
+    with pytest.raises(RecordingError, match=r"ratings\.jsonl"):
+        read_rated_utterances(path)
+
+
+@pytest.mark.parametrize("fault", HOSTILE_RECORDINGS)
+def test_hostile_recordings_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
+    path = tmp_path / "theirs" / "judge__several.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(HOSTILE_RECORDINGS[fault])
+    for words in (
+        ("fidelity", str(path.parent), "--simulator", "judge"),
+        ("calibrate", str(path.parent)),
+    ):
+        code, output = command(*words)
+        assert code == 2, output
+        assert output.startswith("error: ")
+        assert len(output) < 3000
+
+
+@pytest.mark.parametrize("kind", ["pipe", "zero", "outside", "circle", "terabyte"])
+def test_special_files_among_recordings_are_refused_at_once(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    path = folder / "judge__several.jsonl"
+    (tmp_path / "mine.jsonl").write_text("{}", encoding="utf-8")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "terabyte":
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    else:
+        path.symlink_to(
+            {"zero": "/dev/zero", "outside": tmp_path / "mine.jsonl", "circle": path}[kind]
+        )
+    with pytest.raises(
+        RecordingError, match=r"not a regular file|leads out of the folder|holds more than"
+    ):
+        read_recordings(folder)
+
+
+def test_what_recordings_say_is_printed_and_not_obeyed(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    text = (DATA / "recordings_zh.jsonl").read_text(encoding="utf-8")
+    text = text.replace('"agent": "near"', f'"agent": "near{MARKUP}"').replace(
+        "written-by-hand", "[/nope]\\u001b[2J"
+    )
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "a__b.jsonl").write_text(text, encoding="utf-8")
+    code, output = command("calibrate", str(folder), "--out", str(tmp_path / "weights.json"))
+    assert code == 0
+    assert "[/nope]" in output
+    code, output = command("fidelity", str(folder), "--simulator", "[/nope]", "--no-left-out")
+    assert code == 0
+    assert "near[bold]no" in output
+    assert ESCAPES not in output
+
+
+@pytest.mark.parametrize("fault", HOSTILE_WEIGHTS)
+def test_hostile_weights_are_one_error_that_names_the_file(tmp_path: Path, fault: str) -> None:
+    path = tmp_path / "weights.json"
+    path.write_bytes(HOSTILE_WEIGHTS[fault])
+    user = f"embedded:{path}"
+    code, output = command("appraise", THEIRS, "--persona", "noor-missed-evening", "--user", user)
+    assert code == 2, output
+    assert "weights.json" in output.replace("\n", "")
+    assert len(output) < 12_000
+    with pytest.raises(CardError):
+        read_weights(path)
+
+
+@pytest.mark.parametrize("name", SLOW_TEXTS)
+@pytest.mark.timeout(10)
+def test_no_text_of_a_profile_makes_reading_it_slow(name: str) -> None:
+    text = SLOW_TEXTS[name]
+    profile = {
+        "id": "lin",
+        "player": text,
+        "scene": text,
+        "main_cha": "passive",
+        "task": "praise",
+        "cha_group": text,
+    }
+    assert profile_persona(profile).id == "lin"
+
+
+def test_a_hostile_config_of_a_training_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    for text in (
+        "a: &a [*a]",
+        "[" * 50_000,
+        "env_options: {user: 'os:system'}",
+        "model: !!python/name:os.system x",
+        "",
+    ):
+        path.write_text(text, encoding="utf-8")
+        code, output = command("train", "--config", str(path))
+        assert code == 2, output
+        assert "config.yaml" in output.replace("\n", "")
+
+
+def test_a_good_folder_is_good(tmp_path: Path) -> None:
+    folder = persona_folder(tmp_path / "theirs")
+    assert check_cards(folder) == []
+    assert check_cards(markup_folder(tmp_path / "markup")) == []
+    assert PersonaLibrary(folder).get(PERSONA).need == "praise"

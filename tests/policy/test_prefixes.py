@@ -1,0 +1,144 @@
+"""Sequences of a dialogue that begin alike: laid out as a tree, scored and learned from as if each
+had passed by itself.
+"""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_policy import FAMILIES, SIZES, played, tiny
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from rlver_gym.policy.learning.batch import micro_batches, pack
+from rlver_gym.policy.learning.experience import score
+from rlver_gym.policy.models.actor import Actor, Critic
+from rlver_gym.policy.models.prefixes import prefix_trees, shared_prefixes
+from rlver_gym.policy.models.trajectory import TokenSequence
+
+CPU = torch.device("cpu")
+
+
+def thinking(rng, turns, group):
+    """A policy that thinks: each prompt holds the replies said so far, and none of the thoughts
+    before them.
+    """
+    history = rng.integers(0, 60, 6).tolist()
+    sequences = []
+    for turn in range(turns):
+        thought, reply = rng.integers(0, 60, 5).tolist(), rng.integers(0, 60, 4).tolist()
+        ids = [*history, *thought, *reply]
+        is_said = np.arange(len(ids)) >= len(history)
+        sequences.append(
+            TokenSequence(
+                np.array(ids),
+                is_said,
+                np.where(is_said, -1.0, 0).astype(np.float32),
+                np.where(is_said, turn, -1),
+            )
+        )
+        history = [*history, *reply, *rng.integers(0, 60, 3).tolist()]
+    return played(rng, group, turns, sequences=tuple(sequences))
+
+
+@pytest.fixture
+def batch():
+    rng = np.random.default_rng(0)
+    return pack(
+        [thinking(rng, turns, at // 2) for at, turns in enumerate((4, 1, 3, 5))] + [played(rng, 2)]
+    )
+
+
+def test_what_is_shared_is_counted_within_a_dialogue_only():
+    id_BT = np.array([[5, 6, 7, 8], [5, 6, 9, 0], [5, 6, 9, 0], [5, 6, 9, 1]])
+    shared_B = shared_prefixes(id_BT, np.array([4, 3, 3, 4]), np.array([0, 0, 0, 1]))
+    assert shared_B.tolist() == [0, 2, 3, 0]
+
+
+def test_a_tree_by_hand():
+    """5 6 7 8, then 5 6 9: the 9 stands behind the 8 and sees 5, 6 and itself."""
+    trees = prefix_trees(
+        torch.tensor([[5, 6, 7, 8], [5, 6, 9, 0]]), np.array([4, 3]), np.array([0, 0])
+    )
+    assert trees.id_DL.tolist() == [[5, 6, 7, 8, 9]]
+    assert trees.position_DL.tolist() == [[0, 1, 2, 3, 2]]
+    assert trees.place_BT.tolist() == [[0, 1, 2, 3], [0, 1, 4, 0]]
+    assert trees.is_seen_DLL[0, 4].tolist() == [True, True, False, False, True]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.lists(st.integers(0, 2), min_size=1, max_size=8)),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_each_token_sees_its_own_path_and_no_other(rows):
+    rows = sorted(rows, key=lambda row: row[0])
+    length_B, dialogue_B = (
+        np.array([len(ids) for _, ids in rows]),
+        np.array([who for who, _ in rows]),
+    )
+    id_BT = torch.zeros(len(rows), 8, dtype=torch.long)
+    for row, (_, ids) in zip(id_BT, rows, strict=True):
+        row[: len(ids)] = torch.tensor(ids)
+    trees = prefix_trees(id_BT, length_B, dialogue_B)
+    width = trees.id_DL.shape[1]
+    for row, (_, ids) in enumerate(rows):
+        for at in range(len(ids)):
+            tree, place = divmod(int(trees.place_BT[row, at]), width)
+            seen = trees.is_seen_DLL[tree, place].nonzero()[:, 0]
+            by_position = seen[trees.position_DL[tree, seen].argsort()]
+            assert trees.id_DL[tree, by_position].tolist() == ids[: at + 1]
+            assert trees.position_DL[tree, by_position].tolist() == list(range(at + 1))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_log_probabilities_values_and_gradients_are_those_of_each_sequence_alone(batch, family):
+    actor, critic = Actor(tiny(family), value_head=True), Critic(tiny(family, seed=1))
+    torch.nn.init.normal_(actor.value_head.weight)
+    torch.nn.init.normal_(critic.value_head.weight)
+    for scorer in (actor, critic):
+        found = {}
+        for dialogue_B in (None, batch.dialogue_B):
+            scorer.zero_grad()
+            scored = scorer(batch.id_BT, batch.action_mask_BT, 0.9, dialogue_B=dialogue_B)
+            made = [one for one in scored if one is not None]
+            sum((one**2).sum() for one in made).backward()
+            found[dialogue_B is None] = (
+                made,
+                [one.grad.clone() for one in scorer.parameters() if one.grad is not None],
+            )
+        for alone, shared in zip(*(found[which][0] for which in (True, False)), strict=True):
+            assert torch.allclose(alone, shared, atol=1e-5)
+        for alone, shared in zip(*(found[which][1] for which in (True, False)), strict=True):
+            # Single ones can be small differences of large numbers.
+            assert (alone - shared).norm() <= 1e-5 * alone.norm()
+
+
+def test_the_history_passes_once_and_micro_batches_count_it_so(batch):
+    passed = []
+    actor = Actor(tiny())
+    actor.model.base_model.register_forward_pre_hook(
+        lambda module, args, named: passed.append(named["input_ids"].numel()), with_kwargs=True
+    )
+    score(batch, actor, CPU, tokens=10_000)
+    in_trees, alone = int(batch.tree_length_D.sum()), int(batch.length_B.sum())
+    assert in_trees < 0.7 * alone
+    assert passed[0] <= batch.dialogues * int(batch.tree_length_D.max())
+    passed.clear()
+    score(batch, actor, CPU, tokens=60)
+    assert max(passed) <= max(60, int(batch.tree_length_D.max()))
+    rows = [row for one in micro_batches(batch.tree_length_D, 60) for row in batch.rows_of(one)]
+    assert sorted(rows) == list(range(len(batch.length_B)))
+
+
+def test_layers_that_do_not_see_everything_share_nothing(batch):
+    windows = Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=4, max_window_layers=1)
+    actor = Actor(Qwen2ForCausalLM(windows)).eval()
+    with torch.no_grad():
+        alone, asked = (
+            actor(batch.id_BT, batch.action_mask_BT, dialogue_B=dialogue_B).logprob_BT
+            for dialogue_B in (None, batch.dialogue_B)
+        )
+    assert torch.equal(alone, asked)

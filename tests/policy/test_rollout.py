@@ -1,0 +1,506 @@
+"""Dialogues played by a policy: what was said, what it earned, and what is left of it when
+something goes wrong.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+from rlver_gym.environment.env import Utterance
+from rlver_gym.export.word_substitution import WordSubstitution
+from rlver_gym.io.errors import TrainingError, UserFailed
+from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.metrics import compute_metrics
+from rlver_gym.policy.models.model import load_model, load_tokenizer
+from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts, make_groups
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
+from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
+
+
+class Counting(gym.Env[str, str]):
+    """A text environment of three turns that knows nothing of emotions: the reward is the number of
+    the turn.
+    """
+
+    action_space = observation_space = Utterance(1000)
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.fails_at = fails_at
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.turn, self.heard = 0, []
+        return f"seed {seed}", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.turn += 1
+        self.heard.append(action)
+        failed = self.turn == self.fails_at
+        return (
+            f"turn {self.turn}",
+            float(self.turn),
+            self.turn == 3 and not failed,
+            failed,
+            {"heard": self.heard} | ({"valid": False} if failed else {}),
+        )
+
+
+class Locked(ModelSampler):
+    """One prompt list at a time, whoever asks."""
+
+    lock = threading.Lock()
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        with self.lock:
+            return super().sample(prompts, sampling)
+
+
+class Scripted:
+    """A sampler that says the same in each dialogue, turn by turn, and notes what it was asked."""
+
+    at_once = None
+
+    def __init__(self, turns: Sequence[Sequence[int]]) -> None:
+        self.turns = turns
+        self.asked: list[list[Prompt]] = []
+        self.forgot = 0
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        ids = list(self.turns[len(self.asked)])
+        self.asked.append(list(prompts))
+        return [Completion(ids, [-1.0 - i for i in range(len(ids))]) for _ in prompts]
+
+    def forget(self) -> None:
+        self.forgot += 1
+
+
+@pytest.fixture(scope="module")
+def direct(tiny_folder) -> Renderer:
+    return Renderer(load_tokenizer(str(tiny_folder)), "Be kind.")
+
+
+@pytest.fixture(scope="module")
+def thinking(direct: Renderer) -> Renderer:
+    return Renderer(direct.tokenizer, "Be kind.", "think")
+
+
+def ids_of(renderer: Renderer, text: str, ended: bool = True) -> list[int]:
+    return [*renderer.tokenizer(text)["input_ids"], *[renderer.end_of_turn] * ended]
+
+
+def play(
+    renderer: Renderer,
+    turns: Sequence[Sequence[int]],
+    env: gym.Env[str, str],
+    max_tokens: int = 4000,
+) -> Trajectory:
+    (played,) = collect_rollouts(
+        Scripted(turns),
+        renderer,
+        Sampling(20, renderer.stop_ids),
+        [env],
+        [ResetSpec(0, 5, 2)],
+        draw_seed=0,
+        max_tokens=max_tokens,
+    )
+    return played
+
+
+def said(renderer: Renderer, played: Trajectory) -> list[list[tuple[str, int]]]:
+    """What was said in each sequence, with the turn it belongs to."""
+    return [
+        [
+            (renderer.tokenizer.decode(one.id_T[one.turn_T == turn]), turn)
+            for turn in sorted(set(one.turn_T.tolist()) - {-1})
+        ]
+        for one in played.sequences
+    ]
+
+
+def test_a_direct_dialogue_is_one_sequence(direct: Renderer) -> None:
+    played = play(
+        direct,
+        [ids_of(direct, "One."), ids_of(direct, "Two", ended=False), ids_of(direct, "")],
+        Counting(),
+    )
+    assert said(direct, played) == [[("One.<|im_end|>", 0), ("Two", 1), ("<|im_end|>", 2)]]
+    (sequence,) = played.sequences
+    assert (
+        direct.tokenizer.decode(sequence.id_T)
+        == "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nseed"
+        " 5<|im_end|>\n<|im_start|>assistant\nOne.<|im_end|>\n<|im_start|>user\nturn"
+        " 1<|im_end|>\n<|im_start|>assistant\nTwo<|im_end|>\n<|im_start|>user\nturn"
+        " 2<|im_end|>\n<|im_start|>assistant\n<|im_end|>"
+    )
+    assert (sequence.action_mask_T == (sequence.turn_T >= 0)).all()
+    assert (sequence.logprob_T[~sequence.action_mask_T] == 0).all()
+    assert sequence.logprob_T[sequence.turn_T == 2].tolist() == [-1.0]
+    assert played.reward_N.tolist() == [1.0, 2.0, 3.0]
+    assert played.info == {"heard": ["One.", "Two", ""]}, "an empty reply is silence"
+    assert (played.group, played.seed, played.valid, played.context_overflow) == (2, 5, True, False)
+
+
+def test_a_thinking_dialogue_is_a_sequence_a_turn_without_earlier_thoughts(
+    thinking: Renderer,
+) -> None:
+    turns = ["<think>a</think>One.", "<think>b</think>Two.", "Three."]
+    played = play(thinking, [ids_of(thinking, turn) for turn in turns], Counting())
+    assert said(thinking, played) == [
+        [(f"{turn}<|im_end|>", number)] for number, turn in enumerate(turns)
+    ]
+    last = thinking.tokenizer.decode(played.sequences[2].id_T)
+    assert "assistant\nOne.<|im_end|>" in last
+    assert "<think>" not in last
+    assert played.info == {"heard": ["One.", "Two.", "Three."]}, "nobody hears thoughts"
+    assert played.lines[1] == TranscriptLine("agent", "One.", "a")
+    assert played.format_error_N.tolist() == [False, False, True]
+
+
+def test_a_user_who_fails_leaves_a_dialogue_that_does_not_count(direct: Renderer) -> None:
+    played = play(direct, [ids_of(direct, "One.")] * 2, Counting(fails_at=2))
+    assert not played.valid
+    assert len(played.reward_N) == 2
+
+
+def test_a_time_limit_ends_a_dialogue_that_counts(direct: Renderer) -> None:
+    played = play(direct, [ids_of(direct, "One.")] * 2, gym.wrappers.TimeLimit(Counting(), 2))
+    assert played.valid
+    assert len(played.reward_N) == 2
+
+
+def test_a_reward_that_is_no_number_is_refused(direct: Renderer) -> None:
+    played = play(direct, [ids_of(direct, "One.")] * 3, Counting())
+    played.reward_N[1] = float("nan")
+    with pytest.raises(TrainingError, match="reward"):
+        pack([played])
+
+
+@pytest.mark.parametrize("style", ["direct", "think"])
+def test_a_dialogue_that_outgrows_the_context_ends_early_and_is_marked(
+    style: str, direct: Renderer, thinking: Renderer
+) -> None:
+    renderer = direct if style == "direct" else thinking
+    turns = [ids_of(renderer, "<think>a</think>One.")] * 3
+    whole = play(renderer, turns, Counting())
+    room = len(whole.sequences[-1].id_T) - len(turns[-1]) + 20
+    assert not play(renderer, turns, Counting(), max_tokens=room).context_overflow
+    cut = play(renderer, turns, Counting(), max_tokens=room - 1)
+    assert cut.context_overflow
+    assert cut.valid
+    assert cut.reward_N.tolist() == [1.0, 2.0]
+    assert said(renderer, cut)[-1][-1][1] == 1
+    nothing = play(renderer, turns, Counting(), max_tokens=21)
+    assert nothing.context_overflow
+    assert not nothing.valid, "nothing was said in it"
+
+
+def test_replies_that_were_cut_are_marked(direct: Renderer) -> None:
+    whole = ids_of(direct, "One.")
+    played = play(direct, [whole, whole[:-1], whole], Counting())
+    assert played.cut_N.tolist() == [False, True, False]
+    assert compute_metrics([played])["cut"] == pytest.approx(1 / 3)
+
+
+class SlowForOne(Scripted):
+    """A server that answers the first dialogue only when the second is over."""
+
+    at_once = 4
+
+    def __init__(self, ids: Sequence[int], over: threading.Event) -> None:
+        super().__init__([])
+        self.ids, self.over = ids, over
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        if prompts[0].dialogue == 0:
+            assert self.over.wait(timeout=60), "the second dialogue waits for the first"
+        return [Completion(list(self.ids), [-1.0] * len(self.ids)) for _ in prompts]
+
+
+def test_dialogues_with_a_server_do_not_wait_for_each_other(direct: Renderer) -> None:
+    over = threading.Event()
+
+    class Telling(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            found = super().step(action)
+            if found[2]:
+                over.set()
+            return found
+
+    sampler = SlowForOne(ids_of(direct, "One."), over)
+    first, second = collect_rollouts(
+        sampler,
+        direct,
+        Sampling(20, direct.stop_ids),
+        [Counting(), Telling()],
+        [ResetSpec(0, 5, 0), ResetSpec(1, 6, 0)],
+        draw_seed=0,
+        max_tokens=4000,
+    )
+    assert first.reward_N.tolist() == second.reward_N.tolist() == [1.0, 2.0, 3.0]
+    assert (first.seed, second.seed) == (5, 6)
+
+
+def test_what_goes_wrong_in_one_dialogue_with_a_server_ends_all(direct: Renderer) -> None:
+    over, steps = threading.Event(), []
+    over.set()
+
+    class Broken(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            raise UserFailed("no answer")
+
+    class Endless(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            steps.append(1)
+            time.sleep(0.01)
+            return "Go on.", 0.0, len(steps) > 2_000, False, {}
+
+    envs, starts = [Endless(), Broken()], [ResetSpec(0, 5, 0), ResetSpec(1, 6, 0)]
+    sampler, sampling = SlowForOne(ids_of(direct, "One."), over), Sampling(20, direct.stop_ids)
+    with pytest.raises(UserFailed, match="no answer"):
+        collect_rollouts(
+            sampler, direct, sampling, envs, starts, draw_seed=0, max_tokens=400_000, workers=2
+        )
+    assert len(steps) < 500, "the other dialogue was held to its end"
+
+
+def test_groups_share_a_seed_and_so_the_persona() -> None:
+    starts = make_groups(6, 2, iter([8, 9, 10]))
+    assert [(one.number, one.seed, one.group) for one in starts] == [
+        (0, 8, 0),
+        (1, 8, 0),
+        (2, 9, 1),
+        (3, 9, 1),
+        (4, 10, 2),
+        (5, 10, 2),
+    ]
+
+
+def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Renderer) -> None:
+    meeting = threading.Barrier(3, timeout=60)
+
+    class Slow(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            if self.turn == 0:
+                meeting.wait()  # passes only when three step at the same time
+            return super().step(action)
+
+    sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
+    sampling = Sampling(8, direct.stop_ids)
+    one_by_one, together = (
+        collect_rollouts(
+            sampler,
+            direct,
+            sampling,
+            [kind() for _ in range(3)],
+            make_groups(3, 3, itertools.count()),
+            draw_seed=1,
+            max_tokens=400,
+            workers=workers,
+        )
+        for kind, workers in ((Counting, 1), (Slow, 3))
+    )
+    for left, right in zip(one_by_one, together, strict=True):
+        assert left.lines == right.lines
+        assert left.sequences[0].logprob_T == pytest.approx(right.sequences[0].logprob_T, abs=1e-4)
+
+
+def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(
+    tiny_folder, direct: Renderer
+) -> None:
+    sampler = ModelSampler(load_model(str(tiny_folder), device="cpu"))
+    first, again, other = (
+        collect_rollouts(
+            sampler,
+            direct,
+            Sampling(8, direct.stop_ids),
+            [gym.make("rlver_gym:RLVER-Empathy-v0", split="demo") for _ in range(4)],
+            make_groups(4, 2, itertools.count()),
+            draw_seed=seed,
+            max_tokens=2000,
+        )
+        for seed in (1, 1, 2)
+    )
+    assert [one.lines for one in first] == [one.lines for one in again]
+    assert [one.lines for one in first] != [one.lines for one in other]
+    assert first[0].info["persona"] == first[1].info["persona"]
+    assert first[0].lines != first[1].lines
+    for one in first:
+        assert one.total_reward == one.info["emotion"] - 40
+
+
+def test_the_sampler_forgets_before_and_after(direct: Renderer) -> None:
+    sampler = Scripted([ids_of(direct, "One.")] * 3)
+    collect_rollouts(
+        sampler,
+        direct,
+        Sampling(20, direct.stop_ids),
+        [Counting()],
+        [ResetSpec(0, 5, 0)],
+        draw_seed=0,
+        max_tokens=4000,
+    )
+    assert sampler.forgot == 2
+
+
+def three_ways(
+    tiny_folder, direct: Renderer, candidates: int, sampler_class=ModelSampler, at_once=None
+) -> list[Trajectory]:
+    sampler = sampler_class(load_model(str(tiny_folder)))
+    sampler.at_once = at_once
+    return collect_rollouts(
+        sampler,
+        direct,
+        Sampling(12, direct.stop_ids),
+        [gym.make("RLVER-Empathy-v0") for _ in range(3)],
+        [ResetSpec(number, 40 + number, number) for number in range(3)],
+        draw_seed=7,
+        max_tokens=2000,
+        candidates=candidates,
+    )
+
+
+def best_of(
+    candidates: int, renderer: Renderer, sampler: Scripted, env: gym.Env[str, str]
+) -> list[Trajectory]:
+    return collect_rollouts(
+        sampler,
+        renderer,
+        Sampling(20, renderer.stop_ids),
+        [env],
+        [ResetSpec(0, 5, 2)],
+        draw_seed=0,
+        max_tokens=4000,
+        candidates=candidates,
+    )
+
+
+def test_of_several_candidates_the_best_is_said_and_the_dialogue_goes_on_from_it(
+    tiny_folder, direct: Renderer
+) -> None:
+    tried: list[list[str]] = []
+
+    class Noting(ModelSampler):
+        def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+            drawn = super().sample(prompts, sampling)
+            tried.extend(
+                [direct.parse(one.ids).text for one in drawn[first : first + 4]]
+                for first in range(0, len(drawn), 4)
+            )
+            return drawn
+
+    for played in three_ways(tiny_folder, direct, 4, Noting):
+        env = gym.make("RLVER-Empathy-v0")
+        replies = [line.text for line in played.lines if line.speaker == "agent"]
+        heard = [line.text for line in played.lines if line.speaker == "user"]
+        assert env.reset(seed=played.seed)[0] == heard[0]
+        for turn, said in enumerate(replies):
+            group = next(one for one in tried if said in one)
+            before, rewards = env.unwrapped.save_state(), []
+            for candidate in group:
+                env.unwrapped.restore(before)
+                rewards.append(env.step(candidate)[1])
+            env.unwrapped.restore(before)
+            text, reward, *_ = env.step(said)
+            assert reward == max(rewards) == played.reward_N[turn]
+            assert played.margin_N[turn] == pytest.approx(max(rewards) - sum(rewards) / 4)
+            assert text == heard[turn + 1]
+            tried.remove(group)
+
+
+def test_candidates_are_the_same_from_a_server(tiny_folder, direct: Renderer) -> None:
+    alone, side_by_side = (
+        three_ways(tiny_folder, direct, 3),
+        three_ways(tiny_folder, direct, 3, Locked, at_once=2),
+    )
+    assert [one.lines for one in alone] == [one.lines for one in side_by_side]
+    assert [one.margin_N.tolist() for one in alone] == [
+        one.margin_N.tolist() for one in side_by_side
+    ]
+
+
+def test_candidates_need_an_environment_that_can_go_back(direct: Renderer) -> None:
+    with pytest.raises(TrainingError, match="Counting cannot go back to an earlier turn"):
+        best_of(2, direct, Scripted([[direct.end_of_turn]]), Counting())
+
+
+class Rewinding(Counting):
+    """Pays by the first letter of what was said, and fails for an x; can go back."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        text, _, over, _, info = super().step(action)
+        reward = {"a": 6.0, "b": 2.0, "c": 1.0}.get(action[:1], -3.0)
+        failed = action.startswith("x")
+        return (
+            text,
+            0.0 if failed else reward,
+            over and not failed,
+            failed,
+            info | ({"valid": False} if failed else {}),
+        )
+
+    def save_state(self) -> tuple[int, list[str]]:
+        return self.turn, list(self.heard)
+
+    def restore(self, state: tuple[int, list[str]]) -> None:
+        self.turn, self.heard = state[0], list(state[1])
+
+
+class Several(Scripted):
+    """Says other things to each of the prompts of a turn."""
+
+    def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        self.asked.append(list(prompts))
+        return [Completion(list(ids), [-1.0] * len(ids)) for ids in self.turns]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "said_first", "margin"),
+    [
+        (["<think>t</think>b", "<think>t</think>c", "<think>t</think>d"], "b", 2.0),
+        (["b", "<think>t</think>c", "a"], "c", 1.0 - 1 / 3),  # what breaks the form earns nothing
+        (["b", "a", "d"], "b", 0.0),  # a reply without the form is never an example
+        (
+            ["<think>t</think>x", "<think>t</think>b", "<think>t</think>x"],
+            "b",
+            0.0,
+        ),  # there was no rival
+    ],
+)
+def test_only_a_whole_reply_with_a_rival_wins(
+    thinking: Renderer, candidates: list[str], said_first: str, margin: float
+) -> None:
+    (played,) = best_of(
+        3, thinking, Several([ids_of(thinking, one) for one in candidates]), Rewinding()
+    )
+    assert played.lines[1].text == said_first
+    assert played.margin_N[0] == pytest.approx(margin)
+    assert len(played.reward_N) == 3
+
+
+def test_a_time_limit_counts_candidates_and_is_refused(direct: Renderer) -> None:
+    env = gym.wrappers.TimeLimit(Rewinding(), max_episode_steps=8)
+    with pytest.raises(TrainingError, match="TimeLimit counts candidates as turns"):
+        best_of(2, direct, Scripted([[direct.end_of_turn]]), env)
+
+
+def test_words_exchanged_in_a_reply_that_lost_are_forgotten() -> None:
+    vocabulary = ["kitchen", "window", "summer", "letter", "garden"]
+    env = WordSubstitution(gym.make("RLVER-Empathy-v0"), vocabulary, 1.0)
+    env.reset(seed=3)
+    before, known = env.save_state(), dict(env._instead)
+    env._instead["kitchen"], env._back["letter"] = "letter", "kitchen"
+    env.step("What happened then?")
+    env.restore(before)
+    assert env._instead == known
+    assert "letter" not in env._back
+    first = env.step("What happened then?")
+    env.restore(before)
+    assert env.step("What happened then?")[:2] == first[:2]

@@ -1,0 +1,332 @@
+"""Replies drawn in batch with a cache kept from turn to turn are those of the model alone,
+re-reading everything each time.
+"""
+
+import copy
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from completions import JsonHandler, completion
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
+
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.models.model import bf16_copy, load_model
+from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling, pick_tokens
+from rlver_gym.policy.models.servers import ServerSampler
+
+GREEDY = Sampling(max_tokens=12, stop_ids=frozenset(range(0, 600, 9)), temperature=0.0)
+
+
+@pytest.fixture(scope="module")
+def model(tiny_folder: Path) -> PreTrainedModel:
+    """With weights so large that no two tokens are about equally likely.
+
+    Queries and keys are sharp as they are: any more, and roundings would decide.
+    """
+    model = load_model(str(tiny_folder), device="cpu")
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.mul_(
+                6.0 if weight.dim() > 1 and not {"q_proj", "k_proj"} & set(name.split(".")) else 1.0
+            )
+    return model
+
+
+@torch.no_grad()
+def alone(model: PreTrainedModel, ids: list[int], sampling: Sampling) -> Completion:
+    """The greedy reply without batch and without cache."""
+    ids, start, logprobs = list(ids), len(ids), []
+    while len(ids) - start < sampling.max_tokens:
+        logprob_V = model(torch.tensor([ids]), use_cache=False).logits[0, -1].log_softmax(-1)
+        ids.append(int(logprob_V.argmax()))
+        logprobs.append(float(logprob_V[ids[-1]]))
+        if ids[-1] in sampling.stop_ids:
+            break
+    return Completion(ids[start:], logprobs)
+
+
+def words(count: int, seed: int) -> list[int]:
+    return np.random.default_rng(seed).integers(3, 600, count).tolist()
+
+
+def same(drawn: Completion, expected: Completion) -> bool:
+    return drawn.ids == expected.ids and np.allclose(drawn.logprobs, expected.logprobs, atol=1e-4)
+
+
+@pytest.mark.parametrize("prefill_tokens", [1, 40, 10_000])
+def test_ragged_dialogues_with_kept_caches_equal_each_alone_read_from_scratch(
+    model: PreTrainedModel, prefill_tokens: int
+) -> None:
+    sampler = ModelSampler(model, prefill_tokens=prefill_tokens)
+    dialogues = {
+        number: words(length, number) for number, length in enumerate((5, 17, 9, 30, 12, 1))
+    }
+    lengths = set()
+    for turn, speaking in enumerate(([0, 1, 2, 3, 4, 5], [5, 0, 2, 4], [4, 1, 5], [3, 0, 1, 2])):
+        drawn = sampler.sample([Prompt(one, dialogues[one], 0) for one in speaking], GREEDY)
+        for one, reply in zip(speaking, drawn, strict=True):
+            assert same(reply, alone(model, dialogues[one], GREEDY)), (turn, one)
+            lengths.add(len(reply.ids))
+            dialogues[one] += reply.ids + words(3 + one, 100 * turn + one)
+    assert len(lengths) > 3, "some replies end early, others are cut"
+
+
+def test_only_new_tokens_are_fed(model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+    trunk = model.base_model
+    monkeypatch.setattr(
+        trunk,
+        "forward",
+        lambda input_ids, _run=trunk.forward, **rest: (
+            fed.append(input_ids.numel()),
+            _run(input_ids=input_ids, **rest),
+        )[1],
+    )
+    sampler, sampling = ModelSampler(model), Sampling(4, frozenset(), 0.0)
+    first = words(20, 0)
+    (reply,) = sampler.sample([Prompt(0, first, 0)], sampling)
+    assert fed == [20, 1, 1, 1]
+    fed.clear()
+    sampler.sample([Prompt(0, first + reply.ids + words(5, 1), 0)], sampling)
+    assert fed == [6, 1, 1, 1], "the last sampled token and what is new"
+    fed.clear()
+    sampler.sample([Prompt(0, first[:10] + words(2, 2), 0)], sampling)
+    assert fed == [2, 1, 1, 1], "a prompt that begins alike keeps that much"
+    fed.clear()
+    sampler.forget()
+    sampler.sample([Prompt(number, first, 0) for number in range(3)], sampling)
+    assert fed == [20, 3, 3, 3], "equal prompts are read once"
+
+
+def test_dialogues_whose_reply_has_ended_cost_nothing_more(
+    model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed: list[int] = []
+    trunk = model.base_model
+    monkeypatch.setattr(
+        trunk,
+        "forward",
+        lambda input_ids, _run=trunk.forward, **rest: (
+            fed.append(input_ids.numel()),
+            _run(input_ids=input_ids, **rest),
+        )[1],
+    )
+    prompts = [Prompt(number, words(8, number), 0) for number in range(6)]
+    drawn = ModelSampler(model).sample(prompts, GREEDY)
+    steps = max(len(one.ids) for one in drawn)
+    assert fed[1:] == [sum(len(one.ids) > step for one in drawn) for step in range(1, steps)]
+
+
+def test_what_is_drawn_depends_on_the_seed_and_not_on_the_company(model: PreTrainedModel) -> None:
+    sampling = Sampling(10, frozenset({7}), temperature=20.0)
+    prompts = [Prompt(number, words(6 + number, number), number) for number in range(5)]
+    together = ModelSampler(model).sample(prompts, sampling)
+    assert same(together[3], ModelSampler(model).sample(prompts[3:4], sampling)[0])
+    other = ModelSampler(model).sample([prompts[3]._replace(seed=99)], sampling)[0]
+    assert together[3].ids != other.ids
+
+
+def test_the_draws_follow_the_distribution() -> None:
+    logits = torch.tensor([[0.0, 1.0, 2.0, -torch.inf]]).repeat(3000, 1)
+    chances = torch.rand(3000, generator=torch.Generator().manual_seed(0))
+    token, logprob = pick_tokens(logits, chances, Sampling(1, frozenset(), temperature=2.0))
+    expected = (logits[0] / 2).softmax(-1)
+    counts = torch.bincount(token, minlength=4) / 3000
+    assert counts[3] == 0
+    assert torch.allclose(counts, expected, atol=0.03)
+    assert torch.allclose(logprob.exp(), expected[token])
+
+
+def test_cuts_change_the_draw_but_not_the_log_probability() -> None:
+    logits = torch.tensor([[0.0, 1.0, 2.0, 3.0]]).repeat(500, 1)
+    chances = torch.linspace(0, 1 - 1e-7, 500)
+    for cut, left in (
+        (Sampling(1, frozenset(), top_k=2), {2, 3}),
+        (Sampling(1, frozenset(), top_p=0.6), {3}),
+        (Sampling(1, frozenset(), top_p=0.7), {2, 3}),
+    ):
+        token, logprob = pick_tokens(logits, chances, cut)
+        assert set(token.tolist()) == left
+        assert torch.allclose(logprob, logits[0].log_softmax(-1)[token])
+
+
+def test_the_highest_chance_never_gives_an_impossible_token() -> None:
+    logits = torch.full((1, 1000), -torch.inf)
+    logits[0, :500] = 0.0
+    token, _ = pick_tokens(logits, torch.tensor([1.0]), Sampling(1, frozenset()))
+    assert int(token) < 500
+
+
+def test_a_model_that_broke_is_not_sampled_from(model: PreTrainedModel) -> None:
+    with pytest.raises(TrainingError, match="not finite"):
+        pick_tokens(torch.tensor([[0.0, torch.nan]]), torch.tensor([0.5]), Sampling(1, frozenset()))
+
+
+def test_layers_that_do_not_look_at_everything_are_refused() -> None:
+    small = Gemma3TextConfig(
+        vocab_size=20,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=8,
+        sliding_window=4,
+    )
+    with pytest.raises(TrainingError, match="sliding_attention"):
+        ModelSampler(Gemma3ForCausalLM(small))
+
+
+class _Casts(TorchDispatchMode):
+    """Counts how often a weight is cast."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.weights = {weight.data_ptr() for weight in model.parameters() if weight.dim() > 1}
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten._to_copy.default and args[0].data_ptr() in self.weights:
+            self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_in_half_precision_no_weight_is_cast_for_every_token(model: PreTrainedModel) -> None:
+    counted = []
+    for tokens in (2, 12):
+        with _Casts(model) as casts:
+            ModelSampler(model, use_bf16=True).sample(
+                [Prompt(0, words(9, 0), 0)], Sampling(tokens, frozenset(), temperature=0.0)
+            )
+        counted.append(casts.count)
+    assert counted[0] == counted[1] > 0
+
+
+def test_keys_and_values_are_kept_in_one_dtype(model: PreTrainedModel) -> None:
+    for use_bf16, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+        sampler = ModelSampler(model, use_bf16=use_bf16)
+        sampler.sample([Prompt(0, words(9, 0), 0)], Sampling(3, frozenset(), temperature=0.0))
+        assert {
+            one.dtype for layer in sampler._cache.layers for one in (layer.keys, layer.values)
+        } == {dtype}
+
+
+def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) -> None:
+    learning = copy.deepcopy(model)
+    sampler, sampling = (
+        ModelSampler(learning, use_bf16=True, copied=True),
+        Sampling(6, frozenset(), temperature=0.0),
+    )
+    prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
+    before = sampler.sample(prompts, sampling)
+    assert before == ModelSampler(bf16_copy(learning)).sample(prompts, sampling)
+    with torch.no_grad():
+        learning.get_output_embeddings().weight.copy_(
+            learning.get_output_embeddings().weight.flip(0)
+        )
+    sampler.refresh()
+    after = sampler.sample(prompts, sampling)
+    assert after != before
+    assert after == ModelSampler(bf16_copy(learning)).sample(prompts, sampling)
+
+
+def test_sampling_leaves_the_model_in_the_mode_it_was_in(model: PreTrainedModel) -> None:
+    model.train()
+    ModelSampler(model).sample([Prompt(0, [5, 6], 0)], Sampling(2, frozenset()))
+    assert model.training
+    model.eval()
+
+
+class Server(JsonHandler):
+    """Completes token ids with the ids that follow them, as vLLM would."""
+
+    asked: ClassVar[list[dict[str, Any]]] = []
+    answer: ClassVar[dict[str, Any]] = {}
+
+    def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
+        self.asked.append(asked)
+        start = asked["prompt"][-1]
+        ids = range(start + 1, start + 1 + asked["max_tokens"])
+        stop = next((i for i, one in enumerate(ids) if one in asked["stop_token_ids"]), None)
+        ids = list(ids)[: None if stop is None else stop + 1]
+        return 200, completion(
+            ids, [-0.5] * len(ids), "length" if stop is None else "stop", self.answer
+        )
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    Server.asked, Server.answer = [], {}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}/v1"
+        listening.shutdown()
+        thread.join()
+
+
+def test_a_server_is_sampled_from_with_ids_alone(server: str) -> None:
+    sampler = ServerSampler(server, "m", seeded=True)
+    sampling = Sampling(4, frozenset({12}), temperature=0.7, top_k=5)
+    drawn = sampler.sample([Prompt(0, [3, 10], 1), Prompt(1, [40], 2)], sampling)
+    assert drawn == [Completion([11, 12], [-0.5] * 2), Completion([41, 42, 43, 44], [-0.5] * 4)]
+    asked = sorted(Server.asked, key=lambda one: one["seed"])
+    assert [one["prompt"] for one in asked] == [[3, 10], [40]]
+    assert {
+        (one["temperature"], one["top_k"], one["return_tokens_as_token_ids"]) for one in asked
+    } == {(0.7, 5, True)}
+    # A server that took them from the model's own settings would sample something else.
+    for one in asked:
+        assert (
+            one["repetition_penalty"],
+            one["presence_penalty"],
+            one["frequency_penalty"],
+            one["min_p"],
+        ) == (
+            1,
+            0,
+            0,
+            0,
+        )
+        assert one["ignore_eos"], "what ends a reply is the learner's to say"
+    sampler.forget()
+    ServerSampler(server, "m").sample([Prompt(0, [3, 10], 1)], sampling)
+    assert "seed" not in Server.asked[-1], (
+        "a seed of its own keeps vLLM from drawing a batch at once"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"logprobs": None}, "did not answer with a completion"),
+        ({"logprobs": {"tokens": ["Hi"], "token_logprobs": [-1.0]}}, "tokens as text"),
+        (
+            {
+                "logprobs": {"tokens": ["token_id:5"], "token_logprobs": [-1.0]},
+                "finish_reason": "stop",
+            },
+            "kept the token",
+        ),
+    ],
+)
+def test_a_server_whose_answers_cannot_be_learned_from_is_refused(
+    server: str, answer: dict[str, Any], told: str
+) -> None:
+    Server.answer = answer
+    with pytest.raises(TrainingError, match=told):
+        ServerSampler(server, "m").sample([Prompt(0, [3], 1)], Sampling(4, frozenset({12})))
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with pytest.raises(TrainingError, match=r"no replies from http://127\.0\.0\.1:9/v1"):
+        ServerSampler("http://127.0.0.1:9/v1", "m").sample(
+            [Prompt(0, [3], 1)], Sampling(4, frozenset({12}))
+        )

@@ -1,0 +1,682 @@
+"""A training run: the loop, its folder, and what happens when it is cut off."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from rlver_gym.core.library import library
+from rlver_gym.io.errors import TrainingError, UserFailed
+from rlver_gym.policy.checkpoints import (
+    Checkpoints,
+    load,
+    save,
+)
+from rlver_gym.policy.config import (
+    FIELDS,
+    PRESETS,
+    GroupConfig,
+    PPOConfig,
+    folder_name,
+    make_config,
+    read_values,
+)
+from rlver_gym.policy.curves import panel, write_curves
+from rlver_gym.policy.evaluate import _alarms_in, _episodes, evaluate
+from rlver_gym.policy.folder import run
+from rlver_gym.policy.learning.batch import pack
+from rlver_gym.policy.learning.metrics import (
+    compute_act_shares,
+    copied_share,
+    distinct,
+    read_metrics,
+    repeated_share,
+)
+from rlver_gym.policy.learning.objective import AdvantageConfig, winners
+from rlver_gym.policy.models.sampler import Completion
+from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
+from rlver_gym.policy.train import make_learner, reset_specs, resolve_algorithm, train
+from rlver_gym.testing.tiny_model import build_tiny
+
+SMALL = {
+    "iterations": 4,
+    "dialogues": 4,
+    "max_reply_tokens": 8,
+    "max_tokens": 1024,
+    "lr": 1e-3,
+    "eval_every": 2,
+    "eval_dialogues": 3,
+    "save_every": 1,
+    "show_every": 2,
+}
+
+
+GROUPS = SMALL | {"group_size": 2}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("tiny")
+    build_tiny(folder, hidden=32, layers=1, vocab=400)
+    return str(folder)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "grpo", "rft"])
+def test_a_run_leaves_metrics_checkpoints_dialogues_curves_and_a_model(algo, model, tmp_path):
+    folder = run(
+        make_config(
+            {"model": model, "algo": algo} | (SMALL if algo == "ppo" else GROUPS), "the test"
+        ),
+        out=tmp_path / "run",
+    )
+    metrics = read_metrics(folder)
+    assert [line["iteration"] for line in metrics] == [1, 2, 3, 4]
+    assert {
+        "return",
+        "emotion",
+        "tokens",
+        "kl",
+        "clip_fraction",
+        "entropy",
+        "format_error",
+        "left",
+    } <= metrics[0].keys()
+    assert ("explained_variance" in metrics[0]) == (algo == "ppo")
+    assert "eval_score" in metrics[1]
+    assert "eval_score" not in metrics[0]
+    evaluations = [
+        json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()
+    ]
+    assert [line["iteration"] for line in evaluations] == [0, 2, 4]
+    assert [one["seed"] for one in evaluations[0]["dialogues"]] == [
+        one["seed"] for one in evaluations[2]["dialogues"]
+    ]
+    assert len({one["persona"] for one in evaluations[0]["dialogues"]}) == 3
+    assert (folder / "model" / "model.safetensors").exists()
+    page = (folder / "curves.html").read_text()
+    assert "<svg" in page
+    assert "replies that took their side, share" in page
+    assert "**Person:**" in (folder / "dialogues.md").read_text()
+    assert any((folder / "tensorboard").iterdir())
+    (folder / "curves.html").unlink()
+    from rlver_gym.cli.root import app
+
+    assert "curves.html" in CliRunner().invoke(app, ["report", str(folder)]).output
+
+
+def test_rft_makes_the_best_replies_likelier_and_learns_nothing_where_all_were_alike(model):
+    learner = make_learner(
+        GroupConfig(model=model, algo="rft", **(GROUPS | {"eval_every": 0, "group_size": 4}))
+    )
+    iteration, *_ = train(learner)
+    batch = pack(iteration.trajectories)
+    won_S = (batch.margin_DN > 0)[batch.dialogue_S, batch.turn_S]
+    assert won_S.mean() > 0
+    with torch.no_grad():
+        gain_S = batch.at_actions(
+            learner.actor(batch.id_BT, batch.action_mask_BT, 1.0).logprob_BT - batch.sampled_BT
+        )
+    assert gain_S[won_S].mean() > 0.01
+    advantage_DN = winners(batch, AdvantageConfig("winner"))
+    assert ((advantage_DN == 1) == (batch.margin_DN > 0)).all()
+    assert winners(batch, AdvantageConfig("winner", floor=1e6)).sum() == 0
+
+
+class AbsentUser:
+    kind, version = "absent", "1"
+
+    def open(self, scene, emotion):
+        return "Hello."
+
+    def appraise(self, scene, emotion, dialogue):
+        raise UserFailed("its weights are not on this machine")
+
+    def speak(self, scene, emotion, dialogue, appraisal):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("eval_every", [0, 2])
+def test_a_run_whose_every_dialogue_fails_stops_and_says_why(model, eval_every):
+    options = {"user": AbsentUser()}
+    values = GROUPS | {"eval_every": eval_every, "env_options": options, "eval_options": options}
+    learner = make_learner(GroupConfig(model=model, **values))
+    with pytest.raises(
+        TrainingError, match=r"all \d+ dialogues failed: .*weights are not on this machine"
+    ):
+        list(train(learner)) if not eval_every else evaluate(learner)
+
+
+def test_equal_configs_give_equal_runs(model):
+    config = GroupConfig(model=model, **(GROUPS | {"iterations": 2, "eval_every": 0}))
+    first, second = make_learner(config), make_learner(config)
+    metrics = [one.metrics for one in train(first)], [one.metrics for one in train(second)]
+    assert json.dumps(metrics[0]) == json.dumps(metrics[1])
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(first.actor.parameters(), second.actor.parameters(), strict=True)
+    )
+
+
+def test_a_critic_that_knows_whom_is_saved_with_what_it_expects_of_them(model, tmp_path):
+    config = PPOConfig(
+        model=model, critic_knows="persona", **(SMALL | {"iterations": 1, "eval_every": 0})
+    )
+    learner = make_learner(config)
+    (iteration,) = train(learner)
+    met = {one.info["persona"] for one in iteration.trajectories}
+    assert set(learner.persona_baseline.state) == met
+    assert any(mean for _, mean in learner.persona_baseline.state.values())
+    save(learner, tmp_path)
+    again = make_learner(config)
+    load(again, tmp_path)
+    assert again.persona_baseline.state == learner.persona_baseline.state
+    state = json.loads((tmp_path / "state.json").read_text())
+    for wrong in (None, {"theo": "much"}):
+        (tmp_path / "state.json").write_text(json.dumps(state | {"persona_baseline": wrong}))
+        with pytest.raises(TrainingError, match="cannot be loaded"):
+            load(make_learner(config), tmp_path)
+
+
+def test_a_checkpoint_from_before_an_option_existed_counts_as_its_default(model, tmp_path):
+    learner = make_learner(GroupConfig(model=model, **GROUPS))
+    learner.iteration = 3
+    save(learner, tmp_path)
+    state = json.loads((tmp_path / "state.json").read_text())
+    del state["config"]["spread_floor"], state["persona_baseline"]
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    again = make_learner(GroupConfig(model=model, **GROUPS))
+    load(again, tmp_path)
+    assert again.iteration == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["ppo", "grpo"])
+def test_a_run_killed_at_any_moment_goes_on_as_if_it_had_not_been(algo, model, tmp_path):
+    fields = [
+        f"--{name.replace('_', '-')}={value}"
+        for name, value in (
+            SMALL
+            | {"iterations": 6}
+            | ({"critic_knows": "persona"} if algo == "ppo" else {"group_size": 2})
+        ).items()
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "rlver_gym",
+        "train",
+        "--model",
+        model,
+        "--algo",
+        algo,
+        *fields,
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run([*command, "--out", whole], check=True, env=environment, capture_output=True)
+    resume: list[str] = []
+    for done in (1, 3, 4):
+        process = subprocess.Popen(
+            [*command, "--out", cut, *resume], env=environment, stderr=subprocess.DEVNULL
+        )
+        _wait_for(cut / "checkpoints" / f"{done:06d}", process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        resume = ["--resume"]
+    subprocess.run(
+        [*command, "--out", cut, *resume], check=True, env=environment, capture_output=True
+    )
+    assert (cut / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+    for name in ("learner.safetensors", "model/model.safetensors"):
+        last = Path("checkpoints/000006") / name
+        assert (cut / last).read_bytes() == (whole / last).read_bytes()
+    assert (cut / "evaluations.jsonl").read_bytes() == (whole / "evaluations.jsonl").read_bytes()
+    states = [
+        json.loads((folder / "checkpoints" / "000006" / "state.json").read_text())
+        for folder in (cut, whole)
+    ]
+    assert states[0] == states[1]
+    assert bool(states[0]["persona_baseline"]) == (algo == "ppo")
+
+
+def _wait_for(path: Path, process: subprocess.Popen) -> None:
+    while not path.exists():
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.02)
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
+    config = GroupConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0}))
+    run(config, out=tmp_path)
+    with pytest.raises(TrainingError, match="--resume"):
+        run(config, out=tmp_path)
+    with pytest.raises(TrainingError, match="no checkpoint"):
+        run(config, out=tmp_path / "none", resume=True)
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, tmp_path):
+    config = GroupConfig(
+        model=model, **(GROUPS | {"iterations": 1, "eval_every": 0, "show_every": 1})
+    )
+    for name in ("metrics.jsonl", "evaluations.jsonl"):
+        (tmp_path / name).write_text('{"iteration": 1}\n')
+    (tmp_path / "dialogues.md").write_text("## Iteration 1: from before\n\n")
+    (tmp_path / "config.json").write_text("{}")
+    run(config, out=tmp_path)
+    assert len(read_metrics(tmp_path)) == 1
+    assert (tmp_path / "evaluations.jsonl").read_text() == ""
+    assert "from before" not in (tmp_path / "dialogues.md").read_text()
+
+
+def test_a_resumed_run_shows_no_dialogue_twice(model, tmp_path):
+    small = GROUPS | {"eval_every": 0, "show_every": 1}
+    run(GroupConfig(model=model, **(small | {"iterations": 2})), out=tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints" / "000002")
+    by_hand = tmp_path / "dialogues.md"
+    by_hand.write_text("A note of mine.\n" + by_hand.read_text())
+    run(GroupConfig(model=model, **(small | {"iterations": 3})), out=tmp_path, resume=True)
+    lines = by_hand.read_text().splitlines()
+    shown = [line.split(":")[0] for line in lines if line.startswith("##")]
+    assert lines[0] == "A note of mine."
+    assert shown == [f"## Iteration {number}" for number in (1, 1, 2, 2, 3, 3)]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="a limit on the size of files stands for the full disk"
+)
+def test_a_disk_without_room_for_the_weights_leaves_the_old_checkpoint(model, tmp_path):
+    import resource
+
+    learner = make_learner(GroupConfig(model=model, **(GROUPS | {"eval_every": 0})))
+    kept = Checkpoints(tmp_path)
+    kept.write(1, lambda path: save(learner, path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(TrainingError, match=r"cannot be written.*000001, is intact"):
+            kept.write(2, lambda path: save(learner, path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.iterdir()] == ["000001"]
+    load(learner, tmp_path / "000001")
+
+
+@pytest.mark.parametrize("name", ["learner.safetensors", "optimizer.pt", "state.json"])
+def test_a_checkpoint_that_was_cut_off_is_named(name, model, tmp_path):
+    learner = make_learner(GroupConfig(model=model, **(GROUPS | {"eval_every": 0})))
+    path = Checkpoints(tmp_path).write(1, lambda path: save(learner, path))
+    (path / name).write_bytes((path / name).read_bytes()[:20])
+    with pytest.raises(TrainingError, match="000001"):
+        load(learner, path)
+
+
+def test_a_run_is_not_gone_on_with_under_another_config(model, tmp_path):
+    small = GROUPS | {"iterations": 1, "eval_every": 0}
+    run(GroupConfig(model=model, **small), out=tmp_path)
+    with pytest.raises(TrainingError, match=r"lr 0.001, this run has 0.5"):
+        run(GroupConfig(model=model, **(small | {"lr": 0.5})), out=tmp_path, resume=True)
+    run(GroupConfig(model=model, **(small | {"iterations": 2})), out=tmp_path, resume=True)
+    assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2]
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_batch(model, tmp_path):
+    learner = make_learner(PPOConfig(model=model, **(SMALL | {"eval_every": 0})))
+    next(learner.critic.parameters()).data.fill_(float("nan"))
+    with pytest.raises(TrainingError, match="bad_batch"):
+        list(train(learner, save_to=tmp_path / "bad_batch.pt"))
+    assert "advantage_BT" in torch.load(tmp_path / "bad_batch.pt", weights_only=True)
+
+
+def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
+    learner = make_learner(
+        GroupConfig(model=model, **(GROUPS | {"max_tokens": 400, "iterations": 1, "eval_every": 0}))
+    )
+    (iteration,) = train(learner)
+    assert iteration.metrics["context_overflow"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--model", "/no/such/model"], "does not exist"),
+        (["--dialogues", "30", "--group-size", "4"], "multiple of group_size"),
+        (["--config", "no-such-preset"], "Presets: laptop"),
+        (
+            ["--algo", "ppo", "--critic", "shared", "--critic-warmup", "3"],
+            "nothing else can learn alone",
+        ),
+        (["--algo", "grpo", "--critic-warmup", "3"], "critic_warmup would be ignored"),
+        (["--max-tokens", "200", "--max-reply-tokens", "256"], "room for a prompt"),
+        (
+            ["--model", "tiny", "--max-tokens", "100000", "--max-reply-tokens", "90000"],
+            "reads 4096 tokens",
+        ),
+        (["--model", "tiny", "--env", "CartPole-v1"], "eval_options"),
+        (["--algo", "reinforce"], "algo"),
+        (["--env-options", "user"], "NAME=VALUE"),
+        (["--target-kl", "little"], "target_kl: Input should be a valid number"),
+        (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora_rank go together"),
+    ],
+)
+def test_bad_input_is_named(options, says, tmp_path):
+    from rlver_gym.cli.root import app
+
+    result = CliRunner().invoke(app, ["train", "--out", str(tmp_path / "run"), *options])
+    assert result.exit_code != 0
+    assert says in str(result.exception) + result.output
+
+
+@pytest.mark.parametrize("preset", ["quick", "laptop"])
+def test_a_preset_of_the_tiny_model_names_the_two_commands_when_no_model_is_given(preset, tmp_path):
+    from rlver_gym.cli.root import app
+
+    result = CliRunner().invoke(app, ["train", "--config", preset, "--out", str(tmp_path / "run")])
+    says = str(result.exception)
+    (demonstration,) = re.findall(r"rlver-gym sft (--out runs/warm .*?)\. Then", says)
+    assert demonstration in (PRESETS / f"{preset}.yaml").read_text()
+    assert f"rlver-gym train --config {preset} --model runs/warm" in says
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp_path, capsys):
+    """Who is sampled at a temperature while evaluated is sampled at it afterwards, and the command
+    names the same people.
+    """
+    folder = run(
+        GroupConfig(model=model, eval_temperature=0.7, **(GROUPS | {"iterations": 2})),
+        out=tmp_path / "run",
+    )
+    told = " ".join(capsys.readouterr().err.split())
+    best = json.loads((folder / "checkpoints" / "best.json").read_text())
+    assert f"(from iteration {best['iteration']}: held out {best['score']:.1f}" in told
+    assert "sampled at temperature 0.7" in told
+    assert (
+        f"rlver-gym bench --env RLVER-Empathy-v0 --split validation --agent hf:{folder}/model"
+        in told
+    )
+    assert json.loads((folder / "model" / "rlver_gym.json").read_text())["temperature"] == 0.7
+
+
+def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(model):
+    config = PPOConfig(model=model, critic_warmup=2, **(SMALL | {"eval_every": 0}))
+    learner = make_learner(config)
+    plain = learner.sampler.sample
+
+    def shifted(prompts, sampling):
+        return [
+            Completion(one.ids, [value - 2 for value in one.logprobs])
+            for one in plain(prompts, sampling)
+        ]
+
+    learner.sampler.sample = shifted
+    iterations = train(learner)
+    next(iterations)
+    next(iterations)
+    with pytest.raises(TrainingError, match="what sampled is not what learns"):
+        next(iterations)
+
+
+def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, capsys, monkeypatch):
+    from rlver_gym.policy import folder as runs
+
+    def alarmed(learner):
+        return evaluate(learner)._replace(alarms=["says the same to everybody."])
+
+    monkeypatch.setattr(runs, "evaluate", alarmed)
+    few = GROUPS | {"iterations": 3, "eval_every": 1}
+    for stops, iterations in ((False, 3), (True, 1)):
+        folder = run(
+            GroupConfig(model=model, stop_on_alarm=stops, **few), out=tmp_path / str(stops)
+        )
+        assert "alarm: the policy says the same to everybody." in " ".join(
+            capsys.readouterr().err.split()
+        )
+        assert len((folder / "metrics.jsonl").read_text().splitlines()) == iterations
+        assert Checkpoints(folder / "checkpoints").latest().name == f"{iterations:06d}"
+
+
+def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
+    people = library().ids("validation")[:9]
+    envs = [gym.make("RLVER-Empathy-v0", persona=person) for person in people]
+    for env in envs:
+        env.reset(seed=0)
+        over = False
+        while not over:
+            _, _, over, _, _ = env.step(
+                "I am so sorry. That sounds hard. You will get through this."
+            )
+    (alarm,) = _alarms_in(_episodes(envs))
+    assert "near-copies" in alarm
+    assert not _alarms_in(_episodes([gym.make("CartPole-v1")]))
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"algo": "ppo", "advantage": "turn"}, "advantage"),
+        ({"algo": "ppo", "group_size": 8}, "group_size"),
+        ({"algo": "grpo", "gae_lambda": 0.9}, "gae_lambda"),
+        ({"algo": "dapo", "critic": "shared"}, "critic"),
+        ({"algo": "grpo", "gamma": 0.9}, "gamma"),
+        ({"algo": "rloo", "spread_floor": 0.1}, "spread_floor"),
+        ({"algo": "rft", "advantage": "turn"}, "advantage"),
+        ({"algo": "rft", "clip_low": 0.1}, "clip_low"),
+        ({"algo": "rft", "overlong_tokens": 5, "overlong_cost": 3.0}, "overlong_tokens"),
+        ({"format_penalty": 0.5}, "format_penalty"),
+        ({"kl_estimator": "k1"}, "kl_estimator"),
+        ({"vllm_seeds": True}, "vllm_seeds"),
+        ({"eval_every": 0, "stop_on_alarm": True}, "stop_on_alarm"),
+    ],
+)
+def test_an_option_that_decides_nothing_is_an_error(options, name):
+    with pytest.raises(TrainingError, match=f"{name} would be ignored"):
+        make_config(options, "the options")
+
+
+@pytest.mark.parametrize("preset", sorted(path.stem for path in PRESETS.glob("*.yaml")))
+@pytest.mark.parametrize("algo", ["ppo", "grpo", "rloo", "rft"])
+def test_a_preset_goes_with_every_algorithm(preset, algo):
+    from rlver_gym.cli.training.train import build_config
+
+    config = build_config(preset, {"algo": algo})
+    assert config.algo == algo
+    assert config.group > 1 or algo in ("ppo", "rft")
+    assert config.candidates > 1 or algo != "rft"
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "group:\n  env: evil_module:Env-v0\n",
+        "ppo:\n  env_options: {user: 'evil:User'}\n",
+        "group: 3\n",
+    ],
+)
+def test_a_section_of_a_file_holds_nothing_but_its_own_fields(section, tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(f"model: tiny\n{section}")
+    with pytest.raises(TrainingError, match="must hold nothing but"):
+        read_values(str(path))
+
+
+def test_a_number_that_a_preset_gives_can_be_taken_away():
+    from rlver_gym.cli.training.train import build_config
+
+    assert build_config("laptop", {}).target_kl == 0.1
+    assert build_config("laptop", {"target_kl": "none"}).target_kl is None
+    assert build_config("laptop", {"target_kl": "0.2", "clip_low": "1e-1"}).target_kl == 0.2
+    assert build_config("laptop", {"model": "none"}).model == "none", "a model may be called so"
+
+
+def test_a_server_that_a_file_names_can_be_taken_away(tmp_path):
+    from rlver_gym.cli.training.train import build_config
+
+    (tmp_path / "run.yaml").write_text(
+        "vllm: http://127.0.0.1:9/v1\nvllm_folder: /shared\nlora_rank: 8\n"
+    )
+    assert build_config(str(tmp_path / "run.yaml"), {}).vllm_folder == Path("/shared")
+    assert (
+        build_config(str(tmp_path / "run.yaml"), {"vllm": "none", "vllm_folder": "none"}).vllm
+        is None
+    )
+
+
+def test_runs_of_one_name_are_drawn_apart(tmp_path):
+    folders = [tmp_path / one / "ppo" for one in "ab"]
+    for number, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        (folder / "metrics.jsonl").write_text(f'{{"iteration": 1, "emotion": {number}}}\n')
+    page = write_curves(folders, tmp_path / "page.html").read_text()
+    assert page.count("<polyline") == 2
+    assert str(folders[1]) in page
+
+
+def test_held_out_scores_are_drawn_with_their_interval_from_the_start_on(tmp_path):
+    scores = [{"score": score, "valid": True} for score in (0.0, 10.0, 20.0)]
+    (tmp_path / "evaluations.jsonl").write_text(
+        json.dumps({"iteration": 0, "dialogues": scores}) + "\n"
+    )
+    line = {"iteration": 1, "eval_score": 50.0, "eval_low": 40.0, "eval_high": 60.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    page = write_curves([tmp_path]).read_text()
+    (band,) = re.findall(r'<polygon points="([^"]*)"', page)
+    assert len(band.split()) == 4
+    assert [float(one) for one in re.findall(r'text-anchor="end">([^<]*)<', page)] == [
+        0,
+        25,
+        50,
+        75,
+        100,
+    ]
+    assert "e+" not in page
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.99, 1.0), (2.45, 2.6), (0.0, 0.0099), (-33.0, -6.4), (0.0, 1.0)]
+)
+def test_no_two_ticks_look_alike(low, high):
+    runs = {
+        "a": [{"iteration": number, "entropy": value} for number, value in enumerate((low, high))]
+    }
+    ticks = re.findall(r'text-anchor="end">([^<]*)<', panel(runs, "entropy"))
+    assert len(set(ticks)) == 5
+    assert [float(one) for one in ticks] == pytest.approx(
+        np.linspace(low, high, 5), abs=(high - low) / 20
+    )
+
+
+def test_every_field_is_an_option_with_a_help_text():
+    from rlver_gym.cli.root import app
+
+    shown = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).output
+    assert "runs/train-ALGO-STYLE-MODEL-SEED" in " ".join(shown.split())
+    assert folder_name(GroupConfig(model="runs/warm", seed=3)) == "train-grpo-direct-warm-3"
+    assert "[default: grpo]" in shown
+    for name, field in FIELDS.items():
+        assert f"--{name.replace('_', '-')}" in shown
+        assert field.description
+
+
+def test_groups_share_a_seed_and_no_seed_comes_twice():
+    config = GroupConfig(dialogues=8, group_size=4)
+    seeds = [[one.seed for one in reset_specs(config, iteration)] for iteration in range(50)]
+    assert all(row[:4] == [row[0]] * 4 and row[4:] == [row[4]] * 4 for row in seeds)
+    assert len({seed for row in seeds for seed in row}) == 100
+
+
+def test_the_config_decides_the_algorithm():
+    advantage, objective = resolve_algorithm(
+        PPOConfig(gamma=0.9, gae_lambda=0.8, clip_low=0.1, clip_high=0.3)
+    )
+    assert (
+        advantage.kind,
+        advantage.gamma,
+        advantage.gae_lambda,
+        objective.low,
+        objective.high,
+    ) == (
+        "gae",
+        0.9,
+        0.8,
+        0.1,
+        0.3,
+    )
+    advantage, objective = resolve_algorithm(GroupConfig(algo="dapo", advantage="turn"))
+    assert (advantage.kind, advantage.drop_flat, objective.high) == ("turn", True, 0.28)
+
+
+def _talk(*lines: tuple[str, str]) -> Trajectory:
+    import numpy as np
+
+    return Trajectory(
+        0,
+        0,
+        np.zeros(1, np.float32),
+        np.zeros(1, np.bool_),
+        (),
+        tuple(TranscriptLine(*line) for line in lines),
+        {},
+    )
+
+
+def test_marks_of_hacking_are_counted_by_hand():
+    dialogue = _talk(
+        ("user", "my dog died in may"),
+        ("agent", "your dog died in may"),
+        ("agent", "your dog died in june"),
+    )
+    # the agent's runs: your dog died, dog died in, died in may | your dog died, dog died in, died
+    # in june
+    assert repeated_share(dialogue) == pytest.approx(2 / 6)
+    assert copied_share(dialogue) == pytest.approx(3 / 6)  # dog died in (twice), died in may
+    assert distinct(["Go on.", "go on", "No."]) == pytest.approx(2 / 3)
+
+
+def test_what_replies_do_is_counted_in_both_languages():
+    done = compute_act_shares(
+        [
+            "What was that like for you?",
+            "You must feel so alone.",
+            "Everything will be okay.",
+            "你一定很难过。",
+        ]
+    )
+    assert done["does_open_question"] == 1 / 4
+    assert done["does_reflect_feeling"] == 2 / 4
+    assert done["does_cliche"] == 1 / 4
+    assert done["does_advice"] == 0
+
+
+@pytest.mark.parametrize("critic", ["own", "shared"])
+def test_the_exported_model_is_the_policy_alone(critic, model, tmp_path):
+    learner = make_learner(PPOConfig(model=model, critic=critic, **(SMALL | {"eval_every": 0})))
+    save(learner, tmp_path)
+    exported = load_file(tmp_path / "model" / "model.safetensors")
+    assert exported.keys() == load_file(f"{model}/model.safetensors").keys()
+
+
+def test_rft_is_refused_where_only_the_end_is_paid_for(model):
+    with pytest.raises(TrainingError, match="pays at the end alone"):
+        make_learner(
+            GroupConfig(
+                model=model, env="RLVER-Sparse-v0", algo="rft", **(GROUPS | {"eval_every": 0})
+            )
+        )
+
+
+def test_an_algorithm_that_does_not_exist_is_named_with_those_that_do():
+    with pytest.raises(TrainingError, match=r"there is no 'foo'. One of: ppo, grpo, .*, rft"):
+        make_config({"algo": "foo"}, "the options")

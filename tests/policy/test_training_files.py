@@ -1,0 +1,200 @@
+"""Files of a training run that were edited, damaged or made by somebody else: a clear error, and
+never code from a config.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.checkpoints import Checkpoints
+from rlver_gym.policy.config import make_config, read_values
+from rlver_gym.policy.curves import write_curves
+from rlver_gym.policy.learning.metrics import read_metrics
+
+GOOD = (
+    '{"iteration": 1, "emotion": 40.0, "return": -2.5, "kl": null}\n{"iteration": 2, "emotion":'
+    ' 41.5, "return": 0.5, "kl": 0.1}\n'
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "metrics.jsonl").write_text(GOOD, encoding="utf-8")
+    return tmp_path
+
+
+def test_good_metrics_are_read_and_a_line_cut_off_is_left_out(folder: Path) -> None:
+    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"iteration": 3, "emo')
+    assert [line["iteration"] for line in read_metrics(folder)] == [1, 2]
+    assert "polyline" in write_curves([folder]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "line 3: not JSON"),
+        ("[" * 100_000, "line 3: not JSON"),
+        ("[1]", "line 3: holds no iteration"),
+        ("{}", "line 3: holds no iteration"),
+        ('{"iteration": "3"}', "line 3: holds no iteration"),
+        ('{"iteration": true}', "line 3: holds no iteration"),
+        ('{"iteration": -1}', "line 3: holds no iteration"),
+        ('{"iteration": 3, "emotion": "40"}', "line 3: 'emotion' is no number"),
+        ('{"iteration": 3, "emotion": NaN}', "line 3: 'emotion' is no number"),
+        ('{"iteration": 3, "emotion": -Infinity}', "line 3: 'emotion' is no number"),
+        ('{"iteration": 3, "emotion": 1e308}', "line 3: 'emotion' is no number"),
+        ('{"iteration": 3, "emotion": 1e999}', "line 3: not JSON"),
+        ('{"iteration": 3, "emotion": [40]}', "line 3: 'emotion' is no number"),
+        ('{"iteration": 3, "\\u001b[31m": "x"}', "is no number"),
+        ('{"iteration": 3, "x\\ud800": 1}', "line 3: not JSON"),
+        (f'{{"iteration": {"9" * 5000}}}', "line 3: not JSON"),
+        ('{"iteration": 3, "emotion": 1, "emotion": 2}', "stands twice"),
+    ],
+)
+def test_edited_metrics_are_named_by_file_and_line(folder: Path, line: str, says: str) -> None:
+    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+    with pytest.raises(TrainingError, match=says) as error:
+        write_curves([folder])
+    assert str(folder / "metrics.jsonl") in str(error.value)
+    assert "\x1b" not in str(error.value)
+    assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"iteration": 0}',
+        '{"iteration": 0, "dialogues": 5}',
+        '{"iteration": 0, "dialogues": [1]}',
+        '{"iteration": 0, "dialogues": [{"valid": true, "score": "x"}]}',
+        '{"iteration": 0, "dialogues": [{"valid": true, "score": NaN}]}',
+        '{"iteration": 0, "dialogues": [{"valid": true, "score": 1e300}]}',
+        '{"iteration": 0, "dialogues": [{"score": 1}]}',
+    ],
+)
+def test_an_edited_evaluation_is_named(folder: Path, line: str) -> None:
+    (folder / "evaluations.jsonl").write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(TrainingError, match=r"evaluations\.jsonl, line 1: not an evaluation"):
+        write_curves([folder])
+
+
+def test_the_scores_of_failed_dialogues_may_be_no_numbers(folder: Path) -> None:
+    dialogues = [{"valid": True, "score": 40.0}, {"valid": False, "score": float("nan")}]
+    (folder / "evaluations.jsonl").write_text(
+        json.dumps({"iteration": 0, "dialogues": dialogues}) + "\n", encoding="utf-8"
+    )
+    assert "held-out people" in write_curves([folder]).read_text(encoding="utf-8")
+
+
+@pytest.mark.timeout(10)
+def test_a_device_or_a_pipe_in_a_run_folder_is_not_waited_for(folder: Path) -> None:
+    (folder / "metrics.jsonl").unlink()
+    (folder / "metrics.jsonl").symlink_to("/dev/zero")
+    with pytest.raises(TrainingError, match="leads out of the folder"):
+        read_metrics(folder)
+    os.mkfifo(folder / "best.json")
+    with pytest.raises(TrainingError, match="it is a pipe, not a regular file"):
+        Checkpoints(folder).best()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"iteration": "1", "score": 1}',
+        '{"iteration": 1}',
+        '{"iteration": 1, "score": "x"}',
+        '{"iteration": 1e999}',
+        "[" * 900,
+    ],
+)
+def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path: Path, text: str) -> None:
+    (tmp_path / "best.json").write_text(text, encoding="utf-8")
+    with pytest.raises(
+        TrainingError, match=r"best\.json: does not say which checkpoint is best.*Remove it"
+    ):
+        Checkpoints(tmp_path).best()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("model: &a tiny\nenv: *a", "line 1: YAML anchors and aliases"),
+        ("model: !!binary aGk=", "line 1: YAML tags"),
+        ("[" * 5000, "nested deeper"),
+        ("- a", "must hold fields"),
+        ("", "must hold fields"),
+        ("lr: .inf", "no number that can be used"),
+        ("seed: " + "9" * 5000, "digits"),
+        ("model: " + "x" * 300_000, "larger than 256 KiB"),
+        ("seed: 1\nseed: 2", "stands here twice"),
+        ("env: os:Env-v0", "env: names a module"),
+        (
+            "env_options: {user: 'subprocess:Popen'}",
+            r"env_options\.user: names a module.*--env-options user=",
+        ),
+        ("eval_options: {user: 'subprocess:Popen'}", r"eval_options\.user: names a module"),
+        ("modell: tiny", "modell: remove this field, or correct its name"),
+        ('"\\e[31m": tiny', "\ufffd\\[31m: remove this field"),
+    ],
+)
+def test_a_hostile_config_is_one_error(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(TrainingError, match=says) as error:
+        make_config(read_values(str(path)), str(path))
+    assert str(path) in str(error.value)
+    assert len(str(error.value)) < 600
+
+
+def test_own_users_that_are_no_code_stand_in_a_config(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "env_options: {user: 'openai:MODEL', split: train}\neval_options: {user: embedded}",
+        encoding="utf-8",
+    )
+    config = make_config(read_values(str(path)), str(path))
+    assert config.env_options["user"] == "openai:MODEL"
+
+
+EDITS: dict[str, Callable[[dict], object]] = {
+    "a list": lambda state: [state],
+    "no iteration": lambda state: {
+        name: value for name, value in state.items() if name != "iteration"
+    },
+    "a text for the iteration": lambda state: {**state, "iteration": "7"},
+    "an iteration below zero": lambda state: {**state, "iteration": -1},
+    "a config that is none": lambda state: {**state, "config": "tiny"},
+    "a list of expectations": lambda state: {**state, "persona_baseline": [1]},
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
+    from rlver_gym.policy.checkpoints import read_state
+
+    state = {
+        "iteration": 7,
+        "version": "0.1.0",
+        "config": {},
+        "persona_baseline": {"noor": [3, 1.5]},
+    }
+    (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    assert read_state(tmp_path) == state
+    (tmp_path / "state.json").write_text(json.dumps(EDITS[name](state)), encoding="utf-8")
+    with pytest.raises(
+        TrainingError, match=r"is no checkpoint .*Remove it to go on from the one before"
+    ):
+        read_state(tmp_path)

@@ -1,0 +1,312 @@
+"""A policy that talks through a vLLM server. The server here is one on loopback that does what is
+asked of vLLM with a real model and real adapters; vLLM itself wants a GPU.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+from completions import JsonHandler, completion
+
+peft = pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.config import GroupConfig, make_config
+from rlver_gym.policy.models.model import load_model
+from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
+from rlver_gym.policy.train import make_learner, train
+from rlver_gym.testing.tiny_model import build_tiny
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
+)
+"""What peft asks transformers 5.23 for."""
+
+
+class Vllm(ThreadingHTTPServer):
+    """One base model and the adapters that it was told to load, one request at a time."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.model = model
+        self.lock = threading.Lock()
+        self.adapters: dict[str, ModelSampler] = {}
+        self.told: list[tuple[str, str]] = []
+        self.keys: set[str] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def answer(self, path: str, asked: dict) -> tuple[int, dict | str]:
+        if path == "/v1/load_lora_adapter":
+            self.told.append(("load", asked["lora_name"]))
+            if asked["lora_name"] in self.adapters:
+                return 400, {
+                    "error": {
+                        "message": (
+                            f"The lora adapter '{asked['lora_name']}' has already been loaded."
+                        )
+                    }
+                }
+            if not (Path(asked["lora_path"]) / "adapter_config.json").exists():
+                return 404, {"error": {"message": "no adapter there"}}
+            adapted = peft.PeftModel.from_pretrained(
+                load_model(self.model, device="cpu"), asked["lora_path"]
+            )
+            self.adapters[asked["lora_name"]] = ModelSampler(adapted)
+            return 200, "Success"
+        if path == "/v1/unload_lora_adapter":
+            self.told.append(("unload", asked["lora_name"]))
+            return (
+                (200, "Success")
+                if self.adapters.pop(asked["lora_name"], None)
+                else (404, {"error": {}})
+            )
+        if asked["model"] not in self.adapters:
+            return 404, {"error": {"message": f"the model {asked['model']} does not exist"}}
+        sampler, stops = self.adapters[asked["model"]], frozenset(asked["stop_token_ids"])
+        sampler.forget()
+        sampling = Sampling(asked["max_tokens"], stops, asked["temperature"])
+        (drawn,) = sampler.sample([Prompt(0, asked["prompt"], asked.get("seed", 0))], sampling)
+        return 200, completion(
+            drawn.ids, drawn.logprobs, "stop" if drawn.ids[-1] in stops else "length"
+        )
+
+
+class _Handler(JsonHandler):
+    server: Vllm
+
+    def answered(self, asked: dict) -> tuple[int, dict | str]:
+        with self.server.lock:
+            self.server.keys.add(self.headers["Authorization"])
+            return self.server.answer(self.path, asked)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("tiny")
+    build_tiny(folder, hidden=32, layers=1, vocab=400)
+    return str(folder)
+
+
+@pytest.fixture
+def vllm(model: str) -> Iterator[Vllm]:
+    with Vllm(model) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def config(model: str, address: str | None, folder: Path | None, **others: object) -> GroupConfig:
+    return GroupConfig.model_validate(
+        {
+            "model": model,
+            "iterations": 3,
+            "dialogues": 4,
+            "group_size": 2,
+            "max_reply_tokens": 8,
+            "max_tokens": 1024,
+            "lr": 1e-2,
+            "lora_rank": 4,
+            "dtype": "float32",
+            "eval_every": 0,
+            "vllm": address,
+            "vllm_folder": folder,
+            "vllm_seeds": bool(address),
+            **others,
+        }
+    )
+
+
+def test_the_server_samples_with_the_weights_of_every_iteration(
+    model: str, vllm: Vllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "k-123")
+    through = list(train(make_learner(config(model, vllm.url, tmp_path))))
+    alone = list(train(make_learner(config(model, None, None))))
+    for one, other in zip(through, alone, strict=True):
+        assert one.metrics["sampler_kl"] < 1e-6, "the server's weights are the learner's"
+        assert [played.lines for played in one.trajectories] == [
+            played.lines for played in other.trajectories
+        ]
+        assert one.metrics["return"] == other.metrics["return"]
+    names = [name for what, name in vllm.told if what == "load"]
+    assert len(set(names)) == 3
+    assert vllm.told == [
+        ("load", names[0]),
+        ("load", names[1]),
+        ("unload", names[0]),
+        ("load", names[2]),
+        ("unload", names[1]),
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == [names[2]], (
+        "earlier adapters are cleared away"
+    )
+    assert vllm.keys == {"Bearer k-123"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["ddp", "fsdp"])
+def test_two_processes_sample_with_the_weights_of_every_iteration(
+    engine: str, model: str, vllm: Vllm, tmp_path: Path
+) -> None:
+    out, folder = tmp_path / "run", tmp_path / "adapters"
+    few = [
+        "--model",
+        model,
+        "--iterations",
+        "3",
+        "--dialogues",
+        "4",
+        "--max-reply-tokens",
+        "8",
+        "--lr",
+        "1e-2",
+        "--lora-rank",
+        "4",
+        "--dtype",
+        "float32",
+    ]
+    few += [
+        "--vllm-seeds",
+        "true",
+        "--eval-every",
+        "2",
+        "--eval-dialogues",
+        "2",
+        "--vllm",
+        vllm.url,
+        "--vllm-folder",
+        str(folder),
+    ]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        "-m",
+        "rlver_gym",
+    ]
+    command = [*launcher, "train", *few, "--engine", engine, "--out", str(out)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["sampler_kl"] < 1e-6 for line in lines] == [True] * 3
+    assert len({name for what, name in vllm.told if what == "load"}) == 4, (
+        "before three rounds, and for the last evaluation"
+    )
+    assert not vllm.adapters
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_the_server_is_said_by_every_process(model: str, tmp_path: Path) -> None:
+    few = [
+        "--model",
+        model,
+        "--dialogues",
+        "4",
+        "--max-reply-tokens",
+        "8",
+        "--lora-rank",
+        "4",
+        "--dtype",
+        "float32",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    few += ["--vllm", "http://127.0.0.1:9/v1", "--vllm-folder", str(tmp_path / "adapters")]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        "-m",
+        "rlver_gym",
+    ]
+    ended = subprocess.run(
+        [*launcher, "train", *few], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert ended.returncode != 0
+    assert "http://127.0.0.1:9/v1 did not load lora adapter" in ended.stderr
+
+
+def test_a_server_left_with_old_weights_would_be_seen(
+    model: str, vllm: Vllm, tmp_path: Path
+) -> None:
+    learner = make_learner(config(model, vllm.url, tmp_path))
+    learner.sampler.refresh()
+    learner.sampler.refresh = lambda: None
+    first, second, *_ = train(learner)
+    assert first.metrics["sampler_kl"] < 1e-6
+    assert second.metrics["sampler_kl"] > 1e-5
+
+
+def test_a_server_that_lost_them_is_given_equal_weights_again(
+    model: str, vllm: Vllm, tmp_path: Path
+) -> None:
+    learner = make_learner(config(model, vllm.url, tmp_path))
+    learner.sampler.refresh()
+    (name,) = vllm.adapters
+    learner.sampler.refresh()
+    assert list(vllm.adapters) == [name], "it has them already, and says so"
+    vllm.adapters.clear()
+    learner.sampler.refresh()
+    assert list(vllm.adapters) == [name]
+    next(train(learner))
+
+
+def test_equal_runs_share_a_server_and_leave_nothing_behind(
+    model: str, vllm: Vllm, tmp_path: Path
+) -> None:
+    one, other = (make_learner(config(model, vllm.url, tmp_path)) for _ in range(2))
+    one.sampler.refresh()
+    other.sampler.refresh()
+    assert len(vllm.adapters) == len(list(tmp_path.iterdir())) == 2
+    list(train(one))
+    one.close()
+    next(train(other))
+    other.close()
+    assert not vllm.adapters
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_that_does_not_see_the_folder_is_told_of(
+    model: str, vllm: Vllm, tmp_path: Path
+) -> None:
+    learner = make_learner(config(model, vllm.url, tmp_path))
+    vllm.answer = lambda path, asked: (404, {"error": {"message": "no such folder"}})
+    with pytest.raises(
+        TrainingError, match=r"did not load lora adapter .*no such folder.*does it see"
+    ):
+        next(train(learner))
+
+
+def test_a_folder_that_cannot_be_written_is_named(model: str, vllm: Vllm, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    learner = make_learner(config(model, vllm.url, tmp_path / "file"))
+    with pytest.raises(TrainingError, match=r"cannot be written .* --vllm-folder"):
+        next(train(learner))
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [{"vllm": None}, {"vllm_folder": None}, {"lora_rank": 0}],
+    ids=["address", "folder", "adapters"],
+)
+def test_the_three_options_go_together(model: str, missing: dict, tmp_path: Path) -> None:
+    whole = {"vllm": "http://127.0.0.1:9/v1", "vllm_folder": tmp_path, "lora_rank": 4}
+    make_config({"model": model, **whole}, "the options")
+    with pytest.raises(TrainingError, match="go together"):
+        make_config({"model": model, **whole, **missing}, "the options")

@@ -1,0 +1,133 @@
+"""Documentation that cannot lie: code blocks run, printed parts are current, examples work."""
+
+import importlib.util
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+BLOCKS = re.findall(
+    r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+)
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NEEDS = {
+    "sb3_strategies": "stable_baselines3",
+    "train_tiny_qwen": "transformers",
+    "trl_grpo": "trl",
+    "gem_group": "gem",
+    "inspect_ai_eval": "inspect_ai",
+    "openenv_client": "openenv",
+    "openreward_server": "openreward",
+    "over_the_wire": "fastapi",
+    "rllib_strategies": "ray",
+    "skyrl_gym_episode": "skyrl_gym",
+    "textarena_game": "textarena",
+    "tinker_group": "tinker",
+    "verifiers_eval": "verifiers",
+}
+"""What an example needs beyond the package; it is skipped where that is absent."""
+SHOWS = {
+    "first_conversation": r"did not feel understood",
+    "many_at_once": r"advantages \[",
+    "your_own_persona": (
+        r"wrong with the cards: nothing(.|\n)*Mika   (That one rings|Now you're in tune|I'll"
+        r" hum|Well, that was)"
+    ),
+    "it_answers": r"delivering bread(.|\n)*Maud is my friend Saskia's sister",
+    "your_own_user": r"30 words, and a train to catch",
+    "your_own_agent": r"your_own_agent:Heartfelt",
+    "sb3_strategies": r"Theo ends at \d+",
+}
+"""What must be seen in an example's output, as a regular expression."""
+LONG = ("sb3_strategies", "trl_grpo", "train_tiny_qwen")
+"""Examples that train for half a minute."""
+
+
+pytestmark = pytest.mark.usefixtures("close_shared_clients")
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_the_readmes_code_runs(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if number == 0:
+        subprocess.run(
+            [sys.executable, "-c", BLOCKS[number]], check=True, cwd=tmp_path, capture_output=True
+        )
+    monkeypatch.chdir(tmp_path)
+    exec(BLOCKS[number], {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] if one.stem in LONG else [], id=one.stem)
+        for one in EXAMPLES
+    ],
+)
+def test_each_example_is_short_and_runs(
+    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(example.read_text(encoding="utf-8").splitlines()) < 60
+    if example.stem == "local_model":
+        return  # runs for minutes: see test_local_model.py
+    if (package := NEEDS.get(example.stem)) and not importlib.util.find_spec(package):
+        pytest.skip(f"needs {package}")
+    # Learners set up the process as they need it.
+    if package or example.stem == "first_conversation":
+        done = subprocess.run(
+            [sys.executable, str(example)], check=True, capture_output=True, text=True, timeout=240
+        )
+        shown = done.stdout
+    else:
+        monkeypatch.setattr(sys, "argv", [str(example)])
+        monkeypatch.setattr(sys, "path", [str(example.parent), *sys.path])
+        runpy.run_path(str(example), run_name="__main__")
+        shown = capsys.readouterr().out
+    assert re.search(SHOWS.get(example.stem, "."), shown), shown
+    if example.stem == "train_tiny_qwen":
+        before, after = map(float, re.findall(r"strangers end at ([\d.]+)", shown))
+        assert after > before + 4
+
+
+def test_the_index_of_the_examples_names_them_all() -> None:
+    index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"\]\((\w+\.py)\)", index)) == [example.name for example in EXAMPLES]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_what_the_program_prints_in_the_docs_is_what_it_prints_now() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_in_the_docs_lead_somewhere() -> None:
+    for page in (
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "examples" / "README.md",
+    ):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_what_the_readme_links_to_is_there() -> None:
+    """Its links are absolute, for index pages show it as well."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.findall(
+        r"https://(?:github|raw\.githubusercontent)\.com/rlver-gym/rlver-gym/(?:blob/)?main/(\S+?)[)\s]",
+        text,
+    )
+    assert len(found) > 10
+    assert all((ROOT / path).exists() for path in found)
+    assert len(text.split()) < 900

@@ -1,0 +1,164 @@
+"""What is built is complete: every module and data file of the package is in the wheel, and every
+file of the project in the source distribution.
+"""
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+FOLDERS = {"rlver_gym": "rlver_gym", "envs": "rlver_gym/envs", "personas": "rlver_gym/personas"}
+"""Where the files of the package are, and where the wheel puts them."""
+ALONE = "rlver_empathy.py"
+"""A module beside the package: verifiers finds it by its name."""
+BESIDE = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", ALONE)
+"""What building needs besides."""
+LEFT_OVER = shutil.ignore_patterns("__pycache__", "*.py[co]", ".DS_Store")
+HOSTS_OWN = ".github/"
+"""What the source distribution leaves out."""
+
+
+def files_of_the_tree() -> dict[str, str]:
+    """Every file of the package: its path in the wheel, and in the tree."""
+    return {
+        f"{inside}/{path.relative_to(ROOT / folder).as_posix()}": path.relative_to(ROOT).as_posix()
+        for folder, inside in FOLDERS.items()
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and path.suffix not in {".pyc", ".pyo"}
+    }
+
+
+def git(*words: str) -> list[str]:
+    """What git lists; skips where there is no git, or no repository of this project."""
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("needs the repository")
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def settings() -> configparser.ConfigParser:
+    """What setup.cfg says."""
+    read = configparser.ConfigParser()
+    read.read(ROOT / "setup.cfg", encoding="utf-8")
+    return read
+
+
+def test_every_folder_with_modules_is_a_package_that_is_listed(
+    settings: configparser.ConfigParser,
+) -> None:
+    listed = set(settings["options"]["packages"].split())
+    with_modules = {
+        Path(path).parent.as_posix().replace("/", ".")
+        for path in files_of_the_tree()
+        if path.endswith(".py")
+    }
+    assert with_modules == listed - {"rlver_gym.envs", "rlver_gym.personas"}
+    assert [
+        name
+        for name in with_modules
+        if not (ROOT / name.replace(".", "/") / "__init__.py").exists()
+    ] == []
+
+
+def test_every_data_file_is_named_in_the_settings(settings: configparser.ConfigParser) -> None:
+    patterns = [
+        (f"{package.replace('.', '/')}/{one.strip()}")
+        for package, several in settings["options.package_data"].items()
+        for one in several.split(",")
+    ]
+    data = [path for path in files_of_the_tree() if not path.endswith(".py")]
+    depth = {pattern: pattern.count("/") for pattern in patterns}
+    found = {
+        one: [path for path in data if fnmatch(path, one) and path.count("/") == depth[one]]
+        for one in patterns
+    }
+    assert [path for path in data if not any(path in several for several in found.values())] == []
+    assert [pattern for pattern, several in found.items() if not several] == []
+
+
+def test_git_ignores_no_file_of_the_package() -> None:
+    ignored = git("ls-files", "--others", "--ignored", "--exclude-standard", *FOLDERS)
+    assert [
+        path for path in ignored if "__pycache__" not in path and not path.endswith(".DS_Store")
+    ] == []
+
+
+def test_every_file_of_the_project_is_in_the_source_distribution() -> None:
+    lines = [
+        line.split() for line in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
+    ]
+    whole = tuple(f"{words[1]}/" for words in lines if words[:1] == ["graft"])
+    single = ["MANIFEST.in", *(words[1] for words in lines if words[:1] == ["include"])]
+    missing = [
+        path
+        for path in git("ls-files")
+        if (ROOT / path).exists() and not path.startswith((*whole, HOSTS_OWN))
+        if not ("/" not in path and any(fnmatch(path, one) for one in single))
+    ]
+    assert missing == []
+
+
+def test_an_index_page_can_follow_the_readmes_links_and_show_its_pictures() -> None:
+    text = re.sub(
+        r"```.*?```", "", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+    targets = re.findall(
+        r"\]\(([^)\s]+)|^\[[^\]]+\]:\s*(\S+)|(?:src|href)=\"([^\"]+)\"", text, re.MULTILINE
+    )
+    links = [one for groups in targets for one in groups if one]
+    assert links
+    assert [one for one in links if not one.startswith(("https://", "#", "mailto:"))] == []
+
+
+def test_the_citation_names_the_version_of_the_package() -> None:
+    cited = re.search(
+        r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    own = re.search(
+        r'__version__ = "(.+)"', (ROOT / "rlver_gym/io/version.py").read_text(encoding="utf-8")
+    )
+    assert cited
+    assert own
+    assert cited[1] == own[1]
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, copy / folder, ignore=LEFT_OVER)
+    for name in BESIDE:
+        shutil.copy(ROOT / name, copy)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        str(tmp_path),
+        str(copy),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {
+            name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name
+        }
+    tree = files_of_the_tree() | {ALONE: ALONE}
+    assert sorted(held) == sorted(tree)
+    assert [
+        name for name, content in held.items() if content != (copy / tree[name]).read_bytes()
+    ] == []

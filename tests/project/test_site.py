@@ -1,0 +1,207 @@
+"""The documentation site without mkdocs: navigation and files agree, links and anchors exist, and
+what the new pages print runs as printed.
+
+Blocks of a page run in order in one folder. A block with a title is a file. A comment before a
+block says how it is treated: `slow` only in the slow test, `background` beside the following ones,
+`fails` with an exit code other than 0, `not run` not at all. Text right after a block is in its
+output.
+"""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from paths import ROOT
+from typer.main import get_command
+
+import rlver_gym
+from rlver_gym.cli import app
+
+DOCS = ROOT / "docs"
+CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+RUN_AS_PRINTED = (
+    "index",
+    "quickstart",
+    "concepts",
+    *(f"tutorials/{page.stem}" for page in (DOCS / "tutorials").glob("*.md")),
+)
+RUN_AS_PRINTED = tuple(sorted(RUN_AS_PRINTED))
+BLOCK = re.compile(
+    r"^(?:<!-- (?P<how>[\w ]+) -->\n)?```(?P<language>python|sh|yaml)(?:"
+    r' title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```\n(?:```text\n(?P<shown>.*?)^```$)?',
+    re.DOTALL | re.MULTILINE,
+)
+
+pytestmark = pytest.mark.usefixtures("close_shared_clients")
+
+
+class Block(NamedTuple):
+    """A block of code on a page."""
+
+    how: str
+    language: str
+    title: str
+    code: str
+    shown: str
+
+
+def text_of(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text(encoding="utf-8")
+
+
+def blocks_of(page: str) -> list[Block]:
+    return [
+        Block(*(part or "" for part in found.groups())) for found in BLOCK.finditer(text_of(page))
+    ]
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What links can lead to within a page: its headings, as Python-Markdown names them, and the
+    objects of the reference.
+    """
+    text = without_code(page.read_text(encoding="utf-8"))
+    anchors = set(re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE))
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        plain = unicodedata.normalize("NFKD", re.sub(r"\]\([^)]*\)|[`*\[]", "", heading)).encode(
+            "ascii", "ignore"
+        )
+        anchors.add(re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain.decode()).strip().lower()))
+    return anchors
+
+
+def pages_in(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    for part in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from pages_in(part)
+
+
+def assert_shown(block: Block, output: str) -> None:
+    printed = " ".join(output.split())
+    for line in block.shown.splitlines():
+        assert " ".join(line.split()) in printed, output
+
+
+def test_the_navigation_names_every_page_once() -> None:
+    pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
+    # Made of the examples' README.
+    assert sorted(pages_in(CONFIG["nav"])) == sorted([*pages, "examples/index.md"])
+
+
+def test_links_of_the_site_lead_to_pages_and_headings() -> None:
+    for page in DOCS.rglob("*.md"):
+        for target, anchor in re.findall(
+            r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", without_code(page.read_text(encoding="utf-8"))
+        ):
+            if ":" in target:
+                continue
+            led_to = (page.parent / target).resolve() if target else page
+            assert led_to.is_relative_to(DOCS) or led_to.is_relative_to(ROOT / "examples"), (
+                page.name,
+                target,
+            )
+            assert led_to.exists(), (page.name, target)
+            assert not anchor or anchor in anchors_of(led_to), (page.name, target, anchor)
+
+
+def test_the_reference_holds_every_public_name() -> None:
+    assert sorted(
+        re.findall(r"^::: rlver_gym\.(\w+)$", text_of("reference"), re.MULTILINE)
+    ) == sorted(rlver_gym.__all__)
+
+
+@pytest.mark.parametrize("page", RUN_AS_PRINTED)
+def test_modules_named_on_a_page_exist(page: str) -> None:
+    for name in re.findall(r"`(rlver_gym(?:\.\w+)+)`", text_of(page)):
+        assert name.removeprefix("rlver_gym.") in rlver_gym.__all__ or find_spec(name), name
+
+
+@pytest.mark.parametrize("page", RUN_AS_PRINTED)
+def test_commands_on_a_page_have_these_options(page: str) -> None:
+    code = re.sub(r"\\\n *", "", text_of(page))
+    for line in re.findall(r"^ *rlver-gym .+|`rlver-gym [^`]+`", code, re.MULTILINE):
+        words = line.strip(" `").split()[1:]
+        command: Any = get_command(app)
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        assert {word for word in words if re.match(r"--\w", word)} <= known, line
+
+
+@pytest.mark.parametrize("page", RUN_AS_PRINTED)
+def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    known = set(sys.modules)
+    for block in blocks_of(page):
+        if block.title:
+            path = tmp_path / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.code, encoding="utf-8")
+        elif block.language == "python" and not block.how:
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                exec(block.code, {"__name__": "__main__"})
+            assert_shown(block, output.getvalue())
+    for name in set(sys.modules) - known:
+        if not name.startswith("rlver_gym") and str(tmp_path) in str(
+            getattr(sys.modules[name], "__file__", "")
+        ):
+            del sys.modules[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUN_AS_PRINTED)
+def test_everything_on_a_page_runs_in_order(page: str, tmp_path: Path) -> None:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {**os.environ, "PATH": path, "COLUMNS": "200", "OPENAI_API_KEY": ""}
+    beside: list[subprocess.Popen[bytes]] = []
+    try:
+        for block in blocks_of(page):
+            if block.how == "not run":
+                continue
+            if block.title:
+                (tmp_path / block.title).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / block.title).write_text(block.code, encoding="utf-8")
+                continue
+            command = (
+                [sys.executable, "-c", block.code]
+                if block.language == "python"
+                else ["bash", "-c", block.code]
+            )
+            if block.how == "background":
+                beside.append(
+                    subprocess.Popen(["bash", "-c", f"exec {block.code}"], cwd=tmp_path, env=env)
+                )
+                time.sleep(5)
+                continue
+            done = subprocess.run(
+                command,
+                cwd=tmp_path,
+                env=env,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+            )
+            assert (done.returncode != 0) == (block.how == "fails"), (
+                f"{block.code}\n{done.stdout}{done.stderr}"
+            )
+            assert_shown(block, done.stdout + done.stderr)
+    finally:
+        for process in beside:
+            process.terminate()
+            process.wait()

@@ -1,0 +1,196 @@
+"""Hand-written replies of people who listened: they must be worth more than tricks, and the better
+of two must earn more.
+
+`data/expectations_en.jsonl`: 1240 pairs (persona, earlier utterances, better reply, worse reply,
+why), written without looking at the appraiser; a pair may give the person another need than their
+card does; half "dev" for tuning (the ear is fitted to its labels), half "test" for measuring,
+"validation" between them: labelled, but fitted to nothing. `data/honest_replies_en.json`: five
+replies each to eight test personas.
+"""
+
+import json
+import random
+from collections import Counter
+from functools import cache
+
+import pytest
+from paths import DATA
+
+from rlver_gym.audit.attacks import FIXED_ATTACKS
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.core.words import sentences, words
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.text.utterance_analysis import analyse_utterance
+from rlver_gym.users import EmbeddedUser
+from rlver_gym.users.embedded.evidence import collect_evidence
+
+PAIRS = [
+    json.loads(line)
+    for line in (DATA / "expectations_en.jsonl").read_text(encoding="utf-8").splitlines()
+]
+HONEST: dict[str, list[str]] = json.loads(
+    (DATA / "honest_replies_en.json").read_text(encoding="utf-8")
+)
+
+
+def begun(persona_id: str, need: str | None = None) -> EmpathySession:
+    persona = library().get(persona_id)
+    if need:
+        persona = persona.model_copy(update={"need": HiddenNeed(need)})
+    session = EmpathySession(EmbeddedUser(), persona, env_card("SAGE-Sentient-v0"), 0)
+    session.start()
+    return session
+
+
+@cache
+def in_order(half: str) -> dict[str, list[float]]:
+    """By need, of each pair whether the better reply earns more: 1, or 0, and a half when both earn
+    the same.
+    """
+    found: dict[str, list[float]] = {}
+    for pair in (pair for pair in PAIRS if pair["half"] == half):
+        session = begun(pair["persona"], pair.get("need"))
+        for utterance in pair["before"]:
+            session.reply(utterance)
+        here = session.snapshot()
+        better = session.reply(pair["better"]).appraisal.change
+        session.restore(here)
+        worse = session.reply(pair["worse"]).appraisal.change
+        found.setdefault(session.scene.persona.need, []).append(
+            (better > worse) + 0.5 * (better == worse)
+        )
+    return found
+
+
+def test_the_expectation_set_is_whole_and_leaks_nobody() -> None:
+    people = {
+        half: {library().get(pair["persona"]).person.id for pair in PAIRS if pair["half"] == half}
+        for half in ("dev", "validation", "test")
+    }
+    assert Counter(pair["half"] for pair in PAIRS) == {"dev": 992, "validation": 120, "test": 128}
+    assert not (people["dev"] | people["validation"]) & people["test"]
+    assert len({pair[reply] for pair in PAIRS for reply in ("better", "worse")}) == 2 * len(PAIRS)
+
+
+def test_dev_and_validation_pairs_say_what_each_sentence_does_and_test_pairs_do_not() -> None:
+    for pair in PAIRS:
+        for reply in ("better", "worse"):
+            said = "".join(text for text, _ in pair.get(f"{reply}_acts", []))
+            assert said.replace(" ", "") == (
+                "" if pair["half"] == "test" else pair[reply].replace(" ", "")
+            ), pair["id"]
+
+
+@pytest.mark.parametrize(
+    ("half", "floor"),
+    [pytest.param("dev", 0.92, marks=pytest.mark.slow), ("validation", 0.87), ("test", 0.84)],
+)
+def test_the_better_of_two_replies_mostly_earns_more(half: str, floor: float) -> None:
+    """A floor against slipping back; the figures are in docs/trust.md."""
+    points = [point for need in in_order(half).values() for point in need]
+    assert sum(points) / len(points) > floor
+
+
+@pytest.mark.parametrize(("half", "floor"), [("dev", 0.9), ("validation", 0.8), ("test", 0.7)])
+@pytest.mark.slow
+def test_no_need_is_left_behind(half: str, floor: float) -> None:
+    shares = {need: sum(points) / len(points) for need, points in in_order(half).items()}
+    assert shares.keys() == set(HiddenNeed)
+    assert min(shares.values()) >= floor, shares if half != "test" else "test"
+
+
+def test_what_people_write_hangs_together_and_stirred_it_does_not() -> None:
+    """On sentences that the ear did not learn from."""
+    rng, unseen = (
+        random.Random(0),
+        [pair[key] for pair in PAIRS if pair["half"] != "dev" for key in ("better", "worse")],
+    )
+    whole = [part for text in unseen for part in sentences(text) if len(words(part)) >= 8]
+    stirred = [" ".join(rng.sample(words(part), len(words(part)))) + "." for part in whole]
+    assert len(whole) > 700
+    assert sum(analyse_utterance(part).incoherent_share for part in whole) / len(whole) < 0.005
+    assert sum(analyse_utterance(part).incoherent_share for part in stirred) / len(stirred) > 0.4
+
+
+def test_who_listened_mostly_ends_above_the_start_and_far_above_stock_phrases_with_quotes() -> None:
+    attack = next(attack for attack in FIXED_ATTACKS if attack.name == "stock-with-quote")
+    honest, tricks = [], []
+    for persona_id, replies in HONEST.items():
+        session, other = begun(persona_id), begun(persona_id)
+        for reply in replies:
+            session.reply(reply)
+        while other.outcome is None and len(other.dialogue.turns) < len(replies):
+            other.reply(attack.say(other.scene.persona, 0, tuple(other.dialogue.messages())))
+        honest.append(session.emotion)
+        tricks.append(other.emotion)
+    assert sum(honest) / len(honest) > 40
+    assert sum(honest) / len(honest) > sum(tricks) / len(tricks) + 20
+
+
+KIND_WORDS_ONCE_MISHEARD = [
+    ("paul-they-stop-talking", "It isn't really your fault that they go quiet, Paul."),
+    (
+        "paul-they-stop-talking",
+        "You shouldn't have to carry this alone. Nobody deserves to be shut out at work.",
+    ),
+    (
+        "paul-they-stop-talking",
+        "That was stupid of them, leaving you out of the farewell. I'm on your side.",
+    ),
+    (
+        "mei-the-retake",
+        (
+            "Three points. It says nothing about you being lazy or dim; you sat there and did the"
+            " thing, twice."
+        ),
+    ),
+    ("paul-day-forty", "I won't tell you to relax or move on. Just talk, I've got all evening."),
+    (
+        "idris-by-thirty",
+        (
+            "You must feel so trapped, with the whole family told you're getting married and your"
+            " mother ill over it."
+        ),
+    ),
+    (
+        "idris-by-thirty",
+        (
+            "I don't think it's funny at all. It sounds desperately lonely, being married off by"
+            " everyone."
+        ),
+    ),
+    (
+        "paul-they-stop-talking",
+        "You sat at that table all week, and shut up and did the work while they whispered.",
+    ),
+    ("paul-they-stop-talking", "You did more than they asked of you, I'll give you that."),
+    (
+        "paul-they-stop-talking",
+        "And the photo on the fridge, where you have to look at it every day. That's cruel.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("persona_id", "reply"), KIND_WORDS_ONCE_MISHEARD)
+def test_negation_and_target_are_heard(persona_id: str, reply: str) -> None:
+    """A negated insult, an insult to others, or a word of the person's own is no offence."""
+    appraisal = begun(persona_id).reply(reply).appraisal
+    codes = {reason.code for reason in appraisal.reasons}
+    assert not {code for code in codes if code.startswith("prior:")}
+    assert appraisal.change > -5, "a plain insult costs more"
+
+
+def test_their_own_name_is_no_stranger() -> None:
+    def codes(text: str) -> set[str]:
+        session = begun("theo-the-burst-pipe")
+        return {
+            one.code
+            for one in collect_evidence(
+                session.scene.persona, session.dialogue.with_utterance(text)
+            )
+        }
+
+    assert "strangers" not in codes("My God, Theo, that must hurt.")
+    assert "strangers" in codes("My God, that must hurt Rhys.")
