@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlver_gym.io.interval import bootstrap
-from rlver_gym.io.line_chart import draw
+from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.policy.learning.metrics import inline
 
 ALGOS, STYLES = ("ppo", "grpo", "rft"), ("direct", "think")
@@ -96,7 +96,9 @@ def main() -> None:
             texts.append(f"# {algo}, {style}\n\n{_before_and_after(folders[0])}")
     Console(width=140).print(table)
     if args.figure:
-        args.figure.write_text(draw(curves, {}, across="iterations of training"), encoding="utf-8")
+        args.figure.write_text(
+            draw_line_chart(curves, {}, across="iterations of training"), encoding="utf-8"
+        )
     if args.transcripts:
         args.transcripts.write_text("\n".join(texts), encoding="utf-8")
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.score import compute_paired_difference, persona_finals, score_agents
 from rlver_gym.bench.table import format_interval, leaderboard
-from rlver_gym.io.line_chart import draw
+from rlver_gym.io.svg import draw_line_chart
 
 ALGOS = ("ppo", "recurrent-ppo")
 
@@ -68,7 +68,9 @@ def main() -> None:
             if score.agent in (*ALGOS, fixed, "random")
         }
         args.figure.write_text(
-            draw({f"{algo}, training": _mean_curve(folders, algo) for algo in ALGOS}, levels)
+            draw_line_chart(
+                {f"{algo}, training": _mean_curve(folders, algo) for algo in ALGOS}, levels
+            )
         )
     console = Console()
     console.print(

@@ -21,7 +21,7 @@ from trl import GRPOConfig, GRPOTrainer
 from rlver_gym.core.library import library
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
 from rlver_gym.io.interval import Interval, bootstrap
-from rlver_gym.io.line_chart import draw
+from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 
 GROUP, MICRO, AT_ONCE = 8, 8, 8
@@ -110,7 +110,8 @@ def main() -> None:
     if asked.figure:
         levels = {"strangers, before": before.mean, "strangers, after": after.mean}
         asked.figure.write_text(
-            draw({"training": points}, levels, across="steps of the optimizer"), encoding="utf-8"
+            draw_line_chart({"training": points}, levels, across="steps of the optimizer"),
+            encoding="utf-8",
         )
     print("training:", " ".join(f"{emotion:.1f}" for _, emotion in points))
     print(

@@ -30,7 +30,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.environment.render import ENDINGS, emotion_bar
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.line_chart import draw
+from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.users import EmbeddedUser
 
 ROOT = Path(__file__).parent.parent
@@ -156,7 +156,9 @@ def picture() -> str:
         last = max(map(len, rows))
         means = [sum(row[min(at, len(row) - 1)] for row in rows) / len(rows) for at in range(last)]
         curves[name] = list(enumerate(means))
-    return draw(curves, {}, "turn (a person who has left stays where they were)").rstrip("\n")
+    return draw_line_chart(curves, {}, "turn (a person who has left stays where they were)").rstrip(
+        "\n"
+    )
 
 
 def tricks() -> str:

@@ -1,14 +1,23 @@
-"""Means with their intervals, as the benchmark and the learner's evaluations give them.
+"""Means with their intervals, and how far they move between replicates, as the benchmark and the
+learner's evaluations give them.
 
-Alone in its file because both of them need it and neither may import the other.
+In a file of their own because both of them need it and neither may import the other.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from math import isnan, nan, sqrt
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 RESAMPLES = 10_000
+REPEATABILITY = 1.96 * sqrt(2)
+"""Times the standard deviation of a measurement: two measurements of the same thing differ by less
+in 95 % of cases (the repeatability limit of ISO 5725-6; Bland and Altman 1999).
+"""
 
 
 class Interval(NamedTuple):
@@ -29,3 +38,102 @@ def bootstrap(values: NDArray[np.float64]) -> Interval:
     means = values[rng.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5])
     return Interval(float(values.mean()), float(low), float(high))
+
+
+class AgentSpread(NamedTuple):
+    """How far the score of one agent moves."""
+
+    agent: str
+    means: tuple[float, ...]
+    """Its score in each replicate, in points; at least two."""
+
+    @property
+    def mean(self) -> float:
+        """Over all replicates."""
+        return fmean(self.means)
+
+    @property
+    def sd(self) -> float:
+        """Sample standard deviation over replicates."""
+        return stdev(self.means)
+
+    @property
+    def range(self) -> float:
+        """From the lowest to the highest."""
+        return max(self.means) - min(self.means)
+
+
+class Swap(NamedTuple):
+    """Two agents that not all replicates put in the same order."""
+
+    ahead: str
+    """The one whose mean over all replicates is higher."""
+    behind: str
+    num_swapped: int
+    """In how many replicates the other is strictly higher."""
+
+
+class Spread(NamedTuple):
+    """The scores of the same agents in several replicates of one benchmark."""
+
+    replicates: tuple[str, ...]
+    """What they are called; at least two."""
+    agents: tuple[AgentSpread, ...]
+    """The best first; at least one."""
+
+    @property
+    def noise_floor(self) -> float:
+        """Two replicates of one agent differ by less in 95 % of cases, in points: the repeatability
+        limit, with the variance pooled over agents.
+        """
+        return REPEATABILITY * sqrt(fmean(one.sd**2 for one in self.agents))
+
+    @property
+    def rank_correlations(self) -> tuple[float, ...]:
+        """Kendall's tau-b of the agents' order for every two replicates that have one; empty for a
+        single agent.
+        """
+        columns = list(zip(*(one.means for one in self.agents), strict=True))
+        taus = (kendall_tau(one, other) for one, other in combinations(columns, 2))
+        return tuple(tau for tau in taus if not isnan(tau))
+
+    @property
+    def swaps(self) -> tuple[Swap, ...]:
+        """The pairs that change places, the most often swapped first."""
+        return tuple(sorted(self._find_swaps(), key=lambda one: -one.num_swapped))
+
+    def _find_swaps(self) -> Iterator[Swap]:
+        for better, worse in combinations(self.agents, 2):
+            leads = [a - b for a, b in zip(better.means, worse.means, strict=True)]
+            if min(leads) < 0 < max(leads):
+                yield Swap(better.agent, worse.agent, sum(lead < 0 for lead in leads))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        taus = self.rank_correlations
+        return {
+            "replicates": self.replicates,
+            "agents": {
+                one.agent: {"means": one.means, "sd": one.sd, "range": one.range}
+                for one in self.agents
+            },
+            "noise_floor": self.noise_floor,
+            "kendall_tau": {"mean": fmean(taus), "lowest": min(taus)} if taus else None,
+            "swaps": [one._asdict() for one in self.swaps],
+        }
+
+
+def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float:
+    """Kendall's tau-b, in [-1, 1]: pairs in the same order minus pairs in the other one, over the
+    geometric mean of the pairs that each does not tie (Biometrika 1945). nan where one ties all.
+    """
+    signs = [
+        (_sign(one[a] - one[b]), _sign(other[a] - other[b]))
+        for a, b in combinations(range(len(one)), 2)
+    ]
+    untied = sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs)
+    return sum(a * b for a, b in signs) / sqrt(untied) if untied else nan
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)

@@ -1,6 +1,6 @@
 """Learning curves of one run or several, as one page that needs no network."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from math import floor, log10
 from pathlib import Path
@@ -15,12 +15,11 @@ from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.files import path_inside, read_lines
 from rlver_gym.io.interval import bootstrap
 from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.svg import INKS, Margins, Plot
 from rlver_gym.io.terminal import one_line
 from rlver_gym.policy.learning.metrics import EVALUATIONS, MAX_BYTES, is_number, read_metrics
 
 PAGE = "curves.html"
-_COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096")
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 420, 200, 46, 24
 
 _PANELS: tuple[tuple[str, str], ...] = (
     ("eval_score", "held-out people: final emotion, with 95 % interval"),
@@ -57,8 +56,7 @@ def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
             )
     path = out or folders[0] / PAGE
     legend = "".join(
-        "<span><i"
-        f' style="background:{_COLOURS[at % len(_COLOURS)]}"></i>{escape(one_line(label))}</span>'
+        f'<span><i style="background:{INKS[at % len(INKS)]}"></i>{escape(one_line(label))}</span>'
         for at, label in enumerate(runs)
     )
     panels = "".join(
@@ -96,31 +94,16 @@ def panel(runs: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> str:
     ]
     low, high = _range(name, values)
     last = max((number for line in points.values() for number, _, _ in line), default=1)
-
-    def x(number: float) -> float:
-        return _LEFT + number / max(last, 1) * (_WIDTH - _LEFT - 8)
-
-    def y(value: float) -> float:
-        return 8 + (1 - (value - low) / (high - low)) * (_HEIGHT - _BOTTOM - 8)
-
-    ticks = [low + (high - low) * part / 4 for part in range(5)]
-    parts = [
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{y(tick):.1f}"'
-        f' y2="{y(tick):.1f}"/><text x="{_LEFT - 6}" y="{y(tick) + 3:.1f}"'
-        f' text-anchor="end">{_label(tick, (high - low) / 4)}</text>'
-        for tick in ticks
-    ]
-    parts += [
-        f'<text x="{x(last * part / 4):.1f}" y="{_HEIGHT - 8}"'
-        f' text-anchor="middle">{last * part / 4:.0f}</text>'
-        for part in range(5)
-    ]
-    for at, line in enumerate(points.values()):
-        parts.append(_line(line, name, _COLOURS[at % len(_COLOURS)], x, y))
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
-        f' aria-label="{escape(name)}">{"".join(parts)}</svg>'
-    )
+    plot = Plot(420, 200, Margins(46, 8, 8, 24), (0, max(last, 1)), (low, high))
+    for part in range(5):
+        tick, number = low + (high - low) * part / 4, last * part / 4
+        plot.line((0, tick), (max(last, 1), tick), class_="grid")
+        label = _label(tick, (high - low) / 4)
+        plot.add("text", label, x=40, y=plot.y(tick) + 3, text_anchor="end")
+        plot.add("text", f"{number:.0f}", x=plot.x(number), y=192, text_anchor="middle")
+    for line, ink in zip(points.values(), INKS * len(points), strict=False):
+        _draw_curve(plot, line, name, ink)
+    return plot.render(role="img", aria_label=name)
 
 
 def _label(tick: float, step: float) -> str:
@@ -128,28 +111,18 @@ def _label(tick: float, step: float) -> str:
     return f"{round(tick, max(0, 1 - floor(log10(step)))):g}"
 
 
-def _line(
-    line: Sequence[tuple[int, float, Mapping[str, Any]]],
-    name: str,
-    colour: str,
-    x: Callable[[float], float],
-    y: Callable[[float], float],
-) -> str:
+def _draw_curve(
+    plot: Plot, line: Sequence[tuple[int, float, Mapping[str, Any]]], name: str, ink: str
+) -> None:
     band = [(number, one) for number, _, one in line if len(_bounds(name, one)) == 2]
-    edge = [f"{x(number):.1f},{y(one['eval_high']):.1f}" for number, one in band]
-    edge += [f"{x(number):.1f},{y(one['eval_low']):.1f}" for number, one in reversed(band)]
-    path = " ".join(f"{x(number):.1f},{y(value):.1f}" for number, value, _ in line)
-    dots = (
-        "".join(
-            f'<circle cx="{x(n):.1f}" cy="{y(v):.1f}" r="2.5" fill="{colour}"/>' for n, v, _ in line
-        )
-        if band
-        else ""
-    )
-    shade = f'<polygon points="{" ".join(edge)}" fill="{colour}" opacity="0.15"/>' if band else ""
-    return (
-        f'{shade}<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>{dots}'
-    )
+    if band:
+        upper = [(number, one["eval_high"]) for number, one in band]
+        lower = [(number, one["eval_low"]) for number, one in reversed(band)]
+        plot.area([*upper, *lower], fill=ink, opacity="0.15")
+    path = [(number, value) for number, value, _ in line]
+    plot.path(path, fill="none", stroke=ink, stroke_width=1.8)
+    for point in path if band else ():
+        plot.dot(point, 2.5, fill=ink)
 
 
 def _bounds(name: str, line: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from rlver_gym.integrations.gyms.discrete_policies import (
     make_fixed_policies,
     run_episodes,
 )
-from rlver_gym.io.line_chart import draw
+from rlver_gym.io.svg import draw_line_chart
 
 PEOPLE = ("noor-the-old-dog", "elias-the-old-dog")
 LISTEN = STRATEGIES.index(Strategy.LISTEN)
@@ -47,7 +47,7 @@ def test_everybody_meets_the_same_people_in_the_same_mood() -> None:
 
 
 def test_the_picture_names_every_line_and_is_valid_xml() -> None:
-    svg = draw({"a < b": [(10, 40.0), (20, 62.0)]}, {"random": 38.0, "listen": 38.5})
+    svg = draw_line_chart({"a < b": [(10, 40.0), (20, 62.0)]}, {"random": 38.0, "listen": 38.5})
     texts = [
         node.text or ""
         for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")

@@ -11,19 +11,19 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from rlver_gym.bench.discrete_policies import (
+from rlver_gym.bench.folder import EPISODES
+from rlver_gym.bench.table import format_interval, leaderboard
+from rlver_gym.core.library import library
+from rlver_gym.integrations.gyms.discrete_policies import (
     RANDOM,
     Algo,
     PolicyEvaluation,
     evaluate_policy,
     make_fixed_policies,
 )
-from rlver_gym.bench.folder import EPISODES
-from rlver_gym.bench.table import format_interval, leaderboard
-from rlver_gym.core.library import library
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RlverError, UnknownName
-from rlver_gym.io.line_chart import draw
+from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.io.terminal import SafeConsole, progress_bar
 
 PACKAGES = ("rlver-gym", "stable-baselines3", "sb3-contrib", "torch", "gymnasium", "numpy")
@@ -91,7 +91,7 @@ def sb3(
     levels = {
         name: evaluation.mean_final(name) for name in (algo, evaluation.best_fixed_strategy, RANDOM)
     }
-    curve = draw(
+    curve = draw_line_chart(
         {"training people": learned.curve},
         {f"{name}, test people": level for name, level in levels.items()},
     )

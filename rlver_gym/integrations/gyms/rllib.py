@@ -36,9 +36,9 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 from ray.rllib.env.env_errors import StepFailedRecreateEnvError
 
 import rlver_gym  # noqa: F401  (registers the environments, in the processes of env runners too)
-from rlver_gym.bench.discrete_policies import DiscretePolicy, PolicyFactory
 from rlver_gym.core.library import library
 from rlver_gym.environment.strategy_env import EveryNeed
+from rlver_gym.integrations.gyms.discrete_policies import DiscretePolicy, PolicyFactory
 
 STRATEGY_ENV = "RLVER-Strategy-v0"
 
@@ -108,8 +108,7 @@ class EmotionCallback(RLlibCallback):
 
 def load_policy(checkpoint: Path | str) -> PolicyFactory:
     """The policy of a checkpoint that `Algorithm.save_to_path` wrote: always the best action. For
-    `rlver_gym.bench.discrete_policies.evaluate_policy`, which measures it beside those that do not
-    learn.
+    `discrete_policies.evaluate_policy`, which measures it beside those that do not learn.
 
     For modules without memory; ValueError from RLlib when there is no such checkpoint.
     """

@@ -20,9 +20,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlver_gym.bench.discrete_policies import Algo, DiscretePolicy
 from rlver_gym.core.library import library
 from rlver_gym.environment.strategy_env import EveryNeed
+from rlver_gym.integrations.gyms.discrete_policies import Algo, DiscretePolicy
 
 GAMMA = 0.6
 """What a strategy does is felt at once; only what it makes the person tell pays later."""
