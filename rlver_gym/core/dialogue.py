@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from rlver_gym.core.emotion import Outcome
@@ -16,6 +17,77 @@ class Message(NamedTuple):
     text: str
 
 
+class ReasonCode(StrEnum):
+    """What a reason is about. The other codes are families with an id: "anchor:KIND/ID", "act:ACT",
+    "prior:ACT", "temper:DISPOSITION", and in an appraisal by factors the name of the factor.
+    """
+
+    SILENCE = "silence"
+    """Nothing, or next to nothing, was said."""
+    NONSENSE = "nonsense"
+    """No sentence that anyone could follow."""
+    FOREIGN = "foreign"
+    """Not about them or their story."""
+    BROKEN = "broken"
+    """A part of it does not hang together."""
+    TORN = "torn"
+    """Pieces out of their own words, put together."""
+    COPYING = "copying"
+    """Their own words given back."""
+    REPETITION = "repetition"
+    """What the agent has said before."""
+    ELSEWHERE = "elsewhere"
+    """Little of it is about them."""
+    STRANGERS = "strangers"
+    """Names of people whom they do not know."""
+    WHOLE = "whole"
+    """The reply as a whole, for what they hope for."""
+    ASKED_FIRST = "asked_first"
+    """Wanted to know more before saying much."""
+    TOO_SOON = "too_soon"
+    """A solution before the story was heard."""
+    SHORT = "short"
+    """Hardly a word."""
+    LONG = "long"
+    """A speech."""
+    LIST = "list"
+    """A list instead of talk."""
+    INTERROGATION = "interrogation"
+    """Many questions at once."""
+    CROWDED = "crowded"
+    """One kind word after the other, and nothing in between."""
+    BASE = "base"
+    """That somebody talks with them."""
+    MOMENTUM = "momentum"
+    """How the turns before went."""
+    MOOD = "mood"
+    """How they feel already."""
+    READER = "reader"
+    """What the encoder reads in the dialogue."""
+    MODEL = "model"
+    """What a language model judged."""
+    SAMPLES = "samples"
+    """That the judgement is the median of several."""
+    READING = "reading"
+    """What a language model takes the utterance to mean to them."""
+    FEELING = "feeling"
+    """How they feel after it, by a language model."""
+    JUDGE_ADDRESSED = "judge_addressed"
+    """The utterance speaks to whoever judges; bounds its change."""
+    ROUNDING = "rounding"
+    """To a whole point."""
+    LIMIT = "limit"
+    """At most ten points a turn."""
+    SCALE_END = "scale_end"
+    """The emotion stays within its scale."""
+    FAILED = "failed"
+    """The user failed: no score."""
+    ANSWER = "answer"
+    """What the user's server answered instead."""
+    AGENT_FAILED = "agent_failed"
+    """The agent had no word to say: no score."""
+
+
 class Reason(NamedTuple):
     """One cause of a change of emotion.
 
@@ -23,6 +95,7 @@ class Reason(NamedTuple):
     """
 
     code: str
+    """A `ReasonCode`, or a family with an id."""
     points: float
     note: str
 

@@ -1,6 +1,6 @@
 """The ledger of one appraisal: reasons with their points, and how reasons are put into words."""
 
-from rlver_gym.core.dialogue import Reason
+from rlver_gym.core.dialogue import Reason, ReasonCode
 from rlver_gym.core.emotion import MAX_CHANGE, moved
 
 KIND_IN_WORDS = {
@@ -73,8 +73,8 @@ def round_and_clip(ledger: Ledger, emotion: int) -> None:
     """
     total = ledger.total
     whole = int(abs(total) + 0.5) * (1 if total > 0 else -1)
-    ledger.add("rounding", whole - total, "rounded to a whole point")
+    ledger.add(ReasonCode.ROUNDING, whole - total, "rounded to a whole point")
     clipped = max(-MAX_CHANGE, min(MAX_CHANGE, whole))
-    ledger.add("limit", clipped - whole, f"one turn moves them by at most {MAX_CHANGE}")
+    ledger.add(ReasonCode.LIMIT, clipped - whole, f"one turn moves them by at most {MAX_CHANGE}")
     in_range = moved(emotion, clipped) - emotion
-    ledger.add("scale_end", in_range - clipped, "the scale ends here")
+    ledger.add(ReasonCode.SCALE_END, in_range - clipped, "the scale ends here")

@@ -9,7 +9,15 @@ from itertools import count
 from typing import Any, TypeVar, cast
 
 from rlver_gym.core.cards import EnvCard
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Reply, Turn, clean_utterance
+from rlver_gym.core.dialogue import (
+    Appraisal,
+    Dialogue,
+    Reason,
+    ReasonCode,
+    Reply,
+    Turn,
+    clean_utterance,
+)
 from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, moved
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
@@ -18,8 +26,8 @@ from rlver_gym.io.errors import AgentFailed, DialogueError, UserFailed
 from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin, run_sync, wait_for
 
 T = TypeVar("T")
-_AGENT_FAILED, _AGENT_FAILED_NOTE = "agent_failed", "the agent failed: "
-"""Code and beginning of the reason for which a dialogue ended without a word of the agent's."""
+_AGENT_FAILED_NOTE = "the agent failed: "
+"""Beginning of the reason for which a dialogue ended without a word of the agent's."""
 _SESSION_NUMBERS = count()
 
 
@@ -168,7 +176,7 @@ class EmpathySession:
         anything and which holds the reason.
         """
         self.validate_utterance("")
-        reason = Reason(_AGENT_FAILED, 0.0, f"{_AGENT_FAILED_NOTE}{failure}")
+        reason = Reason(ReasonCode.AGENT_FAILED, 0.0, f"{_AGENT_FAILED_NOTE}{failure}")
         turn = Turn("", Appraisal(0, "", (reason,)), self.emotion, 0.0, Outcome.FAILED, "")
         self._state = Snapshot(self.emotion, self.dialogue.with_turn(turn), Outcome.FAILED)
 
@@ -210,7 +218,7 @@ def give_up_reason(turn: Turn) -> str | None:
     if turn.outcome is not Outcome.FAILED or turn.utterance or len(turn.appraisal.reasons) != 1:
         return None
     code, _, note = turn.appraisal.reasons[0]
-    is_given_up = code == _AGENT_FAILED and note.startswith(_AGENT_FAILED_NOTE)
+    is_given_up = code == ReasonCode.AGENT_FAILED and note.startswith(_AGENT_FAILED_NOTE)
     return note.removeprefix(_AGENT_FAILED_NOTE) if is_given_up else None
 
 
@@ -226,8 +234,8 @@ def _failure_turn(words: str, emotion: int, failure: UserFailed) -> Turn:
 
     It says why, and what the model answered, if it did.
     """
-    reasons = [Reason("failed", 0.0, f"the user failed: {failure}")]
-    reasons += [Reason("answer", 0.0, failure.answer)] if failure.answer else []
+    reasons = [Reason(ReasonCode.FAILED, 0.0, f"the user failed: {failure}")]
+    reasons += [Reason(ReasonCode.ANSWER, 0.0, failure.answer)] if failure.answer else []
     return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")
 
 

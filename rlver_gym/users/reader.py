@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlver_gym.core.dialogue import Dialogue, Reason, Turn
+from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode, Turn
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from rlver_gym.users.reader_network import ReaderNetwork
 
 SHIPPED = Path(__file__).with_name("reader_en.safetensors")
-_CODE = "reader"
 _SHARE = 0.5
 """Of a change, by each of the two."""
-_CLIPPING_CODES = ("rounding", "limit", "scale_end")
+_CLIPPING_CODES = (ReasonCode.ROUNDING, ReasonCode.LIMIT, ReasonCode.SCALE_END)
 """Reasons that are found anew for the mixed change."""
 _TOLERANCE = 1.0
 """Points by which the same network may read otherwise on another machine."""
@@ -107,7 +106,7 @@ class ReaderUser(EmbeddedUser):
                 ledger.add(reason.code, reason.points * _SHARE, reason.note)
         quarters = round(reading.change * _SHARE * 4)
         # Also when it is 0: the record needs it.
-        ledger.reasons.append(Reason(_CODE, quarters / 4, reading.note()))
+        ledger.reasons.append(Reason(ReasonCode.READER, quarters / 4, reading.note()))
         round_and_clip(ledger, emotion)
         return tuple(ledger.reasons)
 
@@ -135,7 +134,9 @@ class _RecordedReader(ReaderUser):
     def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
         at = len(dialogue.turns)
         notes = [
-            reason.note for reason in self._turns[at].appraisal.reasons if reason.code == _CODE
+            reason.note
+            for reason in self._turns[at].appraisal.reasons
+            if reason.code == ReasonCode.READER
         ]
         try:
             (note,) = notes

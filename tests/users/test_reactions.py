@@ -10,7 +10,7 @@ import pytest
 from rlver_gym.conversation.parse import Act
 from rlver_gym.core import ledger
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Reason, Turn
+from rlver_gym.core.dialogue import Reason, ReasonCode, Turn
 from rlver_gym.core.ledger import ACT_IN_WORDS, KIND_IN_WORDS
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Anchors, Disposition, Manner, Persona
@@ -50,8 +50,17 @@ def codes_of(module: object) -> set[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     ]
     added = [call.args[0] for call in calls if call.func.attr == "add"]  # pyright: ignore[reportAttributeAccessIssue]
-    strings = [node for code in added for node in ast.walk(code) if isinstance(node, ast.Constant)]
-    return {str(node.value) for node in strings if isinstance(node.value, str)}
+    parts = [node for code in added for node in ast.walk(code)]
+    fixed = {
+        ReasonCode[node.attr].value
+        for node in parts
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "ReasonCode"
+    }
+    return fixed | {
+        node.value
+        for node in parts
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rlver_gym.core.dialogue import Dialogue, Reason
+from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, Ledger, quote, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.users.embedded.english import describe, find_plain_acts
@@ -194,7 +194,9 @@ def reasons_for(
         preset.gain * factors.all * (priors()["challenging"]["warming"] if challenging else 1.0)
     )
     ledger.add(
-        "base", preset.base * (factors.base if preset.base > 0 else 1.0), "somebody talks with them"
+        ReasonCode.BASE,
+        preset.base * (factors.base if preset.base > 0 else 1.0),
+        "somebody talks with them",
     )
     for code, points, note in compute_worth(weights, persona, dialogue, surface, context):
         ledger.add(code, points * (warming if points > 0 else preset.gain), note)
@@ -227,15 +229,15 @@ def _add_off_topic_reasons(
     """
     rule = priors()
     if surface.length < rule["empty"]["characters"]:
-        ledger.add("silence", rule["empty"]["points"], "the agent said next to nothing")
+        ledger.add(ReasonCode.SILENCE, rule["empty"]["points"], "the agent said next to nothing")
     else:
         ledger.add(
-            "nonsense",
+            ReasonCode.NONSENSE,
             rule["unreadable"]["points"] * (1 - factors.readable),
             "no talk that they could follow",
         )
         ledger.add(
-            "foreign",
+            ReasonCode.FOREIGN,
             rule["relevance"]["points"] * (1 - factors.nearness),
             "not about them or their story",
         )
@@ -243,7 +245,9 @@ def _add_off_topic_reasons(
     if strangers:
         names = quote(", ".join(strangers))
         ledger.add(
-            "strangers", rule["strangers"]["points"], f"named people they do not know: {names}"
+            ReasonCode.STRANGERS,
+            rule["strangers"]["points"],
+            f"named people they do not know: {names}",
         )
 
 
@@ -251,13 +255,17 @@ def _add_repetition_reasons(ledger: Ledger, factors: GainFactors) -> None:
     """Copying, repeating, and cues in heaps."""
     rule = priors()
     ledger.add(
-        "copying", rule["copying"]["points"] * (1 - factors.own_words), "gave their own words back"
+        ReasonCode.COPYING,
+        rule["copying"]["points"] * (1 - factors.own_words),
+        "gave their own words back",
     )
     ledger.add(
-        "repetition", rule["reuse"]["points"] * (1 - factors.novelty), "said what was already said"
+        ReasonCode.REPETITION,
+        rule["reuse"]["points"] * (1 - factors.novelty),
+        "said what was already said",
     )
     ledger.add(
-        "crowded",
+        ReasonCode.CROWDED,
         rule["crowded"]["points"] * (1 - factors.room),
         "one kind word after the other, and nothing in between",
     )
@@ -270,8 +278,10 @@ def _add_mood_reasons(
     ledger.add(f"temper:{disposition}", preset.temper[disposition], f"their nature: {disposition}")
     if dialogue.turns:
         ledger.add(
-            "momentum",
+            ReasonCode.MOMENTUM,
             preset.momentum * dialogue.turns[-1].appraisal.change,
             "the last turn still works in them",
         )
-    ledger.add("mood", preset.pull * (emotion - 40) / 20, "how they feel colours what they hear")
+    ledger.add(
+        ReasonCode.MOOD, preset.pull * (emotion - 40) / 20, "how they feel colours what they hear"
+    )

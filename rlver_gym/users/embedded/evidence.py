@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from rlver_gym.core.anchors import AnchorMatch
-from rlver_gym.core.dialogue import Dialogue, Reason
+from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import content_stems
@@ -119,9 +119,11 @@ def _is_word_salad(heard: UtteranceAnalysis) -> bool:
 
 def _add_no_language(ledger: Ledger, w: dict[str, Any], heard: UtteranceAnalysis) -> None:
     if heard.word_count == 0 and not heard.sentences:
-        ledger.add("silence", w["silence"], "the agent said nothing")
+        ledger.add(ReasonCode.SILENCE, w["silence"], "the agent said nothing")
     else:
-        ledger.add("nonsense", w["nonsense"], "that was no sentence that they could follow")
+        ledger.add(
+            ReasonCode.NONSENSE, w["nonsense"], "that was no sentence that they could follow"
+        )
 
 
 def _add_copying(ledger: Ledger, context: UtteranceContext) -> None:
@@ -130,31 +132,39 @@ def _add_copying(ledger: Ledger, context: UtteranceContext) -> None:
     """
     w, heard, relevance = context.w, context.heard, context.relevance
     ledger.add(
-        "copying", w["copying"]["points"] * (1 - relevance.own_words), "gave their own words back"
+        ReasonCode.COPYING,
+        w["copying"]["points"] * (1 - relevance.own_words),
+        "gave their own words back",
     )
     ledger.add(
-        "repetition", w["reuse"]["points"] * (1 - relevance.novelty), "said what was already said"
+        ReasonCode.REPETITION,
+        w["reuse"]["points"] * (1 - relevance.novelty),
+        "said what was already said",
     )
     if relevance.spliced:
         text = heard.sentences[min(relevance.spliced)].text
         ledger.add(
-            "torn",
+            ReasonCode.TORN,
             w["torn"]["points"] * min(2, len(relevance.spliced)),
             f"tore a piece out of their words: “{quote(text)}”",
         )
     ledger.add(
-        "broken",
+        ReasonCode.BROKEN,
         w["nonsense"] * heard.incoherent_share,
         "could not follow all of it: words that do not hang together",
     )
     ledger.add(
-        "elsewhere", w["elsewhere"]["points"] * relevance.elsewhere, "little of it was about them"
+        ReasonCode.ELSEWHERE,
+        w["elsewhere"]["points"] * relevance.elsewhere,
+        "little of it was about them",
     )
     strangers = sorted(relevance.strangers - {context.persona.person.name.lower()})
     if strangers:
         points = max(w["strangers"]["most"], w["strangers"]["points"] * len(strangers))
         ledger.add(
-            "strangers", points, f"named people they do not know: {quote(', '.join(strangers))}"
+            ReasonCode.STRANGERS,
+            points,
+            f"named people they do not know: {quote(', '.join(strangers))}",
         )
 
 
@@ -303,13 +313,15 @@ def _add_overall_logit(ledger: Ledger, context: UtteranceContext) -> None:
                 + (1 - context.relevance.uptake) * context.w["touch"]["floor"]
             )
             ledger.add(
-                "whole",
+                ReasonCode.WHOLE,
                 points * uptake * context.credibility,
                 "on the whole it did what they hope for",
             )
         else:
             ledger.add(
-                "whole", points, "on the whole it did something else than what they hope for"
+                ReasonCode.WHOLE,
+                points,
+                "on the whole it did something else than what they hope for",
             )
 
 
@@ -357,7 +369,7 @@ def _add_timing(ledger: Ledger, context: UtteranceContext) -> None:
     turn, acts = len(context.earlier), context.heard.acts.keys()
     if turn < context.w["asked_first"]["turns"] and acts & {"open_question", "invite"}:
         ledger.add(
-            "asked_first",
+            ReasonCode.ASKED_FIRST,
             context.w["asked_first"]["points"],
             "wanted to know more before saying much",
         )
@@ -367,7 +379,9 @@ def _add_timing(ledger: Ledger, context: UtteranceContext) -> None:
         and context.persona.need != "practical_advice"
     ):
         ledger.add(
-            "too_soon", context.w["too_soon"]["points"], "had a solution before hearing the story"
+            ReasonCode.TOO_SOON,
+            context.w["too_soon"]["points"],
+            "had a solution before hearing the story",
         )
 
 
@@ -405,11 +419,11 @@ def _add_form(ledger: Ledger, context: UtteranceContext) -> None:
     """Length and form."""
     shape, heard = context.w["shape"], context.heard
     if heard.word_count < shape["few_words"]:
-        ledger.add("short", shape["few"], f"only {heard.word_count} words")
+        ledger.add(ReasonCode.SHORT, shape["few"], f"only {heard.word_count} words")
     over = heard.word_count - shape["many_words"]
     if over > 0:
         ledger.add(
-            "long",
+            ReasonCode.LONG,
             max(shape["most"], over * shape["per_word"]),
             f"a speech of {heard.word_count} words",
         )
@@ -417,6 +431,8 @@ def _add_form(ledger: Ledger, context: UtteranceContext) -> None:
         points = (
             shape["list_advice"] if context.persona.need == "practical_advice" else shape["list"]
         )
-        ledger.add("list", points, f"a list of {heard.list_items} points instead of talk")
+        ledger.add(ReasonCode.LIST, points, f"a list of {heard.list_items} points instead of talk")
     if heard.questions >= shape["questions"]:
-        ledger.add("interrogation", shape["interrogation"], f"{heard.questions} questions at once")
+        ledger.add(
+            ReasonCode.INTERROGATION, shape["interrogation"], f"{heard.questions} questions at once"
+        )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.conversation.sentences import Sentence
+from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.ledger import quote
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.io.frozen import cache_by_identity
@@ -34,10 +35,19 @@ IN_WORDS = {
 """Of each factor, what is said when it is low and when it is high."""
 
 
-VOID = ("silence", "nonsense")
+VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)
 """Evidence beside which nothing else counts."""
 PLAIN = frozenset(
-    {"broken", "torn", "copying", "repetition", "list", "interrogation", "act:ai", "act:referral"}
+    {
+        ReasonCode.BROKEN,
+        ReasonCode.TORN,
+        ReasonCode.COPYING,
+        ReasonCode.REPETITION,
+        ReasonCode.LIST,
+        ReasonCode.INTERROGATION,
+        "act:ai",
+        "act:referral",
+    }
 )
 """Evidence that is told by itself, where it costs: it can be pointed at."""
 
@@ -116,7 +126,9 @@ class FactorModel:
             else:
                 rest += points
         yield Worth(
-            "whole", rest, "on the whole it did them " + ("good" if rest > 0 else "no good")
+            ReasonCode.WHOLE,
+            rest,
+            "on the whole it did them " + ("good" if rest > 0 else "no good"),
         )
 
     def _plain(self, described: Described, belongs: float) -> Iterator[Worth]:

@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from statistics import median_low, pstdev
 from typing import NamedTuple
 
-from rlver_gym.core.dialogue import Appraisal, Reason, Reply
+from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Reply
 from rlver_gym.core.emotion import MAX_CHANGE, moved
 from rlver_gym.users.llm.parse import Claims, change_in, text_in
-
-ADDRESSED = "judge_addressed"
-"""The code of the reason that bounds the change of an utterance which speaks to whoever judges."""
-
-SCALE_END = "scale_end"
-"""The code of the reason that keeps the emotion within its scale."""
 
 
 class Judgement(NamedTuple):
@@ -36,7 +30,7 @@ class Judgement(NamedTuple):
 
 def addresses_judge(appraisal: Appraisal) -> bool:
     """Whether the utterance was found to speak to whoever judges."""
-    return any(reason.code == ADDRESSED for reason in appraisal.reasons)
+    return any(reason.code == ReasonCode.JUDGE_ADDRESSED for reason in appraisal.reasons)
 
 
 def get_unclipped_change(appraisal: Appraisal) -> int:
@@ -44,7 +38,7 @@ def get_unclipped_change(appraisal: Appraisal) -> int:
     show of it.
     """
     return appraisal.change - int(
-        sum(reason.points for reason in appraisal.reasons if reason.code == SCALE_END)
+        sum(reason.points for reason in appraisal.reasons if reason.code == ReasonCode.SCALE_END)
     )
 
 
@@ -74,34 +68,39 @@ def aggregate_judgements(
         addressed = "the model took it for words that are not meant for the person"
     change = median_low(one.change for one in judgements)
     one = next(one for one in judgements if one.change == change)
-    reasons = [Reason("model", float(change), one.fit)]
+    reasons = [Reason(ReasonCode.MODEL, float(change), one.fit)]
     kept = max(-MAX_CHANGE, min(MAX_CHANGE, change))
     if kept != change:
         reasons.append(
             Reason(
-                "limit",
+                ReasonCode.LIMIT,
                 float(kept - change),
                 f"the model said {change:+d}; one turn moves them by at most {MAX_CHANGE}",
             )
         )
     if addressed is not None:
-        reasons.append(Reason(ADDRESSED, float(min(kept, 0) - kept), addressed))
+        reasons.append(Reason(ReasonCode.JUDGE_ADDRESSED, float(min(kept, 0) - kept), addressed))
         kept = min(kept, 0)
     within = moved(emotion, kept) - emotion
     if within != kept:
-        reasons.append(Reason(SCALE_END, float(within - kept), "the scale ends here"))
+        reasons.append(Reason(ReasonCode.SCALE_END, float(within - kept), "the scale ends here"))
     spread = None
     if len(judgements) > 1:
         said = sorted(one.change for one in judgements)
         reasons.append(
             Reason(
-                "samples", 0.0, f"median of {len(said)}: {' '.join(f'{one:+d}' for one in said)}"
+                ReasonCode.SAMPLES,
+                0.0,
+                f"median of {len(said)}: {' '.join(f'{one:+d}' for one in said)}",
             )
         )
         spread = round(pstdev(max(-MAX_CHANGE, min(MAX_CHANGE, one)) for one in said), 2)
     reasons += [
         Reason(code, 0.0, note)
-        for code, note in (("reading", one.reading), ("feeling", one.feeling))
+        for code, note in (
+            (ReasonCode.READING, one.reading),
+            (ReasonCode.FEELING, one.feeling),
+        )
         if note
     ]
     return Appraisal(

@@ -6,7 +6,7 @@ Knows no prompt and no request.
 import json
 from typing import Any
 
-from rlver_gym.core.dialogue import Appraisal, Dialogue
+from rlver_gym.core.dialogue import Appraisal, Dialogue, ReasonCode
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene, disclosure_depth, restless_threshold
@@ -15,7 +15,7 @@ from rlver_gym.users.llm.hostile import strip_invisible
 from rlver_gym.users.llm.material import Material, select_material
 from rlver_gym.users.llm.prompts import Words
 
-_SPEAK_NOTES = ("reading", "feeling")
+_SPEAK_NOTES = (ReasonCode.READING, ReasonCode.FEELING)
 """Which notes of an appraisal the speaking step sees. Not the fit, which speaks of the hidden need,
 nor the thought, which would be said aloud.
 """
