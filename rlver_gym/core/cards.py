@@ -26,7 +26,9 @@ STRATEGY_VIEW = "RLVER-Strategy-v0"
 class EnvCard(HashedCard):
     """The protocol of one environment. Unknown fields are an error."""
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"summary", "notes", "shows_emotion"})
+    unhashed: ClassVar[frozenset[str]] = frozenset(
+        {"summary", "notes", "shows_emotion", "embedded_user"}
+    )
 
     id: Annotated[
         str, StringConstraints(pattern=r"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*-v[0-9]+$", max_length=80)
@@ -53,6 +55,11 @@ class EnvCard(HashedCard):
     """How readily the user warms: moderate as in RLVER's main results, challenging as in its
     section 3.6.
     """
+    embedded_user: str = ""
+    """The version of the embedded user for whose rewards and replies this environment stands;
+    another one is refused. "" for any. Before 1.0 a new version of the user moves the pin of the
+    shipped cards; after it, the number in their ids.
+    """
     shows_emotion: bool = False
     """Whether the strategy view may see the emotion score, which no real supporter can."""
     max_utterance_chars: int = Field(default=4000, ge=1, le=1_000_000)
@@ -70,6 +77,16 @@ class EnvCard(HashedCard):
                 f" including, content_at {self.content_at}"
             )
         return self
+
+    def check_user(self, kind: str, version: str) -> None:
+        """CardError for an embedded user of another version than the pinned one."""
+        if kind == "embedded" and self.embedded_user not in ("", version.partition("/")[0]):
+            raise CardError(
+                f"{self.id} is pinned to version {self.embedded_user} of the embedded user, and"
+                f" this is version {version}: scores of the two cannot be compared. Take"
+                " embedded_user out of a card of your own, or install the rlver-gym of that"
+                " version."
+            )
 
     def outcome(self, emotion: int, turn: int) -> Outcome | None:
         """How the dialogue has ended after `turn` turns at this emotion; None when it goes on."""

@@ -39,7 +39,11 @@ class EmpathySession:
     """
 
     def __init__(self, user: SentientUser, persona: Persona, card: EnvCard, seed: int = 0) -> None:
-        """The same user, persona, card, seed and utterances give the same dialogue."""
+        """The same user, persona, card, seed and utterances give the same dialogue.
+
+        CardError when the card is pinned to another version of the embedded user.
+        """
+        card.check_user(user.kind, user.version)
         self.user = user
         self.is_async = is_async_user(user)
         """Whether the user is asynchronous: it calls something that takes time, such as a server.

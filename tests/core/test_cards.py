@@ -9,11 +9,13 @@ import pytest
 import yaml
 
 from rlver_gym.audit.card_check import check_cards
-from rlver_gym.core.cards import EnvCard, env_card
+from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import PersonaLibrary, library, parse_card, shipped_personas_folder
 from rlver_gym.core.persona import SPLITS, Disposition, HiddenNeed, Persona, Topic
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import CardError, UnknownName
 from rlver_gym.io.yaml_file import parse_yaml
+from rlver_gym.users import EmbeddedUser
 
 SITUATION = shipped_personas_folder() / "situations" / "the-old-dog.yaml"
 
@@ -325,3 +327,22 @@ def test_a_beginning_suggests_what_begins_with_it() -> None:
     whole = library().ids("demo")[0]
     with pytest.raises(UnknownName, match=f"Did you mean '{whole.split('-')[0]}-"):
         library().get(whole.split("-")[0])
+
+
+def test_shipped_environments_are_pinned_to_the_embedded_user_that_ships_with_them() -> None:
+    pins = {env_card(name).embedded_user for name in shipped_env_ids()}
+    assert pins == {EmbeddedUser().version}
+
+
+def test_an_environment_refuses_another_version_of_the_embedded_user(persona: Persona) -> None:
+    class Changed(EmbeddedUser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.version = "1000"
+
+    card = env_card("RLVER-Empathy-v0")
+    with pytest.raises(
+        CardError, match=r"pinned to version \d+ .* version 1000.*embedded_user out"
+    ):
+        EmpathySession(Changed(), persona, card)
+    EmpathySession(Changed(), persona, card.model_copy(update={"embedded_user": ""}))
