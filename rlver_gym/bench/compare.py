@@ -25,13 +25,14 @@ class Protocol(NamedTuple):
     personas: frozenset[tuple[str, str]]
     """Ids with content hashes."""
     seeds: int
+    user_seeds: int
 
     def __str__(self) -> str:
         """For a title."""
         card = f"{self.env} (card {self.env_hash[:8]})"
         text = (
             f"{card}, {self.user} user, version {self.user_version}, {len(self.personas)} people x"
-            f" {self.seeds} seeds"
+            f" {format_seeds(self.seeds, self.user_seeds)}"
         )
         return one_line(text, max_chars=200)
 
@@ -45,6 +46,8 @@ class Comparison(NamedTuple):
     manifests: tuple[Manifest, ...]
     episodes: list[Episode]
     """An agent that is in several runs has the run's name behind its own."""
+    episodes_by_run: tuple[list[Episode], ...]
+    """The same, every agent under its own name."""
 
 
 def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
@@ -72,6 +75,7 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
             tuple(labels[at] for at in members),
             tuple(manifests[at] for at in members),
             [episode for at in members for episode in named[at]],
+            tuple(runs[at] for at in members),
         )
         for protocol, members in groups.items()
     ]
@@ -86,7 +90,13 @@ def _protocol(manifest: Manifest) -> Protocol:
         user.version,
         people,
         manifest.plan.seeds,
+        manifest.plan.user_seeds,
     )
+
+
+def format_seeds(seeds: int, user_seeds: int) -> str:
+    """How many dialogues with each persona, for a title."""
+    return f"{seeds} seeds" + (f" x {user_seeds} user seeds" if user_seeds > 1 else "")
 
 
 def _labels(folders: Sequence[Path]) -> list[str]:

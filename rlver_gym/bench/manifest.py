@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from rlver_gym.bench.folder import MANIFEST, read_manifest
-from rlver_gym.bench.plan import MAX_SEEDS
+from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.io.errors import RunError
@@ -38,6 +38,7 @@ class RecordedPlan(Frozen):
     env: Name
     agents: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_AGENTS)]
     seeds: int = Field(ge=1, le=MAX_SEEDS)
+    user_seeds: int = Field(default=1, ge=1, le=MAX_USER_SEEDS)
     user: Name
     split: SplitChoice | None
     persona_ids: Annotated[tuple[Name, ...], Field(max_length=MAX_PERSONAS)]
@@ -52,7 +53,8 @@ class RecordedPlan(Frozen):
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in the manifest."""
-        return self.model_dump(mode="json", exclude=None if self.user_options else {"user_options"})
+        plan = self.model_dump(mode="json", exclude=None if self.user_options else {"user_options"})
+        return {name: value for name, value in plan.items() if (name, value) != ("user_seeds", 1)}
 
 
 class RecordedUser(Frozen):

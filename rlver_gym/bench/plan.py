@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, JsonValue, SecretStr, field_validator
 
-from rlver_gym.agents import SHIPPED_AGENTS, agent_pin, uses_server
+from rlver_gym.agents import SHIPPED_AGENTS, AgentMaker, agent_maker, agent_pin, uses_server
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
@@ -29,6 +29,7 @@ from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_sett
 from rlver_gym.users import SentientUser, is_shipped_user, make_user
 
 MAX_SEEDS = 10_000
+MAX_USER_SEEDS = 1_000
 _OFFLINE_CHAT = ChatSettings(base_url="http://localhost", api_key=SecretStr("unused"))
 """For a user that is looked at and never asked: it needs neither server nor key."""
 
@@ -39,6 +40,7 @@ class Case(NamedTuple):
     agent: str
     persona: str
     seed: int
+    """The user's."""
 
 
 class BenchPlan(Frozen):
@@ -49,6 +51,10 @@ class BenchPlan(Frozen):
     agents: tuple[str, ...] = Field(default=SHIPPED_AGENTS, min_length=1)
     seeds: int = Field(default=3, ge=1, le=MAX_SEEDS)
     """Dialogues of each agent with each persona; seed 0, 1, … of the user and the agent."""
+    user_seeds: int = Field(default=1, ge=1, le=MAX_USER_SEEDS)
+    """Replicates: how often all that is held. Each has other seeds of the user, `seeds` further on,
+    and the same of the agents.
+    """
     user: str = "embedded"
     user_options: dict[str, JsonValue] = Field(default_factory=dict)
     """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says
@@ -125,9 +131,14 @@ class BenchPlan(Frozen):
         return [
             Case(agent, persona, seed)
             for agent in dict.fromkeys(self.agents)
-            for seed in range(self.seeds)
+            for seed in range(self.seeds * self.user_seeds)
             for persona in personas
         ]
+
+    def agent_maker(self, agent: str, chat: ChatSettings) -> AgentMaker:
+        """Makes an agent of the plan for a case, with the same seed in every replicate."""
+        make = agent_maker(agent, chat)
+        return lambda persona, seed: make(persona, seed % self.seeds)
 
     @cached_property
     def scene_pins(self) -> dict[str, Any]:
@@ -140,7 +151,8 @@ class BenchPlan(Frozen):
             for name, value in self.user_options.items()
             if name not in ChatSettings.model_fields
         }
-        plan = self.model_dump(mode="json", exclude={"personas", "user_options"})
+        default = {"user_seeds"} if self.user_seeds == 1 else set[str]()  # as before there were any
+        plan = self.model_dump(mode="json", exclude={"personas", "user_options"} | default)
         plan |= {"user_options": options} if options else {}
         return pin_scenes(plan, self.card, self.library, self.select_personas(), user)
 

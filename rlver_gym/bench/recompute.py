@@ -56,6 +56,7 @@ class Scenes:
     library: PersonaLibrary
     agents: tuple[str, ...]
     seeds: int
+    """Of all replicates together."""
     personas: tuple[str, ...]
 
     @property
@@ -114,7 +115,8 @@ def load_scenes(folder: Path, manifest: Manifest, tape: Path | None, sources: So
                 f" {name} is {excerpt(there[name])}, here it is {excerpt(value)}. So it cannot be"
                 " recomputed. Use the package version in its manifest."
             )
-    return Scenes(user, card, cards, tuple(dict.fromkeys(plan.agents)), plan.seeds, personas)
+    seeds = plan.seeds * plan.user_seeds
+    return Scenes(user, card, cards, tuple(dict.fromkeys(plan.agents)), seeds, personas)
 
 
 def excerpt(value: object) -> str:

@@ -12,13 +12,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.bench.charts import draw_final_bar, draw_trajectories, render_heat_cell
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import render_alert_banners, render_badge
 from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.noise import (
+    NOISE,
+    SHIFT,
+    describe_noise,
+    describe_shift,
+    spread_over_runs,
+    spread_over_user_seeds,
+)
 from rlver_gym.bench.score import Score, drop_failed, score_agents
-from rlver_gym.bench.table import format_interval, format_mean
+from rlver_gym.bench.table import format_interval, format_mean, noise_rows, shift_rows
 from rlver_gym.environment.alarms import AnomalyReport, check_episodes
+from rlver_gym.environment.charts import draw_final_bar, draw_trajectories, render_heat_cell
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.terminal import printable
@@ -145,7 +153,7 @@ def page_html(comparisons: Sequence[Comparison]) -> str:
 <body>
 <header><h1>{_title(episodes)}</h1>{_lead(episodes)}{_protocol_note(comparisons)}</header>
 <main>
-{"".join(_sections(one, scored, len(comparisons) > 1) for one, scored in zip(comparisons, ranked, strict=True))}
+{"".join(_sections(one, scored, len(comparisons) > 1) for one, scored in zip(comparisons, ranked, strict=True))}{_render_shift(comparisons)}
 <section><h2>Every dialogue</h2>{_omission_note(viewer, len(episodes))}{_VIEWER}</section>
 </main>
 <footer>{"".join(_provenance(manifest) for one in comparisons for manifest in one.manifests)}</footer>
@@ -172,7 +180,33 @@ def _sections(comparison: Comparison, ranked: Sequence[Score], several: bool) ->
     )
     return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start, watched)}{render_alert_banners(watched)}</section>
 <section><h2>How the emotion moved</h2><p>Emotion after each turn. Bold: the mean, an ended dialogue keeping its last score. Thin: each persona. The dashed lines are the bands' borders, 10, 40 and 70.</p>{_curves(ranked, episodes)}</section>
-<section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>"""
+<section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>{_render_noise(comparison, ranked)}"""
+
+
+def _render_noise(comparison: Comparison, ranked: Sequence[Score]) -> str:
+    """Nothing for a run with one seed of the user."""
+    protocol = comparison.protocol
+    spread = spread_over_user_seeds(comparison.episodes, protocol.seeds, protocol.user_seeds)
+    if spread is None:
+        return ""
+    return _render_spread(NOISE, noise_rows(spread, ranked), describe_noise(spread))
+
+
+def _render_shift(comparisons: Sequence[Comparison]) -> str:
+    """Nothing for a single run."""
+    spread = spread_over_runs(comparisons)
+    return _render_spread(SHIFT, shift_rows(spread), describe_shift(spread)) if spread else ""
+
+
+def _render_spread(title: str, rows: Sequence[Sequence[str]], sentences: Sequence[str]) -> str:
+    def row(cells: Sequence[str]) -> str:
+        agent, *values = map(_escape_text, cells)
+        numbers = "".join(f'<td class="num">{one}</td>' for one in values)
+        return f'<tr><th scope="row">{agent}</th>{numbers}</tr>'
+
+    heading, *body = map(row, rows)
+    return f"""<section><h2>{title.capitalize()}</h2><div class="scroll"><table class="board spread"><thead>{heading}</thead>
+<tbody>{"".join(body)}</tbody></table></div><p class="note">{_escape_text(" ".join(sentences))}</p></section>"""
 
 
 def _protocol_note(comparisons: Sequence[Comparison]) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from rlver_gym.agents import HUMAN, Agent, AgentMaker, agent_maker, is_async_agent
+from rlver_gym.agents import HUMAN, Agent, AgentMaker, is_async_agent
 from rlver_gym.bench.costs import Ledger
 from rlver_gym.bench.folder import (
     EPISODES,
@@ -52,12 +52,49 @@ def run_case(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
     return Episode.of(talk(session, agent), case.agent)
 
 
-class Run(NamedTuple):
-    """A run under way, the only one that writes to its folder."""
+class Participants(NamedTuple):
+    """Who talks in the dialogues of a plan, as this process has made them."""
 
     plan: BenchPlan
     user: SentientUser
     makers: dict[str, AgentMaker]
+    code: CodeRunner
+    """Where agents of one's own are called."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: BenchPlan,
+        chat: ChatSettings,
+        makers: dict[str, AgentMaker],
+        agent_timeout_s: float | None,
+    ) -> Self:
+        """Those of a plan; `chat` says how the user's server is reached."""
+        user = guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s))
+        return cls(plan, user, makers, CodeRunner(agent_timeout_s))
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the user or an agent waits for a server, so that many dialogues go on at once."""
+        waits = isinstance(self.user, AsyncSentientUser) or any(
+            map(is_async_agent, self.plan.agents)
+        )
+        return waits and HUMAN not in self.plan.agents
+
+    def prepare(self, case: Case, bypass_cache_from: int | None) -> tuple[EmpathySession, Agent]:
+        """Who talks in a case: the session, not begun, and the agent."""
+        session = EmpathySession(
+            self.user, self.plan.library.get(case.persona), self.plan.card, case.seed
+        )
+        session.bypass_cache_from = bypass_cache_from
+        return session, guard_agent(case, session, self.makers[case.agent], self.code)
+
+
+class Run(NamedTuple):
+    """A run under way, the only one that writes to its folder."""
+
+    plan: BenchPlan
+    participants: Participants
     chat: ChatSettings
     """How servers are reached, with the tape of the run."""
     file: FileIO
@@ -68,8 +105,6 @@ class Run(NamedTuple):
     """
     failed_before: Mapping[Key, int]
     """Those that had failed, and in which turn, from 1: they are held again."""
-    code: CodeRunner
-    """Where agents of one's own are called."""
     spending: list[Spending]
     """What servers are asked for now, one for each; empty when none may be asked."""
     ledger: Ledger
@@ -97,43 +132,44 @@ class Run(NamedTuple):
         for settings in self.plan.servers(self.chat):
             outage(settings).on_change = tell
 
-    def run_missing(self) -> Iterator[Episode]:
+    def run_missing(
+        self, execute: "Callable[[Run], Generator[Episode, None, None]] | None" = None
+    ) -> Iterator[Episode]:
         """Run every dialogue of the plan that is not there yet; yields each once it is safely on
-        disk, in the plan's order.
+        disk.
 
-        Where the user or an agent waits for a server, `chat.concurrency` dialogues go on at once.
-        At the end the file is in the plan's order too, also when some were held again after they
-        had failed.
+        `execute` holds the missing dialogues, in any order; by default this process does, in the
+        plan's order, and where the user or an agent waits for a server `chat.concurrency` of them
+        go on at once. At the end the file is in the plan's order, also when some were held again
+        after they had failed.
         """
-        cases = self.missing_cases
-        with closing(self._run_sessions(map(self._prepare_case, cases))) as sessions:
-            for case, session in zip(cases, sessions, strict=True):
-                episode = Episode.of(session, case.agent)
+        order = [*self.finished_keys]
+        with closing((execute or _execute_here)(self)) as episodes:
+            for episode in episodes:
                 with convert_write_errors(self.folder / EPISODES):
                     append_line(self.file, episode.to_json())
                 self.ledger.write()
+                order.append(episode.key)
                 yield episode
-        if [*self.finished_keys, *map(tuple, cases)] != [tuple(case) for case in self.plan.cases()]:
+        if order != [tuple(case) for case in self.plan.cases()]:
             _sort_episodes(self.folder, self.plan)
 
-    def _prepare_case(self, case: Case) -> tuple[EmpathySession, Agent]:
-        """Who talks in a case: the session, not open_run, and the agent."""
-        session = EmpathySession(
-            self.user, self.plan.library.get(case.persona), self.plan.card, case.seed
-        )
-        session.bypass_cache_from = self.failed_before.get(case)
-        return session, guard_agent(case, session, self.makers[case.agent], self.code)
 
-    def _run_sessions(
-        self, dialogues: Iterator[tuple[EmpathySession, Agent]]
-    ) -> Generator[EmpathySession, None, None]:
-        waits = isinstance(self.user, AsyncSentientUser) or any(
-            map(is_async_agent, self.plan.agents)
-        )
-        if waits and HUMAN not in self.plan.agents:
-            yield from rollout(dialogues, concurrency=self.chat.concurrency)
-        else:
-            yield from (talk(*pair) for pair in dialogues)
+def _execute_here(run: Run) -> Generator[Episode, None, None]:
+    """Hold the missing dialogues in this process."""
+    cases = run.missing_cases
+    with closing(_run_sessions(run, cases)) as sessions:
+        for case, session in zip(cases, sessions, strict=True):
+            yield Episode.of(session, case.agent)
+
+
+def _run_sessions(run: Run, cases: list[Case]) -> Generator[EmpathySession, None, None]:
+    participants = run.participants
+    dialogues = (participants.prepare(case, run.failed_before.get(case)) for case in cases)
+    if participants.is_async:
+        yield from rollout(dialogues, concurrency=run.chat.concurrency)
+    else:
+        yield from (talk(*pair) for pair in dialogues)
 
 
 @contextmanager
@@ -158,7 +194,7 @@ def open_run(
         )
     )
     plan.servers(chat)
-    makers = {agent: agent_maker(agent, chat) for agent in plan.agents}
+    makers = {agent: plan.agent_maker(agent, chat) for agent in plan.agents}
     path = folder / EPISODES
     with open_locked(path) as file, ExitStack() as opened:
         _write_or_check_manifest(plan, folder)
@@ -166,12 +202,11 @@ def open_run(
         done, failed = _find_finished(folder)
         if failed:
             file = opened.enter_context(_drop_failed(folder))
-        user = guard_user(plan.user, plan.make_user(chat), CodeRunner(agent_timeout_s))
-        spending = _spending(plan, chat)
+        participants = Participants.of(plan, chat, makers, agent_timeout_s)
+        spending = count_spending(plan, chat)
         ledger = Ledger(folder, spending)
-        code = CodeRunner(agent_timeout_s)
         try:
-            yield Run(plan, user, makers, chat, file, folder, done, failed, code, spending, ledger)
+            yield Run(plan, participants, chat, file, folder, done, failed, spending, ledger)
         finally:
             ledger.write()
 
@@ -204,7 +239,7 @@ def _sort_episodes(folder: Path, plan: BenchPlan) -> None:
     write_atomically(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in episodes))
 
 
-def _spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
+def count_spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
     """What the servers of a run are asked for, counted from now."""
     servers = [] if chat.tape_mode == "replay" else plan.servers(chat)
     if not servers:

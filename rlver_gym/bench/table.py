@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.bench.score import Score
-from rlver_gym.io.interval import Interval
+from rlver_gym.io.interval import Interval, Spread
 from rlver_gym.io.terminal import one_line
 
 MAX_AGENT_WIDTH = 15
@@ -75,6 +75,30 @@ def needs_table(ranked: Sequence[Score]) -> Table:
             *(f"{score.needs[need]:.0f}" if need in score.needs else "" for need in needs),
         )
     return table
+
+
+def noise_rows(spread: Spread, ranked: Sequence[Score]) -> list[list[str]]:
+    """A heading, and how far the score of each agent moves between seeds of the user; beside it how
+    far it would move with other personas.
+    """
+    final = {score.agent: score.final for score in ranked}
+    heading = ["agent", "final emotion [95 %]", "SD", "range", "lowest", "highest"]
+    return [heading] + [
+        [
+            one.agent,
+            f"{format_mean(final[one.agent])} [{format_interval(final[one.agent])}]",
+            *(f"{value:.1f}" for value in (one.sd, one.range, min(one.means), max(one.means))),
+        ]
+        for one in spread.agents
+    ]
+
+
+def shift_rows(spread: Spread) -> list[list[str]]:
+    """A heading, and the score of each agent in each run."""
+    return [["agent", *spread.replicates, "range"]] + [
+        [one.agent, *(f"{mean:.1f}" for mean in one.means), f"{one.range:.1f}"]
+        for one in spread.agents
+    ]
 
 
 def shorten_agent(agent: str, agents: Collection[str]) -> str:

@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -17,16 +19,19 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from rlver_gym.agents import AGENT_NAMES, SHIPPED_AGENTS
+from rlver_gym.agents import AGENT_NAMES, HUMAN, SHIPPED_AGENTS
+from rlver_gym.bench.compare import format_seeds
 from rlver_gym.bench.costs import estimate
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import MANIFEST, read_episodes
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
-from rlver_gym.bench.plan import MAX_SEEDS, BenchPlan
+from rlver_gym.bench.noise import spread_over_user_seeds
+from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
 from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import Run, open_run
 from rlver_gym.bench.score import Score, count_failures, score_agents, score_to_json
 from rlver_gym.bench.table import leaderboard, needs_table
+from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
@@ -54,6 +59,7 @@ from rlver_gym.io.errors import (
     ServerUnreachable,
     TapeError,
 )
+from rlver_gym.io.interval import Spread
 from rlver_gym.io.terminal import SafeConsole, one_line
 from rlver_gym.llm_client.spending import Spending
 
@@ -78,6 +84,17 @@ def bench(
     seeds: Annotated[
         int, typer.Option(min=1, max=MAX_SEEDS, help="Dialogues of each agent with each persona.")
     ] = 3,
+    user_seeds: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=MAX_USER_SEEDS,
+            help=(
+                "Hold all that so often, each time under other seeds of the user, and say how far"
+                " scores and order move: the noise floor. 5 is a good number."
+            ),
+        ),
+    ] = 1,
     split: Annotated[
         str | None, typer.Option(help=f"{', '.join(SPLITS)} or all; default: the card's.")
     ] = None,
@@ -103,6 +120,26 @@ def bench(
             help="How long a reply of an agent, or of a user, of your own (MODULE:NAME) may take.",
         ),
     ] = f"{AGENT_TIMEOUT_S:g}",
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help=(
+                "Hold the dialogues on a Ray cluster: HOST:PORT, auto for the one of this machine,"
+                " or local to start one here. Needs the extra ray."
+            ),
+        ),
+    ] = None,
+    ray_workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=(
+                "Processes on the cluster, each with --concurrency dialogues under way where"
+                " something waits for a server. Default: one for each of its CPUs."
+            ),
+        ),
+    ] = None,
     allow_failures: Annotated[
         bool, typer.Option("--allow-failures", help="Exit with 0 also when some dialogues failed.")
     ] = False,
@@ -141,6 +178,8 @@ def bench(
 
     Example: rlver-gym bench --agent listener --agent openai:gpt-4o --seeds 1
 
+    Example: rlver-gym bench --agent listener --agent oracle --user-seeds 5
+
     Example: rlver-gym bench --user openai:gpt-4o --agent adaptive --prices 2.50,10 --budget money=5
     """
     if twice := next((name for name in agent or () if (agent or []).count(name) > 1), None):
@@ -148,12 +187,15 @@ def bench(
             f"--agent {twice} is named twice. Name each agent once; for more dialogues of each,"
             " raise --seeds."
         )
+    if ray and HUMAN in (agent or ()):
+        raise CardError("--agent human talks here, not on a Ray cluster. Leave --ray out.")
     if split not in (None, *SPLIT_CHOICES):
         raise CardError(f"--split {split!r} is not one of: {', '.join(SPLIT_CHOICES)}.")
     plan = BenchPlan(
         env=env,
         agents=tuple(agent or SHIPPED_AGENTS),
         seeds=seeds,
+        user_seeds=user_seeds,
         user=user,
         user_options=user_options(user_option),
         split=cast(SplitChoice | None, split),
@@ -167,21 +209,20 @@ def bench(
         plan, folder, agent_timeout_s=seconds_or_none(agent_timeout, "--agent-timeout")
     ) as bench_run:
         _announce_cost(bench_run, yes)
-        held = _run_rest(bench_run)
+        held = _run_rest(bench_run, ray, ray_workers)
         spent = _list_spending(bench_run)
         episodes = read_episodes(folder)
         report = write_report([folder])
-    ranked, watched, failed = (
-        score_agents(episodes),
-        check_episodes(episodes),
-        count_failures(episodes),
-    )
+    ranked, watched = score_agents(episodes), check_episodes(episodes)
+    failed = count_failures(episodes)
+    noise = spread_over_user_seeds(episodes, seeds, user_seeds)
     if as_json:
         found = {
             "run": str(folder),
             "report": str(report),
             "scores": [score_to_json(score) for score in ranked],
             **watched.to_dict(),
+            **({"noise": noise.to_dict()} if noise else {}),
             **({"failures": failed} if failed else {}),
             **({"spent": spent} if spent else {}),
         }
@@ -197,7 +238,7 @@ def bench(
         "check it": plan.verify_command(folder),
         **({"spent": "; ".join(spent)} if spent else {}),
     }
-    _print(plan, ranked, [*_list_failures(failed), *format_alerts(watched)], where)
+    _print(plan, ranked, noise, [*_list_failures(failed), *format_alerts(watched)], where)
     raise typer.Exit(_exit_code(failed, allow_failures))
 
 
@@ -236,10 +277,17 @@ def _announce_cost(bench_run: Run, yes: bool) -> None:
         raise typer.Exit(2)
 
 
-def _run_rest(bench_run: Run) -> int:
+def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
     """Hold the rest of a run under a progress bar on standard error; how many dialogues were held
     now. RunError when a server or budget stops it.
     """
+    execute, stdout = None, nullcontext()
+    if ray:
+        # only who asks for it needs what it imports
+        from rlver_gym.integrations.ray_bench import execute_on_ray  # noqa: PLC0415
+
+        execute = partial(execute_on_ray, address=ray, workers=ray_workers)
+        stdout = redirect_stdout(sys.stderr)  # where Ray says that a worker has died
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -256,11 +304,11 @@ def _run_rest(bench_run: Run) -> int:
     held = failed = 0
     total = len(bench_run.plan.cases())
     try:
-        with bar:
+        with stdout, bar:
             task = bar.add_task(
                 "starting", total=total, completed=bench_run.num_finished_before, spent=""
             )
-            for episode in bench_run.run_missing():
+            for episode in bench_run.run_missing(execute):
                 held += 1
                 failed += episode.outcome is Outcome.FAILED
                 name = f"{episode.agent} · {episode.persona}"[:48].ljust(48)
@@ -307,16 +355,23 @@ def _list_failures(failed: dict[str, int]) -> list[Text]:
 
 
 def _print(
-    plan: BenchPlan, ranked: Sequence[Score], suspects: Sequence[Text], where: dict[str, str]
+    plan: BenchPlan,
+    ranked: Sequence[Score],
+    noise: Spread | None,
+    suspects: Sequence[Text],
+    where: dict[str, str],
 ) -> None:
     console = SafeConsole()
     people = len(plan.select_personas())
     console.print(
         leaderboard(
-            ranked, f"{plan.card.id}: {people} personas x {plan.seeds} seeds, {plan.user} user"
+            ranked,
+            f"{plan.card.id}: {people} personas x {format_seeds(plan.seeds, plan.user_seeds)},"
+            f" {plan.user} user",
         )
     )
     console.print(needs_table(ranked))
+    print_noise(console, noise, ranked)
     for line in suspects:
         console.print(line, soft_wrap=True)
     for name, text in where.items():

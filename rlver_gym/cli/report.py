@@ -9,21 +9,37 @@ from typing import Annotated, Any
 
 import typer
 from rich.progress import track
+from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
 from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.noise import (
+    NOISE,
+    SHIFT,
+    describe_noise,
+    describe_shift,
+    spread_over_runs,
+    spread_over_user_seeds,
+)
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.report import PROTOCOLS_DIFFER, write_report
-from rlver_gym.bench.score import score_agents, score_to_json
-from rlver_gym.bench.table import leaderboard, needs_table
+from rlver_gym.bench.score import Score, score_agents, score_to_json
+from rlver_gym.bench.table import (
+    leaderboard,
+    needs_table,
+    noise_rows,
+    shift_rows,
+    shorten_agent,
+)
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.environment.session import give_up_reason
+from rlver_gym.io.interval import Spread
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole, one_line
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import METRICS
 
@@ -32,7 +48,9 @@ def report(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="Run folders. Several are compared; those of different protocols get a table each."
+            help=(
+                "Run folders. Several are compared; those of different protocols get a table each."
+            )
         ),
     ],
     out: Annotated[
@@ -50,6 +68,9 @@ def report(
 ) -> None:
     """Write report.html anew, and print the tables. The page is one file that needs no network.
 
+    For agents that are in all of several runs it says how far level and order move between them:
+    with another user, another model behind it, other seeds.
+
     Folders of training runs give learning curves instead, several on the same axes.
     """
     console = SafeConsole()
@@ -65,6 +86,8 @@ def report(
         console.print(Text(PROTOCOLS_DIFFER, style="yellow"), soft_wrap=True)
     for comparison in comparisons:
         _print(console, comparison, len(comparisons) > 1)
+    if shift := spread_over_runs(comparisons):
+        _print_spread(console, SHIFT, shift_rows(shift), describe_shift(shift))
     console.print(Text.assemble(("report", "bold"), f"  {page}"), soft_wrap=True)
 
 
@@ -74,17 +97,26 @@ def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         {
             "scores": [score_to_json(score) for score in score_agents(one.episodes)],
             **check_episodes(one.episodes).to_dict(),
+            **({"noise": noise.to_dict()} if (noise := _noise(one)) else {}),
         }
         for one in comparisons
     ]
+    shift = spread_over_runs(comparisons)
+    between = {"between_runs": shift.to_dict()} if shift else {}
     if len(found) == 1:
-        return found[0]
+        return {**found[0], **between}
     named = zip(comparisons, found, strict=True)
     return {
         "protocols": [
             {"protocol": str(one.protocol), "runs": one.runs, **scored} for one, scored in named
-        ]
+        ],
+        **between,
     }
+
+
+def _noise(comparison: Comparison) -> Spread | None:
+    protocol = comparison.protocol
+    return spread_over_user_seeds(comparison.episodes, protocol.seeds, protocol.user_seeds)
 
 
 def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
@@ -93,6 +125,45 @@ def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
     console.print(needs_table(ranked))
     for line in format_alerts(check_episodes(comparison.episodes)):
         console.print(line, soft_wrap=True)
+    print_noise(console, _noise(comparison), ranked)
+
+
+def print_noise(console: SafeConsole, spread: Spread | None, ranked: Sequence[Score]) -> None:
+    """How far scores move between seeds of the user; nothing for a run with one."""
+    if spread:
+        _print_spread(console, NOISE, noise_rows(spread, ranked), describe_noise(spread))
+
+
+def _print_spread(
+    console: SafeConsole, title: str, rows: Sequence[Sequence[str]], sentences: Sequence[str]
+) -> None:
+    console.print(_spread_table(rows, title))
+    for sentence in sentences:
+        console.print(Text(one_line(sentence)), soft_wrap=True)
+
+
+def _spread_table(rows: Sequence[Sequence[str]], title: str) -> Table:
+    """These rows, the heading first and agents in front."""
+    table = Table(
+        title=Text(title),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    heading, *body = rows
+    for number, name in enumerate(heading):
+        table.add_column(
+            Text(one_line(name)),
+            style="" if number else "bold",
+            justify="right" if number else "left",
+            overflow="fold" if number else "ellipsis",
+        )
+    agents = [agent for agent, *_ in body]
+    for agent, *values in body:
+        table.add_row(Text(one_line(shorten_agent(agent, agents))), *map(Text, values))
+    return table
 
 
 def verify(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import chz
+from tinker import ModelInput
 from tinker_cookbook.renderers import Message, Renderer, get_renderer, get_text_content
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
 from tinker_cookbook.rl.types import (
@@ -30,7 +31,6 @@ from tinker_cookbook.rl.types import (
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
@@ -71,8 +71,10 @@ class EmpathyMessageEnv(MessageEnv):
         sampled.
 
         The metrics of the last turn are emotion, gain (points since the start), turns, a 1 for the
-        outcome, and tinker-cookbook's reason to stop. UserFailed when the user failed,
-        DialogueError after the end.
+        outcome, and "completed" as tinker-cookbook's reason to stop, also when the turns are used
+        up: that is an end like the others here, and tinker-cookbook takes the reward from
+        dialogues that a limit stopped. UserFailed when the user failed, DialogueError after the
+        end.
         """
         result = await self._episode.asay(get_text_content(message))
         self._check_user()
@@ -92,10 +94,17 @@ class EmpathyMessageEnv(MessageEnv):
             )
 
     def _measure(self) -> dict[str, float]:
-        metrics = self._episode.metrics
-        out_of_turns = metrics["outcome_out_of_turns"]
-        reason = StopReason.MAX_TURNS if out_of_turns else StopReason.COMPLETED
-        return {**metrics, f"{STOP_METRIC_PREFIX}{reason}": 1.0}
+        return {**self._episode.metrics, f"{STOP_METRIC_PREFIX}{StopReason.COMPLETED}": 1.0}
+
+
+class RenderOnLoop(EnvFromMessageEnv):
+    """Renders on the event loop. tinker-cookbook renders in threads, which share a tokenizer: with
+    the renderers for Qwen of 0.5.5 to 0.5.8, which switch it over for each message, they stop with
+    "Already borrowed" as soon as two dialogues go on at once.
+    """
+
+    async def _render_in_thread(self, messages: list[Message], **kwargs: Any) -> ModelInput:
+        return self.renderer.build_generation_prompt(messages, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -118,18 +127,19 @@ class EmpathyGroupBuilder(EnvGroupBuilder):
     """Of a reply: what has to be left in `max_trajectory_tokens` for a turn to take place."""
     penalty: float | None = None
     """The reward of a turn that ends the dialogue because the reply did not come to its end, or the
-    context was full. None for the worst that a turn can give: -10, or 0 where a card rewards the
-    final emotion alone. tinker-cookbook's own defaults, -1 and -0.1, are less than an unlucky turn
-    costs here, so that breaking off would be worth learning.
+    context was full. None for what the worst dialogue costs: all points that it starts with, such
+    as -40, or 0 where a card rewards the final emotion alone. tinker-cookbook's own defaults, -1
+    and -0.1, are less than a bad dialogue costs here, so that breaking off would be worth learning.
     """
 
     async def make_envs(self) -> Sequence[Env]:
         """The members, with a user that they share."""
         host = EpisodeHost(self.user, **self.options)
-        worst = 0.0 if env_card(self.spec.env).reward == "terminal" else -float(MAX_CHANGE)
+        card = env_card(self.spec.env)
+        worst = 0.0 if card.reward == "terminal" else -float(card.start)
         penalty = worst if self.penalty is None else self.penalty
         return [
-            EnvFromMessageEnv(
+            RenderOnLoop(
                 self.renderer,
                 EmpathyMessageEnv(host.episode(self.spec)),
                 failed_parse_reward=penalty,

@@ -9,8 +9,6 @@ own (`policy.rollout`); nothing that was sampled is tokenized again.
 # pyright: reportMissingImports=false
 # (it is an extra, and the types are checked without it, too)
 
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,12 +17,17 @@ import torch
 from datasets import Dataset
 
 from rlver_gym.core.agent import Style, agent_prompt
+from rlver_gym.integrations.trl_trainer import (
+    check_groups,
+    check_settings,
+    make_sampler,
+    max_dialogue_tokens,
+)
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.evaluate import score_of
-from rlver_gym.policy.models.model import max_context
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts
-from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
+from rlver_gym.policy.models.sampler import Sampler, Sampling
 from rlver_gym.policy.models.trajectory import Trajectory
 
 Prompt = Sequence[Mapping[str, Any]]
@@ -86,8 +89,9 @@ def final_emotion(
 
 
 class Rollout:
-    """A `rollout_func`: plays one dialogue a prompt with the trainer's model, all at once, and
-    gives exact token ids.
+    """A `rollout_func`: plays one dialogue a prompt with the trainer's model or its vLLM (server or
+    colocate), all at once, and gives exact token ids. With accelerate: DDP and DeepSpeed's stages 1
+    and 2; stage 3 and FSDP with `use_vllm` alone.
 
     Beside `prompt_ids`, `completion_ids`, `logprobs` (in nats, 0 where the policy did not speak)
     and `env_mask` (1 where it did), reward functions get a column each of: `emotion` (the last;
@@ -107,7 +111,7 @@ class Rollout:
         **env_options: Any,
     ) -> None:
         """`env`, `env_options`: for `gym.make`. `workers`: how many users are waited for at the
-        same time. `sampler`: None for the trainer's model.
+        same time. `sampler`: None for the trainer's model or its vLLM.
 
         The trainer's `max_completion_length` bounds the whole dialogue, its prompt included.
         TrainingError for `style="think"`: TRL takes one sequence a prompt, and a policy that thinks
@@ -128,13 +132,13 @@ class Rollout:
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> Columns:
         """What TRL asks for. TrainingError for settings of the trainer that this cannot follow."""
         met = [parse_prompt(prompt) for prompt in prompts]
-        _check_settings(trainer)
-        _check_groups(met, trainer)
+        check_settings(trainer, has_sampler=self._sampler is not None)
+        check_groups(met, trainer)
         renderer = Renderer(trainer.processing_class, _shared_system_prompt(prompts))
         self._envs += [self._make() for _ in range(len(prompts) - len(self._envs))]
         group_of = {one: number for number, one in enumerate(dict.fromkeys(met))}
         played = collect_rollouts(
-            self._sampler or ModelSampler(trainer.model, use_bf16=bool(trainer.args.bf16)),
+            self._sampler or make_sampler(trainer),
             renderer,
             Sampling(
                 self.max_reply_tokens,
@@ -151,9 +155,7 @@ class Rollout:
             draw_seed=int(
                 torch.randint(2**31, ())
             ),  # the trainer seeds torch, and saves its state with a checkpoint
-            max_tokens=min(
-                trainer.max_completion_length or sys.maxsize, max_context(trainer.model)
-            ),
+            max_tokens=max_dialogue_tokens(trainer),
             workers=self.workers,
         )
         if any(one.context_overflow and not one.sequences for one in played):
@@ -217,33 +219,3 @@ def _shared_system_prompt(prompts: Sequence[Prompt]) -> str:
             " rlver_gym.integrations.trl.prompt_rows()."
         )
     return first
-
-
-def _check_settings(trainer: Any) -> None:
-    args = trainer.args
-    unknown = {
-        "use_vllm": trainer.use_vllm,
-        "min_p": args.min_p,
-        "repetition_penalty": args.repetition_penalty != 1,
-        "generation_kwargs": args.generation_kwargs,
-        "fsdp": trainer.is_fsdp_enabled,
-        "deepspeed": trainer.is_deepspeed_enabled,
-    }
-    named = [name for name, given in unknown.items() if given]
-    if named:
-        raise TrainingError(
-            "this rollout_func samples with the trainer's own model, whole on each process, and"
-            f" knows no {', '.join(named)}. Leave that out of the GRPOConfig."
-        )
-
-
-def _check_groups(met: Sequence[DialogueSpec], trainer: Any) -> None:
-    """TRL repeats each prompt; where there are more processes, a group may be spread over them."""
-    size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
-    if trainer.accelerator.num_processes == 1 and any(
-        count % size for count in Counter(met).values()
-    ):
-        raise TrainingError(
-            f"TRL did not hand each prompt over {size} times, so that there are no groups to"
-            " compare. This was written for TRL 1.16: pip install 'rlver-gym[trl]'."
-        )

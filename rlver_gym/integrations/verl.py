@@ -9,7 +9,9 @@
 
 The data are `dataset_rows(...)` as parquet. `algorithm.adv_estimator=rlver_turn` needs this module
 in the trainer's process: VERL_USE_EXTERNAL_MODULES=rlver_gym.integrations.verl. Written for verl
-0.9.1 with `trainer.use_v1=True`, its default.
+0.9.1 with `trainer.use_v1=True`, its default. The extra `verl` has what runs agent loops on a CPU
+(verl pins transformers below 5.11, so it excludes the extra `train`); to train, install verl's own
+extra for vLLM or SGLang beside it.
 """
 
 # pyright: reportMissingImports=false, reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
@@ -97,12 +99,12 @@ class _Tokens(NamedTuple):
 
 class EmpathyAgentLoop(AgentLoopBase):
     """One dialogue: the policy samples a reply, the person answers, until the dialogue is over or
-    the response is full (`rollout.response_length`; the metric `context_overflow`).
+    `rollout.response_length` has no room for another reply (the metric `context_overflow`).
 
     The reward is with `rewards="turn"` each turn's, as the environment's card says, and with
     "final" the last emotion, from 0 to 1, at the end. `extra_fields["turn_scores"]` has each turn's
-    either way. A dialogue in which the user failed gives no output, so that verl leaves it out of
-    its group. What was sampled is never tokenized again; the person's words have mask 0.
+    either way. A dialogue in which the user failed or the server sampled nothing gives no output:
+    verl leaves it out. What was sampled is never tokenized again; the person's words have mask 0.
     """
 
     def __init__(
@@ -115,11 +117,16 @@ class EmpathyAgentLoop(AgentLoopBase):
         **kwargs: Any,
     ) -> None:
         """`rewards`, `max_reply_tokens`, `user` and `user_options` (as for `gym.make`) come from
-        the YAML, all others from verl. TrainingError for rewards of another name.
+        the YAML, all others from verl. TrainingError for rewards of another name, or no room.
         """
         super().__init__(*args, **kwargs)
         if rewards not in ("turn", "final"):
             raise TrainingError(f"there are no rewards {rewards!r}. Set rewards to turn or final.")
+        if max_reply_tokens > self.rollout_config.response_length:
+            raise TrainingError(
+                f"a reply of {max_reply_tokens} tokens has no room in data.max_response_length,"
+                " which holds a whole dialogue. Set it to 4096 or so."
+            )
         self.rewards: Rewards = rewards
         self.max_reply_tokens = max_reply_tokens
         self._host = _shared_host(user, tuple(sorted((user_options or {}).items())))
@@ -139,27 +146,29 @@ class EmpathyAgentLoop(AgentLoopBase):
         tokens = _Tokens(self._check_prompt(renderer.opening(opening)), [], [], [], [])
         extra: dict[str, Any] = {}
         request_id, room = uuid4().hex, self.rollout_config.response_length
-        while not episode.done and len(tokens.response) < room:
-            limit = min(self.max_reply_tokens, room - len(tokens.response))
+        limits = {"max_tokens": self.max_reply_tokens, "stop_token_ids": sorted(renderer.stop_ids)}
+        while not episode.done:
             with simple_timer("generate_sequences", timing):
                 sampled = await self.server_manager.generate(
                     request_id=request_id,
                     prompt_ids=tokens.prompt + tokens.response,
-                    sampling_params={**sampling_params, "max_tokens": limit},
+                    sampling_params={**sampling_params, **limits},
                     priority=int(priority),
                 )
             extra = {**sampled.extra_fields, **extra}
             extra["max_global_steps"] = sampled.extra_fields.get("max_global_steps")
             if not sampled.token_ids:
-                break
+                return self._leave_out("the server sampled nothing")
             tokens.append(sampled.token_ids, sampled.log_probs, sampled=True)
             with simple_timer("tool_calls", timing):
                 result = await episode.asay(renderer.parse(sampled.token_ids).text)
             if not result.done:
                 between = renderer.between(result.reply, sampled.token_ids[-1])
-                if len(tokens.response) + len(between) >= room:
+                if len(tokens.response) + len(between) + self.max_reply_tokens > room:
                     break
                 tokens.append(between, None, sampled=False)
+        if not episode.valid:
+            return self._leave_out("the user failed")
         return self._output(episode, tokens, timing, extra)
 
     def _check_prompt(self, prompt: list[int]) -> list[int]:
@@ -171,16 +180,15 @@ class EmpathyAgentLoop(AgentLoopBase):
             )
         return prompt
 
+    def _leave_out(self, why: str) -> list[AgentLoopOutput]:
+        """No output. UserFailed with verl's old trainer, which cannot leave a dialogue out."""
+        if not self.config.trainer.get("use_v1", True):
+            raise UserFailed(f"{why}. Set trainer.use_v1=True, which leaves such a dialogue out.")
+        return []
+
     def _output(
         self, episode: TextEpisode, tokens: _Tokens, timing: dict[str, Any], extra: dict[str, Any]
-    ) -> AgentLoopOutput | list[AgentLoopOutput]:
-        if not episode.valid or not tokens.response:
-            if not self.config.trainer.get("use_v1", True):
-                raise UserFailed(
-                    "the user failed, or the server sampled nothing, and verl's old trainer cannot"
-                    " leave a dialogue out. Set trainer.use_v1=True."
-                )
-            return []
+    ) -> AgentLoopOutput:
         final = self.rewards == "final"
         overflow = {"context_overflow": float(not episode.done)}
         values = {

@@ -70,7 +70,8 @@ def open_cluster(address: str, workers: int | None = None) -> Iterator[int]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (OSError, RuntimeError, ValueError) as error:
         raise RunError(
-            f"no Ray cluster can be joined at {address}: {one_line(str(error), max_chars=300)}"
+            f"no Ray cluster can be joined at {address} ({one_line(str(error), max_chars=300)})."
+            " Has this machine its token (RAY_AUTH_TOKEN) and the same version of Ray?"
         ) from None
     try:
         yield _count_workers(ray, workers)
@@ -198,7 +199,7 @@ class Workers:
         self._ray = _import_ray()
         self._num_workers, self._at_once, self._news = num_workers, at_once, news
         actor = self._ray.remote(_Actor).options(num_cpus=1, max_concurrency=at_once)
-        pickled = pickle.dumps(make)
+        pickled = import_module("ray.cloudpickle").dumps(make)
         self._begin_actor = lambda: actor.remote(os.getcwd(), sys.path, pickled)
         self._seats: list[_Seat] = []
         self._calls, self._serials = count(), count()
@@ -212,7 +213,8 @@ class Workers:
 
     def map(self, groups: Iterable[Sequence[Any]]) -> Generator[tuple[Any, Any], None, None]:
         """The result of every item, and what its worker had collected, in the order in which they
-        come. The items of a group go to one worker, a group is drawn when there is place for it.
+        come; None for an item that raised. The items of a group go to one worker, a group is drawn
+        when there is place for it.
 
         A worker that dies is replaced, and what it had under way is begun anew. When an item
         raises, nothing more is begun, what is under way is finished, and the error comes at the
@@ -292,10 +294,10 @@ class Workers:
     ) -> Iterator[tuple[Any, Any]]:
         """What a call brought, and those that waited for it."""
         exceptions, error = self._ray.exceptions, future.exception()
-        if error and isinstance(error, exceptions.RayError):
-            if not isinstance(error, exceptions.RayTaskError):
-                self._bury(seat, error)
-                return
+        is_death = isinstance(error, exceptions.RayError)
+        if error and is_death and not isinstance(error, exceptions.RayTaskError):
+            self._bury(seat, error)
+            return
         outcome = _Outcome(error=error) if error else future.result()
         seat.finished[outcome.number] = call, outcome
         while seat.num_taken in seat.finished or -1 in seat.finished:
@@ -303,12 +305,17 @@ class Workers:
             call, outcome = seat.finished.pop(number)
             seat.num_taken += number >= 0
             task = seat.under_way.pop(call)
+            if task is not _START:
+                yield outcome.result, outcome.collected
+            elif not outcome.error:
+                seat.is_ready, self._deaths[_START.serial] = True, 0
+            elif not isinstance(outcome.error, RlverError):
+                why = one_line(str(outcome.error), max_chars=1000)
+                self._fail(
+                    RunError(f"a worker cannot begin. Has its machine the same rlver-gym? {why}")
+                )
             if outcome.error:
                 self._fail(outcome.error)
-            elif task is _START:
-                seat.is_ready, self._deaths[_START.serial] = True, 0
-            else:
-                yield outcome.result, outcome.collected
 
     def _bury(self, seat: _Seat, error: BaseException) -> None:
         """A worker has died: begin another one, and its items anew."""

@@ -61,6 +61,13 @@ def outage(settings: ChatSettings | None = None) -> Outage:
     return _shared.client(resolve_settings(settings or ChatSettings())).outage
 
 
+def use_cache(cache: ResponseCache) -> None:
+    """Have every handle whose settings name this cache's path as their tape use it, and open no
+    file. Call it before the first request.
+    """
+    _shared.use_cache(cache)
+
+
 def close() -> None:
     """Close all connections and caches, and forget what was spent.
 
@@ -102,6 +109,11 @@ class _Shared:
             self._caches[place] = ResponseCache(settings.tape, read_only=read_only)
         client = None if read_only else self.client(settings)
         return CachingClient(client, self._caches[place], mode, server=public_url(settings))
+
+    def use_cache(self, cache: ResponseCache) -> None:
+        place = os.path.abspath(cache.path)
+        with self._lock:
+            self._caches |= {(place, False): cache, (place, True): cache}
 
     def client(self, settings: ChatSettings) -> ChatClient:
         bare = settings.model_copy(update={"tape": None, "tape_mode": "off"})

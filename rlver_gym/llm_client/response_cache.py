@@ -127,13 +127,17 @@ class ResponseCache:
         """Store a result and return what the cache holds now: unless `overwrite`, the first one
         stays, whoever wrote it.
         """
-        row = _row(request, result, server)
+        is_written = self.add(make_row(request, result, server), overwrite=overwrite)
+        return result if is_written else self.get(request.key) or result
+
+    def add(self, row: Row, *, overwrite: bool = False) -> bool:
+        """Store a row and return whether it is there now: unless `overwrite`, the first one of its
+        key stays.
+        """
         verb = "INSERT OR REPLACE" if overwrite else "INSERT OR IGNORE"
         with self._db() as db:
-            num_written = db.execute(
-                f"{verb} INTO answers VALUES ({','.join('?' * len(row))})", row
-            ).rowcount
-        return result if num_written else self.get(request.key) or result
+            places = ",".join("?" * len(row))
+            return db.execute(f"{verb} INTO answers VALUES ({places})", row).rowcount > 0
 
     def rows(self) -> Iterator[Row]:
         """All rows, oldest first."""
@@ -333,7 +337,8 @@ def _row_from(found: tuple[object, ...]) -> Row:
     return Row(**plain)  # pyright: ignore[reportArgumentType]
 
 
-def _row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> Row:
+def make_row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> Row:
+    """The row of a request that ends now, at this server."""
     answer = result if isinstance(result, ChatAnswer) else ChatAnswer("", None, 0, 0)
     row = Row(
         key=request.key,

@@ -52,15 +52,16 @@ class Spending:
         BudgetSpent when there is no budget left for it.
         """
         with self._lock:
-            if first and self.budget.calls is not None and self._spent.calls >= self.budget.calls:
-                raise self._budget_error(f"{self.budget.calls:,} calls")
-            if self.budget.tokens is not None and self._spent.tokens >= self.budget.tokens:
-                raise self._budget_error(f"{self.budget.tokens:,} tokens")
-            if self.budget.money is not None and (self.money or 0) >= self.budget.money:
-                raise self._budget_error(f"{self.budget.money:g} (your currency)")
+            self._check_budget(first)
             self._spent = self._spent._replace(
                 calls=self._spent.calls + first, attempts=self._spent.attempts + 1
             )
+
+    def add(self, spent: Spent) -> None:
+        """Count what another process has spent. BudgetSpent when nothing is left after that."""
+        with self._lock:
+            self._spent = Spent(*map(sum, zip(self._spent, spent, strict=True)))
+            self._check_budget(first=True)
 
     def tokens(self, prompt: int, completion: int) -> None:
         """Count the tokens of one answer, useful or not."""
@@ -85,6 +86,14 @@ class Spending:
         if self.money is not None:
             parts.append(f"cost {self.money:,.4f} (your currency)")
         return ", ".join(parts)
+
+    def _check_budget(self, first: bool) -> None:
+        if first and self.budget.calls is not None and self._spent.calls >= self.budget.calls:
+            raise self._budget_error(f"{self.budget.calls:,} calls")
+        if self.budget.tokens is not None and self._spent.tokens >= self.budget.tokens:
+            raise self._budget_error(f"{self.budget.tokens:,} tokens")
+        if self.budget.money is not None and (self.money or 0) >= self.budget.money:
+            raise self._budget_error(f"{self.budget.money:g} (your currency)")
 
     def _budget_error(self, limit: str) -> BudgetSpent:
         return BudgetSpent(

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Request, Response, WebSocket
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
@@ -30,40 +29,21 @@ from rlver_gym.serve.messages import (
     StepAnswer,
     StepRequest,
 )
+from rlver_gym.serve.openapi import (
+    ALWAYS,
+    BEGINNING,
+    DESCRIPTION,
+    STEPPING,
+    WITH_BODY,
+    describe_app,
+    document_links,
+    document_problems,
+)
 from rlver_gym.serve.operation import METRICS_TYPE, Metrics, ServeSettings
-from rlver_gym.serve.problems import Problem, Refusal, describe_invalid, document_problems
+from rlver_gym.serve.problems import Refusal, describe_invalid
 from rlver_gym.serve.websocket import Conversation
 from rlver_gym.users import SentientUser, make_user
 
-DESCRIPTION = """
-Talk with a simulated person whose emotion moves with every reply; the change is the reward.
-
-1. `POST /v1/episodes` begins an episode and gives its id and the person's first words.
-2. `POST /v1/episodes/{id}/steps` says something, and gives their answer and the reward, until
-   `terminated` or `truncated` is true.
-
-**Request ids.** Send each request with a new id. When an answer was lost, send the same request
-with the same id again: it gets the same answer, and nothing is done twice.
-
-**Problems** are `application/problem+json` (RFC 9457); `detail` names the remedy. After 429 and 503
-wait as long as `Retry-After` says, and send the same request again.
-
-**WebSocket** `/v1/ws`: one episode for each connection. Send
-`{"type": "begin", "request_id": …}` with the fields of `POST /v1/episodes`, then
-`{"type": "step", "request_id": …, "turn": 1, "utterance": …}`. Answers have the type `episode`,
-`step` or `problem`, and the request id. The same `begin` on a new connection goes on with the
-episode.
-"""
-_ALWAYS = ("unauthorized", "foreign-page", "not-found", "rate-limited", "server-error")
-_WITH_BODY = ("not-json", "slow-request", "too-large", "invalid")
-_BEGINNING = (
-    *("unknown-name", "user-not-offered", "request-id-used"),
-    *("user-unavailable", "too-many-episodes", "busy"),
-)
-_STEPPING = (
-    *("unknown-episode", "wrong-turn", "episode-over", "request-id-used"),
-    *("user-unavailable", "busy"),
-)
 EpisodeId = Annotated[str, Path(description="As `POST /v1/episodes` gave it.", max_length=100)]
 
 
@@ -96,6 +76,7 @@ def make_app(
         lifespan=lifespan,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
+        generate_unique_id_function=lambda route: route.name,
     )
     bearer = HTTPBearer(auto_error=False, description="The token of the server.")
     locked = [Depends(bearer)] if token else []
@@ -103,7 +84,7 @@ def make_app(
     app.include_router(_env_routes(table), prefix="/v1/envs", dependencies=locked)
     app.include_router(_operator_routes(table, metrics, locked))
     _answer_problems(app)
-    app.openapi = lambda: _openapi(app)  # pyright: ignore[reportAttributeAccessIssue]
+    app.openapi = lambda: describe_app(app)  # pyright: ignore[reportAttributeAccessIssue]
 
     @app.websocket("/v1/ws")
     async def talk(socket: WebSocket) -> None:
@@ -121,9 +102,12 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
         "",
         status_code=201,
         summary="Begin an episode",
-        responses=document_problems(*_ALWAYS, *_WITH_BODY, *_BEGINNING),
+        responses={
+            201: {"links": document_links()},
+            **document_problems(*ALWAYS, *WITH_BODY, *BEGINNING),
+        },
     )
-    async def begin(request: EpisodeRequest) -> EpisodeAnswer:
+    async def begin_episode(request: EpisodeRequest) -> EpisodeAnswer:
         """The same environment, persona (or split), seed and user begin the same episode as
         `gym.make` and `reset` do.
         """
@@ -132,18 +116,21 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
     @router.post(
         "/{episode_id}/steps",
         summary="Say something",
-        responses=document_problems(*_ALWAYS, *_WITH_BODY, *_STEPPING),
+        responses={
+            200: {"links": document_links()},
+            **document_problems(*ALWAYS, *WITH_BODY, *STEPPING),
+        },
     )
-    async def step(episode_id: EpisodeId, request: StepRequest) -> StepAnswer:
+    async def step_episode(episode_id: EpisodeId, request: StepRequest) -> StepAnswer:
         """Takes the turn once, also when the request comes twice or the client goes away."""
         return await table.step(episode_id, request)
 
     @router.get(
         "/{episode_id}",
         summary="See where an episode stands",
-        responses=document_problems(*_ALWAYS, "unknown-episode", "invalid"),
+        responses=document_problems(*ALWAYS, "unknown-episode", "invalid"),
     )
-    async def show(episode_id: EpisodeId) -> EpisodeState:
+    async def show_episode(episode_id: EpisodeId) -> EpisodeState:
         """All that was said, the rewards, and which turn is next."""
         return table.state(episode_id)
 
@@ -152,9 +139,9 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
         status_code=204,
         response_class=Response,
         summary="Drop an episode",
-        responses=document_problems(*_ALWAYS, "unknown-episode", "invalid"),
+        responses=document_problems(*ALWAYS, "unknown-episode", "invalid"),
     )
-    async def delete(episode_id: EpisodeId) -> None:
+    async def delete_episode(episode_id: EpisodeId) -> None:
         """Makes room for another one."""
         table.delete(episode_id)
 
@@ -164,7 +151,7 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
 def _env_routes(table: EpisodeTable) -> APIRouter:
     router = APIRouter(tags=["environments"])
 
-    @router.get("", summary="List the environments", responses=document_problems(*_ALWAYS))
+    @router.get("", summary="List the environments", responses=document_problems(*ALWAYS))
     async def list_envs() -> EnvList:
         """Every number of their protocols."""
         return EnvList(envs=list(table.cards.values()))
@@ -172,17 +159,18 @@ def _env_routes(table: EpisodeTable) -> APIRouter:
     @router.get(
         "/{env_id}",
         summary="See one environment",
-        responses=document_problems(*_ALWAYS, "unknown-name", "invalid"),
+        responses=document_problems(*ALWAYS, "unknown-name", "invalid"),
     )
     async def show_env(env_id: Annotated[str, Path(max_length=100)]) -> EnvAnswer:
         """Its card, who can play the person, and the people of each split."""
-        if env_id not in table.cards:
-            error = UnknownName.of("environment", env_id, table.cards, "GET /v1/envs")
-            raise Refusal("unknown-name", str(error))
+        try:
+            card = table.find_card(env_id)
+        except UnknownName as error:
+            raise Refusal("unknown-name", str(error)) from None
         people: dict[SplitChoice, list[str]] = {
             split: list(table.shelf.ids(split)) for split in SPLIT_CHOICES
         }
-        return EnvAnswer(card=table.cards[env_id], users=list(table.users), personas=people)
+        return EnvAnswer(card=card, users=list(table.users), personas=people)
 
     return router
 
@@ -195,7 +183,7 @@ def _operator_routes(table: EpisodeTable, metrics: Metrics, locked: list[Any]) -
         summary="See whether the server answers",
         responses=document_problems("rate-limited", "foreign-page"),
     )
-    async def health() -> Health:
+    async def show_health() -> Health:
         """Needs no token."""
         return Health(version=__version__)
 
@@ -206,7 +194,7 @@ def _operator_routes(table: EpisodeTable, metrics: Metrics, locked: list[Any]) -
         response_class=Response,
         responses={
             200: {"description": "For Prometheus.", "content": {"text/plain": {}}},
-            **document_problems(*_ALWAYS),
+            **document_problems(*ALWAYS),
         },
     )
     async def show_metrics() -> Response:
@@ -251,17 +239,6 @@ def _methods(app: FastAPI, path: str) -> list[str]:
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path)
         for method in methods
     )
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    if not app.openapi_schema:
-        schema = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
-        )
-        problem = Problem.model_json_schema()
-        schema["components"]["schemas"]["Problem"] = problem
-        app.openapi_schema = schema
-    return app.openapi_schema
 
 
 async def _expire_idle(table: EpisodeTable) -> None:

@@ -2,25 +2,22 @@
 Knows no web framework.
 """
 
-import asyncio
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from gymnasium.utils.seeding import np_random
 
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.dialogue import Turn
-from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.user import is_async_user
-from rlver_gym.environment.env import EmpathyEnv, describe_turn, draw_scene
+from rlver_gym.environment.env import draw_scene
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import CardError, ChatError, UnknownName, UtteranceError
 from rlver_gym.io.event_loop import Worker
+from rlver_gym.serve.episode import Episode
 from rlver_gym.serve.messages import (
     EpisodeAnswer,
     EpisodeRequest,
@@ -29,63 +26,12 @@ from rlver_gym.serve.messages import (
     StepAnswer,
     StepRequest,
 )
+from rlver_gym.serve.once import Once
 from rlver_gym.serve.operation import Metrics, ServeSettings
 from rlver_gym.serve.problems import Refusal
 from rlver_gym.users import EmbeddedUser, SentientUser
 
-T = TypeVar("T")
-
-
-class Once(Generic[T]):
-    """Work that is done once for each request id. Whoever asks again gets the same result, also
-    while the work is under way. Failed work is forgotten, and may be tried again.
-    """
-
-    def __init__(self) -> None:
-        """Nothing was asked for yet."""
-        self._known: dict[str, tuple[object, asyncio.Task[T]]] = {}
-
-    async def run(
-        self, request_id: str, content: object, start: Callable[[], Coroutine[Any, Any, T]]
-    ) -> T:
-        """What `start` leads to; it may refuse at once. Whoever stops waiting does not stop the
-        work.
-
-        Refusal when the id came with other content before.
-        """
-        if request_id not in self._known:
-            task = asyncio.create_task(start())
-            self._known[request_id] = content, task
-            task.add_done_callback(partial(self._forget_failure, request_id))
-        known_content, task = self._known[request_id]
-        if known_content != content:
-            raise Refusal("request-id-used")
-        return await asyncio.shield(task)
-
-    def forget(self, request_id: str) -> None:
-        """The id means nothing any more."""
-        self._known.pop(request_id, None)
-
-    def _forget_failure(self, request_id: str, task: asyncio.Task[T]) -> None:
-        if task.cancelled() or task.exception():
-            self.forget(request_id)
-
-
-@dataclass
-class Episode:
-    """One that has begun. Its state is the session's: a value that changes at the end of a turn."""
-
-    id: str
-    request_id: str
-    session: EmpathySession
-    last_used: float
-    is_answering: bool = False
-    steps: Once[StepAnswer] = field(default_factory=Once)
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        """Those that were taken."""
-        return self.session.dialogue.turns
+DEFAULT_ENV = "RLVER-Empathy-v0"
 
 
 class EpisodeTable:
@@ -107,6 +53,7 @@ class EpisodeTable:
         self.cards: dict[str, EnvCard] = {
             card.id: card for card in map(env_card, settings.served_envs)
         }
+        self._default_env = DEFAULT_ENV if DEFAULT_ENV in self.cards else next(iter(self.cards))
         self.shelf: PersonaLibrary = library(settings.personas)
         for persona_id in self.shelf.ids():
             self.shelf.get(persona_id)
@@ -129,6 +76,12 @@ class EpisodeTable:
     def num_under_way(self) -> int:
         """Turns and openings that are being worked on."""
         return self._under_way
+
+    def find_card(self, env_id: str) -> EnvCard:
+        """The card of that id. UnknownName when it is not served."""
+        if env_id not in self.cards:
+            raise UnknownName.of("environment", env_id, self.cards, "GET /v1/envs")
+        return self.cards[env_id]
 
     async def begin(self, request: EpisodeRequest) -> EpisodeAnswer:
         """Begin an episode, or find the one that the same request began."""
@@ -155,7 +108,6 @@ class EpisodeTable:
         dialogue, turns = episode.session.dialogue, episode.turns
         return EpisodeState(
             **self._describe(episode, turns[-1] if turns else None),
-            next_turn=None if episode.session.outcome else len(turns) + 1,
             transcript=[Line(speaker=one.speaker, text=one.text) for one in dialogue.messages()],
             rewards=[turn.reward for turn in turns],
         )
@@ -218,9 +170,7 @@ class EpisodeTable:
 
     def _make_session(self, request: EpisodeRequest, user: SentientUser) -> EmpathySession:
         try:
-            if request.env not in self.cards:
-                raise UnknownName.of("environment", request.env, self.cards, "GET /v1/envs")
-            card = self.cards[request.env]
+            card = self.find_card(request.env or self._default_env)
             ids = (request.persona,) if request.persona else ()
             ids = ids or self.shelf.ids(request.split or card.split)
             if not ids:
@@ -329,20 +279,4 @@ class EpisodeTable:
             self._drop(next(iter(self._ended.values())))
 
     def _describe(self, episode: Episode, turn: Turn | None) -> dict[str, Any]:
-        """What every answer says of an episode after this turn, its last one."""
-        session = episode.session
-        info = describe_turn(session, turn, 0)
-        failed = session.outcome is Outcome.FAILED
-        hidden = {name: info[name] for name in EmpathyEnv.privileged_info if name in info}
-        return {
-            "episode_id": episode.id,
-            "env": session.scene.card.id,
-            "persona": info["persona"],
-            "scene_seed": session.scene.seed,
-            "turn": info["turn"],
-            "terminated": session.outcome is not None and not failed,
-            "truncated": failed,
-            "outcome": info["outcome"],
-            "valid": info["valid"],
-            "privileged": hidden if self.settings.privileged else None,
-        }
+        return episode.describe(turn, privileged=self.settings.privileged)

@@ -47,10 +47,12 @@ class EpisodeRequest(_Request):
     """Which episode to begin. Everything may be left out."""
 
     request_id: RequestId | None = None
-    env: str = Field(
-        "RLVER-Empathy-v0",
+    env: str | None = Field(
+        None,
         max_length=80,
-        description="The id of an environment; `GET /v1/envs` lists them.",
+        description="The id of an environment; `GET /v1/envs` lists them. By default"
+        " RLVER-Empathy-v0, or the first where that is not served.",
+        examples=["RLVER-Empathy-v0"],
     )
     persona: str | None = Field(
         None,
@@ -117,6 +119,7 @@ class Standing(BaseModel):
 
     episode_id: str = Field(examples=["uDPWdVOYBDR_yVyQF7sbgw"])
     turn: int = Field(description="Turns taken so far: 0 after the opening.")
+    next_turn: int | None = Field(description="The turn to be taken next; null after the end.")
     terminated: bool = Field(description="Whether the episode has ended.")
     truncated: bool = Field(
         description="Whether it was broken off, since the user failed: it is no score."
@@ -170,7 +173,6 @@ class EpisodeState(Standing):
     env: str
     persona: str
     scene_seed: int
-    next_turn: int | None = Field(description="The turn to be taken next; null after the end.")
     transcript: list[Line]
     rewards: list[float] = Field(description="One a turn.")
 

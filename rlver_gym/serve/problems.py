@@ -132,21 +132,6 @@ class Refusal(Exception):
         return headers
 
 
-def document_problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route, with an example of each kind."""
-    responses: dict[int | str, dict[str, Any]] = {}
-    for name in kinds:
-        kind, refusal = KINDS[name], Refusal(name)
-        known = responses.setdefault(kind.status, {"description": kind.title, "content": {}})
-        if kind.title not in known["description"]:
-            known["description"] += f"; {kind.title[0].lower()}{kind.title[1:]}"
-        media = known["content"].setdefault(
-            MEDIA_TYPE, {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
-        )
-        media["examples"][name] = {"value": refusal.body}
-    return responses
-
-
 def describe_invalid(problems: Iterable[Mapping[str, Any]]) -> str:
     """What is wrong with the fields of a request, without what they hold."""
     lines = [

@@ -15,13 +15,21 @@ from rlver_gym.integrations.gyms.open_instruct import (
     EmpathyTextEnvConfig,
     make_rows,
 )
-from rlver_gym.io.errors import CardError, DialogueError, TrainingError, UnknownName, UserFailed
+from rlver_gym.io.errors import (
+    CardError,
+    DialogueError,
+    ServerRefused,
+    TrainingError,
+    UnknownName,
+    UserFailed,
+)
 from rlver_gym.users import EmbeddedUser
 
 SPEC = EpisodeSpec(library().ids("train")[3], 5)
 KWARGS = SPEC.to_dict()
 UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
 RUDE = "Shut up, you are pathetic. Nobody cares."
+SECRET = "amina is afraid of the letter"
 
 
 class FailsLater(EmbeddedUser):
@@ -31,6 +39,13 @@ class FailsLater(EmbeddedUser):
         if dialogue.turns:
             raise UserFailed("the server is away")
         return super().appraise(scene, emotion, dialogue)
+
+
+class Refused(EmbeddedUser):
+    """Its server refuses, and quotes what it was asked."""
+
+    def appraise(self, scene, emotion, dialogue):
+        raise ServerRefused(f"400: bad prompt: {SECRET}")
 
 
 class Speechless(EmbeddedUser):
@@ -122,6 +137,20 @@ def test_the_training_can_go_on_without_the_failed_turn(user, num_turns):
     assert results[-1].metadata["error"]
     assert env.get_metrics()["failed"] == 1
     assert sum(one.reward for one in results) == sum(reference(UTTERANCES[: num_turns - 1]).rewards)
+
+
+def test_an_error_of_the_users_server_is_neither_read_by_the_policy_nor_a_score(caplog):
+    env = EmpathyTextEnv(user=Refused())
+    (result,) = play(env, UTTERANCES)
+    assert (result.done, result.result) == (True, "")
+    assert SECRET not in result.model_dump_json()
+    assert SECRET in caplog.text
+    with pytest.raises(UserFailed, match="stop_on_failure") as caught:
+        env.get_metrics()
+    assert SECRET not in repr(caught.value)
+    going_on = EmpathyTextEnv(user=Refused(), stop_on_failure=False)
+    play(going_on, UTTERANCES)
+    assert going_on.get_metrics()["failed"] == 1
 
 
 def test_rows_hold_the_first_words_and_what_reset_gets():

@@ -20,17 +20,17 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.tune.registry import register_env
 
 from rlver_gym.agents.strategies import STRATEGIES
-from rlver_gym.bench.discrete_policies import run_episodes
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.integrations.gyms.discrete_policies import run_episodes
 from rlver_gym.integrations.gyms.rllib import (
     DropFailedEpisodes,
     EmotionCallback,
     load_policy,
     make_strategy_env,
 )
-from rlver_gym.io.errors import UserFailed
+from rlver_gym.io.errors import CardError, TrainingError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser
 
 pytestmark = [
@@ -94,11 +94,21 @@ def trained(local_ray: None) -> Iterator[tuple[PPO, list[dict]]]:
 
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")
-@pytest.mark.parametrize("every_need", [False, True])
-def test_the_environment_is_one_of_gymnasium(every_need):
-    check_env(
-        make_strategy_env({"split": "demo", "every_need": every_need}), skip_render_check=True
-    )
+@pytest.mark.parametrize("env_config", [{"split": "demo"}, {"every_need": True}])
+def test_the_environment_is_one_of_gymnasium(env_config):
+    check_env(make_strategy_env(env_config), skip_render_check=True)
+
+
+def test_a_configuration_that_cannot_be_meant_says_what_to_do():
+    for others in ({"split": "test"}, {"persona": PEOPLE[0]}):
+        with pytest.raises(CardError, match="Leave persona and split out"):
+            make_strategy_env({"every_need": True, **others})
+    with pytest.raises(CardError, match="OPENAI_API_KEY"):
+        make_strategy_env({"user": "openai:any", "api_key": "secret"})
+    with pytest.raises(UnknownName, match="nobody"):
+        make_strategy_env({"persona": "nobody"})
+    with pytest.raises(TrainingError, match="no-such-checkpoint.*save_to_path"):
+        load_policy("no-such-checkpoint")
 
 
 def test_ppo_trains_and_its_results_hold_return_and_emotion(trained):

@@ -11,11 +11,15 @@ pytest.importorskip("tinker_cookbook")
 
 from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
 from tinker_cookbook.renderers import Message, TextPart, ThinkingPart, get_renderer
+from tinker_cookbook.rl import train
 from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
+from tinker_cookbook.rl.metric_util import RLTestSetEvaluator
+from tinker_cookbook.rl.rollout_presets import agentic
 from tinker_cookbook.rl.rollout_strategy import FailFast, RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
 from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
@@ -58,6 +62,13 @@ class FailsLater(EmbeddedUser):
         return super().appraise(scene, emotion, dialogue)
 
 
+class Grateful(EmbeddedUser):
+    """Feels a point better with everything that is said."""
+
+    def appraise(self, scene, emotion, dialogue):
+        return Appraisal(1, "", (Reason(ReasonCode.BASE, 1, ""),))
+
+
 class Speechless(EmbeddedUser):
     """Has no first words."""
 
@@ -98,15 +109,28 @@ def test_a_policy_is_given_the_system_prompt_and_what_was_said_and_nothing_else(
     assert policy.prompts[2] == "<|im_end|>\n".join(said) + "<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_the_last_turn_measures_the_episode_and_says_why_it_ended():
+def test_the_last_turn_measures_the_episode_which_has_then_come_to_its_end():
     group, _ = roll_out(make_group(group_size=1))
     (trajectory,) = group.trajectories_G
     *before, last = [one.metrics for one in trajectory.transitions]
     assert not any(before)
     assert last.items() >= reference().metrics.items()
-    assert trajectory.stop_reason == "max_turns"
+    assert last["outcome_out_of_turns"] == 1
+    assert trajectory.stop_reason == "completed"
     rude, _ = roll_out(make_group(group_size=1), ["You are pathetic."] * 8)
-    assert rude.trajectories_G[0].stop_reason == "completed"
+    (trajectory,) = rude.trajectories_G
+    assert trajectory.transitions[-1].metrics["outcome_left"] == 1
+    assert trajectory.stop_reason == "completed"
+
+
+def test_a_dialogue_of_all_turns_keeps_its_reward_where_limits_take_it():
+    group = make_group(user=Grateful())
+    group = asyncio.run(
+        do_group_rollout(
+            group, Script(group.renderer, LONG), RetryOnFailure(), termination=agentic().termination
+        )
+    )
+    assert group.get_total_rewards() == [8.0, 8.0]
 
 
 def test_turns_become_one_datum_of_which_the_policys_tokens_count():
@@ -151,10 +175,11 @@ def test_thoughts_are_not_heard_and_stay_in_the_conversation():
     assert result.next_messages[:-1] == [*opening, said]
 
 
-def test_a_reply_that_did_not_end_costs_as_much_as_the_worst_turn():
+def test_a_reply_that_did_not_end_costs_as_much_as_the_worst_dialogue():
     group = make_group(group_size=1, max_trajectory_tokens=10)
     overflow, _ = roll_out(group)
-    assert overflow.get_total_rewards() == [-10.0]
+    assert overflow.get_total_rewards() == [-40.0]
+    assert min(sum(reference(["You are pathetic."] * 8).rewards), 0) >= -40.0
     sparse = EmpathyGroupBuilder(
         SPEC._replace(env="RLVER-Sparse-v0"), make_renderer(), 1, max_trajectory_tokens=10
     )
@@ -179,15 +204,51 @@ def test_a_user_that_asks_a_server_is_shared_by_the_group():
     assert len(group.trajectories_G[0].transitions) >= 3
 
 
-def make_dataset(**arguments):
-    builder = EmpathyDatasetBuilder(
+def make_builder(**arguments):
+    return EmpathyDatasetBuilder(
         model_name=TOKENIZER,
         renderer_name="qwen3_instruct",
         group_size=4,
         groups_per_batch=16,
         **arguments,
     )
-    return asyncio.run(builder())
+
+
+def make_dataset(**arguments):
+    return asyncio.run(make_builder(**arguments)())
+
+
+def test_dialogues_that_go_on_at_once_are_each_rendered_as_alone():
+    groups = [make_group(group_size=4) for _ in range(4)]
+    policies = [Script(one.renderer, LONG) for one in groups]
+
+    async def roll_out_all():
+        pairs = zip(groups, policies, strict=True)
+        return await asyncio.gather(*[do_group_rollout(*pair) for pair in pairs])
+
+    alone = set(roll_out(make_group(group_size=1))[1].prompts)
+    asyncio.run(roll_out_all())
+    assert [set(policy.prompts) for policy in policies] == [alone] * 4
+
+
+def test_the_evaluator_of_the_trainer_reports_emotion_and_return():
+    config = train.Config(
+        dataset_builder=make_builder(),
+        model_name=TOKENIZER,
+        recipe_name="rlver",
+        learning_rate=1e-5,
+        max_tokens=100,
+        log_path="unused",
+        rollout_error_tolerance=RetryOnFailure(),
+    )
+    _, test = asyncio.run(config.dataset_builder())
+    evaluator = RLTestSetEvaluator(test, config.max_tokens)
+    policy = Script(make_renderer(), LONG)
+    metrics = asyncio.run(evaluator.eval_token_completer(policy))
+    assert metrics["test/env/all/total_episodes"] == len(list_specs(split="validation"))
+    gain = metrics["test/env/all/gain"]
+    assert gain == pytest.approx(metrics["test/env/all/reward/total"])
+    assert metrics["test/env/all/emotion"] == pytest.approx(40 + gain)
 
 
 def test_a_dataset_has_every_persona_with_every_seed_in_another_order():

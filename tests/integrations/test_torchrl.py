@@ -186,7 +186,7 @@ def test_a_language_model_is_trained_by_their_grpo_on_dialogues():
     torch.manual_seed(0)
     model = load_model("tiny", device="cpu")
     options = {"tokenizer": load_tokenizer("tiny"), "return_log_probs": True}
-    generate = {"max_new_tokens": 8, "do_sample": True, "top_k": 0}
+    generate = {"max_new_tokens": 8, "do_sample": True, "top_k": model.config.vocab_size}
     policy = TransformersWrapper(model, input_mode="history", generate_kwargs=generate, **options)
     collector = LLMCollector(
         EmpathyChatEnv([SPEC]),
@@ -205,6 +205,11 @@ def test_a_language_model_is_trained_by_their_grpo_on_dialogues():
         for turn in trajectory.unbind(0):
             tokens = turn["tokens"]
             assert torch.equal(tokens.full, torch.cat([tokens.prompt, tokens.response]))
+            is_trained_T = torch.isfinite(turn["log_probs"].full)
+            num_left_out = len(tokens.prompt) + 1  # and the first token, whose log-prob is unknown
+            assert is_trained_T.tolist() == (
+                [False] * num_left_out + [True] * (len(tokens.response) - 1)
+            )
         buffer.extend(trajectory)
     advantages = {round(float(value), 4) for value in buffer[:]["advantage"].flatten()}
     assert len(advantages) == len(set(returns)) > 1

@@ -18,6 +18,7 @@ NEEDS = {
     "sb3_strategies": "stable_baselines3",
     "train_tiny_qwen": "transformers",
     "trl_grpo": "trl",
+    "agilerl_grpo": "agilerl",
     "gem_group": "gem",
     "inspect_ai_eval": "inspect_ai",
     "openenv_client": "openenv",
@@ -27,6 +28,8 @@ NEEDS = {
     "skyrl_gym_episode": "skyrl_gym",
     "textarena_game": "textarena",
     "tinker_group": "tinker",
+    "torchrl_grpo": "torchrl",
+    "verl_agent_loop": "verl",
     "verifiers_eval": "verifiers",
 }
 """What an example needs beyond the package; it is skipped where that is absent."""

@@ -7,13 +7,15 @@ A script of one's own names the environment, and begins the training with `--too
     # and then what stands at the end of open_instruct/grpo_fast.py
 
 The trainer does not use what `reset` returns: the person's first words stand in the prompt of a
-row.
+row. A step that takes longer than the trainer's `tool_call_timeout` is the reward 0 to it: for a
+language model as the user, set that above the user's own timeouts and retries.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false
 # (it is no dependency, and the types are checked without it, where its name is taken for this file)
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -36,9 +38,16 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import CardError, DialogueError, TrainingError, UserFailed
+from rlver_gym.io.errors import (
+    CardError,
+    DialogueError,
+    TrainingError,
+    UserFailed,
+    UtteranceError,
+)
 from rlver_gym.users import SentientUser
 
+_log = logging.getLogger(__name__)
 ENV_NAME = "rlver_empathy"
 END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "</s>")
 
@@ -112,6 +121,7 @@ class EmpathyTextEnv(TextRLEnvironment):
         self._stop_on_failure = stop_on_failure
         self._end_tokens = tuple(end_tokens)
         self._episode: TextEpisode | None = None
+        self._is_broken = False
 
     async def _reset(self, **kwargs: Any) -> StepResult:
         """Begin the dialogue that a row's `env_config` names.
@@ -121,6 +131,7 @@ class EmpathyTextEnv(TextRLEnvironment):
         each time.
         """
         self._episode = self._host.episode(EpisodeSpec.from_dict(kwargs))
+        self._is_broken = False
         opening = await self._episode.abegin()
         told = kwargs.get("opening", opening)
         if self._episode.valid and opening != told:
@@ -136,9 +147,16 @@ class EmpathyTextEnv(TextRLEnvironment):
         without what ended it. DialogueError before `reset` and after the end.
         """
         episode = self._began()
-        if episode.done and not episode.valid and not episode.rewards:
+        if self._is_broken or (episode.done and not episode.valid and not episode.rewards):
             return _failed()
-        result = await episode.asay(self._heard(text))
+        try:
+            result = await episode.asay(self._heard(text))
+        except (DialogueError, UtteranceError):
+            raise
+        except Exception:  # its message may quote the persona, and the policy would read it
+            _log.exception("the simulated user cannot go on")
+            self._is_broken = True
+            return _failed()
         if not result.valid:
             return _failed()
         return StepResult(result=result.reply, reward=result.reward, done=result.done)
@@ -150,10 +168,10 @@ class EmpathyTextEnv(TextRLEnvironment):
         if self._episode is None:
             return {}
         if self._stop_on_failure:
-            _check_user(self._episode)
+            _check_user(self._episode, self._is_broken)
         metrics = self._episode.metrics
         failed = metrics.pop("outcome_failed")
-        return {**metrics, "failed": failed}
+        return {**metrics, "failed": float(self._is_broken) or failed}
 
     def state(self) -> State:
         """How many turns there were."""
@@ -185,8 +203,8 @@ def _failed() -> StepResult:
     return StepResult(result="", done=True, metadata={"error": "the simulated user failed"})
 
 
-def _check_user(episode: TextEpisode) -> None:
-    if not episode.valid:
+def _check_user(episode: TextEpisode, is_broken: bool = False) -> None:
+    if is_broken or not episode.valid:
         raise UserFailed(
             "the simulated user failed: this rollout is no score, and open-instruct cannot leave it"
             " out. See to the user's server, or train with stop_on_failure=False."

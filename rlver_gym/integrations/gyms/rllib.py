@@ -39,6 +39,7 @@ import rlver_gym  # noqa: F401  (registers the environments, in the processes of
 from rlver_gym.core.library import library
 from rlver_gym.environment.strategy_env import EveryNeed
 from rlver_gym.integrations.gyms.discrete_policies import DiscretePolicy, PolicyFactory
+from rlver_gym.io.errors import CardError, TrainingError
 
 STRATEGY_ENV = "RLVER-Strategy-v0"
 
@@ -86,9 +87,17 @@ def make_strategy_env(env_config: Mapping[str, Any]) -> gym.Env[Any, Any]:
     `env_config` is what `gym.make("RLVER-Strategy-v0")` takes, and `every_need`: true to draw any
     of the eight hidden needs for a persona of the train split, which is to train on. `info` holds
     the emotion, for callbacks; the observation does not, unless the card shows it.
+
+    CardError for `every_need` with other people, and for a key among the options; UnknownName for
+    what does not exist.
     """
     options = dict(env_config)
     every_need = options.pop("every_need", False)
+    if every_need and (options.get("persona") or options.get("split", "train") != "train"):
+        raise CardError(
+            "every_need draws anybody of the train split. Leave persona and split out of"
+            " env_config, or every_need."
+        )
     env = gym.make(STRATEGY_ENV, **options)
     if every_need:
         env = EveryNeed(env, personas=library().ids("train"))
@@ -110,10 +119,15 @@ def load_policy(checkpoint: Path | str) -> PolicyFactory:
     """The policy of a checkpoint that `Algorithm.save_to_path` wrote: always the best action. For
     `discrete_policies.evaluate_policy`, which measures it beside those that do not learn.
 
-    For modules without memory; ValueError from RLlib when there is no such checkpoint.
+    For modules without memory. A checkpoint holds pickles: load none that you do not trust.
+    TrainingError when there is none.
     """
     folder = Path(checkpoint).absolute()
     parts = (COMPONENT_LEARNER_GROUP, COMPONENT_LEARNER, COMPONENT_RL_MODULE, DEFAULT_MODULE_ID)
+    if not folder.joinpath(*parts).is_dir():
+        raise TrainingError(
+            f"{folder}: no checkpoint of an algorithm. Give the folder that save_to_path() wrote."
+        )
     module = RLModule.from_checkpoint(folder.joinpath(*parts))
 
     def choose(observation: NDArray[np.float32]) -> int:

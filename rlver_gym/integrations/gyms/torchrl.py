@@ -142,12 +142,16 @@ class EmpathyChatEnv(ChatEnv):
 
 def fill_log_probs(trajectory: TensorDictBase) -> TensorDictBase:
     """Writes `("log_probs", "full")`, which GRPOLoss reads: of each turn's reply as it was sampled,
-    in nats, and NaN before it, which the loss leaves out.
+    in nats, and NaN where the loss is to leave a token out: before the reply, and at its first
+    token when that has 0, which TransformersWrapper writes there whatever was sampled.
 
     The `postproc` of an LLMCollector. Let the learner read tokens, `input_mode="tokens"`: from a
     history TorchRL tokenizes again what was sampled, and may get other tokens.
     """
     for turn in trajectory.unbind(0):
+        log_probs = turn["log_probs"]
         prompt = torch.full(turn["tokens"].prompt.shape, float("nan"))
-        turn["log_probs"].full = torch.cat([prompt, turn["log_probs"].response])
+        response = log_probs.response.clone()
+        response[:1][response[:1] == 0] = float("nan")
+        log_probs.full = torch.cat([prompt, response])
     return trajectory

@@ -1,13 +1,17 @@
-"""verl: the agent loop with verl's own configuration, on a stand-in for its LLM server."""
+"""verl: the agent loop with verl's own configuration, on stand-ins for its LLM server: one that
+recites, and one that is a real model in this process.
+"""
 
 import asyncio
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
+import torch
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 with warnings.catch_warnings():  # verl imports names of Ray that are deprecated
     warnings.simplefilter("ignore")
@@ -17,12 +21,13 @@ with warnings.catch_warnings():  # verl imports names of Ray that are deprecated
 
 from rlver_gym.integrations.episodes import EpisodeSpec
 from rlver_gym.integrations.verl import EmpathyAgentLoop, dataset_rows
-from rlver_gym.policy.models.model import load_tokenizer
+from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.testing.local_models import local_model
 
 
+@cache
 def make_config(*overrides: str) -> DictConfig:
-    """verl's own, for the tiny model."""
+    """verl's own, for the tiny model. Not to be written to."""
     ours = [
         f"actor_rollout_ref.model.path={local_model('tiny')}",
         "actor_rollout_ref.rollout.name=vllm",
@@ -55,12 +60,60 @@ class ScriptedServer:
         self.limits.append(sampling_params["max_tokens"])
         ids = list(next(self._replies, ()))[: sampling_params["max_tokens"]]
         logprobs = [-0.5] * len(ids) if sampling_params.get("logprobs") else None
-        steps = {"global_steps": 1, "min_global_steps": 1, "max_global_steps": 1}
-        return TokenOutput(token_ids=ids, log_probs=logprobs, extra_fields=steps)
+        return TokenOutput(token_ids=ids, log_probs=logprobs, extra_fields=dict(STEPS))
+
+
+class ModelServer:
+    """A stand-in for verl's LLMServerClient: the tiny model, in whichever process asks it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[list[int], list[int]]] = []
+        """What was given and what was sampled, as token ids."""
+
+    async def generate(
+        self,
+        request_id: str,
+        *,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        priority: int = 0,
+    ) -> TokenOutput:
+        torch.manual_seed(int(request_id[:8], 16) + len(prompt_ids))
+        ids, logprobs = _generate(prompt_ids, sampling_params)
+        self.calls.append((list(prompt_ids), ids))
+        return TokenOutput(token_ids=ids, log_probs=logprobs, extra_fields=dict(STEPS))
+
+
+STEPS = {"global_steps": 1, "min_global_steps": 1, "max_global_steps": 1}
+
+
+@cache
+def _tiny_model() -> PreTrainedModel:
+    return load_model("tiny", device="cpu")
+
+
+def _generate(prompt_ids: list[int], sampling: dict[str, Any]) -> tuple[list[int], list[float]]:
+    """A reply by transformers' own sampling, and its log-probabilities."""
+    drawn = _tiny_model().generate(
+        torch.tensor([prompt_ids]),
+        do_sample=True,
+        temperature=sampling["temperature"],
+        top_k=0,
+        max_new_tokens=sampling["max_tokens"],
+        eos_token_id=sampling["stop_token_ids"],
+        output_scores=True,
+        return_dict_in_generate=True,
+    )
+    ids = drawn.sequences[0, len(prompt_ids) :]
+    logprob_TV = torch.cat(drawn.scores).log_softmax(dim=-1)
+    return ids.tolist(), logprob_TV.gather(1, ids[:, None])[:, 0].tolist()
 
 
 def make_loop(
-    server: ScriptedServer, config: DictConfig, tokenizer: PreTrainedTokenizerBase, **options: Any
+    server: ScriptedServer | ModelServer,
+    config: DictConfig,
+    tokenizer: PreTrainedTokenizerBase,
+    **options: Any,
 ) -> EmpathyAgentLoop:
     """As verl's worker makes it. To be called on an event loop."""
     return EmpathyAgentLoop(
@@ -76,7 +129,7 @@ def make_loop(
 
 
 def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
-    """The rewards of an episode, until it ends or nothing is left to say."""
+    """The rewards of an episode; the utterances must last until it ends."""
     tokenizer = load_tokenizer("tiny")
     end = tokenizer.eos_token_id
     server = ScriptedServer([[*tokenizer.encode(one), end] for one in utterances])

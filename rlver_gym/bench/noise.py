@@ -1,0 +1,104 @@
+"""The noise floor: how far scores and the order of agents move when the user alone changes: its
+seed within a run, its seed, kind or model between runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from statistics import fmean
+
+from rlver_gym.bench.compare import Comparison
+from rlver_gym.bench.score import persona_finals
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.interval import REPEATABILITY, AgentSpread, Spread
+
+NOISE, SHIFT = "noise floor: other seeds of the user", "between the runs: agents in all of them"
+"""Titles."""
+_MAX_SWAPS = 4
+"""How many pairs a sentence names."""
+
+
+def spread_over_user_seeds(
+    episodes: Sequence[Episode], seeds: int, user_seeds: int
+) -> Spread | None:
+    """The spread over the replicates of a run, `seeds` dialogues with each persona in each; None
+    for a run of one replicate.
+    """
+    return _measure_spread(
+        {
+            f"user seed {number}": [one for one in episodes if one.seed // seeds == number]
+            for number in range(user_seeds)
+        }
+    )
+
+
+def spread_over_runs(comparisons: Sequence[Comparison]) -> Spread | None:
+    """The spread over run folders; None for one folder, or when they share no agent and persona."""
+    return _measure_spread(
+        {
+            label: episodes
+            for one in comparisons
+            for label, episodes in zip(one.runs, one.episodes_by_run, strict=True)
+        }
+    )
+
+
+def _measure_spread(replicates: Mapping[str, Sequence[Episode]]) -> Spread | None:
+    """The spread of the agents that are in all of these, each over the personas with whom it ended
+    a dialogue in all; None for fewer than two replicates, or without such agents.
+    """
+    found: list[AgentSpread] = []
+    agents = {one.agent for episodes in replicates.values() for one in episodes}
+    for agent in sorted(agents) if len(replicates) > 1 else ():
+        finals = [persona_finals(episodes, agent) for episodes in replicates.values()]
+        if shared := [persona for persona in finals[0] if all(persona in one for one in finals)]:
+            means = tuple(fmean(one[persona] for persona in shared) for one in finals)
+            found.append(AgentSpread(agent, means))
+    found.sort(key=lambda one: -one.mean)
+    return Spread(tuple(replicates), tuple(found)) if found else None
+
+
+def describe_noise(spread: Spread) -> list[str]:
+    """What replicates with other seeds of the user say, in plain sentences."""
+    count, floor = len(spread.replicates), spread.noise_floor
+    most = max(spread.agents, key=lambda one: one.sd)
+    return [
+        (
+            f"Differences below {floor:.1f} points are noise of the user (95 %, pooled over agents;"
+            f" {REPEATABILITY * most.sd:.1f} for {most.agent}, which moves most); of means over all"
+            f" {count} user seeds, below {floor / sqrt(count):.1f}."
+        ),
+        *_describe_order(spread),
+    ]
+
+
+def describe_shift(spread: Spread) -> list[str]:
+    """What runs say whose users differ, in plain sentences."""
+    most = max(spread.agents, key=lambda one: one.range)
+    return [
+        (
+            f"Level: scores differ by {fmean(one.range for one in spread.agents):.1f} points on"
+            f" average, by {most.range:.1f} at most ({most.agent})."
+        ),
+        *_describe_order(spread),
+    ]
+
+
+def _describe_order(spread: Spread) -> list[str]:
+    """Nothing where there is no order, such as with a single agent."""
+    taus, swaps = spread.rank_correlations, spread.swaps
+    if not taus:
+        return []
+    tau = f"{taus[0]:.2f}"
+    if len(taus) > 1:
+        tau = f"{fmean(taus):.2f} on average, {min(taus):.2f} at least"
+    count = len(swaps)
+    pairs = "No pair of agents changes" if not count else "1 pair changes"
+    named = [
+        f"{one.behind} ahead of {one.ahead} in {one.num_swapped} of {len(spread.replicates)}"
+        for one in swaps[:_MAX_SWAPS]
+    ]
+    named += [f"{count - _MAX_SWAPS} more"] if count > _MAX_SWAPS else []
+    return [
+        f"Order: Kendall tau {tau}. {f'{count} pairs change' if count > 1 else pairs} places"
+        + (f": {', '.join(named)}." if named else ".")
+    ]

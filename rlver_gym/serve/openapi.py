@@ -1,0 +1,80 @@
+"""The description at /openapi.json and /docs: the text, the problems of each route, and which call
+can follow another.
+"""
+
+# pyright: reportMissingImports=false
+# (it is an extra, and the types are checked without it, too)
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from rlver_gym.serve.problems import KINDS, MEDIA_TYPE, Problem, Refusal
+
+DESCRIPTION = """
+Talk with a simulated person whose emotion moves with every reply; the change is the reward.
+
+1. `POST /v1/episodes` begins an episode and gives its id and the person's first words.
+2. `POST /v1/episodes/{id}/steps` says something, and gives their answer and the reward, until
+   `terminated` or `truncated` is true.
+
+**Request ids.** Send each request with a new id. When an answer was lost, send the same request
+with the same id again: it gets the same answer, and nothing is done twice.
+
+**Problems** are `application/problem+json` (RFC 9457); `detail` names the remedy. After 429 and 503
+wait as long as `Retry-After` says, and send the same request again.
+
+**WebSocket** `/v1/ws`: one episode for each connection. Send
+`{"type": "begin", "request_id": …}` with the fields of `POST /v1/episodes`, then
+`{"type": "step", "request_id": …, "turn": 1, "utterance": …}`. Answers have the type `episode`,
+`step` or `problem`, and the request id. The same `begin` on a new connection goes on with the
+episode.
+"""
+ALWAYS = ("unauthorized", "foreign-page", "not-found", "rate-limited", "server-error")
+WITH_BODY = ("not-json", "slow-request", "too-large", "invalid")
+BEGINNING = (
+    *("unknown-name", "user-not-offered", "request-id-used"),
+    *("user-unavailable", "too-many-episodes", "busy"),
+)
+STEPPING = (
+    *("unknown-episode", "wrong-turn", "episode-over", "request-id-used"),
+    *("user-unavailable", "busy"),
+)
+
+
+def document_problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route, with an example of each kind."""
+    responses: dict[int | str, dict[str, Any]] = {}
+    for name in kinds:
+        kind, refusal = KINDS[name], Refusal(name)
+        known = responses.setdefault(kind.status, {"description": kind.title, "content": {}})
+        if kind.title not in known["description"]:
+            known["description"] += f"; {kind.title[0].lower()}{kind.title[1:]}"
+        media = known["content"].setdefault(
+            MEDIA_TYPE, {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
+        )
+        media["examples"][name] = {"value": refusal.body}
+    return responses
+
+
+def document_links() -> dict[str, Any]:
+    """What can be done next with the episode of an answer, as OpenAPI links."""
+    episode_id = {"episode_id": "$response.body#/episode_id"}
+    turn = {"turn": "$response.body#/next_turn"}
+    return {
+        "step": {"operationId": "step_episode", "parameters": episode_id, "requestBody": turn},
+        "show": {"operationId": "show_episode", "parameters": episode_id},
+        "delete": {"operationId": "delete_episode", "parameters": episode_id},
+    }
+
+
+def describe_app(app: FastAPI) -> dict[str, Any]:
+    """The whole description, made once."""
+    if not app.openapi_schema:
+        schema = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        schema["components"]["schemas"]["Problem"] = Problem.model_json_schema()
+        app.openapi_schema = schema
+    return app.openapi_schema

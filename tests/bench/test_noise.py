@@ -1,0 +1,316 @@
+"""The noise floor: statistics worked out by hand, replicates of the benchmark under other seeds of
+the user, and runs side by side.
+"""
+
+import json
+from functools import lru_cache
+from math import isnan, sqrt
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from commands import run_command
+
+from rlver_gym.bench.compare import read_comparisons
+from rlver_gym.bench.folder import EPISODES, read_episodes, read_manifest
+from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.noise import (
+    describe_noise,
+    describe_shift,
+    spread_over_runs,
+    spread_over_user_seeds,
+)
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.report import page_html
+from rlver_gym.bench.run import run
+from rlver_gym.bench.verify import verify
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.interval import AgentSpread, Spread, Swap, kendall_tau
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+
+PEOPLE = library().ids("demo")[:3]
+AGENTS = ("comfort", "gibberish", "listener")
+PLAN = BenchPlan(agents=AGENTS, seeds=2, user_seeds=3, persona_ids=PEOPLE)
+WORDS = ("--seeds", "2", *(word for one in PEOPLE for word in ("--persona", one)))
+"""The same plan, but for agents and replicates, on the command line."""
+
+
+def spread(**means: tuple[float, ...]) -> Spread:
+    agents = tuple(AgentSpread(name, values) for name, values in means.items())
+    return Spread(tuple(map(str, range(len(agents[0].means)))), agents)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "tau"),
+    [
+        ((1, 2, 3), (10, 20, 30), 1),
+        ((1, 2, 3), (3, 2, 1), -1),
+        ((1, 2, 3, 4), (1, 3, 2, 4), (5 - 1) / 6),
+        ((1, 1, 2), (1, 2, 3), 2 / sqrt(2 * 3)),
+        ((1, 1, 2), (2, 1, 1), -1 / 2),
+    ],
+)
+def test_kendall_tau_by_hand(one: tuple[float, ...], other: tuple[float, ...], tau: float) -> None:
+    assert kendall_tau(one, other) == pytest.approx(tau)
+
+
+def test_what_is_all_tied_has_no_order() -> None:
+    assert isnan(kendall_tau((1, 1), (1, 2)))
+    assert isnan(kendall_tau((1,), (1,)))
+    assert spread(a=(1, 2)).rank_correlations == ()
+
+
+def test_the_noise_floor_by_hand() -> None:
+    # Variances 8 and 0: pooled 4, so 1.96 * sqrt(2) * 2.
+    found = spread(a=(50.0, 54.0), b=(51.0, 51.0))
+    assert [one.sd for one in found.agents] == pytest.approx([sqrt(8), 0])
+    assert [one.range for one in found.agents] == [4, 0]
+    assert found.noise_floor == pytest.approx(5.5437, abs=1e-4)
+    assert found.rank_correlations == (-1,)
+    assert found.swaps == (Swap("a", "b", 1),)
+    # 1.96 * sqrt(2) * sqrt(8) for a alone, 5.5437 / sqrt(2) for means over both.
+    assert describe_noise(found) == [
+        "Differences below 5.5 points are noise of the user (95 %, pooled over agents; 7.8 for a,"
+        " which moves most); of means over all 2 user seeds, below 3.9.",
+        "Order: Kendall tau -1.00. 1 pair changes places: b ahead of a in 1 of 2.",
+    ]
+
+
+def test_how_far_runs_are_apart_by_hand() -> None:
+    found = spread(a=(50.0, 30.0), b=(20.0, 26.0), c=(10.0, 10.0))
+    assert found.swaps == ()
+    assert describe_shift(found) == [
+        "Level: scores differ by 8.7 points on average, by 20.0 at most (a).",
+        "Order: Kendall tau 1.00. No pair of agents changes places.",
+    ]
+
+
+def test_agents_that_are_level_once_do_not_change_places() -> None:
+    assert spread(a=(2, 2, 3), b=(2, 1, 3)).swaps == ()
+    assert spread(a=(2, 2, 3), b=(1, 3, 2)).swaps == (Swap("a", "b", 1),)
+
+
+def test_the_pairs_that_change_places_most_often_are_named_first() -> None:
+    found = spread(a=(9, 9, 9), b=(10, 1, 1), c=(10, 10, 1), d=(0, 2, 0))
+    assert [one.num_swapped for one in found.swaps] == sorted(
+        (one.num_swapped for one in found.swaps), reverse=True
+    )
+    assert found.swaps[0] == Swap("a", "c", 2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("replicates")
+    assert len(list(run(PLAN, folder))) == len(AGENTS) * len(PEOPLE) * 2 * 3
+    return folder
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("single")
+    list(run(PLAN.model_copy(update={"user_seeds": 1}), folder))
+    return folder
+
+
+def of(episodes: list[Episode], agent: str, seed: int) -> list[Episode]:
+    return [one for one in episodes if one.agent == agent and one.seed == seed]
+
+
+def test_the_first_replicate_is_the_benchmark_without_replicates(
+    folder: Path, single: Path
+) -> None:
+    episodes = read_episodes(folder)
+    assert [one for one in episodes if one.seed < 2] == read_episodes(single)
+    assert {one.seed for one in episodes} == set(range(6))
+
+
+def test_a_replicate_changes_the_seed_of_the_user_and_not_that_of_the_agent(folder: Path) -> None:
+    """What gibberish says hangs on its seed and on the turn, and on nothing that it hears."""
+    said = {
+        seed: [
+            tuple(turn.utterance for turn in one.turns)[:3]
+            for one in of(read_episodes(folder), "gibberish", seed)
+        ]
+        for seed in range(6)
+    }
+    assert said[0] == said[2] == said[4] != said[1] == said[3] == said[5]
+    heard = [[one.opening for one in of(read_episodes(folder), "comfort", at)] for at in range(6)]
+    replies = [
+        [turn.reply for one in of(read_episodes(folder), "gibberish", at) for turn in one.turns]
+        for at in (0, 2)
+    ]
+    assert heard[0] != heard[2] or replies[0] != replies[1]
+
+
+def test_the_spread_is_that_of_the_means_of_each_replicate(folder: Path) -> None:
+    episodes = read_episodes(folder)
+    found = spread_over_user_seeds(episodes, 2, 3)
+    assert found
+    assert {one.agent for one in found.agents} == set(AGENTS)
+    listener = next(one for one in found.agents if one.agent == "listener")
+    assert listener.means == pytest.approx(
+        [
+            fmean(
+                fmean(
+                    one.final
+                    for seed in (2 * number, 2 * number + 1)
+                    for one in of(episodes, "listener", seed)
+                    if one.persona == persona
+                )
+                for persona in PEOPLE
+            )
+            for number in range(3)
+        ]
+    )
+    assert [one.mean for one in found.agents] == sorted(
+        (one.mean for one in found.agents), reverse=True
+    )
+
+
+def test_a_persona_with_whom_a_whole_replicate_failed_counts_in_none(folder: Path) -> None:
+    def failed(one: Episode) -> Episode:
+        last = one.turns[-1]._replace(outcome=Outcome.FAILED)
+        return one._replace(turns=(*one.turns[:-1], last))
+
+    episodes = read_episodes(folder)
+    lost = [
+        failed(one) if one.persona == PEOPLE[0] and one.seed in (2, 3) else one for one in episodes
+    ]
+    assert spread_over_user_seeds(lost, 2, 3) == spread_over_user_seeds(
+        [one for one in episodes if one.persona != PEOPLE[0]], 2, 3
+    )
+
+
+def test_a_run_with_one_seed_of_the_user_has_no_spread(single: Path) -> None:
+    assert spread_over_user_seeds(read_episodes(single), 2, 1) is None
+    (comparison,) = read_comparisons([single])
+    assert spread_over_runs([comparison]) is None
+    assert "noise floor" not in page_html([comparison]).lower()
+
+
+def test_runs_of_one_replicate_are_recorded_as_before_there_were_any(
+    folder: Path, single: Path
+) -> None:
+    plan = read_manifest(single)["plan"]
+    assert isinstance(plan, dict)
+    assert "user_seeds" not in plan
+    assert (Manifest.read(single).plan.user_seeds, Manifest.read(folder).plan.user_seeds) == (1, 3)
+
+
+def test_every_replicate_is_verified(folder: Path, tmp_path: Path) -> None:
+    found = list(verify(folder))
+    assert len(found) == len(read_episodes(folder))
+    assert set(found) == {None}
+    lines = (folder / EPISODES).read_text(encoding="utf-8").splitlines()
+    edited = [*lines[:-1], lines[-1].replace('"seed":5', '"seed":6', 1)]
+    (tmp_path / EPISODES).write_text("\n".join(edited) + "\n", encoding="utf-8")
+    (tmp_path / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
+    wrong = [one.what for one in verify(tmp_path) if one]
+    assert wrong == ["the plan has no such episode", "1 episodes of the plan are missing"]
+
+
+def test_a_run_stopped_between_replicates_goes_on(folder: Path, tmp_path: Path) -> None:
+    whole = (folder / EPISODES).read_bytes()
+    (tmp_path / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
+    (tmp_path / EPISODES).write_bytes(whole[: len(whole) // 2])
+    list(run(PLAN, tmp_path))
+    assert (tmp_path / EPISODES).read_bytes() == whole
+
+
+def test_bench_and_report_say_the_same_of_the_noise(folder: Path, tmp_path: Path) -> None:
+    agents = [word for one in AGENTS for word in ("--agent", one)]
+    words = ["bench", *agents, *WORDS, "--user-seeds", "3", "--out", str(folder)]
+    table = run_command(*words)
+    assert table.returncode == 0, table.stderr
+    assert "3 personas x 2 seeds x 3 user seeds" in table.stdout
+    noise = spread_over_user_seeds(read_episodes(folder), 2, 3)
+    assert noise
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    report = run_command("report", str(folder), "--out", str(tmp_path / "page.html")).stdout
+    for sentence in describe_noise(noise):
+        assert all(sentence in text for text in (table.stdout, page, report))
+    for command in (words, ["report", str(folder)]):
+        found = json.loads(run_command(*command, "--json").stdout)["noise"]
+        assert list(found["agents"]) == [score["agent"] for score in _scores(folder)]
+        assert len(found["agents"]["listener"]["means"]) == 3
+
+
+def _scores(folder: Path) -> list[dict[str, Any]]:
+    return json.loads(run_command("report", str(folder), "--json").stdout)["scores"]
+
+
+def test_a_number_of_user_seeds_that_is_none_is_refused() -> None:
+    refused = run_command("bench", "--user-seeds", "0")
+    assert refused.returncode == 2
+    assert "--user-seeds" in refused.stderr
+
+
+class SeededAnswers:
+    """A user whose lines hang on the seed of the request, as a language model's do."""
+
+    def __init__(self) -> None:
+        self.seeds: list[int] = []
+        self._make = lru_cache(
+            lambda seed: EmbeddedAnswers(
+                map(library().get, PEOPLE), card="SAGE-Sentient-v0", seed=seed
+            )
+        )
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        self.seeds.append(body["seed"])
+        return self._make(body["seed"] % 5)(body)
+
+
+@pytest.fixture(scope="module")
+def llm_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SeededAnswers]:
+    folder, answers = tmp_path_factory.mktemp("llm"), SeededAnswers()
+    with ChatServer(answers) as server:
+        chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 1})
+        list(run(PLAN.model_copy(update={"user": "openai:user", "chat": chat, "seeds": 1}), folder))
+    return folder, answers
+
+
+def test_replicates_with_an_llm_user_ask_under_other_seeds_and_are_verified_without_its_server(
+    llm_folder: tuple[Path, SeededAnswers],
+) -> None:
+    folder, answers = llm_folder
+    assert all(one is None for one in verify(folder))
+    found = spread_over_user_seeds(read_episodes(folder), 1, 3)
+    assert found
+    assert found.noise_floor > 0
+    # One seed for the opening and one for each step of each turn, in each replicate others.
+    assert len(set(answers.seeds)) > 2 * len({one.seed for one in read_episodes(folder)})
+
+
+def test_runs_with_other_users_are_compared_where_they_share_agents(
+    llm_folder: tuple[Path, SeededAnswers], folder: Path, tmp_path: Path
+) -> None:
+    runs = [folder, llm_folder[0]]
+    comparisons = read_comparisons(runs)
+    assert len(comparisons) == 2
+    found = spread_over_runs(comparisons)
+    assert found
+    assert found.replicates == tuple(one.name for one in runs)
+    ours, theirs = ({score["agent"]: score["final"] for score in _scores(one)} for one in runs)
+    assert {one.agent: one.means for one in found.agents} == {
+        agent: pytest.approx((ours[agent][0], theirs[agent][0])) for agent in AGENTS
+    }
+    out = ("--out", str(tmp_path / "both.html"))
+    shown = run_command("report", *map(str, runs), *out).stdout
+    page = (tmp_path / "both.html").read_text(encoding="utf-8")
+    for sentence in describe_shift(found):
+        assert sentence in shown
+        assert sentence in page
+    plain = json.loads(run_command("report", *map(str, runs), *out, "--json").stdout)
+    assert plain["between_runs"] == json.loads(json.dumps(found.to_dict()))
+
+
+def test_runs_without_an_agent_in_common_are_not_compared(folder: Path, tmp_path: Path) -> None:
+    list(run(PLAN.model_copy(update={"agents": ("silent",), "user_seeds": 1}), tmp_path))
+    assert spread_over_runs(read_comparisons([folder, tmp_path])) is None
+    assert "between the runs" not in page_html(read_comparisons([folder, tmp_path])).lower()

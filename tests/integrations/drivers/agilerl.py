@@ -1,0 +1,38 @@
+"""AgileRL: the utterances as tokens through its harness of rollouts."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+with warnings.catch_warnings():  # what AgileRL imports speaks of what will change
+    warnings.simplefilter("ignore")
+    from agilerl.llm_envs import RolloutHarness
+
+from rlver_gym.integrations.gyms.agilerl import EmpathyTextEnv
+from rlver_gym.policy.models.model import load_tokenizer
+
+
+def make_harness(env: EmpathyTextEnv, **options: Any) -> RolloutHarness:
+    """AgileRL's harness of an environment, with the tokenizer of the smallest model."""
+    return RolloutHarness.local(env, load_tokenizer("tiny"), max_turns=env.max_turns, **options)
+
+
+def complete(prompt: dict[str, Any], text: str) -> torch.Tensor:
+    """The tokens of a prompt and of what is said then, as a policy gives them."""
+    tokens = load_tokenizer("tiny").encode(f"{text}<|im_end|>", add_special_tokens=False)
+    return torch.cat([prompt["input_ids"], torch.tensor([tokens])], dim=1)
+
+
+def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
+    """The rewards of an episode, until it ends or nothing is left to say."""
+    harness = make_harness(EmpathyTextEnv(personas=[persona]))
+    prompt, _ = harness.reset(seed=seed, row_index=0)
+    rewards: list[float] = []
+    for utterance in utterances:
+        prompt, reward, terminated, truncated, _ = harness.step(complete(prompt, utterance))
+        rewards.append(reward)
+        if terminated or truncated:
+            break
+    return rewards

@@ -1,0 +1,249 @@
+"""AgileRL: its harness and collector play dialogues as tokens, its GRPO trains on them, and its PPO
+takes the strategy view.
+"""
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("agilerl")
+
+with warnings.catch_warnings():  # what AgileRL imports speaks of what will change
+    warnings.simplefilter("ignore")
+    import gymnasium as gym
+    from agilerl.algorithms import GRPO, PPO
+    from agilerl.llm_envs import RolloutCollector
+    from agilerl.models.env import LLMEnvSpec, make_rollout_env_factory
+    from agilerl.rollouts import collect_rollouts
+    from agilerl.training.llm.rollout import train_llm_rollout
+    from integrations.drivers.agilerl import complete, make_harness
+    from peft import LoraConfig
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.library import library
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
+from rlver_gym.integrations.gyms.agilerl import EmpathyTextEnv
+from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed
+from rlver_gym.policy.models.model import load_tokenizer
+from rlver_gym.users import EmbeddedUser
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+PEOPLE = library().ids("train")[:3]
+SEED = 5
+UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
+RUDE = "Shut up, you are pathetic. Nobody cares."
+
+
+class FailsInTurn(EmbeddedUser):
+    """A user that fails in a turn; 0 for its first words."""
+
+    def __init__(self, turn: int) -> None:
+        super().__init__()
+        self.turn = turn
+
+    def open(self, scene, emotion):
+        if self.turn == 0:
+            raise UserFailed("the server is away")
+        return super().open(scene, emotion)
+
+    def appraise(self, scene, emotion, dialogue):
+        if len(dialogue.turns) + 1 == self.turn:
+            raise UserFailed("the server is away")
+        return super().appraise(scene, emotion, dialogue)
+
+
+def reference(utterances, persona=PEOPLE[0]):
+    episode = EpisodeHost().episode(EpisodeSpec(persona, SEED))
+    episode.begin()
+    for one in utterances:
+        if episode.say(one).done:
+            break
+    return episode
+
+
+def test_a_rollout_holds_the_dialogue_and_a_reward_for_each_turn():
+    harness = make_harness(EmpathyTextEnv(personas=PEOPLE))
+    prompt, _ = harness.reset(seed=SEED, row_index=0)
+    for one in UTTERANCES:
+        prompt, *_ = harness.step(complete(prompt, one))
+    ids, action_mask, turn_ids, rewards, *_ = harness.get_episode_data()
+    episode = reference(UTTERANCES)
+    assert rewards.tolist() == episode.rewards + [0.0] * 5
+    decode = load_tokenizer("tiny").decode
+    for turn, one in enumerate(UTTERANCES):
+        assert decode(ids[0, 1:][turn_ids[0] == turn]) == f"{one}<|im_end|>"
+    assert torch.equal(action_mask, turn_ids >= 0)
+    text = decode(prompt["input_ids"][0])
+    places = [text.index(one["content"]) for one in episode.messages]
+    assert places == sorted(places)
+    assert episode.messages[0]["content"] == agent_prompt()
+
+
+def test_a_dialogue_ends_when_the_person_leaves_and_the_next_one_begins_anew():
+    harness = make_harness(EmpathyTextEnv(personas=PEOPLE))
+    for _ in range(2):
+        prompt, _ = harness.reset(seed=SEED, row_index=0)
+        while not harness.done:
+            prompt, _, terminated, truncated, _ = harness.step(complete(prompt, RUDE))
+        assert (terminated, truncated) == (True, False)
+        assert harness.turn_rewards == reference([RUDE] * 8).rewards
+
+
+def test_nothing_that_a_supporter_could_not_know_comes_out():
+    env = EmpathyTextEnv(personas=PEOPLE)
+    opening, info = env.reset(seed=SEED, row_index=1)
+    *_, step_info = env.step(UTTERANCES[0])
+    assert (info, step_info) == ({}, {})
+    _, shown = make_harness(env).reset(seed=SEED, row_index=1)
+    assert set(shown) == {"system_prompt"}
+    assert not set(shown) & set(EmpathyEnv.privileged_info)
+    assert opening == reference([], PEOPLE[1]).messages[1]["content"]
+
+
+@pytest.mark.parametrize("thought", [f"<think>{RUDE}</think>", f"{RUDE}</think>"])
+def test_thoughts_are_not_heard(thought):
+    harness = make_harness(EmpathyTextEnv(personas=PEOPLE))
+    prompt, _ = harness.reset(seed=SEED, row_index=0)
+    _, reward, *_ = harness.step(complete(prompt, thought + UTTERANCES[0]))
+    assert reward == reference(UTTERANCES[:1]).rewards[0]
+
+
+def test_thoughts_that_were_cut_off_are_silence():
+    harness = make_harness(EmpathyTextEnv(personas=PEOPLE))
+    prompt, _ = harness.reset(seed=SEED, row_index=0)
+    _, reward, *_ = harness.step(complete(prompt, f"<think>{RUDE}"))
+    assert reward == reference([""]).rewards[0]
+
+
+def test_all_of_a_group_meet_the_same_person_in_the_same_mood():
+    collector = RolloutCollector(lambda: make_harness(EmpathyTextEnv(personas=PEOPLE)), 3, 2)
+    prompts = collector.reset(seed=SEED)
+    first = [prompt["input_ids"][0].tolist() for prompt in prompts]
+    assert first[::2] == first[1::2]
+    assert len({tuple(one) for one in first}) == 3
+    for one in UTTERANCES:
+        prompts = collector.step([complete(prompt, one) for prompt in prompts])
+    rewards = [env.turn_rewards for env in collector.envs]
+    assert rewards[::2] == rewards[1::2]
+    assert len({tuple(one) for one in rewards}) > 1
+    collector.close()
+
+
+@pytest.mark.parametrize("turn", [0, 2])
+def test_a_user_that_fails_stops_the_collector_and_is_no_score(turn):
+    user = FailsInTurn(turn)
+    collector = RolloutCollector(
+        lambda: make_harness(EmpathyTextEnv(personas=PEOPLE, user=user)), 1, 2
+    )
+
+    def roll_out():
+        prompts = collector.reset(seed=SEED)
+        for one in UTTERANCES:
+            prompts = collector.step([complete(prompt, one) for prompt in prompts])
+
+    with pytest.raises(UserFailed, match="no score"):
+        roll_out()
+    user.turn = -1
+    roll_out()
+    assert [len(env.turn_rewards) for env in collector.envs] == [3, 3]
+    collector.close()
+
+
+def test_a_manifest_can_name_the_environment():
+    entrypoint = f"{EmpathyTextEnv.__module__}:{EmpathyTextEnv.__name__}"
+    spec = LLMEnvSpec(
+        name="empathy",
+        env_type="rollout",
+        entrypoint=entrypoint,
+        env_config={"personas": [PEOPLE[2]]},
+    )
+    make_env, max_turns = make_rollout_env_factory(spec, load_tokenizer("tiny"))
+    assert max_turns == 8
+    prompt, _ = make_env().reset(seed=SEED, row_index=0)
+    opening = reference([], PEOPLE[2]).messages[1]["content"]
+    assert opening in load_tokenizer("tiny").decode(prompt["input_ids"][0])
+
+
+def test_what_cannot_be_played_is_an_error_that_says_why():
+    with pytest.raises(UnknownName, match="nobody"):
+        EmpathyTextEnv(personas=["nobody"])
+    with pytest.raises(UnknownName, match="nowhere"):
+        EmpathyTextEnv("nowhere")
+    with pytest.raises(UnknownName, match="somebody"):
+        EmpathyTextEnv(user="somebody")
+    with pytest.raises(DialogueError, match="Name personas"):
+        EmpathyTextEnv(personas=[])
+    env = EmpathyTextEnv(personas=PEOPLE)
+    with pytest.raises(DialogueError, match=r"reset\(\)"):
+        env.step("Hello?")
+    with pytest.raises(DialogueError, match="from 0 to 2"):
+        env.reset(row_index=3)
+
+
+def make_agent() -> GRPO:
+    """GRPO on a small model, of a kind for which AgileRL has no kernels that need a GPU."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    tokenizer = load_tokenizer("tiny")
+    size = {"n_positions": 1024, "n_embd": 32, "n_layer": 1, "n_head": 2}
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    return GRPO(
+        pad_token_id=tokenizer.pad_token_id,
+        pad_token=tokenizer.pad_token,
+        actor_network=GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **size, **ends)),
+        batch_size=1,
+        group_size=3,
+        lr=1e-2,
+        micro_batch_size_per_gpu=3,
+        max_model_len=1024,
+        max_output_tokens=8,
+        lora_config=LoraConfig(r=2, target_modules=["c_attn"], task_type="CAUSAL_LM"),
+        use_liger_loss=False,
+        gradient_checkpointing=False,
+        device="cpu",
+    )
+
+
+@pytest.mark.slow
+def test_a_language_model_is_trained_by_their_grpo_on_dialogues():
+    agent = make_agent()
+    before = {name: weight.clone() for name, weight in agent.actor.named_parameters()}
+    harnesses = []
+
+    def make_env():
+        harnesses.append(make_harness(EmpathyTextEnv(personas=PEOPLE), max_model_len=1024))
+        return harnesses[-1]
+
+    train_llm_rollout([agent], max_turns=8, env_factory=make_env, max_steps=3, verbose=False)
+    returns = [sum(one.turn_rewards) for one in harnesses[:3]]
+    assert all(one.done for one in harnesses[:3])
+    assert len(set(returns)) > 1
+    after = dict(agent.actor.named_parameters())
+    assert all(torch.isfinite(weight).all() for weight in after.values())
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all("lora" in name for name in changed)
+
+
+@pytest.mark.slow
+def test_their_ppo_learns_on_the_strategy_view():
+    envs = gym.make_vec("RLVER-Strategy-v0", num_envs=4, user="embedded")
+    agent = PPO(
+        envs.single_observation_space,
+        envs.single_action_space,
+        num_envs=4,
+        learn_step=64,
+        batch_size=32,
+    )
+    scores, *_ = collect_rollouts(agent, envs)
+    assert scores
+    assert all(-40 <= float(score) <= 60 for score in scores)
+    before = [weight.clone() for weight in agent.actor.parameters()]
+    agent.learn()
+    assert any(
+        not torch.equal(old, new) for old, new in zip(before, agent.actor.parameters(), strict=True)
+    )
+    envs.close()
