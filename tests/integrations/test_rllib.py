@@ -107,7 +107,7 @@ def test_a_configuration_that_cannot_be_meant_says_what_to_do():
         make_strategy_env({"user": "openai:any", "api_key": "secret"})
     with pytest.raises(UnknownName, match="nobody"):
         make_strategy_env({"persona": "nobody"})
-    with pytest.raises(TrainingError, match="no-such-checkpoint.*save_to_path"):
+    with pytest.raises(TrainingError, match=r"no-such-checkpoint.*save_to_path"):
         load_policy("no-such-checkpoint")
 
 
