@@ -4,18 +4,22 @@ import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-import pytest
-
-pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
-
+import trl
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage] (loaded lazily)
 
 from rlver_gym.integrations.trl import Rollout, final_emotion, prompt_rows
+from rlver_gym.io.errors import UserFailed
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampling
 from rlver_gym.testing.tiny_model import build_tiny
+from rlver_gym.users import EmbeddedUser
 
+TOOL_TEMPLATE = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(
+    encoding="utf-8"
+)
+"""A chat template that knows calls of tools."""
 PEOPLE = ("noor-the-old-dog", "clara-silent-kitchen")
 
 
@@ -66,6 +70,20 @@ def make_trainer(
         rollout_func=None if factory else rollout or Rollout(max_reply_tokens=8),
         environment_factory=factory,
     )
+
+
+def batch_of(trainer: Any) -> list[dict[str, Any]]:
+    """The rows that TRL hands over in its first step."""
+    return next(iter(trainer.get_train_dataloader()))
+
+
+class FailingUser(EmbeddedUser):
+    """Answers Noor, and nobody else."""
+
+    def appraise(self, scene: Any, dialogue: Any, *rest: Any) -> Any:
+        if scene.persona.id != PEOPLE[0]:
+            raise UserFailed("gone")
+        return super().appraise(scene, dialogue, *rest)
 
 
 class Reciting:

@@ -15,9 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
-
 from completions import JsonHandler, completion
 from tiny_trainer import PEOPLE, make_trainer
 from trl.generation import vllm_generation

@@ -1,0 +1,79 @@
+"""TRL's environment_factory: the dialogue as a tool that a policy calls, through TRL's own loop."""
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_trainer import PEOPLE, TOOL_TEMPLATE, FailingUser, batch_of, make_trainer
+
+from rlver_gym.integrations.trl import DialogueSpec, parse_prompt, prompt_rows
+from rlver_gym.integrations.trl_tool import EmpathyTool
+from rlver_gym.io.errors import DialogueError
+
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),  # TRL and transformers warn of each other
+    # Both doors are called experimental by TRL.
+    pytest.mark.filterwarnings("ignore:You are using:UserWarning"),
+]
+
+
+def test_the_tool_is_one_function_and_ends_with_the_dialogue() -> None:
+    tool = EmpathyTool()
+    row = prompt_rows(PEOPLE[:1], seeds=(5,))[0]
+    assert parse_prompt(row["prompt"]) == DialogueSpec(PEOPLE[0], 5)
+    opening = tool.reset(**row)
+    assert opening == tool.reset(**row)
+    assert tool.get_reward() == 0.4
+    heard = [tool.say(f"Number {turn}?") for turn in range(3)]
+    assert len({opening, *heard}) == 4
+    while tool.get_reward() >= 0.1:  # pyright: ignore[reportOptionalOperand]
+        tool.say("")
+    with pytest.raises(DialogueError, match="over"):
+        tool.say("")
+    failed = EmpathyTool(user=FailingUser())
+    failed.reset(**prompt_rows(PEOPLE[1:])[0])
+    failed.say("Hello.")
+    assert failed.get_reward() is None
+
+
+def test_trl_lets_a_policy_speak_through_the_tool(tmp_path: Path) -> None:
+    trainer = make_trainer(
+        tmp_path,
+        rewards=[],
+        factory=partial(EmpathyTool, user="embedded"),
+        chat_template=TOOL_TEMPLATE,
+        max_tool_calling_iterations=3,
+    )
+    utterances = ["You sat with him all night.", "What was he like?"]
+    trainer.model.generate = Calling(trainer.processing_class, utterances)
+    rows = batch_of(trainer)
+    scored = trainer._generate_and_score_completions(rows)
+
+    tool = EmpathyTool()
+    for number, row in enumerate(rows):
+        heard = [tool.reset(prompt=row["prompt"]), *map(tool.say, utterances)]
+        ids = [*scored["prompt_ids"][number].tolist(), *scored["completion_ids"][number].tolist()]
+        text = trainer.processing_class.decode(ids)
+        assert all(words in text for words in heard)
+        assert trainer.environments[number].get_reward() == tool.get_reward()
+    assert "EmpathyTool" in trainer.reward_func_names
+
+
+class Calling:
+    """In place of a model: calls the tool with one utterance after the other, then says goodbye."""
+
+    def __init__(self, tokenizer: Any, utterances: Sequence[str]) -> None:
+        self.tokenizer = tokenizer
+        self.calls = [
+            json.dumps({"name": "say", "arguments": {"message": one}}) for one in utterances
+        ]
+
+    def __call__(self, input_ids: torch.Tensor, **rest: Any) -> torch.Tensor:
+        text = f"<tool_call>\n{self.calls.pop(0)}\n</tool_call>" if self.calls else "Goodbye."
+        new = torch.tensor(self.tokenizer(f"{text}<|im_end|>")["input_ids"])
+        return torch.cat([input_ids, new.expand(len(input_ids), -1)], dim=1)
