@@ -133,7 +133,8 @@ class EmpathyEnv(gym.Env[str, str]):
       OPENAI_API_KEY, so that none stands in a spec; for a key of its own make the user first:
       `user=make_user("openai:MODEL", api_key=...)`
 
-    `reset(options={"persona": id})` chooses for one episode. A server that cannot be reached, that
+    `reset(options={"persona": id})` chooses for one episode, which is the one that
+    `gym.make(..., persona=id)` gives with the same seed. A server that cannot be reached, that
     refuses, or a spent budget is an error out of `reset` or `step`; the dialogue is then where it
     was. `areset` and `astep` are the same for code on an event loop.
 
@@ -231,8 +232,9 @@ class EmpathyEnv(gym.Env[str, str]):
             raise UnknownName.of(
                 "reset option", sorted(unknown)[0], ["persona"], 'options={"persona": id}'
             )
-        chosen_id, user_seed = draw_scene(self.np_random, self._ids)
-        persona = self._library.get((options or {}).get("persona") or chosen_id)
+        asked = (options or {}).get("persona")
+        persona_id, user_seed = draw_scene(self.np_random, (asked,) if asked else self._ids)
+        persona = self._library.get(persona_id)
         session = EmpathySession(self.user, persona, self.card, user_seed)
         opening = await session.astart()
         self._session = session

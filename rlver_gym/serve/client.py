@@ -140,7 +140,8 @@ class RemoteEnv(gym.Env[str, str]):
             raise UnknownName.of(
                 "reset option", sorted(unknown)[0], ["persona"], 'options={"persona": id}'
             )
-        chosen_id, scene_seed = draw_scene(self.np_random, self._ids)
+        asked = (options or {}).get("persona")
+        persona_id, scene_seed = draw_scene(self.np_random, (asked,) if asked else self._ids)
         self._leave()
         answer = self._server.call(
             "POST",
@@ -148,7 +149,7 @@ class RemoteEnv(gym.Env[str, str]):
             {
                 "request_id": uuid4().hex,
                 "env": self.card.id,
-                "persona": (options or {}).get("persona") or chosen_id,
+                "persona": persona_id,
                 "scene_seed": scene_seed,
                 "user": self.user,
             },

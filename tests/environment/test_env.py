@@ -167,6 +167,19 @@ def test_reset_takes_a_persona() -> None:
     assert gym.make("RLVER-Empathy-v0", persona=wanted).reset(seed=1)[1]["persona"] == wanted
 
 
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_persona_chosen_at_reset_begins_the_episode_that_choosing_it_at_make_begins(
+    seed: int,
+) -> None:
+    wanted = library().ids("train")[3]
+    chosen, made = EmpathyEnv(), EmpathyEnv(persona=wanted)
+    for one, options in ((chosen, {"persona": wanted}), (made, None)):
+        one.reset(seed=seed, options=options)
+    assert chosen.session.scene == made.session.scene
+    assert chosen.reset(options={"persona": wanted}) == made.reset()
+    assert chosen.session.scene == made.session.scene
+
+
 def test_rendering() -> None:
     env = gym.make("RLVER-Empathy-v0", render_mode="ansi")
     env.reset(seed=0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from integrations.scripted import SayUtterance
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core import Columns
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
@@ -17,18 +18,6 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from rlver_gym.environment.strategy_env import TalkFeatures
 from rlver_gym.integrations.gyms.rllib import DropFailedEpisodes
-
-
-class SayUtterance(gym.Wrapper[str, Any, str, Any]):
-    """Action i says the i-th utterance."""
-
-    def __init__(self, env: gym.Env[str, str], utterances: Sequence[str]) -> None:
-        super().__init__(env)
-        self.utterances = utterances
-        self.action_space = gym.spaces.Discrete(len(utterances))
-
-    def step(self, action: Any) -> tuple[str, Any, bool, bool, dict[str, Any]]:
-        return self.env.step(self.utterances[int(action)])
 
 
 class OneAfterTheOther(TorchRLModule):

@@ -1,0 +1,58 @@
+"""Stable-Baselines3: its evaluation steps the dialogue, and a policy chooses by number which of the
+utterances is said, as in the strategy view.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from integrations.scripted import SayUtterance
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from rlver_gym.environment.strategy_env import TalkFeatures
+
+
+class OneAfterTheOther:
+    """Chooses actions 0, 1, 2, …"""
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    def predict(self, observation: Any, **context: Any) -> tuple[np.ndarray, None]:
+        self.turn += 1
+        return np.array([self.turn - 1]), None
+
+
+def play(persona: str, seed: int, utterances: Sequence[str]) -> list[float]:
+    """The rewards of an episode, until it ends or nothing is left to say."""
+
+    def make_env() -> gym.Env[Any, Any]:
+        text = gym.make("RLVER-Empathy-v0")
+        return Monitor(TalkFeatures(SayUtterance(MeetPersona(text, persona), utterances)))
+
+    env = DummyVecEnv([make_env])
+    env.seed(seed)
+    rewards: list[float] = []
+    evaluate_policy(
+        OneAfterTheOther(),
+        env,
+        n_eval_episodes=1,
+        callback=lambda known, _: rewards.append(float(known["rewards"][known["i"]])),
+    )
+    return rewards
+
+
+class MeetPersona(gym.Wrapper[str, str, str, str]):
+    """Chooses the persona at reset, as `every_need` does."""
+
+    def __init__(self, env: gym.Env[str, str], persona: str) -> None:
+        super().__init__(env)
+        self.persona = persona
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        return self.env.reset(seed=seed, options={**(options or {}), "persona": self.persona})
