@@ -1,6 +1,7 @@
 """Two processes that torchrun starts learn the same as one. This file is also what they run."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_policy
 import torch
 from safetensors.torch import load_file
 from tiny_policy import eight_dialogues, tiny
@@ -144,7 +146,12 @@ def test_two_processes_learn_the_same_as_one(engine, alone, tmp_path):
         __file__,
     ]
     ended = subprocess.run(
-        [*command, engine, str(path)], capture_output=True, text=True, timeout=200, check=False
+        [*command, engine, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(tiny_policy.__file__).parent)},
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     together = json.loads(path.read_text())

@@ -37,6 +37,8 @@ RUN_AS_PRINTED = (
     *(f"tutorials/{page.stem}" for page in (DOCS / "tutorials").glob("*.md")),
 )
 RUN_AS_PRINTED = tuple(sorted(RUN_AS_PRINTED))
+NEEDS = {"tutorials/serve": ("serve", "uvicorn")}
+"""The extra that the commands of a page need, and a module that comes with it."""
 BLOCK = re.compile(
     r"^(?:<!-- (?P<how>[\w ]+) -->\n)?```(?P<language>python|sh|yaml)(?:"
     r' title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```\n(?:```text\n(?P<shown>.*?)^```$)?',
@@ -167,6 +169,9 @@ def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN_AS_PRINTED)
 def test_everything_on_a_page_runs_in_order(page: str, tmp_path: Path) -> None:
+    extra, module = NEEDS.get(page, ("", ""))
+    if module and find_spec(module) is None:
+        pytest.skip(f"needs: pip install 'rlver-gym[{extra}]'")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = {**os.environ, "PATH": path, "COLUMNS": "200", "OPENAI_API_KEY": ""}
     beside: list[subprocess.Popen[bytes]] = []
