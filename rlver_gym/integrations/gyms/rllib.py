@@ -93,7 +93,7 @@ def make_strategy_env(env_config: Mapping[str, Any]) -> gym.Env[Any, Any]:
     """
     options = dict(env_config)
     every_need = options.pop("every_need", False)
-    if every_need and (options.get("persona") or options.get("split", "train") != "train"):
+    if every_need and (options.get("persona") or options.get("split") not in (None, "train")):
         raise CardError(
             "every_need draws anybody of the train split. Leave persona and split out of"
             " env_config, or every_need."
