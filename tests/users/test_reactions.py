@@ -18,9 +18,10 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded import appraise, evidence
 from rlver_gym.users.embedded.appraise import FORM_IN_WORDS
+from rlver_gym.users.embedded.priors import load_priors
 from rlver_gym.users.embedded.speech.react import REACTION_TO
 from rlver_gym.users.embedded.speech.reactions import ANSWERS, reaction_to
-from rlver_gym.users.embedded.weights import FACTORS, priors
+from rlver_gym.users.embedded.weights import FACTORS
 
 SALAD = (
     "That of you you SaturdayItG lonely to carry carry That must you hurt That that You youYouYou"
@@ -32,7 +33,7 @@ FOOTBALL = (
 )
 FAMILIES = {
     "act": {*ACT_IN_WORDS, "told_back"},
-    "prior": {act for acts in priors()["acts"].values() for act in acts},
+    "prior": {act for acts in load_priors().acts.values() for act in acts},
     "anchor": set(KIND_IN_WORDS),
     "temper": set(Disposition),
 }

@@ -22,7 +22,8 @@ from rlver_gym.users.embedded.features import (
     ramp,
     share,
 )
-from rlver_gym.users.embedded.weights import NEARNESS, Preset, Relevance, Weights, priors
+from rlver_gym.users.embedded.priors import load_priors
+from rlver_gym.users.embedded.weights import NEARNESS, Preset, Relevance, Weights
 
 FORM_IN_WORDS = {
     "length": "as long as it is",
@@ -92,7 +93,7 @@ def compute_gain_factors(
     As long as the person has told little, nobody can speak to the point: then relevance does not
     count yet.
     """
-    rule = priors()
+    rule = load_priors()
     copied = share(surface.grams & context.their_grams, surface.grams)
     repeated = max(
         (share(surface.grams & one.grams, surface.grams) for one in context.earlier), default=0.0
@@ -109,19 +110,19 @@ def compute_gain_factors(
     return GainFactors(
         relevance=open_to,
         nearness=near,
-        own_words=1 - ramp(copied, *rule["copying"]["ramp"]),
-        novelty=1 - ramp(repeated, *rule["reuse"]["ramp"]),
-        readable=surface.readable if surface.length >= rule["empty"]["characters"] else 0.0,
-        room=1 - ramp(cues, *rule["crowded"]["ramp"]),
+        own_words=1 - ramp(copied, *rule.copying.ramp),
+        novelty=1 - ramp(repeated, *rule.reuse.ramp),
+        readable=surface.readable if surface.length >= rule.empty.characters else 0.0,
+        room=1 - ramp(cues, *rule.crowded.ramp),
     )
 
 
 def _compute_relevance_factors(
     known: Relevance, surface: SurfaceFeatures, context: DialogueContext
 ) -> tuple[float, float]:
-    rule, logit = priors()["touch"], compute_relevance_logit(known, surface, context)
-    told_enough = ramp(len(context.said), *rule["told"])
-    touch = ramp(_count_story_words(surface, context), *rule["words"])
+    rule, logit = load_priors().touch, compute_relevance_logit(known, surface, context)
+    told_enough = ramp(len(context.said), *rule.told)
+    touch = ramp(_count_story_words(surface, context), *rule.words)
     return (
         1 - told_enough * (1 - ramp(logit, known.low, (known.high + known.home) / 2) * touch),
         ramp(logit, known.low, known.home) * (1 - told_enough * (1 - touch)),
@@ -133,11 +134,11 @@ def _count_story_words(surface: SurfaceFeatures, context: DialogueContext) -> fl
     took up before counts for little.
     """
     rule, home = (
-        priors()["touch"],
+        load_priors().touch,
         find_own_words(surface, context) & (context.said | context.story),
     )
     fresh = len(home.difference(*(one.about for one in context.earlier)))
-    return fresh + min(rule["again_most"], rule["again"] * (len(home) - fresh))
+    return fresh + min(rule.again_most, rule.again * (len(home) - fresh))
 
 
 def compute_worth(
@@ -191,7 +192,7 @@ def reasons_for(
     if weights.factors:
         factors = factors._replace(readable=1.0)  # whether it is talk stands among the evidence
     warming = (
-        preset.gain * factors.all * (priors()["challenging"]["warming"] if challenging else 1.0)
+        preset.gain * factors.all * (load_priors().challenging.warming if challenging else 1.0)
     )
     ledger.add(
         ReasonCode.BASE,
@@ -205,7 +206,7 @@ def reasons_for(
             _add_off_topic_reasons(ledger, factors, surface, context)
         _add_repetition_reasons(ledger, factors)
         heard = find_plain_acts(describe(persona, dialogue)) if weights.factors else surface.heard
-        for act, points in priors()["acts"][persona.language].items():
+        for act, points in load_priors().acts[persona.language].items():
             if act in heard:
                 ledger.add(
                     f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(heard[act], 40)}”"
@@ -227,18 +228,18 @@ def _add_off_topic_reasons(
     """What recorded changes cannot teach, because nobody in them does it: noise, and speaking past
     them.
     """
-    rule = priors()
-    if surface.length < rule["empty"]["characters"]:
-        ledger.add(ReasonCode.SILENCE, rule["empty"]["points"], "the agent said next to nothing")
+    rule = load_priors()
+    if surface.length < rule.empty.characters:
+        ledger.add(ReasonCode.SILENCE, rule.empty.points, "the agent said next to nothing")
     else:
         ledger.add(
             ReasonCode.NONSENSE,
-            rule["unreadable"]["points"] * (1 - factors.readable),
+            rule.unreadable.points * (1 - factors.readable),
             "no talk that they could follow",
         )
         ledger.add(
             ReasonCode.FOREIGN,
-            rule["relevance"]["points"] * (1 - factors.nearness),
+            rule.relevance.points * (1 - factors.nearness),
             "not about them or their story",
         )
     strangers = sorted(surface.names - context.story - context.said)
@@ -246,27 +247,27 @@ def _add_off_topic_reasons(
         names = quote(", ".join(strangers))
         ledger.add(
             ReasonCode.STRANGERS,
-            rule["strangers"]["points"],
+            rule.strangers.points,
             f"named people they do not know: {names}",
         )
 
 
 def _add_repetition_reasons(ledger: Ledger, factors: GainFactors) -> None:
     """Copying, repeating, and cues in heaps."""
-    rule = priors()
+    rule = load_priors()
     ledger.add(
         ReasonCode.COPYING,
-        rule["copying"]["points"] * (1 - factors.own_words),
+        rule.copying.points * (1 - factors.own_words),
         "gave their own words back",
     )
     ledger.add(
         ReasonCode.REPETITION,
-        rule["reuse"]["points"] * (1 - factors.novelty),
+        rule.reuse.points * (1 - factors.novelty),
         "said what was already said",
     )
     ledger.add(
         ReasonCode.CROWDED,
-        rule["crowded"]["points"] * (1 - factors.room),
+        rule.crowded.points * (1 - factors.room),
         "one kind word after the other, and nothing in between",
     )
 

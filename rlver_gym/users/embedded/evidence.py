@@ -3,15 +3,14 @@ acts and form, weighed as experts would. Pure; the weights are data.
 """
 
 import math
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from rlver_gym.conversation.story_index import index_story, match_anchor_keys, match_anchors
 from rlver_gym.core.anchors import AnchorMatch
 from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import content_stems
-from rlver_gym.io.files import load_json
 from rlver_gym.text.act_classifier import load_act_classifier
 from rlver_gym.text.utterance_analysis import (
     ActStrength,
@@ -23,8 +22,8 @@ from rlver_gym.text.utterance_analysis import (
     join_stems,
     summarise_utterance,
 )
+from rlver_gym.users.embedded.priors import ExpertPoints, load_expert_points
 from rlver_gym.users.embedded.relevance import UtteranceRelevance, measure_relevance
-from rlver_gym.users.embedded.story_index import index_story, match_anchor_keys, match_anchors
 
 _HURTING = ("insult", "blame", "threat", "minimise")
 """Acts beside which kind words are not believed."""
@@ -32,18 +31,10 @@ _OF_THE_WHOLE = ("invite", "open_question", "question")
 """Acts that refer to all that was said, wherever they stand."""
 
 
-@lru_cache(maxsize=4)
-def expert_points(language: str) -> dict[str, Any]:
-    """What experts would give for each item, and the rules by which it counts less: the shipped
-    priors of a language.
-    """
-    return load_json("rlver_gym.users.embedded", f"priors_{language}.json")
-
-
 class UtteranceContext(NamedTuple):
     """One utterance and all that it is weighed against."""
 
-    w: dict[str, Any]
+    expert: ExpertPoints
     persona: Persona
     dialogue: Dialogue
     heard: UtteranceAnalysis
@@ -64,23 +55,25 @@ def collect_evidence(persona: Persona, dialogue: Dialogue) -> tuple[Reason, ...]
     Codes are "anchor:KIND/ID", "act:ACT" and those of form; an item that weighs nothing is left
     out.
     """
-    w = expert_points(persona.language)
+    expert = load_expert_points(persona.language)
     utterance = dialogue.utterance or ""
     heard = analyse_utterance(utterance)
     earlier = tuple(map(summarise_utterance, dialogue.earlier_utterances))
     ledger = Ledger()
     if is_language(heard, dialogue):
         hurts = any(act in heard.acts and not _is_quoted(act, heard, dialogue) for act in _HURTING)
-        relevance = measure_relevance(w, index_story(persona.situation), heard, earlier, dialogue)
+        relevance = measure_relevance(
+            expert, index_story(persona.situation), heard, earlier, dialogue
+        )
         credibility = relevance.own_words * relevance.novelty * relevance.attention
-        credibility *= w["beside_a_hurt"] if hurts else 1.0
+        credibility *= expert.beside_a_hurt if hurts else 1.0
         acts = combine_acts(heard.sentences)
         context = UtteranceContext(
-            w, persona, dialogue, heard, earlier, relevance, acts, credibility
+            expert, persona, dialogue, heard, earlier, relevance, acts, credibility
         )
         _add_all(ledger, context)
     else:
-        _add_no_language(ledger, w, heard)
+        _add_no_language(ledger, expert, heard)
     # Fills the caches while the analysis is at hand: the next turns will ask for both.
     summarise_utterance(utterance)
     match_anchor_keys(index_story(persona.situation).anchors, utterance)
@@ -117,12 +110,12 @@ def _is_word_salad(heard: UtteranceAnalysis) -> bool:
     return count >= 20 and (heard.function_share > 0.97 or heard.distinct_words < 1.05 * count**0.8)
 
 
-def _add_no_language(ledger: Ledger, w: dict[str, Any], heard: UtteranceAnalysis) -> None:
+def _add_no_language(ledger: Ledger, expert: ExpertPoints, heard: UtteranceAnalysis) -> None:
     if heard.word_count == 0 and not heard.sentences:
-        ledger.add(ReasonCode.SILENCE, w["silence"], "the agent said nothing")
+        ledger.add(ReasonCode.SILENCE, expert.silence, "the agent said nothing")
     else:
         ledger.add(
-            ReasonCode.NONSENSE, w["nonsense"], "that was no sentence that they could follow"
+            ReasonCode.NONSENSE, expert.nonsense, "that was no sentence that they could follow"
         )
 
 
@@ -130,37 +123,37 @@ def _add_copying(ledger: Ledger, context: UtteranceContext) -> None:
     """What is not meant for this person: their own words back, the agent's again, somebody else's
     story.
     """
-    w, heard, relevance = context.w, context.heard, context.relevance
+    expert, heard, relevance = context.expert, context.heard, context.relevance
     ledger.add(
         ReasonCode.COPYING,
-        w["copying"]["points"] * (1 - relevance.own_words),
+        expert.copying.points * (1 - relevance.own_words),
         "gave their own words back",
     )
     ledger.add(
         ReasonCode.REPETITION,
-        w["reuse"]["points"] * (1 - relevance.novelty),
+        expert.reuse.points * (1 - relevance.novelty),
         "said what was already said",
     )
     if relevance.spliced:
         text = heard.sentences[min(relevance.spliced)].text
         ledger.add(
             ReasonCode.TORN,
-            w["torn"]["points"] * min(2, len(relevance.spliced)),
+            expert.torn.points * min(2, len(relevance.spliced)),
             f"tore a piece out of their words: “{quote(text)}”",
         )
     ledger.add(
         ReasonCode.BROKEN,
-        w["nonsense"] * heard.incoherent_share,
+        expert.nonsense * heard.incoherent_share,
         "could not follow all of it: words that do not hang together",
     )
     ledger.add(
         ReasonCode.ELSEWHERE,
-        w["elsewhere"]["points"] * relevance.elsewhere,
+        expert.elsewhere.points * relevance.elsewhere,
         "little of it was about them",
     )
     strangers = sorted(relevance.strangers - {context.persona.person.name.lower()})
     if strangers:
-        points = max(w["strangers"]["most"], w["strangers"]["points"] * len(strangers))
+        points = max(expert.strangers.most, expert.strangers.points * len(strangers))
         ledger.add(
             ReasonCode.STRANGERS,
             points,
@@ -190,7 +183,7 @@ def _add_anchors(ledger: Ledger, context: UtteranceContext) -> None:
     for number, (points, touch) in enumerate(touched):
         if points > 0:
             points *= (
-                context.w["saturation"][min(number, len(context.w["saturation"]) - 1)]
+                context.expert.saturation[min(number, len(context.expert.saturation) - 1)]
                 * context.credibility
             )
         sentence = context.heard.sentences[touch.sentence].text
@@ -206,20 +199,24 @@ def _compute_anchor_points(context: UtteranceContext, touch: AnchorMatch) -> flo
     if "cliche" in context.heard.sentences[touch.sentence].acts:
         return 0.0
     framed = max(
-        (context.done[act].share for act in context.w["frames"][touch.kind] if act in context.done),
+        (
+            context.done[act].share
+            for act in context.expert.frames[touch.kind]
+            if act in context.done
+        ),
         default=0.0,
     )
-    mentioned = context.w["unframed"] + (1 - context.w["unframed"]) * framed
+    mentioned = context.expert.unframed + (1 - context.expert.unframed) * framed
     quoted = (
-        context.w["parrot"]["share"]
+        context.expert.parrot.share
         if touch.sentence in context.relevance.parroted
-        else context.w["quote"]["share"]
+        else context.expert.quote.share
         if touch.sentence in context.relevance.quoted
         else 1.0
     )
-    points = context.w["anchors"][context.persona.need][touch.kind] * mentioned * quoted
+    points = context.expert.anchors[context.persona.need][touch.kind] * mentioned * quoted
     at_home = context.relevance.at_home[touch.sentence] * (
-        1.0 if touch.is_in_one_sentence else context.w["in_two"]
+        1.0 if touch.is_in_one_sentence else context.expert.in_two
     )
     return points * at_home if points > 0 else points
 
@@ -230,8 +227,8 @@ def _add_acts(ledger: Ledger, context: UtteranceContext) -> None:
     What is good counts in full only when it takes up what this person told; said to anyone it is
     worth little, and less each time. What is not wanted is not wanted every time.
     """
-    w, need, done = context.w, context.persona.need, context.done
-    acts = {act: points for act, points in w["acts"][need].items() if act in done}
+    expert, need, done = context.expert, context.persona.need, context.done
+    acts = {act: points for act, points in expert.acts[need].items() if act in done}
     for act, points in acts.items():
         if points < 0 and not _is_quoted(act, context.heard, context.dialogue):
             share, _, text = done[act]
@@ -241,10 +238,10 @@ def _add_acts(ledger: Ledger, context: UtteranceContext) -> None:
                 f"{ACT_IN_WORDS[act]}, which they do not want: “{quote(text)}”",
             )
     gains = [
-        (w["told_back"][need] * context.relevance.uptake * context.credibility, "told_back", "")
+        (expert.told_back[need] * context.relevance.uptake * context.credibility, "told_back", "")
     ]
     gains += _compute_gains({act: points for act, points in acts.items() if points > 0}, context)
-    left = w["act_cap"]
+    left = expert.act_cap
     for points, act, text in sorted(gains, reverse=True):
         points = min(points, left)
         left -= points
@@ -258,7 +255,7 @@ def _compute_gains(
     """What each wanted act is worth, with the act and the sentence that did it."""
     if not wanted:
         return []
-    relevance, rule, sentences = context.relevance, context.w["touch"], context.heard.sentences
+    relevance, rule, sentences = context.relevance, context.expert.touch, context.heard.sentences
     empty = (
         relevance.stale
         | relevance.spliced
@@ -281,10 +278,10 @@ def _compute_gains(
                 relevance.uptake if act in _OF_THE_WHOLE else _max_act_uptake(act, reached) / most
             )
             times = sum([act in acts for acts in before])
-            meant = uptake * rule["wear"] ** times
-            for_anyone = (1 - uptake) * rule["floor"] * rule["wear_for_anyone"] ** times
+            meant = uptake * rule.wear**times
+            for_anyone = (1 - uptake) * rule.floor * rule.wear_for_anyone**times
             worn = (
-                rule["same_words"]
+                rule.same_words
                 if before and _reuses_phrases(act, reached, context.dialogue)
                 else 1.0
             )
@@ -298,19 +295,17 @@ def _add_overall_logit(ledger: Ledger, context: UtteranceContext) -> None:
     """What the utterance does taken together: less of what the need wants and more of something
     else costs, the contrary counts as far as it reaches them. Few words do not say which.
     """
-    rule = context.w["whole"].get(context.persona.need)
+    rule = context.expert.whole.get(context.persona.need)
     if rule and context.heard.evidence:
         logits = load_act_classifier().mean_logits(context.heard.evidence)
-        logit = rule["shift"] + sum([share * logits[act] for act, share in rule["leaning"].items()])
+        logit = rule.shift + sum([share * logits[act] for act, share in rule.leaning.items()])
         points = (
-            rule["points"]
-            * math.tanh(logit / 2)
-            * min(1.0, context.heard.word_count / rule["words"])
+            rule.points * math.tanh(logit / 2) * min(1.0, context.heard.word_count / rule.words)
         )
         if points > 0:
             uptake = (
                 context.relevance.uptake
-                + (1 - context.relevance.uptake) * context.w["touch"]["floor"]
+                + (1 - context.relevance.uptake) * context.expert.touch.floor
             )
             ledger.add(
                 ReasonCode.WHOLE,
@@ -367,20 +362,20 @@ def _add_timing(ledger: Ledger, context: UtteranceContext) -> None:
     first and suggests later).
     """
     turn, acts = len(context.earlier), context.heard.acts.keys()
-    if turn < context.w["asked_first"]["turns"] and acts & {"open_question", "invite"}:
+    if turn < context.expert.asked_first.turns and acts & {"open_question", "invite"}:
         ledger.add(
             ReasonCode.ASKED_FIRST,
-            context.w["asked_first"]["points"],
+            context.expert.asked_first.points,
             "wanted to know more before saying much",
         )
     if (
-        turn < context.w["too_soon"]["turns"]
+        turn < context.expert.too_soon.turns
         and "advice" in acts
         and context.persona.need != "practical_advice"
     ):
         ledger.add(
             ReasonCode.TOO_SOON,
-            context.w["too_soon"]["points"],
+            context.expert.too_soon.points,
             "had a solution before hearing the story",
         )
 
@@ -397,15 +392,15 @@ def _is_quoted(act: str, heard: UtteranceAnalysis, dialogue: Dialogue) -> bool:
 def _add_bad_acts(ledger: Ledger, context: UtteranceContext) -> None:
     """What nobody wants; more of it, and again, costs more."""
     relief, heard, all_done = (
-        context.w["relief"].get(context.persona.need, {}),
+        context.expert.relief.get(context.persona.need, {}),
         context.heard,
         context.done,
     )
-    for act, points in context.w["bad_acts"].items():
+    for act, points in context.expert.bad_acts.items():
         done = all_done.get(act)
         if (
             done is None
-            or done.share < context.w["bad_from"]
+            or done.share < context.expert.bad_from
             or _is_quoted(act, heard, context.dialogue)
         ):
             continue
@@ -417,22 +412,20 @@ def _add_bad_acts(ledger: Ledger, context: UtteranceContext) -> None:
 
 def _add_form(ledger: Ledger, context: UtteranceContext) -> None:
     """Length and form."""
-    shape, heard = context.w["shape"], context.heard
-    if heard.word_count < shape["few_words"]:
-        ledger.add(ReasonCode.SHORT, shape["few"], f"only {heard.word_count} words")
-    over = heard.word_count - shape["many_words"]
+    shape, heard = context.expert.shape, context.heard
+    if heard.word_count < shape.few_words:
+        ledger.add(ReasonCode.SHORT, shape.few, f"only {heard.word_count} words")
+    over = heard.word_count - shape.many_words
     if over > 0:
         ledger.add(
             ReasonCode.LONG,
-            max(shape["most"], over * shape["per_word"]),
+            max(shape.most, over * shape.per_word),
             f"a speech of {heard.word_count} words",
         )
-    if heard.list_items >= shape["list_items"]:
-        points = (
-            shape["list_advice"] if context.persona.need == "practical_advice" else shape["list"]
-        )
+    if heard.list_items >= shape.list_items:
+        points = shape.list_advice if context.persona.need == "practical_advice" else shape.list
         ledger.add(ReasonCode.LIST, points, f"a list of {heard.list_items} points instead of talk")
-    if heard.questions >= shape["questions"]:
+    if heard.questions >= shape.questions:
         ledger.add(
-            ReasonCode.INTERROGATION, shape["interrogation"], f"{heard.questions} questions at once"
+            ReasonCode.INTERROGATION, shape.interrogation, f"{heard.questions} questions at once"
         )

@@ -14,7 +14,7 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.text.tokenized_text import fourgrams, summarise_line
 from rlver_gym.text.utterance_analysis import analyse_utterance
 from rlver_gym.users.embedded import chinese
-from rlver_gym.users.embedded.weights import priors
+from rlver_gym.users.embedded.priors import load_priors
 
 _LIST_ITEM = re.compile(
     r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)、．]|#{1,6}|[一二三四五六七八九十]、)\s*\S"
@@ -62,12 +62,8 @@ def extract_surface_features(text: str, language: str) -> SurfaceFeatures:
 
 
 def _extract_chinese(text: str) -> SurfaceFeatures:
-    rule, said = priors()["talk"], chinese.sentences(text)
-    talk = [
-        one
-        for one in said
-        if chinese.is_talk(one, rule["everyday"], rule["clause"], rule["variety"])
-    ]
+    rule, said = load_priors().talk, chinese.sentences(text)
+    talk = [one for one in said if chinese.is_talk(one, rule.everyday, rule.clause, rule.variety)]
     fluent = sum(map(len, talk)) / max(1, sum(map(len, said)))
     found = {
         act: hits for act, pattern in chinese.acts().items() if (hits := pattern.findall(text))
@@ -86,7 +82,7 @@ def _extract_chinese(text: str) -> SurfaceFeatures:
         first_person=text.count("我") - text.count("我们"),
         readable=ramp(chinese.han_share(text), 0.4, 0.8)
         * ramp(chinese.everyday_share(text), 0.1, 0.25)
-        * ramp(fluent, *rule["ramp"]),
+        * ramp(fluent, *rule.ramp),
     )
 
 
@@ -189,7 +185,7 @@ def find_own_words(surface: SurfaceFeatures, context: DialogueContext) -> frozen
     """What it is about in its own sentences: those that give the person's words back, and rows of
     words, are left out.
     """
-    quoted_from = priors()["talk"]["quoted"]
+    quoted_from = load_priors().talk.quoted
     return _union(
         part.about
         for part in surface.parts

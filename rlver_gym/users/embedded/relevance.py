@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from rlver_gym.conversation.story_index import StoryIndex
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.words import sentences, words
 from rlver_gym.text.tokenized_text import fourgrams, summarise_line
 from rlver_gym.text.utterance_analysis import UtteranceAnalysis, UtteranceSummary
-from rlver_gym.users.embedded.story_index import StoryIndex
+from rlver_gym.users.embedded.priors import ExpertPoints
 
 _PAUSE = re.compile(r"[,;:–—()\"“”]")
 _JOINTS = frozenset(
@@ -122,7 +123,7 @@ class UtteranceRelevance(NamedTuple):
 
 
 def measure_relevance(
-    w: dict[str, Any],
+    expert: ExpertPoints,
     index: StoryIndex,
     heard: UtteranceAnalysis,
     earlier: tuple[UtteranceSummary, ...],
@@ -134,22 +135,22 @@ def measure_relevance(
     unlike = heard.fourgrams.isdisjoint
     known = frozenset().union(*[grams for _, grams in lines if not unlike(grams)])
     alike = [before for before in earlier if not unlike(before.fourgrams)]
-    copies = _find_copies(w, heard, known, dialogue) if known else _NO_COPIES
+    copies = _find_copies(expert, heard, known, dialogue) if known else _NO_COPIES
     empty = copies.parroted | copies.spliced
     alien = heard.content - theirs - index.story
     common = index.weight(heard.content - alien)
     spoken_of = common + index.weight(alien)
     share = common / spoken_of if spoken_of else 0.0
-    belonging = _ramp(share, w["belonging"])
+    belonging = expert.belonging.at(share)
     strangeness = [
-        index.strangeness(sentence.content, alien, w["strange"]["own"])
+        index.strangeness(sentence.content, alien, expert.strange.own)
         for sentence in heard.sentences
     ]
-    at_home = tuple([1 - _ramp(odd, w["at_home"]) for odd in strangeness])
+    at_home = tuple([1 - expert.at_home.at(odd) for odd in strangeness])
     uptake = _measure_uptake(
-        w, index, heard, earlier, theirs, copies.quoted, empty, strangeness, at_home
+        expert, index, heard, earlier, theirs, copies.quoted, empty, strangeness, at_home
     )
-    full = w["touch"]["full_at"]
+    full = expert.touch.full_at
     return UtteranceRelevance(
         uptake=min(1.0, sum(uptake) / full) * belonging,
         sentence_uptake=tuple(
@@ -158,23 +159,22 @@ def measure_relevance(
                 for at in range(len(uptake))
             ]
         ),
-        elsewhere=(1 - _ramp(share, w["elsewhere"]))
-        * min(1.0, spoken_of / w["elsewhere"]["full_at"]),
-        own_words=1 - _ramp(_share(heard.fourgrams, known), w["copying"]),
-        novelty=1 - _ramp(_measure_repetition(heard, alike, dialogue), w["reuse"]),
+        elsewhere=(1 - expert.elsewhere.at(share)) * min(1.0, spoken_of / expert.elsewhere.full_at),
+        own_words=1 - expert.copying.at(_share(heard.fourgrams, known)),
+        novelty=1 - expert.reuse.at(_measure_repetition(heard, alike, dialogue)),
         quoted=copies.quoted,
         stale=_find_repeated_sentences(heard, earlier, alike) if earlier else _NONE,
         spliced=copies.spliced,
         parroted=copies.parroted,
         at_home=at_home,
-        attention=_measure_attention(w, index, heard, alien, empty),
-        story_share=tuple([1 - _ramp(odd, w["strange"]) for odd in strangeness]),
+        attention=_measure_attention(expert, index, heard, alien, empty),
+        story_share=tuple([1 - expert.strange.at(odd) for odd in strangeness]),
         strangers=heard.names - index.names - index.vocabulary - theirs if heard.names else _NONE,
     )
 
 
 def _measure_attention(
-    w: dict[str, Any],
+    expert: ExpertPoints,
     index: StoryIndex,
     heard: UtteranceAnalysis,
     alien: frozenset[str],
@@ -186,7 +186,7 @@ def _measure_attention(
         about = frozenset().union(
             *[one.content for number, one in enumerate(heard.sentences) if number not in empty]
         )
-    return 1 - _ramp(index.strangeness(about, alien, w["attention"]["own"]), w["attention"])
+    return 1 - expert.attention.at(index.strangeness(about, alien, expert.attention.own))
 
 
 _NONE: frozenset[Any] = frozenset()
@@ -204,25 +204,25 @@ _NO_COPIES = _Copies(_NONE, _NONE, _NONE)
 
 
 def _find_copies(
-    w: dict[str, Any], heard: UtteranceAnalysis, known: frozenset[int], dialogue: Dialogue
+    expert: ExpertPoints, heard: UtteranceAnalysis, known: frozenset[int], dialogue: Dialogue
 ) -> _Copies:
     """By the share of each sentence's 4-grams that the person said."""
     copied = [_share(fourgrams(sentence.folded), known) for sentence in heard.sentences]
-    quoted = frozenset(number for number, share in enumerate(copied) if share >= w["quote"]["from"])
+    quoted = frozenset(number for number, share in enumerate(copied) if share >= expert.quote.least)
     return _Copies(
         quoted,
         frozenset(
             number
             for number in quoted
-            if copied[number] >= w["parrot"]["from"]
-            and len(heard.sentences[number].stems) >= w["parrot"]["words"]
+            if copied[number] >= expert.parrot.least
+            and len(heard.sentences[number].stems) >= expert.parrot.words
         ),
         frozenset(
             number
             for number, share in enumerate(copied)
             if share > 0
             and has_spliced_quote(
-                heard.sentences[number].text, dialogue.user_lines, w["torn"]["words"]
+                heard.sentences[number].text, dialogue.user_lines, expert.torn.words
             )
         ),
     )
@@ -247,7 +247,7 @@ def _find_repeated_sentences(
 
 
 def _measure_uptake(
-    w: dict[str, Any],
+    expert: ExpertPoints,
     index: StoryIndex,
     heard: UtteranceAnalysis,
     earlier: tuple[UtteranceSummary, ...],
@@ -263,8 +263,9 @@ def _measure_uptake(
     """
     if heard.function_share < 0.25:
         return [0.0] * len(heard.sentences)
-    half = (w["strange"]["free"] + w["strange"]["all"]) / 2
-    rule, spent, found = w["touch"], frozenset().union(*[before.content for before in earlier]), []
+    half = (expert.strange.free + expert.strange.all) / 2
+    rule, found = expert.touch, []
+    spent = frozenset().union(*[before.content for before in earlier])
     for number, one in enumerate(heard.sentences):
         if number in empty or not one.is_fluent or strangeness[number] >= half:
             found.append(0.0)
@@ -277,10 +278,10 @@ def _measure_uptake(
         fresh, guessed = told - spent, about - theirs - spent
         reach = (
             index.particularity(fresh)
-            + rule["again"] * index.particularity(told - fresh)
-            + rule["guessed"] * min(index.particularity(guessed), max(0.0, -strangeness[number]))
+            + rule.again * index.particularity(told - fresh)
+            + rule.guessed * min(index.particularity(guessed), max(0.0, -strangeness[number]))
         )
-        found.append(reach * at_home[number] * (w["quote"]["share"] if number in quoted else 1.0))
+        found.append(reach * at_home[number] * (expert.quote.share if number in quoted else 1.0))
         spent = spent | fresh
     return found
 
@@ -296,9 +297,3 @@ def _measure_repetition(
 
 def _share(part: frozenset[int], whole: frozenset[int]) -> float:
     return 0.0 if part.isdisjoint(whole) else len(part & whole) / len(part)
-
-
-def _ramp(share: float, rule: dict[str, float]) -> float:
-    """0 up to `free`, 1 from `all` on, straight between."""
-    way = (share - rule["free"]) / (rule["all"] - rule["free"])
-    return 0.0 if way <= 0.0 else 1.0 if way >= 1.0 else way

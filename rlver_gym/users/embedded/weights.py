@@ -282,11 +282,6 @@ def read_weights(path: Path) -> Weights:
 
 @lru_cache(maxsize=2)
 def shipped_weights(language: Literal["en", "zh"]) -> Weights:
-    """The shipped weights of a language."""
-    return Weights.model_validate(load_json("rlver_gym.users.embedded", f"weights_{language}.json"))
-
-
-@lru_cache(maxsize=1)
-def priors() -> dict[str, Any]:
-    """What recordings cannot teach."""
-    return load_json("rlver_gym.users.embedded", "priors.json")
+    """The shipped weights of a language; CardError names what is wrong with a damaged file."""
+    name = f"weights_{language}.json"
+    return parse_card(Weights, load_json("rlver_gym.users.embedded", name), f"the shipped {name}")

@@ -23,7 +23,7 @@ _UNKNOWN_WEIGHT = 50
 
 
 def _load(name: str) -> dict[str, Any]:
-    return load_json("rlver_gym.users.embedded", name)
+    return load_json("rlver_gym.conversation", name)
 
 
 class Rarity(NamedTuple):
