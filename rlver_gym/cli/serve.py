@@ -108,6 +108,7 @@ def serve(
     listening = server_module.listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     typer.echo(f"serving at http://{shown}:{listening.getsockname()[1]}", err=False)
+    server_module.collect_garbage_rarely()
     server.run([listening])
 
 

@@ -177,6 +177,9 @@ class EpisodeTable:
                 raise UnknownName(f"there is nobody in the split {request.split or card.split}.")
             generator, _ = np_random(request.seed)
             persona_id, scene_seed = draw_scene(generator, ids)
+            if persona_id.partition("/")[0] not in self.shelf.pairings:
+                see = f"GET /v1/envs/{card.id}"
+                raise UnknownName.of("persona", persona_id, self.shelf.pairings, see)
             persona = self.shelf.get(persona_id)
         except (UnknownName, CardError) as error:
             raise Refusal("unknown-name", str(error)) from None

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 MEDIA_TYPE = "application/problem+json"
+_NO_OBJECT = "must be a JSON object, over HTTP with Content-Type: application/json"
 
 
 class Kind(NamedTuple):
@@ -36,7 +37,7 @@ KINDS = {
         403, "No such user here", "The server does not offer the user 'x'. It offers: embedded."
     ),
     "unknown-name": Kind(
-        404, "No such name", "there is no persona 'x'. All of them: rlver-gym personas list"
+        404, "No such name", "there is no persona 'x'. All of them: GET /v1/envs/RLVER-Empathy-v0"
     ),
     "unknown-episode": Kind(
         404,
@@ -135,7 +136,13 @@ class Refusal(Exception):
 def describe_invalid(problems: Iterable[Mapping[str, Any]]) -> str:
     """What is wrong with the fields of a request, without what they hold."""
     lines = [
-        ".".join(map(str, one["loc"])) + ": " + one["msg"].removeprefix("Value error, ")
+        f"{'.'.join(map(str, one['loc'])) or 'message'}: {_describe_field(one)}"
         for one in islice(problems, 5)
     ]
     return f"{'; '.join(lines)}. See /docs for what is expected."
+
+
+def _describe_field(problem: Mapping[str, Any]) -> str:
+    if problem["type"] == "model_attributes_type":
+        return _NO_OBJECT
+    return problem["msg"].removeprefix("Value error, ")

@@ -276,6 +276,8 @@ def test_an_unknown_or_deleted_episode_is_404(serve: Any, caller: Any) -> None:
     [
         ({"env": "RLVER-Empathy-v9"}, 404, "unknown-name", "RLVER-Empathy-v0"),
         ({"persona": "noor"}, 404, "unknown-name", "noor-"),
+        ({"persona": "x"}, 404, "unknown-name", "GET /v1/envs/RLVER-Empathy-v0"),
+        ({"persona": f"{PERSONA}/x"}, 404, "unknown-name", "hidden need"),
         ({"user": "openai:gpt"}, 403, "user-not-offered", "embedded"),
         ({"split": "everybody"}, 422, "invalid", "split"),
         ({"seed": -1}, 422, "invalid", "seed"),
@@ -308,6 +310,15 @@ def test_what_cannot_be_begun_is_refused_by_name(
 def test_a_body_that_is_none_is_refused(serve: Any, caller: Any, body: Any, status: int) -> None:
     answer = caller(serve())("POST", "/v1/episodes", body)
     assert_problem(answer, status, "not-json" if status == 400 else "invalid")
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-www-form-urlencoded"])
+def test_a_body_that_is_no_object_or_not_sent_as_json_says_how_to_send_it(
+    serve: Any, caller: Any, media_type: str
+) -> None:
+    body = "[]" if media_type == "application/json" else "{}"
+    answer = caller(serve())("POST", "/v1/episodes", body, {"content-type": media_type})
+    assert "Content-Type: application/json" in assert_problem(answer, 422, "invalid")["detail"]
 
 
 def test_a_body_that_is_too_large_is_413_however_it_comes(serve: Any, caller: Any) -> None:
