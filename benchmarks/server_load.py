@@ -1,5 +1,6 @@
 """A server under load: a thousand episodes open at once, fifty turns in flight, and clients that
-die in the middle of a request. Then every episode is played again on this machine.
+die in the middle of a request. Then the server's own counts are compared with what the clients saw,
+and every episode is played again on this machine.
 
 python benchmarks/server_load.py [--sessions N] [--in-flight N] [--steps N] [--kills SHARE]
 
@@ -17,12 +18,13 @@ import random
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
@@ -114,6 +116,7 @@ class Played:
     seed: int
     opening: str
     utterances: list[str] = field(default_factory=list)
+    replies: list[str] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     over: bool = False
 
@@ -124,6 +127,8 @@ class Load:
 
     steps_left: int
     latencies_s: list[float] = field(default_factory=list)
+    undisturbed_s: list[float] = field(default_factory=list)
+    """Latencies of the turns in which no client died."""
     episodes: list[Played] = field(default_factory=list)
 
 
@@ -142,11 +147,14 @@ async def step(client: Client, load: Load, episode: Played) -> None:
     """Take a turn; its latency counts from the first attempt."""
     words, turn = client.rng.choice(UTTERANCES), len(episode.rewards) + 1
     body = {"request_id": f"turn-{turn}", "turn": turn, "utterance": words}
-    began = time.perf_counter()
+    began, deaths = time.perf_counter(), client.deaths.total()
     answer = await client.post(f"/v1/episodes/{episode.id}/steps", body)
     load.latencies_s.append(time.perf_counter() - began)
+    if client.deaths.total() == deaths:
+        load.undisturbed_s.append(load.latencies_s[-1])
     assert answer["turn"] == turn, (answer, turn)
     episode.utterances.append(words)
+    episode.replies.append(answer["reply"])
     episode.rewards.append(answer["reward"])
     episode.over = answer["terminated"]
 
@@ -173,8 +181,43 @@ async def meet_everybody(port: int) -> float:
     return time.perf_counter() - began
 
 
-async def run(port: int, asked: argparse.Namespace) -> tuple[Load, list[Client], float]:
-    """Open all sessions, then take all turns; seconds are those of the turns."""
+class Snapshot(NamedTuple):
+    """A server at one moment."""
+
+    cpu_s: float
+    memory_MiB: float
+    peak_MiB: float
+    counts: dict[str, int]
+    """The counts and gauges of /metrics, by name."""
+
+
+def observe(port: int, pid: int) -> Snapshot:
+    """The server now. Linux only."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    memory_MiB, peak_MiB = (int(fields[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
+    words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    cpu_s = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        page = answer.read().decode().splitlines()
+    pairs = (line.split() for line in page if line[0] != "#" and "{" not in line)
+    counts = {name.removeprefix("rlver_gym_"): int(float(value)) for name, value in pairs}
+    return Snapshot(cpu_s, memory_MiB, peak_MiB, counts)
+
+
+class Run(NamedTuple):
+    """What came of all turns."""
+
+    load: Load
+    clients: list[Client]
+    opened: Snapshot
+    """Before the first turn, with all sessions open."""
+    seconds: float
+    """Those of the turns."""
+
+
+async def run(port: int, pid: int, asked: argparse.Namespace) -> Run:
+    """Open all sessions, then take all turns."""
     load, seeds = Load(asked.steps), iter(range(10**9))
     clients = [Client(port, asked.kills, random.Random(n)) for n in range(asked.in_flight)]
     share = asked.sessions // asked.in_flight
@@ -185,77 +228,83 @@ async def run(port: int, asked: argparse.Namespace) -> tuple[Load, list[Client],
     opened = await asyncio.gather(*map(open_share, clients))
     for client in clients:
         client.statuses.clear()
+    snapshot = observe(port, pid)
     began = time.perf_counter()
     works = zip(clients, opened, strict=True)
     await asyncio.gather(*(work(client, load, mine, seeds) for client, mine in works))
     seconds = time.perf_counter() - began
     for client in clients:
         client.close()
-    return load, clients, seconds
+    return Run(load, clients, snapshot, seconds)
 
 
 def count_differences(episodes: Sequence[Played]) -> int:
-    """Episodes whose opening or rewards are other than on this machine."""
+    """Episodes whose opening, replies or rewards are other than on this machine."""
     env, different = EmpathyEnv(), 0
     for played in episodes:
         env = EmpathyEnv(persona=played.persona, user=env.user)
         opening, _ = env.reset(seed=played.seed)
-        rewards = [float(env.step(words)[1]) for words in played.utterances]
-        different += (opening, rewards) != (played.opening, played.rewards)
+        turns = [env.step(words)[:2] for words in played.utterances]
+        seen = list(zip(played.replies, played.rewards, strict=True))
+        different += (opening, turns) != (played.opening, seen)
     return different
 
 
-def read_memory(pid: int) -> dict[str, float]:
-    """Memory of a process in MiB: at most so far (VmHWM), and now (VmRSS). Linux only."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    fields = dict(line.split(":", 1) for line in lines)
-    return {name: int(fields[name].split()[0]) / 1024 for name in ("VmHWM", "VmRSS")}
-
-
-def read_cpu_s(pid: int) -> float:
-    """Processor time of a process so far. Linux only."""
-    words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+def quantiles_ms(latencies_s: list[float]) -> str:
+    """Median, 99th percentile and longest."""
+    ranked = sorted(latencies_s)
+    chosen = ranked[len(ranked) // 2], ranked[int(len(ranked) * 0.99)], ranked[-1]
+    return ", ".join(f"{1000 * latency_s:8.1f}" for latency_s in chosen)
 
 
 def report(asked: argparse.Namespace) -> int:
-    """Run it and print everything. The number of episodes that differ."""
+    """Run it and print everything. How many episodes differ, and turns and episodes of the server
+    that no client knows.
+    """
     with serve(asked.sessions) as (port, pid):
-        before = read_memory(pid)["VmRSS"]
+        before = observe(port, pid)
         met_s = asyncio.run(meet_everybody(port))
-        cpu_s = read_cpu_s(pid)
-        load, clients, seconds = asyncio.run(run(port, asked))
-        cpu_s = read_cpu_s(pid) - cpu_s
-        memory = read_memory(pid)
+        met = observe(port, pid)
+        load, clients, opened, seconds = asyncio.run(run(port, pid, asked))
+        after = observe(port, pid)
     deaths, statuses = Counter[str](), Counter[int]()
     for client in clients:
         deaths.update(client.deaths)
         statuses.update(client.statuses)
-    ranked = sorted(load.latencies_s)
-    taken, died = len(ranked), ", ".join(f"{n} {how}" for how, n in sorted(deaths.items()))
+    taken = len(load.latencies_s)
+    died = ", ".join(f"{n} {how}" for how, n in sorted(deaths.items()))
+    num_open = opened.counts["open_episodes"] - met.counts["open_episodes"]
+    session_KiB = 1024 * (opened.memory_MiB - met.memory_MiB) / num_open
+    turn_KiB = 1024 * (after.memory_MiB - opened.memory_MiB) / taken
+    cpu_ms = 1000 * (after.cpu_s - opened.cpu_s) / taken
+    unknown = abs(after.counts["steps_total"] - met.counts["steps_total"] - taken)
+    unknown += abs(
+        after.counts["episodes_total"] - met.counts["episodes_total"] - len(load.episodes)
+    )
     print(f"Python {platform.python_version()}, {platform.machine()}, embedded user")
     print(f"first turn with each person, one after the other: {met_s:.0f} s; they stay open")
-    print(f"sessions open at once  {asked.sessions:8,}")
+    print(f"sessions open at once  {num_open:8,}   as the server counts them")
     print(f"turns in flight        {asked.in_flight:8,}")
     print(f"episodes               {len(load.episodes):8,}")
     print(f"turns                  {taken:8,}   answers {dict(statuses)}")
     print(f"clients that died      {deaths.total():8,}   ({died})")
     print(f"turns a second         {taken / seconds:8,.0f}   server and clients share their cores")
+    print(f"processor time         {cpu_ms:8.1f} ms of the server a turn, new episodes included")
+    print(f"latency p50, p99, max  {quantiles_ms(load.latencies_s)} ms, deaths included")
+    print(f"  where nobody died    {quantiles_ms(load.undisturbed_s)} ms")
     print(
-        f"processor time         {1000 * cpu_s / taken:8.1f} ms of the server a turn, with openings"
+        f"memory of the server   {after.peak_MiB:8.0f} MiB at most; {before.memory_MiB:.0f} at the"
+        f" start, {met.memory_MiB:.0f} when everybody was met"
     )
-    print(
-        f"latency p50, p99, max  {1000 * ranked[taken // 2]:8.1f}, "
-        f"{1000 * ranked[int(taken * 0.99)]:.1f}, {1000 * ranked[-1]:.1f} ms, deaths included"
-    )
-    print(f"memory of the server   {memory['VmHWM']:8.0f} MiB at most; {before:.0f} before")
+    print(f"memory of a session    {session_KiB:8.1f} KiB as it opens, {turn_KiB:.1f} more a turn")
     different = count_differences(load.episodes)
+    print(f"turns and episodes that the server counts and no client saw: {unknown}")
     print(f"episodes that differ from this machine's: {different} of {len(load.episodes):,}")
-    return different
+    return different + unknown
 
 
 def main() -> None:
-    """Fails when an episode differs."""
+    """Fails when an episode differs, or something was done twice or not at all."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
