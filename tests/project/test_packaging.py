@@ -86,6 +86,14 @@ def test_every_data_file_is_named_in_the_settings(settings: configparser.ConfigP
     assert [pattern for pattern, several in found.items() if not several] == []
 
 
+def test_every_pip_finds_an_extra_by_its_name(settings: configparser.ConfigParser) -> None:
+    """Built metadata hold extras in this form, and pip 23.2, which Python 3.11 brings along, looks
+    for them as they were typed: it installs nothing for `[inspect_ai]`, and only warns.
+    """
+    extras = settings["options.extras_require"]
+    assert [name for name in extras if re.sub(r"[-_.]+", "-", name).lower() != name] == []
+
+
 def test_git_ignores_no_file_of_the_package() -> None:
     ignored = git("ls-files", "--others", "--ignored", "--exclude-standard", *FOLDERS)
     assert [
