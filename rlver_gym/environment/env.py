@@ -361,7 +361,7 @@ def _random_state(generator: np.random.Generator, state: Any) -> Any:
 
 
 def _reasons_as_dicts(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
-    return [{"code": code, "points": points, "note": note} for code, points, note in reasons]
+    return [{"code": str(code), "points": points, "note": note} for code, points, note in reasons]
 
 
 def _refuse_secrets(options: dict[str, Any]) -> None:
