@@ -2,17 +2,20 @@
 training split.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from rlver_gym.agents import make_agent
-from rlver_gym.core.agent import Agent
+from rlver_gym.core.agent import Agent, turn_of
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.words import sentences
 from rlver_gym.data.demonstrations import Demonstration
+from rlver_gym.environment.ray_rollout import rollout_on_ray
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.export.word_substitution import content_words, draw_word, replace_words
@@ -30,27 +33,35 @@ _PLANS = {
 }
 """What these agents might have thought: what the person wants, and what to do."""
 _NO_PLAN = "What do they need to hear?"
+RunDialogues = Callable[[Iterator[tuple[EmpathySession, Agent]]], Iterable[EmpathySession]]
+"""Runs dialogues to their ends and gives them in the same order, as `rollout` does."""
 
 
 class _MixedAgent:
-    """Lets one of several agents reply, drawn anew each turn."""
+    """Lets one of several agents reply in each turn, as it was drawn before."""
 
-    def __init__(self, agents: Sequence[tuple[str, Agent]], rng: np.random.Generator) -> None:
-        self._agents, self._rng = agents, rng
-        self.spoke: list[str] = []
-        """Who replied, turn by turn."""
+    def __init__(self, agents: Sequence[Agent], speaker_N: np.ndarray) -> None:
+        self._agents, self._speaker_N = agents, speaker_N
 
     def reply(self, messages: Sequence[Message]) -> str:
-        name, agent = self._agents[int(self._rng.integers(len(self._agents)))]
-        self.spoke.append(name)
-        return agent.reply(messages)
+        return self._agents[self._speaker_N[turn_of(messages)]].reply(messages)
+
+
+def run_here(dialogues: Iterator[tuple[EmpathySession, Agent]]) -> Iterator[EmpathySession]:
+    """Run them in this process, one after the other."""
+    return itertools.starmap(run_episode, dialogues)
+
+
+def run_on_ray(address: str, workers: int | None = None) -> RunDialogues:
+    """What runs them on a Ray cluster; see `rollout_on_ray`."""
+    return partial(rollout_on_ray, address=address, workers=workers)
 
 
 def agent_demonstrations(
-    agents: Sequence[str], count: int, seed: int = 0
+    agents: Sequence[str], count: int, seed: int = 0, run: RunDialogues = run_here
 ) -> Iterator[Demonstration]:
     """`count` dialogues, each reply by one of the named agents, drawn by lot; what the last reply
-    was answered is left out.
+    was answered is left out. They are the same whatever runs them.
 
     Whoever learns from them says now this, now that to the same person, and can find out which does
     them good.
@@ -58,28 +69,34 @@ def agent_demonstrations(
     card, user, cards = env_card("RLVER-Empathy-v0"), EmbeddedUser(), library()
     people = cards.ids("train")
     rng = np.random.default_rng(seed)
-    for number in map(int, rng.permutation(count)):
-        persona = cards.get(people[number % len(people)])
-        mixed = _MixedAgent(
-            [(name, make_agent(name, persona, seed=number)) for name in agents], rng
-        )
-        session = run_episode(EmpathySession(user, persona, card, seed=number), mixed)
-        said: list[Message] = list(session.dialogue.messages())
+    number_D = rng.permutation(count)
+    speaker_DN = rng.integers(len(agents), size=(count, card.turns))
+
+    def draw() -> Iterator[tuple[EmpathySession, Agent]]:
+        for number, speaker_N in zip(map(int, number_D), speaker_DN, strict=True):
+            persona = cards.get(people[number % len(people)])
+            speakers = [make_agent(name, persona, seed=number) for name in agents]
+            session = EmpathySession(user, persona, card, seed=number)
+            yield session, _MixedAgent(speakers, speaker_N)
+
+    for session, speaker_N in zip(run(draw()), speaker_DN, strict=True):
+        lines: list[Message] = list(session.dialogue.messages())
+        replies = tuple(one.text for one in lines if one.speaker == "agent")
         yield Demonstration(
-            tuple(one.text for one in said[:-1] if one.speaker == "user"),
-            tuple(one.text for one in said if one.speaker == "agent"),
-            tuple(_PLANS.get(name, _NO_PLAN) for name in mixed.spoke),
+            tuple(one.text for one in lines[:-1] if one.speaker == "user"),
+            replies,
+            tuple(_PLANS.get(agents[at], _NO_PLAN) for at in map(int, speaker_N[: len(replies)])),
         )
 
 
 def demonstrations_for_small(
-    agents: Sequence[str], count: int, share: float, seed: int = 0
+    agents: Sequence[str], count: int, share: float, seed: int = 0, run: RunDialogues = run_here
 ) -> Iterator[Demonstration]:
     """`agent_demonstrations`, a `share` of them with sentences patched together, and a share with
     words exchanged, so that a small model learns to repeat and not to recite.
     """
     yield from substitute_words(
-        splice_sentences(agent_demonstrations(agents, count, seed), agents, share, seed),
+        splice_sentences(agent_demonstrations(agents, count, seed, run), agents, share, seed),
         share,
         seed,
     )

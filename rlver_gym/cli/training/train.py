@@ -15,7 +15,12 @@ import typer
 from rich.markup import escape
 
 from rlver_gym.data.demonstrations import read_demonstrations
-from rlver_gym.export.demonstrations import AGENTS, demonstrations_for_small
+from rlver_gym.export.demonstrations import (
+    AGENTS,
+    demonstrations_for_small,
+    run_here,
+    run_on_ray,
+)
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.machine import keep_freed_memory
 from rlver_gym.io.terminal import SafeConsole, progress_bar
@@ -261,6 +266,20 @@ def sft(
         ),
     ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Decides the dialogues and their order.")] = 0,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help=(
+                "Hold the agents' dialogues on a Ray cluster, as rlver-gym bench does; the model"
+                " learns here. They are the same. Needs the extra ray."
+            ),
+        ),
+    ] = None,
+    ray_workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes on the cluster. Default: one for each of its CPUs."),
+    ] = None,
 ) -> None:
     """Teach a model to speak, by plain supervised learning on demonstrations, or on what the
     benchmark's agents say to the train personas.
@@ -286,8 +305,13 @@ def sft(
         raise typer.BadParameter(
             "there is nobody to learn from beside --data", param_hint="--agent"
         )
+    if data and ray:
+        raise typer.BadParameter("no dialogues are held beside --data", param_hint="--ray")
     read = [demonstration for path in data or () for demonstration in read_demonstrations(path)]
-    told = read or demonstrations_for_small(agent or AGENTS, dialogues, word_substitution, seed)
+    run = run_on_ray(ray, ray_workers) if ray else run_here
+    told = read or demonstrations_for_small(
+        agent or AGENTS, dialogues, word_substitution, seed, run
+    )
     losses = learning.warm_start(
         model,
         out,
