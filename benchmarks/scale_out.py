@@ -18,14 +18,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from concurrency import answer
-from server_load import read_cpu_s
 
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
@@ -59,6 +60,12 @@ class Server(NamedTuple):
 
     base_url: str
     pid: int
+
+
+def read_cpu_s(pid: int) -> float:
+    """Processor time of a process so far. Linux only."""
+    words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -122,23 +129,27 @@ def compare_served(arguments: argparse.Namespace) -> None:
     print(f"records equal: {one.records == two.records == wide.records}")
 
 
+def measure_apart(plan: BenchPlan) -> Measured:
+    """A run in a new process, which knows no card yet, as a worker that has just begun."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(measure, plan, None, LOCAL).result()
+
+
 def compare_embedded(arguments: argparse.Namespace) -> None:
     """One process and two workers, at growing sizes; the start of the cluster counts."""
-    cores = len(os.sched_getaffinity(0))
-    print(f"{cores} cores; seconds; the last column: where two workers would have a core each")
-    print("dialogues  one process  cluster starts  two workers   together  on two cores")
-    for seeds in (1, 3, 10, 30)[: arguments.sizes]:
+    print(f"{len(os.sched_getaffinity(0))} cores; seconds; two workers with their own start")
+    print("dialogues  one process  cluster starts  two workers  together")
+    for seeds in (3, 10, 30, 60)[: arguments.sizes]:
         plan = BenchPlan(agents=("listener", "oracle", "comfort"), seeds=seeds)
-        one = measure(plan, None, arguments.ray)
+        one = measure_apart(plan)
         began = time.perf_counter()
         with open_cluster(arguments.ray, 2):
             start_s = time.perf_counter() - began
             two = measure(plan, 2, arguments.ray)
-        shared = two.first_s + (two.seconds - two.first_s) / (2 if cores == 1 else 1)
         assert one.records == two.records
         print(
             f"{72 * seeds:9,} {one.seconds:12.1f} {start_s:15.1f} {two.seconds:12.1f}"
-            f" {start_s + two.seconds:10.1f} {start_s + shared:13.1f}",
+            f" {start_s + two.seconds:9.1f}",
             flush=True,
         )
 
