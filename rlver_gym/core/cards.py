@@ -55,7 +55,7 @@ class EnvCard(HashedCard):
     """How readily the user warms: moderate as in RLVER's main results, challenging as in its
     section 3.6.
     """
-    embedded_user: str = ""
+    embedded_user: str = Field(default="", pattern=r"^[0-9]*$")
     """The version of the embedded user for whose rewards and replies this environment stands;
     another one is refused. "" for any. Before 1.0 a new version of the user moves the pin of the
     shipped cards; after it, the number in their ids.

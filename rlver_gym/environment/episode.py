@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 from rlver_gym.core.cards import MAX_TURNS
 from rlver_gym.core.dialogue import Appraisal, Reason, Turn
 from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION, Outcome
+from rlver_gym.core.ledger import quote
 from rlver_gym.core.persona import MAX_LINES, Disposition, HiddenNeed
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import RunError
@@ -114,8 +115,8 @@ class Episode(NamedTuple):
             )
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(
-                f"{source}: not an episode record ({type(error).__name__}: {error}). Was the file"
-                " edited or cut?"
+                f"{source}: not an episode record ({type(error).__name__}:"
+                f" {quote(str(error), _MAX_CAUSE_CHARS)}). Was the file edited or cut?"
             ) from error
 
 
@@ -155,6 +156,7 @@ _TURN = {
 }
 
 
+_MAX_CAUSE_CHARS = 500
 _MAX_POINTS = 1e6
 """Of a reward or a reason: far beyond what any user gives, and small enough to add up."""
 _MAX_DISCLOSURES = 4 * MAX_LINES

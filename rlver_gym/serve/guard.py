@@ -3,6 +3,7 @@ the size of its body. Counts the answers. Plain ASGI.
 """
 
 import asyncio
+import contextlib
 import hmac
 import logging
 import time
@@ -23,6 +24,7 @@ OPEN_PATHS = frozenset({"/healthz", "/docs", "/openapi.json"})
 """Answered without a token: nothing of an episode is there."""
 LOG = logging.getLogger("rlver_gym.serve")
 _MAX_CLIENTS = 10_000
+_MAX_DISCARDED_BYTES = 64 * 2**20
 
 
 class RateLimit:
@@ -133,19 +135,38 @@ class Guard:
         too_large = Refusal("too-large", f"Send at most {most:,} bytes.")
         length = _header(scope, b"content-length")
         if length.isdigit() and int(length[:20]) > most:
+            if not _header(scope, b"expect"):  # such a client asks before it sends
+                await self._discard_body(receive)
             raise too_large
         body = bytearray()
         try:
             async with asyncio.timeout(self._settings.body_timeout_s):
                 while (message := await receive())["type"] == "http.request":
                     body += message.get("body", b"")
-                    if len(body) > most:
-                        raise too_large
-                    if not message.get("more_body"):
+                    if not message.get("more_body") and len(body) <= most:
                         return bytes(body)
+                    if len(body) > most:
+                        break
+                else:
+                    return None
         except TimeoutError:
             raise Refusal("slow-request") from None
-        return None
+        if message.get("more_body"):
+            await self._discard_body(receive)
+        raise too_large
+
+    async def _discard_body(self, receive: Receive) -> None:
+        """Read what still comes, within bounds: a connection that is closed while the client sends
+        is reset, and then it never sees the answer.
+        """
+        num_bytes = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.body_timeout_s):
+                while num_bytes < _MAX_DISCARDED_BYTES:
+                    message = await receive()
+                    num_bytes += len(message.get("body", b""))
+                    if not message.get("more_body"):
+                        return
 
     async def _refuse(self, refusal: Refusal, scope: Scope, send: Send) -> None:
         """Answer with a problem; the connection is closed, for the body may not have been read."""

@@ -173,7 +173,7 @@ def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
     parent[last] = draw(st.sampled_from(names))
     if draw(st.booleans()):
         manifest["tape"] = draw(st.sampled_from([*names, "/dev/null"]))
-    if draw(st.booleans()):
+    if isinstance(manifest["plan"], dict) and draw(st.booleans()):
         manifest["plan"]["user_options"] = draw(
             st.dictionaries(st.sampled_from(["model", "args", "tape", "base_url"]), json_values())
         )

@@ -43,6 +43,7 @@ def talk_to(card: Frozen) -> None:
     """What a valid card is good for, whatever it says."""
     base = library().get("noor-missed-evening")
     env = card if isinstance(card, EnvCard) else env_card("RLVER-Empathy-v0")
+    env = env.model_copy(update={"embedded_user": ""})  # a pin to another version refuses this one
     persona = Persona.model_validate(
         {
             **{name: getattr(base, name) for name in Persona.model_fields},

@@ -330,6 +330,17 @@ def test_a_body_that_is_too_large_is_413_however_it_comes(serve: Any, caller: An
     assert caller(server)("GET", "/healthz").status == 200
 
 
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_client_that_sends_far_too_much_still_sees_the_413(
+    serve: Any, caller: Any, is_chunked: bool
+) -> None:
+    call = caller(serve(max_body_bytes=2_000))
+    body = (b"x" * 100_000 for _ in range(200))
+    headers = {} if is_chunked else {"content-length": "20000000"}
+    call.connection.request("POST", "/v1/episodes", body, headers, encode_chunked=is_chunked)
+    assert call.connection.getresponse().status == 413
+
+
 def test_a_body_that_does_not_come_is_408(serve: Any) -> None:
     server = serve(body_timeout_s=0.1)
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
