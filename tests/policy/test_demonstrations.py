@@ -228,6 +228,13 @@ def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(
     }
 
 
+def test_a_warm_start_does_not_write_over_what_is_there(tiny_folder, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(TrainingError, match=r"is not empty. Choose another folder with --out"):
+        next(warm_start(str(tiny_folder), tmp_path, [HEARD]))
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def test_demonstrations_without_thoughts_teach_no_thinking(tiny_folder, tmp_path: Path) -> None:
     told = read_demonstrations(
         written(tmp_path / "good.jsonl", {"messages": chat("It hurts.", "What does?")})

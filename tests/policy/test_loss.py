@@ -145,6 +145,13 @@ def test_the_weight_of_a_token_by_hand(aggregate, each_B):
     )
 
 
+@pytest.mark.parametrize("aggregate", ["token", "turn", "dialogue", "sequence", "constant"])
+def test_where_nothing_is_learned_every_weight_is_0(aggregate):
+    nothing_BT = torch.zeros_like(SAID_BT)
+    weight_BT = token_weights(nothing_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
+    assert torch.equal(weight_BT, torch.zeros(SAID_BT.shape))
+
+
 @pytest.mark.parametrize("aggregate", ["dialogue", "sequence"])
 def test_a_dialogue_weighs_the_same_however_many_sequences_it_left(aggregate):
     action_mask_BT = torch.tensor([[0, 1, 0], [0, 1, 1], [0, 1, 1], [0, 1, 1]]).bool()

@@ -168,6 +168,34 @@ def test_a_model_that_is_not_there_is_named_with_the_remedy(
     )
 
 
+def test_a_model_of_the_hub_that_is_here_needs_no_network(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's client is a stand-in; without it the network is shut off in every test."""
+    cached = {"team/whole": tiny_folder, "team/no-weights": tmp_path}
+    (tmp_path / "config.json").write_text("{}")
+    asked = []
+
+    def find_snapshot(name: str, local_files_only: bool) -> str:
+        asked.append((name, local_files_only))
+        return str(cached[name])
+
+    monkeypatch.setattr("rlver_gym.policy.models.model.snapshot_download", find_snapshot)
+    assert load_model("team/whole", device="cpu").config.hidden_size == 64
+    with pytest.raises(TrainingError, match="'team/no-weights' is not on this machine"):
+        load_model("team/no-weights")
+    assert asked == [("team/whole", True), ("team/no-weights", True)]
+
+
+def test_a_tokenizer_without_padding_pads_with_the_end(tiny_folder: Path, tmp_path: Path) -> None:
+    plain = AutoTokenizer.from_pretrained(tiny_folder)
+    plain.pad_token = None
+    plain.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_bytes((tiny_folder / "config.json").read_bytes())
+    assert AutoTokenizer.from_pretrained(tmp_path).pad_token_id is None
+    assert load_tokenizer(str(tmp_path)).pad_token_id == plain.eos_token_id
+
+
 def test_what_is_exported_is_what_was_trained(tiny_folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
     model, tokenizer = (
@@ -226,6 +254,7 @@ def test_a_model_sits_opposite_the_user(
     pinned = agent_pin(f"hf:{tmp_path}")
     ReplyConfig(system="Be long.").write(tmp_path)
     assert agent_pin(f"hf:{tmp_path}") != pinned
+    assert agent_pin("hf:team/whole") == {"weights": None}, "a name of the hub pins no files"
 
 
 def test_a_model_answers_many_dialogues_in_batches_and_as_it_would_alone(
@@ -290,6 +319,34 @@ def test_the_event_loop_goes_on_while_a_model_answers_and_an_agent_outlives_its_
 
     asyncio.run(give_up())
     assert isinstance(asyncio.run(ask()), str)
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_who_stops_waiting_while_a_batch_is_sampled_keeps_nobody_from_an_answer(
+    is_broken: bool, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, sampling, given_up = HFAgent(str(tiny_folder)), threading.Event(), threading.Event()
+    plain = ModelSampler.sample
+
+    def slow(self: ModelSampler, prompts: Sequence[Prompt], how: Sampling) -> list[Completion]:
+        sampling.set()
+        assert given_up.wait(timeout=60)
+        if is_broken:
+            raise TrainingError("no memory is left")
+        return plain(self, prompts, how)
+
+    monkeypatch.setattr(ModelSampler, "sample", slow)
+
+    async def ask() -> list[str | BaseException]:
+        asked = [asyncio.ensure_future(agent.areply([Message("user", "Hi.")])) for _ in range(3)]
+        assert await asyncio.to_thread(sampling.wait, 60)
+        asked[0].cancel()
+        await asyncio.sleep(0)
+        given_up.set()
+        return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), timeout=60)
+
+    answer = TrainingError if is_broken else str
+    assert [type(one) for one in asyncio.run(ask())] == [asyncio.CancelledError, answer, answer]
 
 
 def test_what_goes_wrong_in_a_batch_reaches_everybody_who_asked(

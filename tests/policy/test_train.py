@@ -34,7 +34,7 @@ from rlver_gym.policy.config import (
     read_values,
 )
 from rlver_gym.policy.curves import panel, write_curves
-from rlver_gym.policy.evaluate import _alarms_in, _episodes, evaluate
+from rlver_gym.policy.evaluate import _alarms_in, _episodes, evaluate, make_distinct_specs
 from rlver_gym.policy.folder import run
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.metrics import (
@@ -267,6 +267,27 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(model, tmp_path):
         run(config, out=tmp_path / "none", resume=True)
 
 
+def test_a_run_that_is_over_trains_no_more_when_resumed_and_names_its_model_again(
+    model, tmp_path, capsys
+):
+    config = GroupConfig(model=model, **(GROUPS | {"iterations": 1, "eval_every": 0}))
+    run(config, out=tmp_path)
+    metrics = (tmp_path / "metrics.jsonl").read_bytes()
+    shutil.rmtree(tmp_path / "model")
+    capsys.readouterr()
+    run(config, out=tmp_path, resume=True)
+    assert "model (from iteration 1)" in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+    assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
+
+
+def test_a_checkpoint_is_written_every_few_iterations_and_after_the_last(model, tmp_path):
+    few = {"iterations": 5, "eval_every": 0, "save_every": 2, "keep_checkpoints": 5}
+    run(GroupConfig(model=model, **(GROUPS | few)), out=tmp_path)
+    written = [path.name for path in Checkpoints(tmp_path / "checkpoints").all()]
+    assert written == ["000002", "000004", "000005"]
+
+
 def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(model, tmp_path):
     config = GroupConfig(
         model=model, **(GROUPS | {"iterations": 1, "eval_every": 0, "show_every": 1})
@@ -348,6 +369,35 @@ def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
     assert iteration.metrics["context_overflow"] > 0
 
 
+def test_a_context_without_room_for_a_first_reply_is_named(model):
+    few = {"max_tokens": 60, "iterations": 1, "eval_every": 0}
+    learner = make_learner(GroupConfig(model=model, **(GROUPS | few)))
+    with pytest.raises(TrainingError, match=r"all 4 dialogues failed: no room was left in max_tok"):
+        next(train(learner))
+
+
+def test_the_reference_is_the_model_as_it_was_at_the_start(model):
+    few = {"iterations": 2, "eval_every": 0, "kl": 0.1, "lr": 1e-2}
+    learner = make_learner(GroupConfig(model=model, **(GROUPS | few)))
+    before = [weight.detach().clone() for weight in learner.actor.parameters()]
+    first, second = (one.metrics["reference_kl"] for one in train(learner))
+    assert abs(first) < 1e-9 < 1e-4 < second
+    for reference, was, now in zip(
+        learner.reference.parameters(), before, learner.actor.parameters(), strict=True
+    ):
+        assert torch.equal(reference, was)
+        assert not reference.requires_grad
+        assert not torch.equal(now, was)
+
+
+def test_the_reference_of_adapters_is_the_model_below_them(model):
+    few = {"iterations": 2, "eval_every": 0, "kl": 0.1, "lr": 1e-2, "lora_rank": 4}
+    pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
+    learner = make_learner(GroupConfig(model=model, **(GROUPS | few)))
+    first, second = (one.metrics["reference_kl"] for one in train(learner))
+    assert abs(first) < 1e-9 < 1e-6 < second
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -369,6 +419,11 @@ def test_a_full_context_ends_the_dialogue_and_not_the_run(model):
         (["--env-options", "user"], "NAME=VALUE"),
         (["--target-kl", "little"], "target_kl: Input should be a valid number"),
         (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora_rank go together"),
+        (["--overlong-tokens", "8"], "overlong_tokens and overlong_cost go together"),
+        (["--overlong-tokens", "9999", "--overlong-cost", "1"], "than a reply may have"),
+        (["--tis-level", "sequence", "--tis-cap", "1"], "tis_cap must be above 1"),
+        (["--algo", "grpo", "--group-size", "1"], "grpo compares dialogues of a group"),
+        (["--algo", "rft", "--group-size", "1"], "rft compares replies to a turn"),
     ],
 )
 def test_bad_input_is_named(options, says, tmp_path):
@@ -595,6 +650,36 @@ def test_groups_share_a_seed_and_no_seed_comes_twice():
     seeds = [[one.seed for one in reset_specs(config, iteration)] for iteration in range(50)]
     assert all(row[:4] == [row[0]] * 4 and row[4:] == [row[4]] * 4 for row in seeds)
     assert len({seed for row in seeds for seed in row}) == 100
+
+
+class OneOfThree(gym.Env[str, str]):
+    """Whom a dialogue is with follows from the seed."""
+
+    def reset(self, *, seed=None, options=None):
+        return "Hello.", {"persona": "abc"[seed % 3]}
+
+
+def test_held_out_personas_come_once_each_and_again_with_new_seeds_when_none_are_left():
+    specs = make_distinct_specs(OneOfThree(), 5)
+    assert [one.seed for one in specs] == [0, 1, 2, 250, 251]
+    assert [one.seed for one in make_distinct_specs(OneOfThree(), 2)] == [0, 1]
+
+
+def test_words_are_exchanged_in_the_dialogues_learned_from_and_not_in_held_out_ones(
+    model, monkeypatch
+):
+    monkeypatch.setattr("rlver_gym.policy.train._VOCABULARY_DIALOGUES", 16)
+    few = {"word_substitution": 1.0, "eval_dialogues": 1, "dialogues": 2}
+    learner = make_learner(GroupConfig(model=model, **(GROUPS | few)))
+    persona = library().ids("train")[0]
+
+    def open_dialogue(env):
+        return env.reset(seed=0, options={"persona": persona})[0]
+
+    plain = open_dialogue(learner.held_out[0])
+    changed = [open_dialogue(env) for env in learner.envs]
+    assert changed[0] == changed[1] != plain
+    assert len(changed[0].split()) == len(plain.split())
 
 
 def test_the_config_decides_the_algorithm():

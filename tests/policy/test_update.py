@@ -81,6 +81,15 @@ def test_dialogues_that_broke_off_or_stayed_silent_are_left_out_and_counted(dial
     assert batch.dialogue_B.tolist() == pack(dialogues).dialogue_B.tolist()
 
 
+def test_a_sequence_in_which_nothing_was_said_is_no_row_of_its_dialogue():
+    rng = np.random.default_rng(1)
+    spoken, silent, last = (sequence(rng, 1, turn) for turn in range(3))
+    silent = replace(silent, action_mask_T=np.zeros_like(silent.action_mask_T))
+    batch = pack([played(rng, sequences=(spoken, silent, last)), played(rng, turns=1)])
+    assert batch.dialogue_B.tolist() == [0, 0, 1]
+    assert batch.length_B[:2].tolist() == [len(spoken.id_T), len(last.id_T)]
+
+
 def test_a_part_of_a_batch_is_the_batch_of_a_part(dialogues, batch):
     keep_D = np.array([True, False, False, True, False, False, True, False])
     part, wanted = (
@@ -439,6 +448,14 @@ def test_a_loss_that_is_not_a_number_changes_nothing_and_leaves_the_batch(batch,
     saved = torch.load(path, weights_only=True)
     assert torch.equal(saved["id_BT"], batch.id_BT)
     assert saved["advantage_BT"].isnan().any()
+
+
+def test_without_a_place_for_it_the_error_says_how_to_keep_the_batch(batch):
+    actor = Actor(tiny())
+    judged = prepare_batch(batch, actor)
+    judged.advantage_BT[judged.batch.action_mask_BT] = float("inf")
+    with pytest.raises(TrainingError, match="Give save_to to keep the batch, and try a smaller"):
+        update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0))
 
 
 def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dialogues):

@@ -1,0 +1,71 @@
+"""Where the numbers of a run go beside its own files: trackers and the page of curves."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlver_gym.io.errors import TrainingError
+from rlver_gym.policy.curves import write_curves
+from rlver_gym.policy.learning.metrics import RunLog
+
+TRACKER = """
+calls = []
+def init(**named): calls.append(("init", named))
+def log(numbers, step): calls.append(("log", numbers, step))
+def finish(): calls.append(("finish",))
+"""
+
+
+def test_a_tracker_is_given_the_config_each_finite_number_and_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trackio.py").write_text(TRACKER, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "trackio", raising=False)
+    with RunLog(tmp_path / "run-7", {"lr": 0.1}, track="trackio") as log:
+        log.write(1, {"return": 3.0, "emotion": float("nan")}, {"seconds": 2.0})
+        log.write(2, {"return": 4.0, "emotion": 55.0}, {"seconds": 1.0})
+    assert sys.modules.pop("trackio").calls == [
+        ("init", {"project": "rlver-gym", "name": "run-7", "config": {"lr": 0.1}}),
+        ("log", {"return": 3.0, "seconds": 2.0}, 1),
+        ("log", {"return": 4.0, "emotion": 55.0, "seconds": 1.0}, 2),
+        ("finish",),
+    ]
+
+
+@pytest.mark.parametrize("name", ["json", "trackio"])
+def test_a_tracker_that_is_none_or_not_installed_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlver_gym.policy.learning.metrics.find_spec", lambda name: None)
+    with pytest.raises(TrainingError, match=rf"'{name}' is not there. One of: wandb, trackio; .*"):
+        RunLog(tmp_path, {}, track=name)
+
+
+def test_a_folder_without_metrics_has_no_curves(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").touch()
+    with pytest.raises(TrainingError, match="holds no metrics yet"):
+        write_curves([tmp_path])
+
+
+def test_without_an_evaluation_at_the_start_held_out_scores_begin_where_they_were_measured(
+    tmp_path: Path,
+) -> None:
+    """As in a run that was resumed with evaluations and began without."""
+    scores = [{"score": score, "valid": True} for score in (0.0, 10.0, 20.0)]
+    (tmp_path / "evaluations.jsonl").write_text(
+        json.dumps({"iteration": 2, "dialogues": scores}) + "\n", encoding="utf-8"
+    )
+    lines = [
+        {"iteration": iteration, "eval_score": 50.0, "eval_low": 40.0, "eval_high": 60.0}
+        for iteration in (2, 4)
+    ]
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8"
+    )
+    page = write_curves([tmp_path]).read_text(encoding="utf-8")
+    (points,) = re.findall(r'<polyline points="([^"]*)"', page)
+    assert len(points.split()) == 2
