@@ -150,6 +150,8 @@ def test_where_nothing_is_learned_every_weight_is_0(aggregate):
     nothing_BT = torch.zeros_like(SAID_BT)
     weight_BT = token_weights(nothing_BT, TURN_BT, DIALOGUE_B, aggregate, constant=10)
     assert torch.equal(weight_BT, torch.zeros(SAID_BT.shape))
+    no_rows = token_weights(SAID_BT[:0], TURN_BT[:0], DIALOGUE_B[:0], aggregate, constant=10)
+    assert no_rows.shape == (0, SAID_BT.shape[1])
 
 
 @pytest.mark.parametrize("aggregate", ["dialogue", "sequence"])
