@@ -1,5 +1,6 @@
 """A training run: the loop, its folder, and what happens when it is cut off."""
 
+import copy
 import json
 import os
 import re
@@ -463,6 +464,19 @@ def test_the_gain_that_is_printed_is_what_the_model_shows_as_an_agent(model, tmp
         in told
     )
     assert json.loads((folder / "model" / "rlver_gym.json").read_text())["temperature"] == 0.7
+
+
+def test_a_model_of_an_environment_of_ones_own_is_named_without_a_benchmark(
+    model, tmp_path, capsys, monkeypatch
+):
+    own = copy.deepcopy(gym.spec("RLVER-Empathy-v0"))
+    own.id = "Own-v0"
+    monkeypatch.setitem(gym.registry, "Own-v0", own)
+    few = {"env": "Own-v0", "iterations": 1, "eval_every": 0}
+    run(GroupConfig(model=model, **(GROUPS | few)), out=tmp_path)
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"model {tmp_path / 'model'} (from iteration 1)" in told
+    assert "rlver-gym bench" not in told
 
 
 def test_a_sampler_is_compared_with_the_learner_as_soon_as_the_policy_learns(model):
