@@ -21,7 +21,7 @@ from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.frozen import Frozen
+from rlver_gym.io.frozen import Frozen, explain_problem
 from rlver_gym.llm_client.settings import ChatSettings
 
 MAX_AGENTS = 1_000
@@ -99,7 +99,7 @@ class Manifest(Frozen):
             return cls.model_validate_json(json.dumps(plain), strict=True)
         except ValidationError as error:
             wrong = [
-                f"{'.'.join(map(str, one['loc']))[:80]}: {one['msg']}"
+                f"{'.'.join(map(str, one['loc']))[:80]}: {explain_problem(one)}"
                 for one in error.errors()[:_MAX_PROBLEMS]
             ]
             raise RunError(

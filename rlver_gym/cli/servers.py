@@ -13,6 +13,7 @@ import typer
 from pydantic import ValidationError
 
 from rlver_gym.io.errors import CardError
+from rlver_gym.io.frozen import explain_problem
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, TapeMode, public_url
 
 User = Annotated[
@@ -116,7 +117,7 @@ def chat_settings(
     except ValidationError as error:
         raise CardError(
             "; ".join(
-                _format_problem(".".join(map(str, one["loc"])), one["msg"])
+                ": ".join(filter(None, (".".join(map(str, one["loc"])), explain_problem(one))))
                 for one in error.errors()
             )
         ) from None
@@ -196,7 +197,3 @@ def _parse_value(value: str) -> Any:
         return json.loads(value)
     except ValueError:
         return value
-
-
-def _format_problem(place: str, message: str) -> str:
-    return (f"{place}: " if place else "") + message.removeprefix("Value error, ")

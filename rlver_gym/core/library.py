@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from rlver_gym.core.persona import HiddenNeed, Person, Persona, Situation, Slug, Split, SplitChoice
 from rlver_gym.io.errors import CardError, UnknownName
 from rlver_gym.io.files import path_inside, shipped_cards
-from rlver_gym.io.frozen import Frozen
+from rlver_gym.io.frozen import Frozen, explain_problem
 from rlver_gym.io.terminal import one_line
 from rlver_gym.io.yaml_file import read_yaml
 
@@ -73,22 +73,16 @@ def field_errors(error: ValidationError, whole: str = "the whole card") -> list[
 
     What they quote of the fields is cut.
     """
-    items = error.errors(include_url=False, include_context=False)[:_MAX_ERRORS]
+    items = error.errors(include_url=False)[:_MAX_ERRORS]
     lines = [_field_error(item, whole) for item in items]
     more = error.error_count() - len(lines)
     return [*lines, f"{whole}: {more} more fields are wrong. Mend these first."] if more else lines
 
 
 def _field_error(item: Mapping[str, Any], whole: str) -> str:
-    remedies = {
-        "missing": "add this field",
-        "extra_forbidden": "remove this field, or correct its name",
-    }
     place = ".".join(one_line(str(part), max_chars=_QUOTED_CHARS) for part in item["loc"]) or whole
-    if item["type"] in remedies:
-        return f"{place}: {remedies[item['type']]}"
-    problem = f"{place}: {one_line(item['msg'], max_chars=4 * _QUOTED_CHARS)}"
-    if isinstance(item["input"], dict):
+    problem = f"{place}: {one_line(explain_problem(item), max_chars=4 * _QUOTED_CHARS)}"
+    if item["type"] in ("missing", "extra_forbidden") or isinstance(item["input"], dict):
         return problem
     found = item["input"] if isinstance(item["input"], str) else repr(item["input"])
     return f"{problem} (found '{one_line(found, max_chars=_QUOTED_CHARS)}')"

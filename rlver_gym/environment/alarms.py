@@ -107,7 +107,7 @@ def explain_missing_bounds(episodes: Iterable[Episode]) -> list[str]:
     are not shipped ones: why, and what to do.
     """
     reasons = [
-        f"No level in {conditions.env} is judged: {limit}"
+        f"Scores in {conditions.env} are not checked for being too high: {limit}"
         for conditions, by_agent in _group_by_conditions(episodes).items()
         for agent, own in by_agent.items()
         if agent_name(agent) not in SHIPPED_AGENTS
@@ -150,8 +150,8 @@ def _find_score_bound(own: Sequence[Episode], by_agent: _ByAgent) -> ScoreBound 
     limit = compute_score_bound(reference, own[0].start)
     if limit is None and all(reference.get(agent) for agent in REFERENCE_AGENTS):
         return (
-            "the agents listener and adaptive help nobody here: what they reach says nothing about"
-            " what can be reached."
+            "the reference agents, listener and adaptive, end below the start here, and say nothing"
+            " about what can be reached. Read some dialogues before you believe a high score."
         )
     if limit is None or limit.people < FEWEST_PEOPLE:
         return (

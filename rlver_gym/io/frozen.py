@@ -1,5 +1,5 @@
-"""Frozen models, cards that know a hash of their content, and what was compiled of a card, kept
-beside it.
+"""Frozen models and what is wrong with one in words; cards that know a hash of their content, and
+what was compiled of a card, kept beside it.
 """
 
 import hashlib
@@ -9,6 +9,43 @@ from functools import cached_property, wraps
 from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
+
+_PROBLEMS = {
+    "missing": "add this field",
+    "extra_forbidden": "remove this field, or correct its name",
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a number",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must hold fields",
+    "model_type": "must hold fields",
+    "model_attributes_type": "must hold fields",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
+    "too_short": "has too few entries (at least {min_length})",
+    "too_long": "has too many entries (at most {max_length})",
+    "string_too_short": "is too short (characters: at least {min_length})",
+    "string_too_long": "is too long (characters: at most {max_length})",
+}
+"""What pydantic's types of errors mean to who wrote the value."""
+
+
+def explain_problem(item: Mapping[str, Any]) -> str:
+    """One of a ValidationError's `errors()` in words, without its place and the value."""
+    if text := _PROBLEMS.get(item["type"]):
+        return text.format(**item.get("ctx", {}))
+    return item["msg"].removeprefix("Value error, ")
 
 
 class Frozen(BaseModel):

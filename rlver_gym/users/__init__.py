@@ -13,6 +13,7 @@ from rlver_gym.users.embedded_user import EmbeddedUser
 __all__ = ["EmbeddedUser", "Scene", "SentientUser", "is_shipped_user", "make_user"]
 
 _SHIPPED = ("embedded", "openai", "reader")
+_ENV_ARGUMENTS = ("user", "split", "persona", "personas", "render_mode")
 _READER_OPTIONS = ("base", "device")
 _USER_FORMS = (
     "embedded, embedded:PRESET, embedded:WEIGHTS.json, reader, openai:MODEL, MODULE:NAME, or an"
@@ -85,10 +86,14 @@ def is_shipped_user(user: str) -> bool:
 
 
 def _refuse_options(user: str, options: dict[str, Any]) -> None:
-    if options:
-        raise UnknownName(
-            f"the user {user!r} takes no options, but was given {', '.join(options)}. Options such"
-            ' as base_url and samples are those of user="openai:MODEL".'
+    """What is no argument of an environment is taken for an option of its user."""
+    for name in options:
+        raise UnknownName.of(
+            "option",
+            name,
+            _ENV_ARGUMENTS,
+            f"{', '.join(_ENV_ARGUMENTS)}; the user {user!r} takes no options of its own, such as"
+            ' base_url and samples of user="openai:MODEL".',
         )
 
 

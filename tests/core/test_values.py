@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.emotion import Band, Outcome, delta, moved, terminal
+from rlver_gym.core.library import parse_card
 from rlver_gym.core.words import content_stems, sentences, stem, words
 from rlver_gym.io.errors import CardError, UnknownName
 
@@ -162,3 +163,19 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         ).stdout.strip()
         == "[]"
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("turns", "eight", "turns: must be a whole number (found 'eight')"),
+        ("turns", 0, "turns: must be at least 1 (found '0')"),
+        ("difficulty", "hard", "difficulty: must be 'moderate' or 'challenging' (found 'hard')"),
+        ("summary", None, "summary: must be text (found 'None')"),
+    ],
+)
+def test_what_is_wrong_with_a_field_is_said_in_words(field: str, value: object, says: str) -> None:
+    card = {**env_card("RLVER-Empathy-v0").model_dump(), field: value}
+    with pytest.raises(CardError) as caught:
+        parse_card(EnvCard, card, "card.yaml")
+    assert says in str(caught.value)

@@ -181,7 +181,7 @@ def test_a_profile_can_be_appraised_but_not_spoken_for() -> None:
                 '{"persona": "theo-the-burst-pipe", "dialogue": [{"role": "user", "text": "x"},'
                 ' {"role": "agent", "text": "y"}], "change": 1e9}'
             ),
-            "change: Input should be less",
+            "change: must be at most 10",
         ),
         (
             (

@@ -333,5 +333,5 @@ def test_bench_and_report_print_alarms_and_put_them_into_json(
         assert found["kind"] == "near-copies"
         assert {said["seed"] for said in found["evidence"]["pair"]} == {0}
         (reason,) = plain["unjudged"]
-        assert "help nobody here" in reason
+        assert "end below the start here" in reason
     assert "suspicious</span>" in Path("run/report.html").read_text(encoding="utf-8")

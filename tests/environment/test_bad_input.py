@@ -1,12 +1,15 @@
 """What an agent may throw at the environment."""
 
+import sys
+
+import gymnasium as gym
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import UtteranceError
+from rlver_gym.io.errors import UnknownName, UtteranceError
 
 PERSONA = "noor-missed-evening"
 NASTY = {
@@ -82,3 +85,19 @@ def test_any_unicode_is_survived(text: str) -> None:
     reply, reward, _, _, _ = env.step(text)
     assert env.observation_space.contains(reply)
     assert -10 <= reward <= 10
+
+
+def test_a_misspelt_argument_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(UnknownName, match=r"no option 'personna'\. Did you mean 'persona'"):
+        gym.make("RLVER-Empathy-v0", personna="noor-the-old-dog")
+
+
+def test_no_dialogue_with_the_reader_begins_without_its_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    env = gym.make("RLVER-Empathy-v0", user="reader")
+    with pytest.raises(
+        UnknownName, match=r"needs the package torch: pip install 'rlver-gym.reader"
+    ):
+        env.reset(seed=0)

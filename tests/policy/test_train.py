@@ -418,7 +418,7 @@ def test_the_reference_of_adapters_is_the_model_below_them(model):
         (["--model", "tiny", "--env", "CartPole-v1"], "eval_options"),
         (["--algo", "reinforce"], "algo"),
         (["--env-options", "user"], "NAME=VALUE"),
-        (["--target-kl", "little"], "target_kl: Input should be a valid number"),
+        (["--target-kl", "little"], "target_kl: must be a number"),
         (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora_rank go together"),
         (["--overlong-tokens", "8"], "overlong_tokens and overlong_cost go together"),
         (["--overlong-tokens", "9999", "--overlong-cost", "1"], "than a reply may have"),

@@ -38,15 +38,15 @@ def find_error(monkeypatch: pytest.MonkeyPatch, name: str, value: dict[str, Any]
     ("path", "value", "says"),
     [
         ("too_soon.turn", 2, "too_soon.turn: remove this field, or correct its name"),
-        ("too_soon.points", "-1.5", "too_soon.points: .*valid number .found '-1.5'"),
-        ("silence", float("nan"), "silence: .*finite number"),
+        ("too_soon.points", "-1.5", "too_soon.points: .*a number .found '-1.5'"),
+        ("silence", float("nan"), "silence: .*a number"),
         ("bad_acts.insults", -9.0, "bad_acts.insults.*no act of that name, but reflect_feeling,"),
         ("acts.comfort", {}, "acts.comfort.*'not_at_fault', 'reflection'"),
         ("anchors.praise", {"deeds": 8.0}, "anchors.praise: .*lacks wrongs, motives, options,"),
         ("told_back", {"praise": 0.5}, "told_back: .*lacks not_at_fault, reflection,"),
         ("copying", {"free": 0.9, "all": 0.7, "points": -5.0}, "copying: .*free must lie below"),
-        ("touch.floor", 1.5, "touch.floor: .*less than or equal to 1"),
-        ("saturation", [], "saturation: .*at least 1 item"),
+        ("touch.floor", 1.5, "touch.floor: .*at most 1"),
+        ("saturation", [], "saturation: .*too few entries .at least 1"),
     ],
 )
 def test_a_damaged_file_of_expert_points_is_named_with_the_field(

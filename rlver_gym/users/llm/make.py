@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from rlver_gym.io.errors import CardError, UnknownName
+from rlver_gym.io.frozen import explain_problem
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.users.llm.options import LLMOptions
@@ -32,6 +33,7 @@ def _validate_options(kind: type[Settings], model: str, options: dict[str, Any])
         return kind(**{name: value for name, value in options.items() if name in kind.model_fields})
     except ValidationError as error:
         wrong = [
-            f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg']}" for one in error.errors()
+            f"{'.'.join(map(str, one['loc'])) or 'options'}: {explain_problem(one)}"
+            for one in error.errors()
         ]
         raise CardError(f"openai:{model}: {'; '.join(wrong)}") from None
