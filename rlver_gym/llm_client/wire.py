@@ -139,7 +139,7 @@ def _no_completion(found: Any) -> Failure:
 def _count(usage: Any, name: str) -> int:
     """A count of tokens; 0 when the server does not say, or says nonsense."""
     count = usage.get(name) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and 0 <= count < 1 << 40 else 0
+    return count if type(count) is int and 0 <= count < 1 << 40 else 0  # bool is an int, too
 
 
 def classify_http_error(status: int, content: bytes, headers: Mapping[str, str]) -> Failure:

@@ -108,6 +108,14 @@ def check_result(result: object) -> None:
         check_message(result.reason)
 
 
+@pytest.mark.parametrize("said", ["false", "true", "-1", "1.5", '"7"', "null", "1e30"])
+def test_a_count_of_tokens_that_is_none_counts_0(said: str) -> None:
+    choice = '{"message": {"content": "I hear you."}, "finish_reason": "stop"}'
+    body = f'{{"choices": [{choice}], "usage": {{"prompt_tokens": {said}}}}}'
+    counts = wire.parse_answer(body.encode(), "application/json")[1:]
+    assert (counts, [type(count) for count in counts]) == ((0, 0), [int, int])
+
+
 @effort(few=80, many=10_000)
 def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
     @given(
