@@ -40,7 +40,7 @@ from rlver_gym.conversation.measure import (
     SharedSentences,
     measure_dialogue,
     measure_shared_sentences,
-    most_frequent_sentences,
+    sentences_in_most_dialogues,
 )
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Dialogue
@@ -419,7 +419,7 @@ def conversation(
         ("same agent, other seed", across_seeds),
     ):
         console.print(Text(f"sentences in common, {what}: {_format_shares(one)}"), soft_wrap=True)
-    for sentence, count in most_frequent_sentences(dialogues):
+    for sentence, count in sentences_in_most_dialogues(dialogues):
         console.print(
             Text(f"in {count} of {len(dialogues)} dialogues: {one_line(sentence)}"), soft_wrap=True
         )

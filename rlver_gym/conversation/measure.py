@@ -232,8 +232,10 @@ def measure_shared_sentences(
     )
 
 
-def most_frequent_sentences(dialogues: Iterable[Dialogue], most: int = 5) -> list[tuple[str, int]]:
-    """The sentences that stand in most dialogues, with how many."""
+def sentences_in_most_dialogues(
+    dialogues: Iterable[Dialogue], most: int = 5
+) -> list[tuple[str, int]]:
+    """What the person says in most dialogues, once counted in each, openings aside."""
     count: Counter[str] = Counter()
     for dialogue in dialogues:
         count.update(

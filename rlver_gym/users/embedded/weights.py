@@ -196,7 +196,7 @@ class Factors(Frozen):
     """
 
     @model_validator(mode="after")
-    def _knows_every_factor(self) -> Self:
+    def _require_every_factor(self) -> Self:
         for field in (self.typical, self.neutral, self.worth):
             if set(field) != set(FACTORS):
                 raise ValueError(

@@ -152,9 +152,9 @@ class QuestionAnswerer:
         last = self._mentioned.tokens()
         return last[0] if last else None
 
-    def choose_wordings(self, found: AnswerLookup, texts: Sequence[str]) -> list[str]:
+    def keep_best_wordings(self, found: AnswerLookup, texts: Sequence[str]) -> list[str]:
         """Those of several wordings that say most of what was asked."""
-        return best_wording(self._persona, found.question, texts) if texts else []
+        return best_wordings(self._persona, found.question, texts) if texts else []
 
     def answer_yes_or_no(self, found: AnswerLookup, text: str) -> bool | None:
         """Yes or no, when it was asked for and the card says so; None otherwise, or when the text
@@ -228,7 +228,7 @@ def wordings(entry: Entry, tone: Tone) -> list[str]:
     return list(entry.texts)
 
 
-def best_wording(persona: Persona, question: Question, texts: Sequence[str]) -> list[str]:
+def best_wordings(persona: Persona, question: Question, texts: Sequence[str]) -> list[str]:
     """Those of several wordings that say most of what was asked."""
     known = knowledge(persona)
     tokens = known.tokens(question.words)

@@ -170,7 +170,7 @@ def reaction(sentence: Sentence, reasons: Sequence[Reason], least: float = _REMA
     return REACTION_TO[label] if probability >= least else None
 
 
-def main_remark(sentences: Sequence[Sentence], reasons: Sequence[Reason]) -> Sentence:
+def sentence_to_react_to(sentences: Sequence[Sentence], reasons: Sequence[Reason]) -> Sentence:
     """The sentence that asks most to be replied to."""
     return max(sentences, key=lambda sentence: _weight(sentence, reasons))
 

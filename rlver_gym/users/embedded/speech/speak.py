@@ -26,10 +26,10 @@ from rlver_gym.users.embedded.speech.react import (
     asks,
     guesses_a_feeling,
     is_about_others,
-    main_remark,
     manner_of_act,
     manner_of_form,
     reaction,
+    sentence_to_react_to,
     suggests,
 )
 from rlver_gym.users.embedded.speech.reactions import reaction_to
@@ -267,7 +267,7 @@ class _AnswerBuilder:
             if lines:
                 self.parts.append(self.moment.choose("suggestion", lines))
                 return True
-        main = main_remark(self.moment.sentences, self.moment.reasons)
+        main = sentence_to_react_to(self.moment.sentences, self.moment.reasons)
         if suggesting and main in suggesting:
             self._say("suggested")
             return True
@@ -302,7 +302,7 @@ class _AnswerBuilder:
         ]
         if not said or self.moment.draw_chance("acknowledge") >= _REACTS or self._is_long():
             return
-        main = main_remark(said, self.moment.reasons)
+        main = sentence_to_react_to(said, self.moment.reasons)
         manner = reaction(main, self.moment.reasons, _ACKNOWLEDGED)
         if manner is not None and manner not in ALONE:
             lines = getattr(self.manner, manner) or getattr(self.manner, _PLAIN.get(manner, manner))
@@ -365,7 +365,9 @@ class _AnswerBuilder:
                 self._say("not_yet")
             return is_only
         ways = wordings(entry, self.moment.tone)
-        fresh = self.moment.select_unsaid(self.moment.answerer.choose_wordings(answer.found, ways))
+        fresh = self.moment.select_unsaid(
+            self.moment.answerer.keep_best_wordings(answer.found, ways)
+        )
         if not fresh:
             if is_only:
                 frames = self.manner.asked_again or _AGAIN
@@ -400,7 +402,8 @@ class _AnswerBuilder:
         """The reaction to the main remark, when there is one."""
         if self.moment.sentences:
             manner = reaction(
-                main_remark(self.moment.sentences, self.moment.reasons), self.moment.reasons
+                sentence_to_react_to(self.moment.sentences, self.moment.reasons),
+                self.moment.reasons,
             )
             if manner is not None and manner not in ALONE:
                 self._say(manner)
