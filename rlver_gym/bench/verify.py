@@ -14,6 +14,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession, give_up_reason
 from rlver_gym.io.errors import AgentFailed, NotOnTape, RlverError, RunError
 from rlver_gym.io.files import open_regular, path_inside
+from rlver_gym.io.terminal import one_line
 
 
 class Divergence(NamedTuple):
@@ -28,7 +29,8 @@ class Divergence(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        return f"line {self.line}, episode {self.episode}, turn {self.turn}: {self.what}"
+        episode = one_line(self.episode, max_chars=160)
+        return f"line {self.line}, episode {episode}, turn {self.turn}: {self.what}"
 
 
 def verify(

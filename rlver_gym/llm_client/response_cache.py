@@ -188,7 +188,8 @@ class ResponseCache:
                     f"{self.path}: {error}. Is the disk full? Give a place that can be read and"
                     " written."
                 ) from error
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                # the latter: a damaged schema, in whose message sqlite quotes it
                 raise TapeError(
                     f"{self.path}: not a tape, or a broken one ({error}). Give another file."
                 ) from error
