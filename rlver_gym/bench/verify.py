@@ -30,7 +30,8 @@ class Divergence(NamedTuple):
 
     def __str__(self) -> str:
         episode = one_line(self.episode, max_chars=160)
-        return f"line {self.line}, episode {episode}, turn {self.turn}: {self.what}"
+        what = one_line(self.what, max_chars=1_000)
+        return f"line {self.line}, episode {episode}, turn {self.turn}: {what}"
 
 
 def verify(

@@ -81,13 +81,18 @@ def test_edits_of_an_episode_are_found(copy: Path, edit: object) -> None:
     assert found.line == 2
 
 
-def test_a_name_without_end_is_cut_in_the_message(copy: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "more"),
+    [('"agent":"', "9" * 5000), ('"turns":[{', f'"{"9" * 5000}":1,')],
+    ids=["agent", "field"],
+)
+def test_a_name_without_end_is_cut_in_the_message(copy: Path, place: str, more: str) -> None:
     path = copy / "episodes.jsonl"
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('"agent":"', '"agent":"' + "9" * 5000, 1), encoding="utf-8")
+    path.write_text(text.replace(place, place + more, 1), encoding="utf-8")
     found = str(next(one for one in verify(copy) if one is not None))
     assert "99999" in found
-    assert len(found) < 1000
+    assert len(found) < 1_500
 
 
 def test_episodes_may_stand_in_any_order(copy: Path, plan: BenchPlan) -> None:
