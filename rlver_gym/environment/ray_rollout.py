@@ -86,9 +86,9 @@ def rollout_on_ray(
     ended: dict[int, Snapshot] = {}
     num_yielded = 0
     with open_cluster(address, workers) as num_workers:
-        pool = Workers(partial(RolloutHolder, user), num_workers, concurrency if waits else 1)
-        with closing(pool.map(draw())) as results:
-            for result, _ in results:
+        at_once = concurrency if waits else 1
+        with closing(Workers(partial(RolloutHolder, user), num_workers, at_once)) as pool:
+            for result, _ in pool.map(draw()):
                 ended |= dict([result] if result else [])
                 while num_yielded in ended:
                     session = sessions.pop(num_yielded)

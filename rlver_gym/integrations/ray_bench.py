@@ -165,20 +165,21 @@ def execute_on_ray(
         plan.fingerprint,
     )
     at_once = run.chat.concurrency if participants.is_async else 1
-    with open_cluster(address, workers) as num_workers:
-        pool = Workers(make, num_workers, at_once, tape.answers)
-        with closing(pool.map(groups.values())) as results:
-            for episode, collected in results:
-                if collected is None:
-                    continue  # the worker's own code failed, and the error comes in the end
-                tape.add(collected.rows)
-                for spending, spent in zip(run.spending, collected.spent, strict=True):
-                    try:
-                        spending.add(spent)
-                    except BudgetSpent as error:
-                        pool.stop(error)
-                if episode:
-                    yield episode
+    with (
+        open_cluster(address, workers) as num_workers,
+        closing(Workers(make, num_workers, at_once, tape.answers)) as pool,
+    ):
+        for episode, collected in pool.map(groups.values()):
+            if collected is None:
+                continue  # the worker's own code failed, and the error comes in the end
+            tape.add(collected.rows)
+            for spending, spent in zip(run.spending, collected.spent, strict=True):
+                try:
+                    spending.add(spent)
+                except BudgetSpent as error:
+                    pool.stop(error)
+            if episode:
+                yield episode
 
 
 class _DriverTape:

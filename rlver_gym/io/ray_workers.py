@@ -117,6 +117,17 @@ def _count_workers(ray: Any, wanted: int | None) -> int:
     return wanted or cpus
 
 
+def _pickle(make: Callable[[], Holder]) -> bytes:
+    try:
+        return import_module("ray.cloudpickle").dumps(make)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        raise RunError(
+            "something of your own cannot be sent to workers"
+            f" ({one_line(str(error), max_chars=300)}). Name a user or an agent (MODULE:NAME), or"
+            " let what you made leave locks, files and connections out of its pickle."
+        ) from error
+
+
 class _Outcome(NamedTuple):
     """What came of a call: a result or an error."""
 
@@ -191,15 +202,21 @@ class Workers:
         num_workers: int,
         at_once: int,
         news: Callable[[], Any] = lambda: None,
+        *,
+        queue: int | None = None,
     ) -> None:
         """`make` is pickled, and called in each worker's process. `at_once`: items that a worker
-        holds at the same time. `news`: what a worker has to know first; asked again whenever one
-        has died, and then told to all.
+        holds at the same time. `news`: what a worker has to know first; asked at the beginning of
+        each `map` and whenever a worker has died, and then told to all. `queue`: items that wait at
+        a worker for those that it holds; by default one where it holds one at a time.
+
+        RunError when `make` cannot be pickled.
         """
         self._ray = _import_ray()
-        self._num_workers, self._at_once, self._news = num_workers, at_once, news
+        self._num_workers, self._news = num_workers, news
+        self._places = at_once + (int(at_once == 1) if queue is None else queue)
         actor = self._ray.remote(_Actor).options(num_cpus=1, max_concurrency=at_once)
-        pickled = import_module("ray.cloudpickle").dumps(make)
+        pickled = _pickle(make)
         self._begin_actor = lambda: actor.remote(os.getcwd(), sys.path, pickled)
         self._seats: list[_Seat] = []
         self._calls, self._serials = count(), count()
@@ -218,21 +235,23 @@ class Workers:
 
         A worker that dies is replaced, and what it had under way is begun anew. When an item
         raises, nothing more is begun, what is under way is finished, and the error comes at the
-        end. RunError when workers die again and again.
+        end. RunError when workers die again and again. The workers stay for another call, once all
+        results are taken, until `close`.
         """
         self._groups, self._told = iter(groups), [self._ray.put(self._news())]
-        try:
-            for _ in range(self._num_workers):
-                self._begin_worker()
-            while self._assign():
-                seat, call, future = self._wait()
-                if call in seat.under_way:  # else its worker is taken for dead
-                    yield from self._receive(seat, call, future)
-            if self._error:
-                raise self._error
-        finally:
-            for seat in self._seats:
-                self._ray.kill(seat.actor)
+        for _ in range(self._num_workers - len(self._seats)):
+            self._begin_worker()
+        while self._assign():
+            seat, call, future = self._wait()
+            if call in seat.under_way:  # else its worker is taken for dead
+                yield from self._receive(seat, call, future)
+        if self._error:
+            raise self._error
+
+    def close(self) -> None:
+        """End the workers."""
+        for seat in self._seats:
+            self._ray.kill(seat.actor)
 
     def stop(self, error: Exception) -> None:
         """Begin nothing more; `map` raises the error in the end if something is left out."""
@@ -260,11 +279,11 @@ class Workers:
 
     def _assign(self) -> bool:
         """Give each worker in turn another item while it has place; whether to go on."""
-        places = self._at_once if self._at_once > 1 else 2  # the second waits for the first
         ready = [seat for seat in self._seats if seat.is_ready]
-        free = [seat for seat in ready if len(seat.under_way) < places]
+        free = [seat for seat in ready if len(seat.under_way) < self._places]
         while free:
-            free = [seat for seat in free if self._give_item(seat) and len(seat.under_way) < places]
+            given = [seat for seat in free if self._give_item(seat)]
+            free = [seat for seat in given if len(seat.under_way) < self._places]
         return any(seat.under_way for seat in ready) or not (ready or self._error)
 
     def _give_item(self, seat: _Seat) -> bool:

@@ -7,7 +7,7 @@ import math
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from rich.progress import (
@@ -29,16 +29,30 @@ from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
 from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog, read_iterations
 from rlver_gym.policy.models.distributed import process_group, rank
-from rlver_gym.policy.train import Iteration, Learner, make_learner, train
+from rlver_gym.policy.ray_rollouts import rollouts_on_ray
+from rlver_gym.policy.train import (
+    Collect,
+    Iteration,
+    Learner,
+    collect_in_process,
+    make_learner,
+    train,
+)
 
 CONFIG, BAD_BATCH = "config.json", "bad_batch.pt"
 
 
 def run(
-    config: TrainConfig, *, out: Path | None = None, resume: bool = False, track: str | None = None
+    config: TrainConfig,
+    *,
+    out: Path | None = None,
+    resume: bool = False,
+    track: str | None = None,
+    ray: str | None = None,
+    ray_workers: int | None = None,
 ) -> Path:
     """Train, from the start or the last checkpoint, and leave everything in a folder; gives that
-    folder.
+    folder. `ray`: the address of a cluster that holds the dialogues; see `rollouts_on_ray`.
 
     Raises TrainingError when the folder holds another run, or none to resume.
     """
@@ -46,18 +60,24 @@ def run(
     with process_group():
         checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
         _refuse_wrong_folder(folder, checkpoints, resume)
-        learner = make_learner(config)
-        try:
-            if resume:
-                load(learner, checkpoints.latest() or folder)
-            _run(learner, folder, checkpoints, track)
-        finally:
-            learner.close()
-            del learner
+        rollouts = (
+            rollouts_on_ray(config, ray, ray_workers) if ray else nullcontext(collect_in_process)
+        )
+        with rollouts as collect:
+            learner = make_learner(config)
+            try:
+                if resume:
+                    load(learner, checkpoints.latest() or folder)
+                _run(learner, folder, checkpoints, track, collect)
+            finally:
+                learner.close()
+                del learner
     return folder
 
 
-def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None) -> None:
+def _run(
+    learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None, collect: Collect
+) -> None:
     """Of several processes all learn and evaluate, and only the first one writes."""
     config = learner.config
     screen = _Screen(config, folder)
@@ -70,7 +90,7 @@ def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | 
             _append_evaluation(first, 0, folder)
             screen.show_evaluation(0, first)
             scores[0] = first.metrics["eval_score"]
-        for iteration in train(learner, save_to=folder / BAD_BATCH):
+        for iteration in train(learner, folder / BAD_BATCH, collect):
             number, last = iteration.number, iteration.number == config.iterations
             metrics, score = iteration.metrics, None
             if config.eval_every and (last or number % config.eval_every == 0):

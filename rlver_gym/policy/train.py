@@ -3,7 +3,7 @@
 Each iteration: rollouts, a batch, advantages, an update, metrics.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -122,8 +122,7 @@ def make_learner(config: TrainConfig) -> Learner:
     its options.
     """
     torch.manual_seed(config.seed)  # new adapters, and dropout where a model has it
-    tokenizer = load_tokenizer(config.model)
-    renderer = Renderer(tokenizer, agent_prompt(config.language, config.style), config.style)
+    renderer = make_renderer(config)
     use_bf16, (advantage, objective) = uses_bf16(config.dtype), resolve_algorithm(config)
 
     models = _make_models(config, use_bf16)
@@ -147,7 +146,7 @@ def make_learner(config: TrainConfig) -> Learner:
             weight_decay=config.weight_decay,
         ),
         sampler=_make_sampler(config, models.policy, use_bf16),
-        envs=_make_environments(config),
+        envs=make_environments(config, config.dialogues),
         held_out=_make_held_out(config) if config.eval_every else [],
         advantage=advantage,
         objective=objective,
@@ -156,6 +155,15 @@ def make_learner(config: TrainConfig) -> Learner:
             PersonaBaseline() if config.algo == "ppo" and config.critic_knows == "persona" else None
         ),
     )
+
+
+def make_renderer(config: TrainConfig) -> Renderer:
+    """What turns dialogues into the model's tokens.
+
+    Raises TrainingError when the tokenizer is missing.
+    """
+    tokenizer = load_tokenizer(config.model)
+    return Renderer(tokenizer, agent_prompt(config.language, config.style), config.style)
 
 
 class _Models(NamedTuple):
@@ -207,8 +215,12 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
     return _Models(policy, actor, critic, reference)
 
 
-def _make_environments(config: TrainConfig) -> list[TextEnv]:
-    made = [gym.make(config.env, **config.env_options) for _ in range(config.dialogues)]
+def make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
+    """So many environments to learn from.
+
+    Raises TrainingError for one that rft cannot learn from, and whatever the environment raises.
+    """
+    made = [gym.make(config.env, **config.env_options) for _ in range(number)]
     card = getattr(made[0].unwrapped, "card", None)
     if config.algo == "rft" and isinstance(card, EnvCard) and card.reward == "terminal":
         raise TrainingError(
@@ -235,11 +247,12 @@ def _make_held_out(config: TrainConfig) -> list[TextEnv]:
 def _make_sampler(config: TrainConfig, model: nn.Module, use_bf16: bool) -> Sampler:
     if config.vllm and config.vllm_folder:
         return VllmSampler(config.vllm, model, config.vllm_folder, seeded=config.vllm_seeds)
-    return ModelSampler(model, use_bf16, copied=_samples_with_a_copy(config, use_bf16))
+    return ModelSampler(model, use_bf16, copied=samples_with_a_copy(config, use_bf16))
 
 
-def _samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
-    """Weights in bfloat16 speak twice as fast as float32 ones under autocast.
+def samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
+    """Whether the sampler has weights of its own: in bfloat16 they speak twice as fast as float32
+    ones under autocast.
 
     Below adapters they are that already; sharded ones are nowhere whole for long.
     """
@@ -271,7 +284,7 @@ def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
         aggregate=config.aggregate or objective.aggregate,
         tis_cap=(
             config.tis_cap
-            if config.vllm or _samples_with_a_copy(config, uses_bf16(config.dtype))
+            if config.vllm or samples_with_a_copy(config, uses_bf16(config.dtype))
             else None
         ),
         tis_level=config.tis_level,
@@ -280,6 +293,47 @@ def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
         estimator="k3" if config.kl_estimator == "k1" else config.kl_estimator,
         value_clip=config.value_clip if config.algo == "ppo" else None,
     )
+
+
+def reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
+    """How the dialogues of an iteration begin: groups of the config's size, each with a seed of its
+    own, never the same in two iterations.
+    """
+    number = config.dialogues // config.group
+    seeds = np.random.SeedSequence((config.seed, iteration)).generate_state(number)
+    return make_groups(config.dialogues, config.group, iter(map(int, seeds)))
+
+
+def draw_seed(config: TrainConfig, iteration: int) -> int:
+    """Decides, with a dialogue's number, what is sampled in it."""
+    return int(np.random.SeedSequence((config.seed, iteration, 1)).generate_state(1)[0])
+
+
+def collect_in_process(learner: Learner, specs: Sequence[ResetSpec]) -> list[Trajectory]:
+    """The dialogues of all processes, each having played its share.
+
+    Raises TrainingError when all of them fail, and whatever the environment raises.
+    """
+    config, mine = learner.config, local_slice(specs)
+    with learner.current_sampler() as sampler:
+        trajectories = collect_rollouts(
+            sampler,
+            learner.renderer,
+            learner.sampling(config.temperature),
+            learner.envs[: len(mine)],
+            mine,
+            draw_seed=draw_seed(config, learner.iteration),
+            max_tokens=learner.max_tokens,
+            workers=config.workers,
+            candidates=config.candidates,
+        )
+    trajectories = all_gather(trajectories)
+    refuse_all_failed(trajectories)
+    return trajectories
+
+
+Collect = Callable[[Learner, Sequence[ResetSpec]], list[Trajectory]]
+"""Holds the dialogues of an iteration, and gives them in the order of the specs."""
 
 
 class Iteration(NamedTuple):
@@ -294,16 +348,18 @@ class Iteration(NamedTuple):
     """Seconds, and tokens a second: never twice the same."""
 
 
-def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
+def train(
+    learner: Learner, save_to: Path | None = None, collect: Collect = collect_in_process
+) -> Iterator[Iteration]:
     """The iterations that are left, one by one; the learner has learned each when it is yielded.
 
     `save_to`: where the batch goes whose loss is no number. Raises TrainingError for that, and
-    whatever the environment raises.
+    whatever the environment raises. `collect`: what holds the dialogues.
     """
     is_measured = False
     while learner.iteration < learner.config.iterations:
         clock = Clock()
-        trajectories = _collect(learner, reset_specs(learner.config, learner.iteration))
+        trajectories = collect(learner, reset_specs(learner.config, learner.iteration))
         clock.lap("rollout_s")
         prepared = _prepare(learner, trajectories)
         clock.lap("prepare_s")
@@ -320,37 +376,6 @@ def train(learner: Learner, save_to: Path | None = None) -> Iterator[Iteration]:
             metrics={**compute_metrics(trajectories), **prepared.metrics, **metrics},
             times={**clock.laps, "tokens_per_s": sampled / clock.total},
         )
-
-
-def reset_specs(config: TrainConfig, iteration: int) -> list[ResetSpec]:
-    """How the dialogues of an iteration begin: groups of the config's size, each with a seed of its
-    own, never the same in two iterations.
-    """
-    number = config.dialogues // config.group
-    seeds = np.random.SeedSequence((config.seed, iteration)).generate_state(number)
-    return make_groups(config.dialogues, config.group, iter(map(int, seeds)))
-
-
-def _collect(learner: Learner, specs: list[ResetSpec]) -> list[Trajectory]:
-    """The dialogues of all processes, each having played its share."""
-    config, mine = learner.config, local_slice(specs)
-    with learner.current_sampler() as sampler:
-        trajectories = collect_rollouts(
-            sampler,
-            learner.renderer,
-            learner.sampling(config.temperature),
-            learner.envs[: len(mine)],
-            mine,
-            draw_seed=int(
-                np.random.SeedSequence((config.seed, learner.iteration, 1)).generate_state(1)[0]
-            ),
-            max_tokens=learner.max_tokens,
-            workers=config.workers,
-            candidates=config.candidates,
-        )
-    trajectories = all_gather(trajectories)
-    refuse_all_failed(trajectories)
-    return trajectories
 
 
 def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:

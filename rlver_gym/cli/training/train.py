@@ -157,6 +157,21 @@ def train(
     track: Annotated[
         str | None, typer.Option(help="Also log to wandb or trackio, when installed.")
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help=(
+                "Hold the dialogues learned from on a Ray cluster, as rlver-gym bench does, on its"
+                " CPUs; the model learns, and is evaluated, here. Equal numbers of workers give"
+                " equal runs. Needs the extra ray."
+            ),
+        ),
+    ] = None,
+    ray_workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes on the cluster. Default: one for each of its CPUs."),
+    ] = None,
 ) -> None:
     """Train a chat model through a text environment with PPO, GRPO and its kin, or best-of-n
     fine-tuning.
@@ -176,7 +191,9 @@ def train(
             f" --config {preset} --model runs/warm. (With --model tiny it begins from nothing.)"
         )
     config = build_config(preset, fields)
-    import_with_torch("rlver_gym.policy.folder").run(config, out=out, resume=resume, track=track)
+    import_with_torch("rlver_gym.policy.folder").run(
+        config, out=out, resume=resume, track=track, ray=ray, ray_workers=ray_workers
+    )
 
 
 def import_with_torch(module: str) -> Any:
