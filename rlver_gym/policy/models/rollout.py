@@ -53,8 +53,8 @@ def collect_rollouts(
     """Play every start in an environment of its own to the end; gives them in the order of the
     starts.
 
-    `draw_seed`: equal ones give equal replies, whoever else is in the batch, if the sampler goes by
-    seeds. `max_tokens`: a dialogue that has no room for another reply ends, marked as
+    `draw_seed`: equal ones give equal replies, if the sampler goes by seeds; in another batch up to
+    rounding, which now and then tips a token. `max_tokens`: a dialogue that has no room for another reply ends, marked as
     context_overflow. `workers`: environments that step at the same time, for those that wait for a
     server; 1 steps them one after the other. `candidates`: replies that are tried at every turn,
     all from the same saved state of the environment; the dialogue goes on from the one with the
