@@ -54,12 +54,12 @@ def collect_rollouts(
     starts.
 
     `draw_seed`: equal ones give equal replies, if the sampler goes by seeds; in another batch up to
-    rounding, which now and then tips a token. `max_tokens`: a dialogue that has no room for another reply ends, marked as
-    context_overflow. `workers`: environments that step at the same time, for those that wait for a
-    server; 1 steps them one after the other. `candidates`: replies that are tried at every turn,
-    all from the same saved state of the environment; the dialogue goes on from the one with the
-    highest reward (best of n). Above 1, TrainingError for an environment without `save_state` and
-    `restore`.
+    rounding, which now and then tips a token. `max_tokens`: a dialogue that has no room for another
+    reply ends, marked as context_overflow. `workers`: environments that step at the same time, for
+    those that wait for a server; 1 steps them one after the other. `candidates`: replies that are
+    tried at every turn, all from the same saved state of the environment; the dialogue goes on from
+    the one with the highest reward (best of n). Above 1, TrainingError for an environment without
+    `save_state` and `restore`.
     """
     dialogues = [
         _Dialogue(env, spec, renderer, candidates) for env, spec in zip(envs, specs, strict=True)
