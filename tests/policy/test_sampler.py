@@ -3,6 +3,7 @@ re-reading everything each time.
 """
 
 import copy
+import inspect
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -13,8 +14,9 @@ import numpy as np
 import pytest
 import torch
 from completions import JsonHandler, completion
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
+from transformers import Cache, Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedModel
 
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.model import bf16_copy, load_model
@@ -122,6 +124,29 @@ def test_dialogues_whose_reply_has_ended_cost_nothing_more(
     drawn = ModelSampler(model).sample(prompts, GREEDY)
     steps = max(len(one.ids) for one in drawn)
     assert fed[1:] == [sum(len(one.ids) > step for one in drawn) for step in range(1, steps)]
+
+
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_a_model_takes_its_cache_by_the_name_of_its_transformers_version(
+    model: PreTrainedModel, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cache` from 5.24 on; before, and in models with code of their own, `past_key_values`."""
+    trunk, ids = model.base_model, words(20, 0)
+    expected = alone(model, ids, GREEDY)
+    (now,) = {"cache", "past_key_values"} & set(inspect.signature(type(trunk).forward).parameters)
+
+    class TakesCache(type(trunk)):  # pyright: ignore[reportUntypedBaseClass]
+        def forward(self, input_ids: Tensor, cache: Cache, **rest: Any) -> Any:
+            return super().forward(input_ids, **{now: cache}, **rest)
+
+    class TakesPastKeyValues(TakesCache):
+        def forward(self, input_ids: Tensor, past_key_values: Cache, **rest: Any) -> Any:
+            return super().forward(input_ids, past_key_values, **rest)
+
+    kinds = {"cache": TakesCache, "past_key_values": TakesPastKeyValues}
+    monkeypatch.setattr(trunk, "__class__", kinds[name])
+    (reply,) = ModelSampler(model).sample([Prompt(0, ids, 0)], GREEDY)
+    assert same(reply, expected)
 
 
 def test_what_is_drawn_depends_on_the_seed_and_not_on_the_company(model: PreTrainedModel) -> None:

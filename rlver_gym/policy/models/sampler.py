@@ -6,6 +6,7 @@ before top-k and top-p cut it. With a cut, what was drawn comes from a narrower 
 the one that is learned. At temperature 0 (greedy) they are those of temperature 1.
 """
 
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
@@ -111,6 +112,7 @@ class ModelSampler:
         self._lm = bf16_copy(causal_lm(model)) if copied else causal_lm(model)
         self._head = cast(nn.Module, self._lm.get_output_embeddings())
         _refuse_other_attention(self._lm)
+        self._cache_argument = _name_of_cache_argument(self._lm.base_model)
         self.forget()
 
     def forget(self) -> None:
@@ -303,9 +305,17 @@ class ModelSampler:
             input_ids=id_BT,
             attention_mask=mask,
             position_ids=position_BT,
-            past_key_values=self._cache,
             use_cache=True,
+            **{self._cache_argument: self._cache},
         ).last_hidden_state
+
+
+def _name_of_cache_argument(trunk: nn.Module) -> str:
+    """`cache` from transformers 5.24 on; `past_key_values` before, and in models that bring their
+    own code.
+    """
+    parameters = inspect.signature(type(trunk).forward).parameters
+    return "cache" if "cache" in parameters else "past_key_values"
 
 
 def _refuse_other_attention(lm: PreTrainedModel) -> None:
