@@ -15,18 +15,32 @@ MAX_AGENT_WIDTH = 15
 """What eighty columns leave for an agent's name, in characters."""
 
 
-def leaderboard(ranked: Sequence[Score], title: str) -> Table:
-    """One row an agent: final emotion, rates, turns, paired difference to the best."""
+_WHOLE_WIDTH = 76
+"""Columns that the leaderboard needs with its intervals."""
+
+
+def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
+    """One row an agent: final emotion, rates, turns, paired difference to the best.
+
+    In a terminal of less than 76 columns (`width`) the intervals are left out, and the title says
+    so: cut numbers and names are worth less than few.
+    """
+    whole = width >= _WHOLE_WIDTH
     table = Table(
-        title=Text(one_line(title)),
+        title=Text(one_line(title if whole else f"{title} (95 % intervals: in a wider terminal)")),
         title_justify="left",
         title_style="bold",
         box=None,
         pad_edge=False,
-        padding=(0, 2, 0, 0),
+        padding=(0, 2, 0, 0) if whole else (0, 1, 0, 0),
     )
     table.add_column("agent", style="bold", overflow="ellipsis")
-    for heading in ("final emotion [95 %]", "content", "left", "turns", "to the best [95 %]"):
+    headings = (
+        ("final emotion [95 %]", "content", "left", "turns", "to the best [95 %]")
+        if whole
+        else ("final", "content", "left", "turns", "to best")
+    )
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     failed = any(score.failed for score in ranked)
     if failed:
@@ -35,19 +49,20 @@ def leaderboard(ranked: Sequence[Score], title: str) -> Table:
     for score in ranked:
         row = [
             one_line(shorten_agent(score.agent, agents)),
-            f"{format_mean(score.final)} [{format_interval(score.final)}]",
+            _estimate(score.final, whole),
             f"{score.content:.0f} %",
             f"{score.left:.0f} %",
             f"{score.turns:.1f}",
-            (
-                f"{format_mean(score.to_best, signed=True)}"
-                f" [{format_interval(score.to_best, signed=True)}]"
-                if score.to_best
-                else "best"
-            ),
+            _estimate(score.to_best, whole, signed=True) if score.to_best else "best",
         ]
         table.add_row(*map(Text, row), *([Text(str(score.failed))] if failed else []))
     return table
+
+
+def _estimate(interval: Interval, whole: bool, *, signed: bool = False) -> str:
+    """The mean, with its interval in a whole table."""
+    mean = format_mean(interval, signed=signed)
+    return f"{mean} [{format_interval(interval, signed=signed)}]" if whole else mean
 
 
 def needs_table(ranked: Sequence[Score]) -> Table:

@@ -368,6 +368,7 @@ def _print(
             ranked,
             f"{plan.card.id}: {people} personas x {format_seeds(plan.seeds, plan.user_seeds)},"
             f" {plan.user} user",
+            console.width,
         )
     )
     console.print(needs_table(ranked))

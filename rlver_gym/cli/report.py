@@ -121,7 +121,8 @@ def _noise(comparison: Comparison) -> Spread | None:
 
 def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
     ranked, runs = score_agents(comparison.episodes), " and ".join(comparison.runs)
-    console.print(leaderboard(ranked, f"{runs}: {comparison.protocol}" if several else runs))
+    title = f"{runs}: {comparison.protocol}" if several else runs
+    console.print(leaderboard(ranked, title, console.width))
     console.print(needs_table(ranked))
     for line in format_alerts(check_episodes(comparison.episodes)):
         console.print(line, soft_wrap=True)

@@ -80,6 +80,20 @@ def test_tables_shorten_long_names_and_keep_headings_even(finished: Path) -> Non
     assert len(lines) == 3 + 4
 
 
+@pytest.mark.parametrize("width", [50, 60, 75, 76, 80])
+def test_a_narrow_terminal_shows_names_and_means_whole(finished: Path, width: int) -> None:
+    ranked = score_agents(list(read_episodes(finished)))
+    console = Console(width=width, file=io.StringIO())
+    console.print(leaderboard(ranked, "t", width))
+    printed = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert "…" not in printed
+    for score in ranked:
+        (row,) = [line for line in printed.splitlines() if line.startswith(score.agent)]
+        assert f"{score.final.mean:.1f}" in row
+        assert (f"{score.final.low:.1f}, " in row) == (width >= 76)
+    assert ("in a wider terminal" in " ".join(printed.split())) == (width < 76)
+
+
 def test_checkpoints_of_long_paths_can_be_told_apart() -> None:
     runs = [
         f"hf:/home/me/experiments/rlver/{run}/checkpoints/000032/model"

@@ -125,6 +125,7 @@ def _print(evaluation: PolicyEvaluation, seeds: int, where: str) -> None:
         leaderboard(
             evaluation.scores,
             f"RLVER-Strategy-v0: {people} test personas x {seeds} seeds, embedded user",
+            console.width,
         )
     )
     for name in (RANDOM, evaluation.best_fixed_strategy):
