@@ -15,6 +15,7 @@ from rlver_gym.io.terminal import one_line
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels. Such files are flatter than that."
 MAX_NODES = 30_000
 """Texts, numbers, lists and mappings, keys included: an index of the largest size needs fewer."""
 _QUOTED_CHARS = 80
@@ -112,6 +113,8 @@ def parse_yaml(text: str, source: str, error: MakeError = CardError) -> Any:
         what = one_line(
             str(getattr(problem, "problem", None) or problem), max_chars=2 * _QUOTED_CHARS
         )
+        if "maximum nesting depth" in what:  # libyaml, from PyYAML 6.0.4 on, while it reads ahead
+            raise error(f"{source}:{line} {_TOO_DEEP}") from problem
         raise error(
             f"{source}:{line} not valid YAML: {what}. Quote texts that hold ': ' or begin with a"
             " sign."
@@ -155,9 +158,7 @@ def _check_plain(text: str) -> None:
         if nodes > MAX_NODES:
             raise _Refused(line, f"more than {MAX_NODES:,} values. Split the file.")
         if depth > MAX_DEPTH:
-            raise _Refused(
-                line, f"nested deeper than {MAX_DEPTH} levels. Such files are flatter than that."
-            )
+            raise _Refused(line, _TOO_DEEP)
 
 
 def _quote(value: Any) -> str:

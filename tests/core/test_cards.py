@@ -276,6 +276,7 @@ def test_what_everybody_is_told_names_no_need(folder: Path, word: str) -> None:
         ("a: [", "Quote texts that hold"),
         ("a: &b [x]", "^card.yaml: line 1: YAML anchors and aliases .* Write the value out.$"),
         ("[" * 30, "^card.yaml: line 1: nested deeper than 20 levels. [A-Za-z ]+.$"),
+        ("[" * 5000, "^card.yaml: line 1: nested deeper than 20 levels. [A-Za-z ]+.$"),
         ("a: !!set {b}", "^card.yaml: line 1: YAML tags .* are not allowed: remove the tag"),
         ("a: !!binary aGk=", "^card.yaml: line 1: YAML tags"),
         ("a: " + "9" * 5000, "line 1: a number of more than 18 digits"),
