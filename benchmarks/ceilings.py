@@ -22,7 +22,7 @@ from rlver_gym.environment.ceilings import (
 )
 from rlver_gym.io.version import __version__
 
-PATH = Path(__file__).parent.parent / "rlver_gym" / "alarm" / SCORES_FILE
+PATH = Path(__file__).parent.parent / "rlver_gym" / "environment" / SCORES_FILE
 AGENTS = (*REFERENCE_AGENTS, PRIVILEGED_AGENT)
 SEEDS = 3
 ABOUT = (

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.conversation.claims import check_claim
+from rlver_gym.conversation.direct import ask_directly
 from rlver_gym.conversation.find import make_query, probabilities
 from rlver_gym.conversation.knowledge import Knowledge, knowledge
 from rlver_gym.conversation.parse import ParsedUtterance, parse_utterance
@@ -96,11 +97,12 @@ def measure_dialogue(persona: Persona, dialogue: Dialogue) -> ConversationCounts
 def _measure_turn(
     persona: Persona, known: Knowledge, utterance: str, reply: str, earlier_text: str
 ) -> ConversationCounts:
-    parsed = parse_utterance(utterance)
+    direct = ask_directly(utterance)
+    parsed = parse_utterance(direct)
     answered = declined = 0
     questions = [
         sentence
-        for sentence in classify_sentences(utterance, parsed, known.names)
+        for sentence in classify_sentences(direct, parsed, known.names)
         if sentence.question is not None
     ]
     for sentence in questions:

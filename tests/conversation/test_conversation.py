@@ -399,3 +399,61 @@ def test_the_command_prints_the_shares(finished: Path) -> None:
     found = json.loads(run_command("conversation", str(finished), "--json").stdout)
     assert found["agents"]["listener"]["questions"] > 0
     assert all(one["repeated"] == 0 for one in found["agents"].values())
+
+
+@pytest.mark.parametrize(
+    ("persona_id", "question", "says"),
+    [
+        ("marcus-sunday-lunch", "What's his name?", "My partner Rhys."),
+        ("marcus-sunday-lunch", "Can I ask what your partner's name is?", "My partner Rhys."),
+        ("marcus-sunday-lunch", "What is your boyfriend called?", "My partner Rhys."),
+        ("marcus-sunday-lunch", "And what's his mother's name?", "My partner's mother Gwen."),
+        ("petra-the-parents-house", "What's his name?", "I just call him Dad."),
+        ("grace-the-screenshots", "What's your name, if you don't mind?", "I'm Grace."),
+    ],
+)
+def test_who_is_asked_for_a_name_says_it(persona_id: str, question: str, says: str) -> None:
+    assert says.casefold() in reply(question, persona_id).reply.casefold()
+
+
+def test_a_name_that_no_card_has_is_kept_back_and_not_made_another_s() -> None:
+    manner = library().get("marcus-sunday-lunch").person.manner
+    answer = reply("What is your dog's name?", "marcus-sunday-lunch").reply
+    assert any(line in answer for line in manner.not_yet)
+    assert any(
+        line in reply("Where were you born?", "marcus-sunday-lunch").reply
+        for line in manner.not_yet
+    ), "nobody does not know that"
+
+
+def test_a_name_that_was_asked_for_twice_is_said_twice() -> None:
+    first = reply("What's his name?", "marcus-sunday-lunch", before=("What's his name?",))
+    assert "Rhys" in first.reply
+
+
+@pytest.mark.parametrize(
+    ("persona_id", "question"),
+    [
+        ("dario-after-the-crash", "Have you eaten?"),
+        ("samuel-moved-for-them", "Are you angry, or more sad?"),
+        ("joon-the-parents-house", "Would he let you in, do you think?"),
+        ("clara-mothers-diagnosis", "Do you live with her or elsewhere?"),
+        ("petra-the-screenshots", "Is it for a home with Maren?"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_no_yes_stands_before_an_answer_to_something_else(
+    persona_id: str, question: str, seed: int
+) -> None:
+    yes = library().get(persona_id).person.manner.yes
+    assert not reply(question, persona_id, seed=seed).reply.startswith(yes)
+
+
+def test_a_yes_stands_before_an_answer_that_says_what_was_asked() -> None:
+    answers = [
+        reply("Are you in nursing?", "grace-mothers-diagnosis", seed=seed).reply
+        for seed in range(8)
+    ]
+    yes = library().get("grace-mothers-diagnosis").person.manner.yes
+    assert any(any(line in answer for line in yes) for answer in answers)
+    assert all("it was" not in answer.casefold() for answer in answers)

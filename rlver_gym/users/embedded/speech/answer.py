@@ -30,10 +30,17 @@ from rlver_gym.core.emotion import Tone
 from rlver_gym.core.persona import Fact, Persona
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.text.names import remove_introductions
-from rlver_gym.text.tokens import PRONOUNS, YOU, tokens_of
+from rlver_gym.text.tokens import PRONOUNS, QUESTION_WORDS, YOU, tokens_of
 
-_TRUE = 0.6
-"""Share of a guess's weight that a sentence of the card must have for a plain yes."""
+_BORNE_OUT = 0.8
+"""The share of a question's weight that a text must say again for a plain yes before it."""
+_SAYS_ENOUGH = 3.0
+"""The weight that it must have itself, in nats: "Do you think so?" has none."""
+_ASKED_OTHERWISE = frozenset({"or", *QUESTION_WORDS}) - {"when"}
+"""In a question that no yes answers: "Are you angry or sad?", "He said what?"."""
+
+_OF_THEMSELF = frozenset("i my mine me myself".split())
+_PARTNERS = frozenset("wife husband girlfriend boyfriend fiance fiancee spouse other half".split())
 
 
 class AnswerLookup(NamedTuple):
@@ -152,17 +159,56 @@ class QuestionAnswerer:
         last = self._mentioned.tokens()
         return last[0] if last else None
 
+    def resolve_named(self, words: Sequence[str]) -> str | None:
+        """The token of the one of the story whom some words name or describe ("your sister"), or
+        whom their pronoun means; None when they are about anything else.
+        """
+        known = self._known
+        tokens = ["partner" if word in _PARTNERS else word for word in words]
+        named = [known.alias[token] for token in tokens_of(tokens) if token in known.alias]
+        if named:
+            return named[-1]
+        if not frozenset(tokens_of(list(words))) <= PRONOUNS:
+            return None
+        return next(iter(_resolve_pronouns(known, words, self._mentioned)), None)
+
     def keep_best_wordings(self, found: AnswerLookup, texts: Sequence[str]) -> list[str]:
         """Those of several wordings that say most of what was asked."""
         return best_wordings(self._persona, found.question, texts) if texts else []
 
     def answer_yes_or_no(self, found: AnswerLookup, text: str) -> bool | None:
-        """Yes or no, when it was asked for and the card says so; None otherwise, or when the text
-        says it already.
+        """Yes or no in front of a text, when it was asked for and the card and the text say so.
+
+        None otherwise: when the text says it already, tells of other things than were asked, or
+        when one of two things was to be chosen.
         """
-        if found.verdict is None or says_yes_or_no(text):
+        question, verdict = found.question, found.verdict
+        if (
+            verdict is None
+            or verdict.truth is None
+            or not _ASKED_OTHERWISE.isdisjoint(question.words)
+        ):
             return None
-        return yes_or_no(found, text)
+        if says_yes_or_no(text) or not NEGATIONS.isdisjoint(split_words(text)):
+            return None
+        if verdict.fault is Fault.AMOUNT:
+            return False
+        return True if verdict.fault is None and self._bears_out(question, text) else None
+
+    def _bears_out(self, question: Question, text: str) -> bool:
+        """Whether a text says nearly all that a question asks whether it is so, and of the person
+        themself what is asked of them.
+        """
+        known, words = self._known, split_words(text)
+        asked = known.tokens(question.words)
+        if YOU in asked and _OF_THEMSELF.isdisjoint(words):
+            return False
+        content = asked - PRONOUNS - {YOU}
+        weight = known.weigh(content)
+        return (
+            weight >= _SAYS_ENOUGH
+            and known.weigh(content & known.tokens(words)) >= _BORNE_OUT * weight
+        )
 
 
 def _is_sure(verdict: Verdict) -> bool:
@@ -320,23 +366,3 @@ def says_yes_or_no(text: str) -> bool:
         {"yes", "no", "not", "never", "nobody", "none", "yeah", "nope", "nothing", "of"}
         & set(split_words(text)[:4])
     )
-
-
-def yes_or_no(found: AnswerLookup, text: str) -> bool | None:
-    """The plain answer to a yes-or-no question that is answered with a text, when the card gives
-    one that the text bears out.
-    """
-    verdict = found.verdict
-    if verdict is None or verdict.truth is None:
-        return None
-    is_negative = not NEGATIONS.isdisjoint(split_words(text))
-    if verdict.fault in (Fault.AMOUNT, Fault.LISTED):
-        return False
-    if (
-        verdict.fault is None
-        and verdict.support >= _TRUE
-        and not verdict.truth.is_negative
-        and not is_negative
-    ):
-        return True
-    return None

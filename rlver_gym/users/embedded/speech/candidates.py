@@ -1,16 +1,18 @@
 """Candidates: what may answer a question, each with how probable it is to be what was asked for."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rlver_gym.conversation.find import FACTUAL
-from rlver_gym.conversation.parse import QuestionKind
+from rlver_gym.conversation.parse import Question, QuestionKind
 from rlver_gym.conversation.sentences import Sentence
 from rlver_gym.core.inquiries import Inquiry, Remark
 from rlver_gym.text.tokens import PRONOUNS, YOU
 from rlver_gym.users.embedded.speech.answer import AnswerLookup, wordings
 from rlver_gym.users.embedded.speech.moment import Moment
+from rlver_gym.users.embedded.speech.names import answer_name, tells_name, whose_name
 from rlver_gym.users.embedded.speech.react import REACTION_TO, YOU_WORDS
 from rlver_gym.users.embedded.speech.tell import stands_alone
 
@@ -49,6 +51,8 @@ _PERSONAL = frozenset(
     )
 )
 
+_ASKS_OWN_FACT = re.compile(r"(?:where (?:were|do|did)|how old (?:are|were)|when were) you\b")
+
 
 class Candidate(NamedTuple):
     """Something that may answer a question."""
@@ -61,9 +65,13 @@ class Candidate(NamedTuple):
 
 
 def answers_to(moment: Moment, sentence: Sentence) -> list[Candidate]:
-    """What may answer a question, best first: a fact, the lines of an inquiry, of a feeling, of a
-    matter that it touches.
+    """What may answer a question, best first: a name; a fact, the lines of an inquiry, of a
+    feeling, of a matter that it touches.
     """
+    whose = None if sentence.question is None else whose_name(sentence.question)
+    if whose is not None:
+        named = moment.select_unsaid(answer_name(moment, whose))
+        return [Candidate(0.0, named[:1], None)] if named else _find_name(moment, sentence, whose)
     label, probability = sentence.classification.ranked[0]
     if (
         label == Remark.OFFTOPIC
@@ -106,6 +114,20 @@ def answers_to(moment: Moment, sentence: Sentence) -> list[Candidate]:
     for matter in moment.repertoire.threads(tokens)[:2]:
         _add(moment, found, math.log(_THREAD_ASKED) - factual, moment.about(matter), tokens)
     return sorted([one for one in found if one.score >= _LEAST], key=lambda one: -one.score)
+
+
+def _find_name(moment: Moment, sentence: Sentence, whose: tuple[str, ...]) -> list[Candidate]:
+    """A fact that tells the name of something that is nobody of the story, such as a dog."""
+    assert sentence.question is not None
+    match = moment.answerer.find(sentence.question).match
+    meant = moment.known.tokens(whose) - PRONOUNS - {YOU}
+    if match is None or meant.isdisjoint(match.entry.body):
+        return []
+    return [
+        Candidate(math.log(match.probability + 1e-9), (text,), None)
+        for text in wordings(match.entry, moment.tone)
+        if tells_name(text)
+    ][:1]
 
 
 def _misfit(moment: Moment, sentence: Sentence, found: AnswerLookup) -> float:
@@ -173,3 +195,8 @@ def _is_yes_no(sentence: Sentence) -> bool:
 def is_factual(sentence: Sentence) -> bool:
     """Whether it asks who, when, where, how long or how many."""
     return sentence.question is not None and sentence.question.kind in FACTUAL
+
+
+def asks_own_fact(question: Question) -> bool:
+    """Whether it asks for something that anybody knows of themselves: "Where were you born?"."""
+    return _ASKS_OWN_FACT.match(" ".join(question.words)) is not None

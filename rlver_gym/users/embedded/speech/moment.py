@@ -5,9 +5,11 @@ among lines. Pure.
 import re
 from collections.abc import Iterable, Sequence
 
+from rlver_gym.conversation.direct import ask_directly
 from rlver_gym.conversation.knowledge import knowledge
 from rlver_gym.conversation.parse import parse_utterance
 from rlver_gym.conversation.repertoire import Matter, repertoire
+from rlver_gym.conversation.sentences import classify_sentences
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Tone
 from rlver_gym.core.user import Scene, disclosure_depth
@@ -47,10 +49,13 @@ class Moment:
         self.turn = len(dialogue.turns)
         self.utterance = dialogue.utterance or ""
         self.words = split_words(self.utterance[:_MOST_CHARS])
-        self.parsed = parse_utterance(self.utterance)
+        direct = ask_directly(self.utterance)
+        self.parsed = parse_utterance(direct)
         self.known, self.repertoire = knowledge(persona), repertoire(persona)
         self.manner = persona.person.manner
         self.sentences = list(described.sentences) if described else []
+        if described and direct != self.utterance:
+            self.sentences = classify_sentences(direct, self.parsed, self.known.names)
         self.said_sentences = frozenset().union(
             *[
                 split_line(text).folded

@@ -16,9 +16,15 @@ from rlver_gym.core.words import FUNCTION_WORDS, split_words
 from rlver_gym.text.names import introduce
 from rlver_gym.users.embedded.english import describe
 from rlver_gym.users.embedded.speech.answer import wordings
-from rlver_gym.users.embedded.speech.candidates import Candidate, answers_to, is_factual
+from rlver_gym.users.embedded.speech.candidates import (
+    Candidate,
+    answers_to,
+    asks_own_fact,
+    is_factual,
+)
 from rlver_gym.users.embedded.speech.lines import choose, split_line
 from rlver_gym.users.embedded.speech.moment import Moment, is_near_duplicate
+from rlver_gym.users.embedded.speech.names import whose_name
 from rlver_gym.users.embedded.speech.react import (
     ALONE,
     GENTLE,
@@ -393,10 +399,16 @@ class _AnswerBuilder:
         return len(split_words(" ".join(self.parts))) > _ROOM
 
     def _decline(self, sentence: Sentence) -> None:
-        if is_factual(sentence):
+        """Say that they have no answer: to what they would know of themselves, and of names, that
+        they keep it to themselves.
+        """
+        question = sentence.question
+        if question is not None and (whose_name(question) is not None or asks_own_fact(question)):
+            self._say("not_yet")
+        elif is_factual(sentence) or YOU_WORDS.isdisjoint(sentence.words):
             self._say("unknown")
         else:
-            self._say("unsure" if not YOU_WORDS.isdisjoint(sentence.words) else "unknown")
+            self._say("unsure")
 
     def _react(self) -> None:
         """The reaction to the main remark, when there is one."""
@@ -447,9 +459,16 @@ class _AnswerBuilder:
             self.parts.append(self.moment.choose(purpose, unused))
 
 
+_OF_SOME_QUESTIONS = frozenset({"it", "was", "did"})
+
+
 def _short(lines: Sequence[str]) -> list[str]:
-    """Lines that are a plain yes or no."""
-    return [line for line in lines if len(split_words(line)) <= 3]
+    """Lines that are a plain yes or no to whatever was asked: "It was, yes." is not."""
+    return [
+        line
+        for line in lines
+        if len(words := split_words(line)) <= 3 and _OF_SOME_QUESTIONS.isdisjoint(words)
+    ]
 
 
 def _first_sentence(text: str) -> str:
