@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from rlver_gym.core.cards import MAX_TURNS
@@ -96,8 +96,10 @@ class Episode(NamedTuple):
         """
         try:
             plain = parse_json(line)
+            _check_fields(plain, cls._fields, "the episode")
             header = {name: plain[name] for name in cls._fields if name != "turns"}
             _check_types(header, cls.__annotations__, "the episode")
+            _check_types(plain, {"turns": list}, "the episode")
             _check_ranges(header, _HEADER_RANGES, "the episode")
             header["need"], header["disposition"] = (
                 HiddenNeed(header["need"]).value,
@@ -113,10 +115,10 @@ class Episode(NamedTuple):
                     _parse_turn(turn, number) for number, turn in enumerate(plain["turns"], 1)
                 ),
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             raise RunError(
-                f"{source}: not an episode record ({type(error).__name__}:"
-                f" {quote(str(error), _MAX_CAUSE_CHARS)}). Was the file edited or cut?"
+                f"{source}: not an episode record ({quote(str(error), _MAX_CAUSE_CHARS)}). Was the"
+                " file edited or cut?"
             ) from error
 
 
@@ -150,10 +152,13 @@ _TURN = {
     "emotion": int,
     "reward": float,
     "thought": str,
+    "reasons": list,
     "spread": float,
     "reply": str,
     "disclosures": list,
 }
+_OPTIONAL = {"spread", "disclosures"}
+_REQUIRED = (*(name for name in _TURN if name not in _OPTIONAL), "outcome")
 
 
 _MAX_CAUSE_CHARS = 500
@@ -172,6 +177,7 @@ _TURN_RANGES = {
 
 def _parse_turn(plain: dict[str, Any], number: int) -> Turn:
     place = f"turn {number}"
+    _check_fields(plain, _REQUIRED, place)
     _check_types(plain, _TURN, place)
     _check_ranges(plain, _TURN_RANGES, place)
     reasons = tuple(_parse_reason(reason, place) for reason in plain["reasons"])
@@ -197,7 +203,9 @@ def _parse_disclosures(ids: list[Any] | None, place: str) -> tuple[str, ...] | N
     return tuple(ids)
 
 
-def _parse_reason(plain: list[Any], place: str) -> Reason:
+def _parse_reason(plain: Any, place: str) -> Reason:
+    if not isinstance(plain, list) or len(plain) != len(Reason._fields):
+        raise ValueError(f"a reason of {place} is not a list of {', '.join(Reason._fields)}")
     code, points, note = plain
     fields = {"code": code, "points": points, "note": note}
     _check_types(
@@ -207,6 +215,15 @@ def _parse_reason(plain: list[Any], place: str) -> Reason:
     )
     _check_ranges(fields, {"points": (-_MAX_POINTS, _MAX_POINTS)}, f"a reason of {place}")
     return Reason(code, points, note)
+
+
+def _check_fields(plain: Any, names: Iterable[str], place: str) -> None:
+    """TypeError for what is no JSON object, ValueError for one that lacks a field."""
+    if not isinstance(plain, dict):
+        raise TypeError(f"{place} is {type(plain).__name__}, not an object with fields")
+    for name in names:
+        if name not in plain:
+            raise ValueError(f"the field {name!r} of {place} is missing")
 
 
 def _check_types(plain: dict[str, Any], types: Mapping[str, Any], place: str) -> None:

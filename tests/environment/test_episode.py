@@ -1,0 +1,74 @@
+"""The record of a dialogue as a line of JSON: read back as it was, or refused in words."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import RunError
+
+
+@pytest.fixture
+def line(session: EmpathySession) -> str:
+    """The record of a dialogue of two turns."""
+    session.reply("Nine days, and nobody asked how you are.")
+    session.reply("What was the worst of it?")
+    return Episode.of(session, "me").to_json()
+
+
+def refusal(line: str) -> str:
+    with pytest.raises(RunError) as error:
+        Episode.from_json(line, "episodes.jsonl, line 3")
+    return str(error.value)
+
+
+def edit(line: str, change: Callable[[dict[str, Any]], object]) -> str:
+    record = json.loads(line)
+    change(record)
+    return json.dumps(record)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda record: record.pop("persona"), "the field 'persona' of the episode is missing"),
+        (lambda record: record.pop("turns"), "the field 'turns' of the episode is missing"),
+        (
+            lambda record: record["turns"][1].pop("reward"),
+            "the field 'reward' of turn 2 is missing",
+        ),
+        (
+            lambda record: record["turns"][0].pop("outcome"),
+            "the field 'outcome' of turn 1 is missing",
+        ),
+        (lambda record: record.update(turns=5), "turns of the episode is int, not list"),
+        (lambda record: record.update(turns=["a"]), "turn 1 is str, not an object with fields"),
+        (
+            lambda record: record["turns"][0].update(reasons=[["code", 1.0]]),
+            "a reason of turn 1 is not a list of code, points, note",
+        ),
+    ],
+)
+def test_what_is_missing_or_of_another_form_is_named_in_words(
+    line: str, change: Callable[[dict[str, Any]], object], says: str
+) -> None:
+    assert refusal(edit(line, change)) == (
+        f"episodes.jsonl, line 3: not an episode record ({says}). Was the file edited or cut?"
+    )
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", '"text"', "null"])
+def test_a_value_that_is_no_object_is_named_in_words(text: str) -> None:
+    assert "not an object with fields" in refusal(text)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"agent": 5}', '{"a":1,"a":2}'])
+def test_no_refusal_names_a_class_of_python(text: str) -> None:
+    assert "Error" not in refusal(text)
+
+
+def test_a_refusal_is_bounded(line: str) -> None:
+    assert len(refusal(edit(line, lambda record: record.update(need="a" * 100_000)))) < 700
