@@ -1,102 +1,21 @@
-"""The folder of a run: its manifest, its episodes, and the lock that keeps two runs apart. Knows
-files, and no plan.
+"""The folder of a run: its manifest and its episodes, as they are read. Knows files, and no plan.
 
 A folder may come from a stranger: only regular files are read, bounded, and no link in it leads out
 of it.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
 
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.atomic import convert_write_errors
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import path_inside, read_lines, read_text
 from rlver_gym.io.json_text import parse_json
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, which has no lock that a killed process gives back
-    fcntl = None
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
 RESPONSE_CACHE_FILE = "tape.sqlite"
 _MAX_MANIFEST_BYTES = 16 << 20
-
-
-@contextmanager
-def open_locked(path: Path) -> Iterator[FileIO]:
-    """Open a file for appending, locked against other processes; its folders are made.
-
-    The kernel gives the lock back when the process ends, however it ends. RunError when another has
-    it.
-    """
-    with convert_write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if (
-            path := path_inside(path.parent, path.name, error=RunError)
-        ).exists() and not path.is_file():
-            raise RunError(f"{path}: not a regular file. Choose another folder with --out.")
-        file = path.open("ab", buffering=0)
-    with file:
-        _acquire_lock(file, path)
-        yield file
-
-
-def _acquire_lock(file: FileIO, path: Path) -> None:
-    with convert_write_errors(path):
-        try:
-            if fcntl:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(
-                f"{path.parent}: another bench is writing here. Wait until it is done, or choose"
-                " another folder with --out."
-            ) from None
-
-
-def rewrite_locked(path: Path, text: str) -> FileIO:
-    """Replace a file that `open_locked` gave, all or nothing; returns the new one, open for
-    appending and locked since before it had its name.
-    """
-    draft = path.with_name(path.name + ".part")
-    with convert_write_errors(path):
-        draft.unlink(missing_ok=True)  # what lies there may be a link to elsewhere
-        file = draft.open("xb", buffering=0)
-        try:
-            _acquire_lock(file, draft)
-            append_text(file, text)
-            os.fsync(file.fileno())
-            draft.replace(path)
-        except BaseException:
-            file.close()
-            draft.unlink(missing_ok=True)
-            raise
-    return file
-
-
-def append_line(file: FileIO, line: str) -> None:
-    """Write a line out; on an error a part of it may be in the file."""
-    append_text(file, f"{line}\n")
-
-
-def append_text(file: FileIO, text: str) -> None:
-    """As `append_line`, for lines with their ends."""
-    rest = memoryview(text.encode())
-    while rest:
-        rest = rest[file.write(rest) :]
-
-
-def drop_partial_line(path: Path) -> None:
-    """Remove a last line that was cut off while being written."""
-    data = path.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        os.truncate(path, whole)
 
 
 def read_manifest(folder: Path) -> dict[str, object]:

@@ -16,12 +16,8 @@ from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
     RESPONSE_CACHE_FILE,
-    append_line,
-    drop_partial_line,
-    open_locked,
     read_episodes,
     read_manifest,
-    rewrite_locked,
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
 from rlver_gym.bench.plan import BenchPlan, Case
@@ -31,7 +27,14 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout
 from rlver_gym.environment.rollout import run_episode as talk
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.atomic import convert_write_errors, write_atomically
+from rlver_gym.io.atomic import (
+    append_line,
+    convert_write_errors,
+    drop_partial_line,
+    open_locked,
+    rewrite_locked,
+    write_atomically,
+)
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import path_inside
 from rlver_gym.io.user_code import CodeRunner

@@ -77,7 +77,7 @@ def test_two_runs_never_write_to_one_folder(tmp_path: Path) -> None:
     with open_run(plan, tmp_path) as under_way:
         rest = under_way.run_missing()
         next(rest)
-        with pytest.raises(RunError, match="another bench is writing here"):
+        with pytest.raises(RunError, match="another process is writing here"):
             list(run(plan, tmp_path))
         next(rest)
     assert list(run(plan, tmp_path)) == []
@@ -94,7 +94,7 @@ def test_a_killed_run_gives_its_lock_back(tmp_path: Path) -> None:
     while not (tmp_path / "run" / "manifest.json").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert "another bench" in rlver(*words, code=2, cwd=tmp_path)
+    assert "another process" in rlver(*words, code=2, cwd=tmp_path)
     process.kill()
     process.wait()
     plan = BenchPlan(agents=("comfort",), persona_ids=(PERSONA,), seeds=1)
