@@ -10,7 +10,7 @@ from rlver_gym.bench.folder import read_episodes
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.terminal import one_line
+from rlver_gym.io.terminal import format_count, one_line
 
 
 class Protocol(NamedTuple):
@@ -31,7 +31,8 @@ class Protocol(NamedTuple):
         """For a title."""
         card = f"{self.env} (card {self.env_hash[:8]})"
         text = (
-            f"{card}, {self.user} user, version {self.user_version}, {len(self.personas)} people x"
+            f"{card}, {self.user} user, version {self.user_version},"
+            f" {format_count(len(self.personas), 'person', 'people')} x"
             f" {format_seeds(self.seeds, self.user_seeds)}"
         )
         return one_line(text, max_chars=200)
@@ -96,7 +97,7 @@ def _protocol(manifest: Manifest) -> Protocol:
 
 def format_seeds(seeds: int, user_seeds: int) -> str:
     """How many dialogues with each persona, for a title."""
-    return f"{seeds} seeds" + (f" x {user_seeds} user seeds" if user_seeds > 1 else "")
+    return format_count(seeds, "seed") + (f" x {user_seeds} user seeds" if user_seeds > 1 else "")
 
 
 def _labels(folders: Sequence[Path]) -> list[str]:

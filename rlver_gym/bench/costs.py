@@ -14,6 +14,7 @@ from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import read_bytes
 from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.terminal import format_count
 from rlver_gym.llm_client.spending import Spending, Spent, money
 
 _USER_PROMPT, _USER_PROMPT_A_TURN, _USER_ANSWER = 1_900, 80, 150
@@ -42,7 +43,8 @@ class Estimate(NamedTuple):
             else f", about {self.money:,.2f} (your currency) by the prices given"
         )
         tokens = (self.prompt_tokens + self.completion_tokens) / 1e6
-        return f"at most {self.calls:,} requests, about {tokens:,.2f} million tokens{cost}"
+        calls = format_count(self.calls, "request")
+        return f"at most {calls}, about {tokens:,.2f} million tokens{cost}"
 
 
 def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
@@ -97,7 +99,8 @@ class Total(BaseModel):
 
     def summary(self) -> str:
         """The counts in one line, for people."""
-        return f"{self.calls:,} calls, {self.prompt_tokens + self.completion_tokens:,} tokens"
+        tokens = self.prompt_tokens + self.completion_tokens
+        return f"{format_count(self.calls, 'call')}, {format_count(tokens, 'token')}"
 
 
 class Ledger:

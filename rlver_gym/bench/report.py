@@ -29,7 +29,7 @@ from rlver_gym.environment.alarms import AnomalyReport, check_episodes
 from rlver_gym.environment.charts import draw_final_bar, draw_trajectories, render_heat_cell
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.terminal import printable
+from rlver_gym.io.terminal import format_count, printable
 
 MAX_CHARS = 6 << 20
 """Of the JSON, about: what a browser still opens at once. A benchmark of all agents with three
@@ -231,15 +231,14 @@ def _title(episodes: Sequence[Episode]) -> str:
 
 
 def _lead(episodes: Sequence[Episode]) -> str:
-    people, agents = (
-        len({episode.persona for episode in episodes}),
-        len({episode.agent for episode in episodes}),
-    )
+    people = len({episode.persona for episode in episodes})
+    agents = len({episode.agent for episode in episodes})
     users = ", ".join(
         sorted({f"{episode.user} user, version {episode.user_version}" for episode in episodes})
     )
     return (
-        f"<p>{len(episodes):,} dialogues of {agents} agents with {people} simulated people"
+        f"<p>{format_count(len(episodes), 'dialogue')} of {format_count(agents, 'agent')} with"
+        f" {format_count(people, 'simulated person', 'simulated people')}"
         f" ({_escape_text(users)}). Emotion runs from 0 to 100.</p>"
     )
 

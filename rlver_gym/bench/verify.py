@@ -14,7 +14,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession, give_up_reason
 from rlver_gym.io.errors import AgentFailed, NotOnTape, RlverError, RunError
 from rlver_gym.io.files import open_regular, path_inside
-from rlver_gym.io.terminal import one_line
+from rlver_gym.io.terminal import format_count, one_line
 
 
 class Divergence(NamedTuple):
@@ -63,9 +63,9 @@ def verify(
         yield _check_line(line, number, scenes, seen, rerun)
     if missing := scenes.count - len(seen):
         first = next(case for case in scenes.cases() if case not in seen)
-        yield Divergence(
-            number + 1, "/".join(map(str, first)), 0, f"{missing} episodes of the plan are missing"
-        )
+        verb = "is" if missing == 1 else "are"
+        what = f"{format_count(missing, 'episode')} of the plan {verb} missing"
+        yield Divergence(number + 1, "/".join(map(str, first)), 0, what)
 
 
 def _is_cut(folder: Path) -> bool:
@@ -137,7 +137,8 @@ def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Differen
             return _Difference(turn, found)
     last = len(our_turns)
     if len(their_turns) != last:
-        return _Difference(last, f"{len(their_turns)} turns are recorded, but it ends after {last}")
+        count = format_count(len(their_turns), "turn")
+        return _Difference(last, f"the record has {count}, but it ends after {last}")
     found = _find_value_mismatch(theirs, ours, _SUMMARY)
     return _Difference(last, found) if found else None
 

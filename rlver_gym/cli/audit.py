@@ -51,7 +51,7 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RecordingError, RunError, UnknownName
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, one_line, progress_bar
+from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
 from rlver_gym.users import SentientUser, make_user
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
@@ -122,7 +122,8 @@ def attack(
         return
     SafeConsole().print(
         _attacks_table(
-            results, f"{card.id}, {len(people)} personas, {user} user: start {card.start}"
+            results,
+            f"{card.id}, {format_count(len(people), 'persona')}, {user} user: start {card.start}",
         )
     )
 
@@ -160,7 +161,9 @@ def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:
     table.add_column("what it does")
     for result in results:
         failed = (
-            f" ({result.failed} of {result.dialogues} dialogues failed)" if result.failed else ""
+            f" ({result.failed} of {format_count(result.dialogues, 'dialogue')} failed)"
+            if result.failed
+            else ""
         )
         paid = (
             ("-", "-")
@@ -244,8 +247,9 @@ def fidelity(
     untold = len({one.persona.id for one in recordings if not one.persona.situation.cause})
     if untold:
         note = (
-            f"note: no profile in {folder} tells the story of {untold} people; replies that fit it"
-            " will seem less relevant. Put SAGE's profile file beside the recordings."
+            f"note: no profile in {folder} tells the story of"
+            f" {format_count(untold, 'person', 'people')}; replies that fit it will seem less"
+            " relevant. Put SAGE's profile file beside the recordings."
         )
         SafeConsole(stderr=True).print(note, style="yellow", markup=False)
     with progress_bar() as bar:
@@ -324,7 +328,7 @@ def _sections(
 def _print(section: Section, dialogues: int) -> None:
     console = SafeConsole()
     table = _checks_table(
-        f"{section.title} ({dialogues} dialogues)",
+        f"{section.title} ({format_count(dialogues, 'dialogue')})",
         ("check", "value", "95 % interval", "what it says"),
     )
     for check in section.checks:
@@ -346,8 +350,8 @@ def _print(section: Section, dialogues: int) -> None:
     console.print(groups, "")
     if section.failures:
         note = (
-            f"The user failed at {len(section.failures)} dialogues, which are left out where it"
-            f" did. The first, {section.failures[0]}"
+            f"The user failed at {format_count(len(section.failures), 'dialogue')}, left out where"
+            f" it did. The first, {section.failures[0]}"
         )
         console.print(note, "", style="yellow", markup=False)
 
@@ -421,7 +425,8 @@ def conversation(
         console.print(Text(f"sentences in common, {what}: {_format_shares(one)}"), soft_wrap=True)
     for sentence, count in sentences_in_most_dialogues(dialogues):
         console.print(
-            Text(f"in {count} of {len(dialogues)} dialogues: {one_line(sentence)}"), soft_wrap=True
+            Text(f"in {count} of {format_count(len(dialogues), 'dialogue')}: {one_line(sentence)}"),
+            soft_wrap=True,
         )
 
 

@@ -60,7 +60,7 @@ from rlver_gym.io.errors import (
     TapeError,
 )
 from rlver_gym.io.interval import Spread
-from rlver_gym.io.terminal import SafeConsole, one_line
+from rlver_gym.io.terminal import SafeConsole, format_count, one_line
 from rlver_gym.llm_client.spending import Spending
 
 SOME_FAILED = 4
@@ -231,9 +231,10 @@ def bench(
     again = (
         f" ({len(bench_run.failed_before)} of them had failed)" if bench_run.failed_before else ""
     )
-    count = f"{held} dialogues held now{again}, {bench_run.num_finished_before} from before"
+    count = f"{format_count(held, 'dialogue')} held now{again}"
     where = {
-        "run": f"{folder} ({count}; {MANIFEST} pins versions and hashes)",
+        "run": f"{folder} ({count}, {bench_run.num_finished_before} from before; {MANIFEST} pins"
+        " versions and hashes)",
         "report": str(report),
         "check it": plan.verify_command(folder),
         **({"spent": "; ".join(spent)} if spent else {}),
@@ -262,8 +263,9 @@ def _announce_cost(bench_run: Run, yes: bool) -> None:
     plan, rest = bench_run.plan, bench_run.missing_cases
     if not rest or not plan.names_behind_servers or plan.chat.tape_mode == "replay":
         return
+    dialogues = format_count(len(rest), "dialogue")
     SafeConsole(stderr=True).print(
-        Text(f"{len(rest)} dialogues: {estimate(plan, rest)}; what the tape holds is free"),
+        Text(f"{dialogues}: {estimate(plan, rest)}; what the tape holds is free"),
         soft_wrap=True,
     )
     if yes or not any(map(costs_money, plan.servers())):
@@ -319,9 +321,10 @@ def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
                     spent=_format_status(bench_run.spending, failed),
                 )
     except (*STOPPING, TapeError) as error:
+        num_kept = held + bench_run.num_finished_before
         kept = (
-            f"{held + bench_run.num_finished_before} of {total} dialogues are kept: the same"
-            " command goes on from there."
+            f"{num_kept} of {format_count(total, 'dialogue')} {'is' if num_kept == 1 else 'are'}"
+            " kept: the same command goes on from there."
         )
         spent = "".join(f" Spent: {line}." for line in _list_spending(bench_run))
         is_outage = isinstance(error, ServerOutage) or (
@@ -340,10 +343,11 @@ def _list_failures(failed: dict[str, int]) -> list[Text]:
     """How many dialogues failed, and the most frequent reasons."""
     if not failed:
         return []
+    count = sum(failed.values())
     first = [
         Text(
-            f"{sum(failed.values())} dialogues failed and count in no score; the same command holds"
-            " them again:",
+            f"{format_count(count, 'dialogue')} failed and {'counts' if count == 1 else 'count'} in"
+            f" no score; the same command holds {'it' if count == 1 else 'them'} again:",
             style="yellow",
         )
     ]
@@ -362,11 +366,11 @@ def _print(
     where: dict[str, str],
 ) -> None:
     console = SafeConsole()
-    people = len(plan.select_personas())
+    people = format_count(len(plan.select_personas()), "persona")
     console.print(
         leaderboard(
             ranked,
-            f"{plan.card.id}: {people} personas x {format_seeds(plan.seeds, plan.user_seeds)},"
+            f"{plan.card.id}: {people} x {format_seeds(plan.seeds, plan.user_seeds)},"
             f" {plan.user} user",
             console.width,
         )

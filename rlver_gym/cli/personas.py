@@ -13,7 +13,7 @@ from rlver_gym.core.library import Index, library, shipped_personas_folder
 from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole, format_count
 
 app = typer.Typer(
     help="The people to talk to: list, read and check their cards.", no_args_is_help=True
@@ -123,9 +123,7 @@ def check_(
         for problem in problems:
             SafeConsole(stderr=True).print(Text(str(problem)), soft_wrap=True)
         summary = (
-            f"{len(problems)} problem{'s' * (len(problems) > 1)}"
-            if problems
-            else f"{path}: all cards are sound"
+            format_count(len(problems), "problem") if problems else f"{path}: all cards are sound"
         )
         SafeConsole().print(Text(summary), soft_wrap=True)
     if problems:

@@ -39,7 +39,7 @@ from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.environment.session import give_up_reason
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, one_line
+from rlver_gym.io.terminal import SafeConsole, format_count, one_line
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import METRICS
 
@@ -248,7 +248,8 @@ def verify(
             else ""
         )
         SafeConsole().print(
-            Text(f"{run}: {checked} episodes recomputed, all as recorded{note}"), soft_wrap=True
+            Text(f"{run}: {format_count(checked, 'episode')} recomputed, all as recorded{note}"),
+            soft_wrap=True,
         )
     if found:
         raise typer.Exit(1)

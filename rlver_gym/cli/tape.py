@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rlver_gym.io.errors import TapeError
 from rlver_gym.io.json_text import dump_json, parse_json
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole, format_count
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
 
 app = typer.Typer(
@@ -34,14 +34,14 @@ def stats(tape: File, as_json: AsJson = False) -> None:
         typer.echo(dump_json({"tape": str(tape)} | counts))
     else:
         SafeConsole().print(
-            Text("\n".join(f"{name:18}{_format_count(value)}" for name, value in counts.items())),
+            Text("\n".join(f"{name:18}{_format_value(value)}" for name, value in counts.items())),
             soft_wrap=True,
         )
     if counts["damaged"]:
         SafeConsole(stderr=True).print(
             Text(
-                f"{counts['damaged']} answers were changed: `rlver-gym tape prune --damaged`"
-                " forgets them."
+                f"{format_count(counts['damaged'], 'changed answer')}: `rlver-gym tape prune"
+                " --damaged` forgets what was changed."
             ),
             style="red",
         )
@@ -91,8 +91,9 @@ def prune(
         keys = [row.key for row in opened.rows() if is_selected(row)]
         if not dry_run:
             opened.delete(keys)
+    requests = format_count(len(keys), "request")
     SafeConsole().print(
-        Text(f"{tape}: {len(keys):,} requests {'would be ' if dry_run else ''}forgotten"),
+        Text(f"{tape}: {requests} {'would be ' if dry_run else ''}forgotten"),
         soft_wrap=True,
     )
 
@@ -151,7 +152,7 @@ def _counts(tape: Path) -> dict[str, Any]:
     }
 
 
-def _format_count(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return (
         ", ".join(f"{name or '?'} ({count:,})" for name, count in value.items())
         if isinstance(value, dict)

@@ -11,6 +11,7 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError, UnknownName
 from rlver_gym.io.files import path_inside
+from rlver_gym.io.terminal import format_count
 
 VALID = tuple(outcome for outcome in Outcome if outcome is not Outcome.FAILED)
 
@@ -87,7 +88,9 @@ def filter_records(
         has_agent_and_split(one, wanted.agents, wanted.split) for one in singles
     ):
         why = ", ".join(f"{count} {why}" for why, count in left_out.items())
-        raise RunError(f"nothing is left of {len(records)} dialogues: {why}. Ask for less.")
+        raise RunError(
+            f"nothing is left of {format_count(len(records), 'dialogue')}: {why}. Ask for less."
+        )
     return FilteredDialogues(
         [record for record, why in zip(records, missing, strict=True) if why is None], left_out
     )

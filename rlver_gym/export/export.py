@@ -24,6 +24,7 @@ from rlver_gym.export.rows import Row, openai_rows, sft_rows, sharegpt_rows
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import path_inside
+from rlver_gym.io.terminal import format_count
 
 Format = Literal["openai", "sharegpt", "sft", "dpo", "hf"]
 
@@ -114,20 +115,20 @@ def _explain_no_rows(
     """Why there is not one row."""
     if min_change is not None:
         return (
-            f"no reply of {dialogues} dialogues, and none to a single moment, changed the emotion"
-            f" by {min_change} points or more. Ask for less with --min-change."
+            f"no reply of {format_count(dialogues, 'dialogue')}, and none to a single moment,"
+            f" changed the emotion by {min_change:+d} or more. Ask for less with --min-change."
         )
     if forks is None:
         return (
-            f"not one reply of {dialogues} dialogues was felt: the user failed at once. See why:"
-            " rlver-gym report RUN"
+            f"not one reply of {format_count(dialogues, 'dialogue')} was felt: the user failed at"
+            " once. See why: rlver-gym report RUN"
         )
     if forks:
         return (
-            f"at {len(forks)} points agents gave different replies, but no two that are"
-            f" {min_margin:g} points apart. Ask for less with --min-margin."
+            f"at {format_count(len(forks), 'point')} agents gave different replies, but no two that"
+            f" are {min_margin:g} apart. Ask for less with --min-margin."
         )
-    return f"there are no pairs in {dialogues} dialogues. {MORE_PAIRS}"
+    return f"there are no pairs in {format_count(dialogues, 'dialogue')}. {MORE_PAIRS}"
 
 
 def _build_views(

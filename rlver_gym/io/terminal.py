@@ -57,6 +57,13 @@ def one_line(text: str, *, max_chars: int | None = None) -> str:
     return line if max_chars is None or len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
+def format_count(number: int, noun: str, plural: str | None = None) -> str:
+    """The number with its noun: "1 seed", "1,944 dialogues". `plural`: when it is not the noun with
+    an s.
+    """
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def progress_bar(*, quiet: bool = False) -> Progress:
     """A bar that goes away when the work is done; `quiet`: none, and nothing else is printed on its
     console.

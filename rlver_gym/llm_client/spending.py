@@ -4,6 +4,7 @@ import threading
 from typing import NamedTuple
 
 from rlver_gym.io.errors import BudgetSpent
+from rlver_gym.io.terminal import format_count
 from rlver_gym.llm_client.settings import Budget, Prices
 
 
@@ -80,7 +81,7 @@ class Spending:
     def summary(self) -> str:
         """The counts in one line, for people."""
         spent = self._spent
-        parts = [f"{spent.calls:,} calls", f"{spent.tokens:,} tokens"]
+        parts = [format_count(spent.calls, "call"), format_count(spent.tokens, "token")]
         if spent.attempts > spent.calls:
             parts[0] += f" ({spent.attempts - spent.calls:,} repeated)"
         if self.money is not None:
@@ -89,9 +90,9 @@ class Spending:
 
     def _check_budget(self, first: bool) -> None:
         if first and self.budget.calls is not None and self._spent.calls >= self.budget.calls:
-            raise self._budget_error(f"{self.budget.calls:,} calls")
+            raise self._budget_error(format_count(self.budget.calls, "call"))
         if self.budget.tokens is not None and self._spent.tokens >= self.budget.tokens:
-            raise self._budget_error(f"{self.budget.tokens:,} tokens")
+            raise self._budget_error(format_count(self.budget.tokens, "token"))
         if self.budget.money is not None and (self.money or 0) >= self.budget.money:
             raise self._budget_error(f"{self.budget.money:g} (your currency)")
 

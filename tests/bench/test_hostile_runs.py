@@ -279,7 +279,7 @@ def test_an_honest_run_with_ones_own_user_verifies_when_the_user_is_named(
     result = shown(
         "verify", tmp_path / "run", "--user", "mine_for_verify:Mine", "--user-option", "gain=2"
     )
-    assert "1 episodes recomputed" in result.output
+    assert "1 episode recomputed" in result.output
 
 
 def test_a_run_with_ones_own_cards_verifies_with_the_manifests_env_card_and_named_personas(
@@ -375,7 +375,7 @@ def test_a_damaged_answer_is_counted_pruned_and_never_quoted(tmp_path: Path) -> 
         tape.get(key)
     assert "secret" not in str(error.value)
     tape.close()
-    assert "1 requests forgotten" in shown("tape", "prune", tmp_path / "tape", "--damaged").output
+    assert "1 request forgotten" in shown("tape", "prune", tmp_path / "tape", "--damaged").output
     left = shown("tape", "stats", tmp_path / "tape")
     assert left.exit_code == 0
     assert "owned" in left.output

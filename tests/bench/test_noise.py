@@ -211,7 +211,7 @@ def test_every_replicate_is_verified(folder: Path, tmp_path: Path) -> None:
     (tmp_path / EPISODES).write_text("\n".join(edited) + "\n", encoding="utf-8")
     (tmp_path / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
     wrong = [one.what for one in verify(tmp_path) if one]
-    assert wrong == ["the plan has no such episode", "1 episodes of the plan are missing"]
+    assert wrong == ["the plan has no such episode", "1 episode of the plan is missing"]
 
 
 def test_a_run_stopped_between_replicates_goes_on(folder: Path, tmp_path: Path) -> None:

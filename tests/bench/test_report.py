@@ -118,6 +118,13 @@ def test_hostile_text_stays_text(folder: Path) -> None:
     assert shown["opening"] == printable(HOSTILE)
 
 
+def test_one_of_each_is_told_in_the_singular(tmp_path: Path) -> None:
+    plan = BenchPlan(agents=("comfort",), persona_ids=("noor-missed-evening",), seeds=1)
+    list(run(plan, tmp_path))
+    page = write_report([tmp_path]).read_text(encoding="utf-8")
+    assert "1 dialogue of 1 agent with 1 simulated person (" in page
+
+
 def test_an_empty_run_says_so(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
     (tmp_path / "episodes.jsonl").write_text("", encoding="utf-8")

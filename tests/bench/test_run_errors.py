@@ -24,6 +24,7 @@ from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import open_run, read_episodes, run
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import RunError
+from rlver_gym.io.terminal import format_count
 from rlver_gym.users import EmbeddedUser
 
 RLVER = [sys.executable, "-m", "rlver_gym"]
@@ -66,7 +67,7 @@ def test_a_run_cut_anywhere_is_resumed_by_the_same_command(finished: Path, tmp_p
         cut = rng.randrange(len(whole))
         (folder / EPISODES).write_bytes(whole[:cut])
         there = whole[:cut].count(b"\n")
-        assert f"({6 - there} dialogues held now, {there} from before" in rlver(
+        assert f"({format_count(6 - there, 'dialogue')} held now, {there} from before" in rlver(
             *SMALL, "--out", str(folder)
         )
         assert (folder / EPISODES).read_bytes() == whole
@@ -258,7 +259,7 @@ def test_a_changed_agent_gets_another_folder(tmp_path: Path) -> None:
     rlver(*words, cwd=tmp_path)
     assert len(list((tmp_path / "runs").iterdir())) == 2
     (tmp_path / "own.py").unlink()
-    assert "1 episodes recomputed" in rlver("verify", str(first), cwd=tmp_path)
+    assert "1 episode recomputed" in rlver("verify", str(first), cwd=tmp_path)
 
 
 def test_a_fingerprint_holds_the_version_the_server_and_the_prompt(

@@ -107,8 +107,8 @@ def test_missing_doubled_and_strange_episodes_are_found(copy: Path) -> None:
     whole = path.read_text(encoding="utf-8")
     lines = whole.split("\n")
     for changed, line, says in (
-        (lines[:3] + lines[4:], 48, "1 episodes of the plan are missing"),
-        ([*lines[:-2], ""], 48, "1 episodes of the plan are missing"),
+        (lines[:3] + lines[4:], 48, "1 episode of the plan is missing"),
+        ([*lines[:-2], ""], 48, "1 episode of the plan is missing"),
         (lines[:3] + lines[2:], 4, "it stands twice"),
         (
             [*lines[:-1], lines[0].replace('"seed":0', '"seed":2'), ""],

@@ -143,8 +143,9 @@ def test_verify_names_the_edited_turn_and_fails(tmp_path: Path) -> None:
 def test_the_default_folder_is_the_same_for_the_same_command(tmp_path: Path) -> None:
     words = ("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort")
     first = rlver(*words, cwd=tmp_path).stdout
+    assert "SAGE-Sentient-v0: 1 persona x 1 seed, embedded user" in first
     second = rlver(*words, cwd=tmp_path).stdout
-    assert "(1 dialogues held now" in first
+    assert "(1 dialogue held now" in first
     assert "(0 dialogues held now, 1 from before" in second
     assert len(list((tmp_path / "runs").iterdir())) == 1
 

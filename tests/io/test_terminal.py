@@ -9,10 +9,24 @@ import rlver_gym
 from rlver_gym.agents.human import Human
 from rlver_gym.core.dialogue import Appraisal, Message, Reason
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.terminal import printable
+from rlver_gym.io.terminal import format_count, printable
 from rlver_gym.users import EmbeddedUser
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[/nope]"
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "said"),
+    [
+        (1, ("seed",), "1 seed"),
+        (0, ("episode",), "0 episodes"),
+        (1944, ("dialogue",), "1,944 dialogues"),
+        (1, ("person", "people"), "1 person"),
+        (24, ("reply", "replies"), "24 replies"),
+    ],
+)
+def test_a_count_agrees_with_its_noun(number: int, words: tuple[str, ...], said: str) -> None:
+    assert format_count(number, *words) == said
 
 
 class Shouting(EmbeddedUser):

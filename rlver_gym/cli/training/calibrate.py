@@ -17,7 +17,7 @@ from rlver_gym.data.replies import read_pairs
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RecordingError, RlverError
 from rlver_gym.io.files import read_bytes
-from rlver_gym.io.terminal import SafeConsole, one_line, progress_bar
+from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
 from rlver_gym.users.embedded.weights import FACTORS, Factors, Weights
 
 
@@ -89,8 +89,8 @@ def _calibrate_by_ratings(folder: Path, pairs: Path | None, out: Path) -> None:
 def _print_factors(weights: Weights, factors: Factors, pairs: int) -> None:
     console, known = SafeConsole(), weights.provenance
     console.print(
-        f"{known['rated replies']} rated replies of {len(known['supporters'])} supporters, {pairs}"
-        " pairs"
+        f"{format_count(known['rated replies'], 'rated reply', 'rated replies')} of"
+        f" {format_count(len(known['supporters']), 'supporter')}, {format_count(pairs, 'pair')}"
     )
     for name in FACTORS:
         bounds = ("low up to", factors.low.get(name)), ("high from", factors.high.get(name))
@@ -125,8 +125,9 @@ def _print(weights: Weights, out: Path) -> None:
     console = SafeConsole()
     known = weights.provenance
     console.print(
-        f"{known['judged utterances']} judged utterances of {len(known['agents'])} agents to"
-        f" {len(known['people'])} people"
+        f"{format_count(known['judged utterances'], 'judged utterance')} of"
+        f" {format_count(len(known['agents']), 'agent')} to"
+        f" {format_count(len(known['people']), 'person', 'people')}"
     )
     for name, value in known["scores"].items():
         console.print(f"{name}: {value}")
@@ -221,4 +222,6 @@ def train_reader(
             "seed": seed,
         },
     )
-    SafeConsole().print(f"{len(replies)} rated replies, weights {out}")
+    SafeConsole().print(
+        f"{format_count(len(replies), 'rated reply', 'rated replies')}, weights {out}"
+    )

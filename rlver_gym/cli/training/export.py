@@ -13,9 +13,11 @@ from rlver_gym.export.choose import VALID, DialogueFilter
 from rlver_gym.export.export import MORE_PAIRS, ExportResult, Format
 from rlver_gym.export.export import export as write
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole, format_count
 
 _OUTCOMES = (*Outcome, "all")
+_ROWS = {"dialogues": "dialogue", "replies": "reply", "pairs": "pair"}
+"""What one row of each kind is."""
 _MANY_POINTS = 1000
 _HELD_OUT: tuple[Split, ...] = ("validation", "test")
 _LEAK = (
@@ -194,8 +196,8 @@ def _by_turn(done: ExportResult) -> dict[int, int]:
 
 def _lines(done: ExportResult) -> list[tuple[str, str]]:
     records = done.chosen.records
-    rows = ", ".join(f"{count:,} {name}" for name, count in done.rows.items())
-    source = "" if "dialogues" in done.rows else f", from {len(records):,} dialogues"
+    rows = ", ".join(format_count(done.rows[name], _ROWS[name], name) for name in done.rows)
+    source = "" if "dialogues" in done.rows else f", from {format_count(len(records), 'dialogue')}"
     lines = [("written", f"{done.path}: {rows}{source}")]
     if done.chosen.left_out:
         lines.append(

@@ -24,7 +24,7 @@ from rlver_gym.integrations.gyms.discrete_policies import (
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RlverError, UnknownName
 from rlver_gym.io.svg import draw_line_chart
-from rlver_gym.io.terminal import SafeConsole, progress_bar
+from rlver_gym.io.terminal import SafeConsole, format_count, progress_bar
 
 PACKAGES = ("rlver-gym", "stable-baselines3", "sb3-contrib", "torch", "gymnasium", "numpy")
 
@@ -120,11 +120,12 @@ def _import_sb3() -> Any:
 
 def _print(evaluation: PolicyEvaluation, seeds: int, where: str) -> None:
     console = SafeConsole()
-    people = len({episode.persona for episode in evaluation.episodes})
+    personas = {episode.persona for episode in evaluation.episodes}
+    people = format_count(len(personas), "test persona")
     console.print(
         leaderboard(
             evaluation.scores,
-            f"RLVER-Strategy-v0: {people} test personas x {seeds} seeds, embedded user",
+            f"RLVER-Strategy-v0: {people} x {format_count(seeds, 'seed')}, embedded user",
             console.width,
         )
     )
