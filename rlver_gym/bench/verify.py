@@ -27,6 +27,10 @@ class Divergence(NamedTuple):
     episode: str
     turn: int
     what: str
+    num_episodes: int = 1
+    """For how many episodes it stands. Of the missing ones: those for which no other line, damaged
+    or renamed, may stand.
+    """
 
     def __str__(self) -> str:
         episode = one_line(self.episode, max_chars=160)
@@ -62,10 +66,11 @@ def verify(
     for number, line in episode_lines(folder):
         yield _check_line(line, number, scenes, seen, rerun)
     if missing := scenes.count - len(seen):
+        unexplained = max(0, missing - (number - len(seen)))
         first = next(case for case in scenes.cases() if case not in seen)
         verb = "is" if missing == 1 else "are"
         what = f"{format_count(missing, 'episode')} of the plan {verb} missing"
-        yield Divergence(number + 1, "/".join(map(str, first)), 0, what)
+        yield Divergence(number + 1, "/".join(map(str, first)), 0, what, unexplained)
 
 
 def _is_cut(folder: Path) -> bool:

@@ -33,6 +33,7 @@ from rlver_gym.bench.table import (
     shift_rows,
     shorten_agent,
 )
+from rlver_gym.bench.verify import Divergence
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.environment.alarms import check_episodes
@@ -207,49 +208,64 @@ def verify(
     used when you name them here.
 
     Exit code 0 when all are as recorded, 1 when one is not: the first episode and turn that differ
-    are named.
+    are named, and how many episodes do.
     """
     errors = SafeConsole(stderr=True)
     sources = Sources(user, user_options(user_option), personas, env)
-    found = None
-    checked = 0
+    first: Divergence | None = None
+    checked = divergent = 0
     for result in track(
         recompute(run, tape, sources, rerun=rerun),
         description="recomputing",
         console=errors,
         transient=True,
     ):
-        checked += result is None
-        if result is not None:
-            found = result
-            break
+        if result is None:
+            checked += 1
+            continue
+        if first is None and not as_json:
+            errors.print(Text(f"{run}: {result}"), style="red", soft_wrap=True)
+        first = first or result
+        divergent += result.num_episodes
     if as_json:
-        typer.echo(
-            dump_json(
-                {
-                    "run": str(run),
-                    "sound": found is None,
-                    "checked": checked,
-                    "divergence": found._asdict() if found else None,
-                }
-            )
+        typer.echo(dump_json(_verdict_to_json(run, checked, divergent, first)))
+    elif first:
+        errors.print(
+            Text(_count_divergent(divergent, checked + divergent)), style="red", soft_wrap=True
         )
-    elif found:
-        errors.print(Text(f"{run}: {found}"), style="red", soft_wrap=True)
     else:
-        given_up = sum(
-            give_up_reason(turn) is not None
-            for episode in read_episodes(run)
-            for turn in episode.turns
-        )
-        note = (
-            f"; in {given_up} of them the agent gave no reply, which cannot be recomputed"
-            if given_up
-            else ""
-        )
-        SafeConsole().print(
-            Text(f"{run}: {format_count(checked, 'episode')} recomputed, all as recorded{note}"),
-            soft_wrap=True,
-        )
-    if found:
+        SafeConsole().print(Text(f"{run}: {_describe_sound(run, checked)}"), soft_wrap=True)
+    if first:
         raise typer.Exit(1)
+
+
+def _verdict_to_json(
+    run: Path, checked: int, divergent: int, first: Divergence | None
+) -> dict[str, Any]:
+    fields = first._asdict() if first else {}
+    fields.pop("num_episodes", None)
+    return {
+        "run": str(run),
+        "sound": first is None,
+        "checked": checked,
+        "divergent": divergent,
+        "divergence": fields or None,
+    }
+
+
+def _count_divergent(divergent: int, total: int) -> str:
+    """How many episodes differ, and what to do about it."""
+    verb = "is" if divergent == 1 else "are"
+    return (
+        f"{divergent:,} of {format_count(total, 'episode')} {verb} not as recorded. Do not trust"
+        " the scores of this run: hold it again, or ask whoever made it for the untouched folder."
+    )
+
+
+def _describe_sound(run: Path, checked: int) -> str:
+    given_up = sum(
+        give_up_reason(turn) is not None for episode in read_episodes(run) for turn in episode.turns
+    )
+    note = f"; in {given_up} of them the agent gave no reply, which cannot be recomputed"
+    text = f"{format_count(checked, 'episode')} recomputed, all as recorded"
+    return text + (note if given_up else "")

@@ -125,6 +125,26 @@ def test_missing_doubled_and_strange_episodes_are_found(copy: Path) -> None:
         list(verify(copy))
 
 
+def count_divergent(folder: Path, lines: list[str]) -> tuple[int, int]:
+    """Episodes that are not as recorded, and all, in a run with these lines."""
+    (folder / EPISODES).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    found = list(verify(folder))
+    divergent = sum(one.num_episodes for one in found if one)
+    return divergent, found.count(None) + divergent
+
+
+def test_every_episode_that_is_not_as_recorded_is_counted_once(copy: Path) -> None:
+    lines = (copy / EPISODES).read_text(encoding="utf-8").splitlines()
+    edited = lines[1].replace('"reward":', '"reward":9', 1)
+    renamed = lines[2].replace('"seed":0', '"seed":7')
+    assert count_divergent(copy, [lines[0], edited, *lines[2:]]) == (1, 48)
+    assert count_divergent(copy, [edited, "{", renamed, *lines[3:]]) == (3, 48)
+    assert count_divergent(copy, lines[4:]) == (4, 48)
+    assert count_divergent(copy, ["{", *lines[4:]]) == (4, 48)
+    assert count_divergent(copy, [*lines[2:], lines[5]]) == (2, 48)
+    assert count_divergent(copy, [*lines, lines[5], "{"]) == (2, 50)
+
+
 def test_an_edited_manifest_is_refused(copy: Path) -> None:
     path = copy / "manifest.json"
     path.write_text(
