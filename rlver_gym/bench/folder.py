@@ -11,15 +11,19 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import path_inside, read_lines, read_text
 from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.terminal import one_line
+from rlver_gym.io.version import __version__
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
 RESPONSE_CACHE_FILE = "tape.sqlite"
+MANIFEST_FORMAT = 2
+"""Of the manifests that this version writes, and the only one that it reads."""
 _MAX_MANIFEST_BYTES = 16 << 20
 
 
 def read_manifest(folder: Path) -> dict[str, object]:
-    """The manifest of a run folder; RunError when there is none to read."""
+    """The manifest of a run folder; RunError without one, and for one of another format."""
     path = path_inside(folder, MANIFEST, error=RunError)
     text = read_text(
         path,
@@ -33,7 +37,17 @@ def read_manifest(folder: Path) -> dict[str, object]:
         raise RunError(f"{path}: not valid JSON ({error}). Was it edited or cut?") from error
     if not isinstance(manifest, dict):
         raise RunError(f"{path}: not a manifest. Was it edited?")
+    if (found := manifest.get("format")) != MANIFEST_FORMAT:
+        raise RunError(
+            f"{path}: its format is {_quote(found)}, and rlver-gym {__version__} reads format"
+            f" {MANIFEST_FORMAT}. Install the version of rlver-gym that the manifest names:"
+            f" {_quote(manifest.get('package'))}."
+        )
     return manifest
+
+
+def _quote(value: object) -> str:
+    return "not named" if value is None else one_line(repr(value), max_chars=40)
 
 
 def episode_lines(folder: Path) -> Iterator[tuple[int, str]]:

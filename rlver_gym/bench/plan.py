@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, JsonValue, SecretStr, field_validator
 
 from rlver_gym.agents import SHIPPED_AGENTS, AgentMaker, agent_maker, agent_pin, uses_server
+from rlver_gym.bench.folder import MANIFEST_FORMAT
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
@@ -204,7 +205,7 @@ class BenchPlan(Frozen):
     def manifest(self) -> dict[str, Any]:
         """What is written beside the episodes."""
         return {
-            "format": 2,
+            "format": MANIFEST_FORMAT,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": ["rlver-gym", *map(_without_credentials, sys.argv[1:])],
             "fingerprint": self.fingerprint,

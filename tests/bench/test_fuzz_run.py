@@ -23,7 +23,7 @@ from rlver_gym.core.library import library
 from rlver_gym.io.errors import RlverError
 from rlver_gym.io.terminal import printable
 
-UNCHECKED = {"created", "command", "python", "packages", "format"}
+UNCHECKED = {"created", "command", "python", "packages"}
 """What a manifest notes for people: when and with what it was made. The rest decides what a run is.
 """
 LONGEST_MESSAGE = 4000

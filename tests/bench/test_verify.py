@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import EPISODES, read_episodes, run
 from rlver_gym.bench.verify import Divergence, verify
@@ -155,6 +156,23 @@ def test_an_edited_manifest_is_refused(copy: Path) -> None:
     path.write_text("{", encoding="utf-8")
     with pytest.raises(RunError, match="not valid JSON"):
         list(verify(copy))
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(3, "3"), (1, "1"), ("2", "'2'"), (None, "not named"), ("9" * 5000, "'999")],
+)
+def test_a_manifest_of_another_format_is_refused_with_the_version_that_reads_it(
+    copy: Path, number: object, told: str
+) -> None:
+    path = copy / "manifest.json"
+    there = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(there | {"format": number, "package": "7.8.9"}), encoding="utf-8")
+    with pytest.raises(RunError, match=f"its format is {told}") as error:
+        Manifest.read(copy)
+    assert "reads format 2" in str(error.value)
+    assert "that the manifest names: '7.8.9'" in str(error.value)
+    assert len(str(error.value)) < 500
 
 
 @pytest.mark.parametrize("field", ["check", "thought", "reward", "outcome"])
