@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.folder import Edits, check_episodes_file
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
@@ -49,6 +49,8 @@ class Comparison(NamedTuple):
     """An agent that is in several runs has the run's name behind its own."""
     episodes_by_run: tuple[list[Episode], ...]
     """The same, every agent under its own name."""
+    edits: tuple[Edits, ...] = ()
+    """Of the runs whose file was edited."""
 
 
 def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
@@ -58,7 +60,8 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     """
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise RunError("a run folder is given twice. Name each once.")
-    runs = [read_episodes(folder) for folder in folders]
+    checked = [check_episodes_file(folder) for folder in folders]
+    runs = [one.episodes for one in checked]
     if not any(runs):
         raise RunError(
             f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench"
@@ -77,6 +80,7 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
             tuple(manifests[at] for at in members),
             [episode for at in members for episode in named[at]],
             tuple(runs[at] for at in members),
+            tuple(checked[at].edits for at in members if checked[at].edits.lines),
         )
         for protocol, members in groups.items()
     ]

@@ -24,11 +24,12 @@ from rlver_gym.bench.noise import (
     spread_over_user_seeds,
 )
 from rlver_gym.bench.score import Score, drop_failed, score_agents
-from rlver_gym.bench.table import format_interval, format_mean, noise_rows, shift_rows
+from rlver_gym.bench.table import noise_rows, shift_rows
 from rlver_gym.environment.alarms import AnomalyReport, check_episodes
 from rlver_gym.environment.charts import draw_final_bar, draw_trajectories, render_heat_cell
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.atomic import write_atomically
+from rlver_gym.io.interval import format_interval, format_mean
 from rlver_gym.io.terminal import format_count, printable
 
 MAX_CHARS = 6 << 20
@@ -125,12 +126,16 @@ _VIEWER = """<div class="choose"><label>agent <select id="agent"></select></labe
 <div id="dialogue" aria-live="polite"><p>Reading the dialogues needs JavaScript; nothing is loaded from anywhere.</p></div>"""
 
 
-def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
+def write_report(
+    folders: Sequence[Path],
+    out: Path | None = None,
+    comparisons: Sequence[Comparison] | None = None,
+) -> Path:
     """Write the page for one run, or for several compared; returns its path, by default one in the
-    first folder.
+    first folder. `comparisons`: what `read_comparisons` gave for the folders, if it was asked.
     """
     page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")
-    write_atomically(page, page_html(read_comparisons(folders)))
+    write_atomically(page, page_html(comparisons or read_comparisons(folders)))
     return page
 
 
@@ -151,7 +156,7 @@ def page_html(comparisons: Sequence[Comparison]) -> str:
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{_title(episodes)}</h1>{_lead(episodes)}{_protocol_note(comparisons)}</header>
+<header><h1>{_title(episodes)}</h1>{_lead(episodes)}{_protocol_note(comparisons)}{_edit_notes(comparisons)}</header>
 <main>
 {"".join(_sections(one, scored, len(comparisons) > 1) for one, scored in zip(comparisons, ranked, strict=True))}{_render_shift(comparisons)}
 <section><h2>Every dialogue</h2>{_omission_note(viewer, len(episodes))}{_VIEWER}</section>
@@ -211,6 +216,13 @@ def _render_spread(title: str, rows: Sequence[Sequence[str]], sentences: Sequenc
 
 def _protocol_note(comparisons: Sequence[Comparison]) -> str:
     return f'<p class="note">{PROTOCOLS_DIFFER}</p>' if len(comparisons) > 1 else ""
+
+
+def _edit_notes(comparisons: Sequence[Comparison]) -> str:
+    """Runs by the names of their folders: where they lie is nobody's business."""
+    edits = [edits for one in comparisons for edits in one.edits]
+    notes = [_escape_text(one.describe(one.folder.resolve().name)) for one in edits]
+    return "".join(f'<div class="alarm" role="note"><p>{note}</p></div>' for note in notes)
 
 
 def _omission_note(viewer: Viewer, count: int) -> str:

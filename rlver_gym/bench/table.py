@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from itertools import takewhile
-from math import isnan
 
 from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.bench.score import Score
-from rlver_gym.io.interval import Interval, Spread
+from rlver_gym.io.interval import Interval, Spread, format_interval, format_mean
 from rlver_gym.io.terminal import one_line
 
 MAX_AGENT_WIDTH = 15
@@ -133,20 +132,4 @@ def _count_shared_folders(parts: list[str], path: list[str]) -> int:
     """With how many folders both begin."""
     return sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(parts, path, strict=False))
-    )
-
-
-def format_mean(interval: Interval, *, signed: bool = False) -> str:
-    """The estimate as "64.1"; a dash when there is nothing to estimate from."""
-    return "–" if isnan(interval.mean) else f"{interval.mean:{'+' if signed else ''}.1f}"
-
-
-def format_interval(interval: Interval, *, signed: bool = False) -> str:
-    """The interval as "60.2, 68.9"; a dash when there is nothing to estimate from."""
-    if isnan(interval.mean):
-        return "–"
-    return (
-        f"{interval.low:+.1f}, {interval.high:+.1f}"
-        if signed
-        else f"{interval.low:.1f}, {interval.high:.1f}"
     )

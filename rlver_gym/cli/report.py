@@ -3,7 +3,7 @@ that nothing was changed.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
-from rlver_gym.bench.folder import read_episodes
+from rlver_gym.bench.folder import Edits, edits_to_json, read_episodes
 from rlver_gym.bench.noise import (
     NOISE,
     SHIFT,
@@ -79,9 +79,11 @@ def report(
         console.print(Text(f"curves  {write_curves(runs, out)}"), soft_wrap=True)
         return
     comparisons = read_comparisons(runs)
-    page = write_report(runs, out)
+    page = write_report(runs, out, comparisons)
+    edits = [edit for one in comparisons for edit in one.edits]
     if as_json:
-        typer.echo(json.dumps({"report": str(page), **_scores_to_json(comparisons)}))
+        scores = _scores_to_json(comparisons)
+        typer.echo(json.dumps({"report": str(page), **scores, **edits_to_json(edits)}))
         return
     if len(comparisons) > 1:
         console.print(Text(PROTOCOLS_DIFFER, style="yellow"), soft_wrap=True)
@@ -89,7 +91,14 @@ def report(
         _print(console, comparison, len(comparisons) > 1)
     if shift := spread_over_runs(comparisons):
         _print_spread(console, SHIFT, shift_rows(shift), describe_shift(shift))
+    print_edits(console, edits)
     console.print(Text.assemble(("report", "bold"), f"  {page}"), soft_wrap=True)
+
+
+def print_edits(console: SafeConsole, edits: Iterable[Edits]) -> None:
+    """A warning for each run whose episodes were edited."""
+    for one in edits:
+        console.print(Text(one_line(one.describe(str(one.folder))), style="yellow"), soft_wrap=True)
 
 
 def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.bench.folder import MANIFEST, read_episodes, read_manifest
+from rlver_gym.bench.folder import MANIFEST, Edits, check_episodes_file, read_manifest
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
@@ -48,24 +48,33 @@ class FilteredDialogues(NamedTuple):
     left_out: dict[str, int]
 
 
-def read_records(folders: Sequence[Path], personas: str | None = None) -> list[Record]:
+class RunRecords(NamedTuple):
+    """All dialogues of some runs, and what was edited in their files."""
+
+    records: list[Record]
+    edits: tuple[Edits, ...]
+
+
+def read_records(folders: Sequence[Path], personas: str | None = None) -> RunRecords:
     """All dialogues of all runs, in order. `personas`: the folder of the runs' persona cards; None
     for the shipped ones.
 
     RunError when a folder holds no run, or none of them a dialogue; CardError when the persona
     cards cannot be used.
     """
-    records = []
+    records, edits = [], []
     for folder in folders:
         split_of = _splits(folder, personas)
-        for episode in read_episodes(folder):
+        checked = check_episodes_file(folder)
+        edits += [checked.edits] if checked.edits.lines else []
+        for episode in checked.episodes:
             split = split_of.get(episode.persona.partition("/")[0])
             records.append(Record(folder.resolve().name, split, episode))
     if not records:
         raise RunError(
             f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench"
         )
-    return records
+    return RunRecords(records, tuple(edits))
 
 
 def filter_records(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from rlver_gym.bench.folder import Edits
 from rlver_gym.export.choose import (
     DialogueFilter,
     FilteredDialogues,
@@ -39,6 +40,8 @@ class ExportResult(NamedTuple):
     points: tuple[Point, ...] | None
     """Where two different replies were given to the same words; None where no pairs were asked for.
     """
+    edits: tuple[Edits, ...] = ()
+    """Of the runs whose file was edited."""
 
 
 def export(
@@ -75,7 +78,7 @@ def export(
             f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out"
         )
     has_pairs, has_singles = to in ("dpo", "hf"), to in ("dpo", "hf") or min_change is not None
-    records = read_records(runs, personas) if runs else []
+    records, edits = read_records(runs, personas) if runs else ([], ())
     records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
     singles = (
         [one for folder in corpora for one in read_moments(folder, roles=roles)]
@@ -99,7 +102,8 @@ def export(
     else:
         (rows,) = views.values()
         write_atomically(path, jsonl(rows, bare))
-    return ExportResult(path, {name: len(rows) for name, rows in views.items()}, chosen, forks)
+    counts = {name: len(rows) for name, rows in views.items()}
+    return ExportResult(path, counts, chosen, forks, edits)
 
 
 MORE_PAIRS = (

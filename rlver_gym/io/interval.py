@@ -137,3 +137,19 @@ def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float:
 
 def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
+
+
+def format_mean(interval: Interval, *, signed: bool = False) -> str:
+    """The estimate as "64.1"; a dash when there is nothing to estimate from."""
+    return "–" if isnan(interval.mean) else f"{interval.mean:{'+' if signed else ''}.1f}"
+
+
+def format_interval(interval: Interval, *, signed: bool = False) -> str:
+    """The interval as "60.2, 68.9"; a dash when there is nothing to estimate from."""
+    if isnan(interval.mean):
+        return "–"
+    return (
+        f"{interval.low:+.1f}, {interval.high:+.1f}"
+        if signed
+        else f"{interval.low:.1f}, {interval.high:.1f}"
+    )

@@ -2,16 +2,21 @@
 
 import json
 import re
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from rlver_gym.bench.compare import read_comparisons
+from rlver_gym.bench.folder import EPISODES, Edits, edits_to_json
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.report import build_viewer, page_html, write_report
 from rlver_gym.bench.run import read_episodes, run
 from rlver_gym.bench.score import score_agents
+from rlver_gym.cli.root import app
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.terminal import printable
@@ -123,6 +128,55 @@ def test_one_of_each_is_told_in_the_singular(tmp_path: Path) -> None:
     list(run(plan, tmp_path))
     page = write_report([tmp_path]).read_text(encoding="utf-8")
     assert "1 dialogue of 1 agent with 1 simulated person (" in page
+
+
+def edited_copy(folder: Path, to: Path, lines: Iterable[int]) -> Path:
+    """A copy of a run, with a turn of each of these lines (from 1) given another emotion."""
+    shutil.copytree(folder, to)
+    records = (to / EPISODES).read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        record = json.loads(records[line - 1])
+        record["turns"][0]["emotion"] ^= 1
+        records[line - 1] = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    (to / EPISODES).write_text("\n".join([*records, ""]), encoding="utf-8")
+    return to
+
+
+def report_on(*words: object) -> str:
+    result = CliRunner().invoke(app, ["report", *map(str, words)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_lines_that_were_edited_are_named_on_the_terminal_the_page_and_in_json(
+    folder: Path, tmp_path: Path
+) -> None:
+    run_folder = edited_copy(folder, tmp_path / "<b>run", [12])
+    says = "line 12 is not as it was written (1 of 16 lines): its score may be wrong. rlver-gym"
+    assert f"{run_folder}: {says} verify {run_folder} says what was changed." in report_on(
+        run_folder
+    )
+    page = (run_folder / "report.html").read_text(encoding="utf-8")
+    assert f"&lt;b&gt;run: {says} verify &lt;b&gt;run says" in page
+    assert str(tmp_path) not in page.partition("<footer>")[0]
+    assert json.loads(report_on(run_folder, "--json"))["edited"] == {str(run_folder): [12]}
+    several = edited_copy(folder, tmp_path / "several", range(3, 9))
+    assert "lines 3, 4, 5, … are not as they were written (6 of 16 lines)" in report_on(
+        folder, several, "--out", tmp_path / "both.html"
+    )
+
+
+def test_a_run_without_edits_has_no_warning(folder: Path) -> None:
+    assert "not as" not in report_on(folder)
+    assert "edited" not in json.loads(report_on(folder, "--json"))
+    assert 'class="alarm"' not in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_of_many_edited_lines_the_first_hundred_are_in_json() -> None:
+    edits = Edits(Path("run"), tuple(range(1, 1001)), 2000)
+    assert edits_to_json([edits]) == {"edited": {"run": list(range(1, 101))}}
+    assert "(1,000 of 2,000 lines)" in edits.describe("run")
+    assert edits_to_json([]) == {}
 
 
 def test_an_empty_run_says_so(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_a_reply_that_nobody_felt_is_no_example_and_no_half_of_a_pair(broken: Pa
 
 
 def test_filters_keep_what_was_asked_for(finished: Path) -> None:
-    records = read_records([finished])
+    records = read_records([finished]).records
 
     def kept(**wanted: Any) -> list[Episode]:
         return [
@@ -364,6 +364,16 @@ def test_the_command_says_what_it_wrote_and_where_pairs_come_from(copy: Path) ->
     assert "bench more agents or seeds" in pairs
     told = json.loads(said_by(copy, "--to", "dpo", "--json", "--outcome", "all"))
     assert (told["points_by_turn"], told["dialogues"]) == ({"1": 16}, 48)
+
+
+def test_lines_that_were_edited_are_named(copy: Path) -> None:
+    path = copy / EPISODES
+    lines = _lines(path)
+    lines[6] = lines[6].replace('"final":', '"final":1', 1)
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    said = said_by(copy, "--to", "openai")
+    assert f"{copy}: line 7 is not as it was written (1 of 48 lines)" in said
+    assert json.loads(said_by(copy, "--to", "sft", "--json"))["edited"] == {str(copy): [7]}
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])

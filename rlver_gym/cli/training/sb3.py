@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from rlver_gym.bench.folder import EPISODES
-from rlver_gym.bench.table import format_interval, leaderboard
+from rlver_gym.bench.table import leaderboard
 from rlver_gym.core.library import library
 from rlver_gym.integrations.gyms.discrete_policies import (
     RANDOM,
@@ -23,6 +23,7 @@ from rlver_gym.integrations.gyms.discrete_policies import (
 )
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RlverError, UnknownName
+from rlver_gym.io.interval import format_interval
 from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.io.terminal import SafeConsole, format_count, progress_bar
 
