@@ -18,7 +18,7 @@ from rlver_gym.cli.servers import (
     user_options,
 )
 from rlver_gym.core.library import field_errors
-from rlver_gym.io.errors import CardError, RlverError
+from rlver_gym.io.errors import CardError, needs_extra
 from rlver_gym.serve.operation import ServeSettings, check_host, read_token
 from rlver_gym.users import SentientUser, make_user
 
@@ -123,11 +123,6 @@ def _make_user(
 
 
 def _import_server() -> Any:
-    """The module that needs FastAPI; RlverError says how to get it."""
-    try:
+    """The module that needs FastAPI, uvicorn and websockets; MissingExtra says how to get them."""
+    with needs_extra("serve"):
         return import_module("rlver_gym.serve.server")
-    except ImportError as error:
-        raise RlverError(
-            f"this needs FastAPI, uvicorn and websockets ({error}). Install them with: pip install"
-            " 'rlver-gym[serve]'"
-        ) from None

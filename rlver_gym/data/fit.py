@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlver_gym.data.design import NEED_SCALE, Design
-from rlver_gym.io.errors import RlverError
+from rlver_gym.io.errors import needs_extra
 from rlver_gym.users.embedded.weights import NEARNESS, FeatureWeight, Relevance
 
 RIDGE = 25.0
@@ -82,13 +82,9 @@ def fit_relevance(data: Design) -> Relevance:
 
 
 def sklearn(module: str) -> Any:
-    """A module of scikit-learn; RlverError says how to get it."""
-    try:
+    """A module of scikit-learn; MissingExtra says how to get it."""
+    with needs_extra("calibrate"):
         return import_module(f"sklearn.{module}")
-    except ImportError:
-        raise RlverError(
-            "calibration needs scikit-learn. Install it with: pip install 'rlver-gym[calibrate]'"
-        ) from None
 
 
 def _controls(data: Design) -> tuple[np.ndarray, np.ndarray]:

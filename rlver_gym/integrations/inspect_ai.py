@@ -13,12 +13,6 @@ system prompt and what was said, and nothing else.
 from collections.abc import Sequence
 from typing import Any
 
-from inspect_ai import Task, task
-from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessageSystem, ChatMessageUser
-from inspect_ai.scorer import Score, Scorer, Target, ci, mean, scorer, stderr
-from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.util import StoreModel
 from pydantic import Field
 
 from rlver_gym.core.agent import agent_prompt, strip_thoughts
@@ -33,7 +27,15 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import CardError, DialogueError
+from rlver_gym.io.errors import CardError, DialogueError, needs_extra
+
+with needs_extra("inspect-ai"):
+    from inspect_ai import Task, task
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ChatMessageSystem, ChatMessageUser
+    from inspect_ai.scorer import Score, Scorer, Target, ci, mean, scorer, stderr
+    from inspect_ai.solver import Generate, Solver, TaskState, solver
+    from inspect_ai.util import StoreModel
 
 EPOCH_STRIDE = 1_000_000
 """Epoch e of a sample with seed s plays seed s + (e - 1) * EPOCH_STRIDE: each epoch meets the

@@ -29,10 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from nemo_gym.base_resources_server import BaseResourcesServerConfig
-from nemo_gym.openai_utils import NeMoGymResponse
 from pydantic import Field, PrivateAttr, field_validator
-from resources_servers.gymnasium import GymnasiumServer, extract_text
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
@@ -44,7 +41,19 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import CardError, DialogueError, UnknownName, UserFailed, UtteranceError
+from rlver_gym.io.errors import (
+    CardError,
+    DialogueError,
+    UnknownName,
+    UserFailed,
+    UtteranceError,
+    needs_packages,
+)
+
+with needs_packages("Install NeMo Gym, which no extra does: pip install nemo-gym"):
+    from nemo_gym.base_resources_server import BaseResourcesServerConfig
+    from nemo_gym.openai_utils import NeMoGymResponse
+    from resources_servers.gymnasium import GymnasiumServer, extract_text
 
 _log = logging.getLogger(__name__)
 

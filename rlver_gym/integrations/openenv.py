@@ -17,14 +17,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
 from gymnasium.utils.seeding import np_random
-from openenv.core import EnvClient
-from openenv.core.client_types import StepResult
-from openenv.core.env_server.http_server import create_app
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 from pydantic import ConfigDict, Field
 
 from rlver_gym.core.agent import agent_prompt
@@ -38,9 +31,25 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import DialogueError, RlverError, UnknownName, UserFailed, UtteranceError
+from rlver_gym.io.errors import (
+    DialogueError,
+    RlverError,
+    UnknownName,
+    UserFailed,
+    UtteranceError,
+    needs_extra,
+)
 from rlver_gym.io.version import __version__
 from rlver_gym.users import SentientUser
+
+with needs_extra("openenv"):
+    from fastapi import FastAPI, Request
+    from fastapi.responses import JSONResponse
+    from openenv.core import EnvClient
+    from openenv.core.client_types import StepResult
+    from openenv.core.env_server.http_server import create_app
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 
 ENV_NAME = "rlver_gym"
 """In the paths of the task routes: GET /rlver_gym/splits."""

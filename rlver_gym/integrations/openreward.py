@@ -14,15 +14,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from openreward.environments import Environment, JSONObject, Message, TextBlock, ToolOutput, tool
 from pydantic import BaseModel, ConfigDict, Field
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SPLITS
 from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeHost, EpisodeSpec, list_specs
-from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed, UtteranceError
+from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed, UtteranceError, needs_extra
 from rlver_gym.users import SentientUser
+
+with needs_extra("openreward"):
+    from openreward.environments import (
+        Environment,
+        JSONObject,
+        Message,
+        TextBlock,
+        ToolOutput,
+        tool,
+    )
 
 _HOW_TO_SPEAK = {
     "en": (

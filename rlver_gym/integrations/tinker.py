@@ -16,20 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import chz
-from tinker import ModelInput
-from tinker_cookbook.renderers import Message, Renderer, get_renderer, get_text_content
-from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
-from tinker_cookbook.rl.types import (
-    STOP_METRIC_PREFIX,
-    Env,
-    EnvGroupBuilder,
-    RLDataset,
-    RLDatasetBuilder,
-    StopReason,
-)
-from tinker_cookbook.tokenizer_utils import get_tokenizer
-
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.integrations.episodes import (
@@ -39,8 +25,23 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import CardError, TrainingError, UserFailed
+from rlver_gym.io.errors import CardError, TrainingError, UserFailed, needs_extra
 from rlver_gym.users import SentientUser
+
+with needs_extra("tinker"):
+    import chz
+    from tinker import ModelInput
+    from tinker_cookbook.renderers import Message, Renderer, get_renderer, get_text_content
+    from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
+    from tinker_cookbook.rl.types import (
+        STOP_METRIC_PREFIX,
+        Env,
+        EnvGroupBuilder,
+        RLDataset,
+        RLDatasetBuilder,
+        StopReason,
+    )
+    from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 
 class EmpathyMessageEnv(MessageEnv):

@@ -13,22 +13,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
-import torch
-from datasets import Dataset
 
 from rlver_gym.core.agent import Style, agent_prompt
-from rlver_gym.integrations.trl_trainer import (
-    check_groups,
-    check_settings,
-    make_sampler,
-    max_dialogue_tokens,
-)
-from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.evaluate import score_of
-from rlver_gym.policy.models.renderer import Renderer
-from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts
-from rlver_gym.policy.models.sampler import Sampler, Sampling
-from rlver_gym.policy.models.trajectory import Trajectory
+from rlver_gym.io.errors import TrainingError, needs_extra
+
+with needs_extra("trl"):
+    import torch
+    from datasets import Dataset
+
+    from rlver_gym.integrations.trl_trainer import (
+        check_groups,
+        check_settings,
+        make_sampler,
+        max_dialogue_tokens,
+    )
+    from rlver_gym.policy.evaluate import score_of
+    from rlver_gym.policy.models.renderer import Renderer
+    from rlver_gym.policy.models.rollout import ResetSpec, TextEnv, collect_rollouts
+    from rlver_gym.policy.models.sampler import Sampler, Sampling
+    from rlver_gym.policy.models.trajectory import Trajectory
 
 Prompt = Sequence[Mapping[str, Any]]
 Columns = dict[str, list[Any]]

@@ -7,12 +7,14 @@ whole, and who samples: the trainer's own model, or its vLLM.
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from accelerate.utils import gather_object
+from rlver_gym.io.errors import TrainingError, needs_extra
 
-from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.models.model import max_context
-from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampler, Sampling
-from rlver_gym.policy.models.servers import ServerSampler
+with needs_extra("trl"):
+    from accelerate.utils import gather_object
+
+    from rlver_gym.policy.models.model import max_context
+    from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampler, Sampling
+    from rlver_gym.policy.models.servers import ServerSampler
 
 
 def make_sampler(trainer: Any) -> Sampler:

@@ -14,11 +14,8 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import verifiers.v1 as vf
 from openai import AsyncOpenAI, BadRequestError, DefaultAsyncHttpxClient
 from pydantic import field_validator
-from verifiers.v1.dialects.chat import message_to_wire
-from verifiers.v1.harnesses.utils.compaction import is_context_overflow
 
 from rlver_gym.core.agent import agent_prompt, strip_thoughts
 from rlver_gym.core.cards import env_card
@@ -31,7 +28,12 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import RlverError, UserFailed
+from rlver_gym.io.errors import RlverError, UserFailed, needs_extra
+
+with needs_extra("verifiers"):
+    import verifiers.v1 as vf
+    from verifiers.v1.dialects.chat import message_to_wire
+    from verifiers.v1.harnesses.utils.compaction import is_context_overflow
 
 
 class EmpathyTaskData(vf.TaskData):

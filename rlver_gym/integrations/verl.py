@@ -23,18 +23,21 @@ from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
-from verl.trainer.ppo.core_algos import register_adv_est
-from verl.utils.profiler import simple_timer
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
-from rlver_gym.io.errors import TrainingError, UserFailed
-from rlver_gym.policy.learning.algorithms import by_turn
-from rlver_gym.policy.models.renderer import Renderer
+from rlver_gym.io.errors import TrainingError, UserFailed, needs_extra
+
+with needs_extra("verl"):
+    import torch
+    from torch import Tensor
+    from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+    from verl.trainer.ppo.core_algos import register_adv_est
+    from verl.utils.profiler import simple_timer
+
+    from rlver_gym.policy.learning.algorithms import by_turn
+    from rlver_gym.policy.models.renderer import Renderer
 
 Rewards = Literal["turn", "final"]
 

@@ -2,31 +2,31 @@
 about it.
 
 RlverError
-  + CardError (ValueError)        a persona, person, situation, index or env card that cannot be
-  used + UnknownName (LookupError)     a persona, environment, agent or user of that name does not
-  exist + UtteranceError (ValueError)   what the agent said is not usable text + DialogueError
-  (RuntimeError)  a reply before the start or after the end of a dialogue + RunError (ValueError)
-  a run folder that cannot be read, or does not belong to this command
+  + CardError (ValueError)        a persona, person, situation, index or env card cannot be used
+  + UnknownName (LookupError)     no persona, environment, agent or user has that name
+  + UtteranceError (ValueError)   what the agent said is not usable text
+  + DialogueError (RuntimeError)  a reply before the start or after the end of a dialogue
+  + RunError (ValueError)         a run folder cannot be read, or belongs to another command
       + RunStopped                a server was out for too long; the same command goes on later
-  + AgentError (RuntimeError)     an agent that could not be made, or whose code failed
-      + AgentFailed               an agent that gave no reply in one dialogue; ends the dialogue as
-      failed
-  + UserFailed (RuntimeError)     raised by a user that cannot appraise or answer; ends the dialogue
-  as failed + UserError (RuntimeError)      a user of one's own whose code failed; stops a run +
-  RecordingError (ValueError)   recorded dialogues or ratings that cannot be read + TapeError
-  (ValueError)        a tape that cannot be read, or was changed by hand + TrainingError
-  (RuntimeError)  a training run that cannot begin, go on or be saved + ChatError (RuntimeError)
-  a chat server gave no usable answer to one request
+  + AgentError (RuntimeError)     an agent could not be made, or its code failed
+      + AgentFailed               an agent gave no reply in one dialogue, which ends as failed
+  + UserFailed (RuntimeError)     a user cannot appraise or answer; the dialogue ends as failed
+  + UserError (RuntimeError)      the code of a user of one's own failed; stops a run
+  + RecordingError (ValueError)   recorded dialogues or ratings cannot be read
+  + TapeError (ValueError)        a tape cannot be read, or was changed by hand
+  + TrainingError (RuntimeError)  a training run cannot begin, go on or be saved
+  + MissingExtra (ModuleNotFoundError)  a package that an extra installs is not there
+  + ChatError (RuntimeError)      a chat server gave no usable answer to one request
       + ServerUnreachable         nothing answers at that address at all
-      + ServerOutage              the server that answered before fails everybody, for longer than
-      one would wait + ServerRefused             the server answers, but will not serve such
-      requests (wrong key, no such model) + BudgetSpent               the money, tokens or calls
-      allowed for this run are used up + NotOnTape (LookupError)   a tape is replayed that does not
-      hold this request
+      + ServerOutage              the server that answered before fails everybody, for too long
+      + ServerRefused             it answers, but refuses (wrong key, no such model)
+      + BudgetSpent               the money, tokens or calls allowed for this run are used up
+      + NotOnTape (LookupError)   a tape is replayed that does not hold this request
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from rlver_gym.io.terminal import printable
 
@@ -163,6 +163,30 @@ class TrainingError(RlverError, RuntimeError):
 
     The message names the setting to change and what was kept.
     """
+
+
+class MissingExtra(RlverError, ModuleNotFoundError):
+    """A package that only an extra of rlver-gym, or nothing of it, installs is not there, or not in
+    a version that fits. The message says how to get it.
+    """
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """For imports of what an extra installs: MissingExtra when one of them fails."""
+    with needs_packages(f"Install it with: pip install 'rlver-gym[{extra}]'"):
+        yield
+
+
+@contextmanager
+def needs_packages(remedy: str) -> Iterator[None]:
+    """As `needs_extra`, for packages of no extra; `remedy` says how to get them."""
+    try:
+        yield
+    except ImportError as error:
+        if isinstance(error, MissingExtra) or (error.name or "").startswith("rlver_gym"):
+            raise
+        raise MissingExtra(f"{error}. {remedy}", name=error.name, path=error.path) from error
 
 
 STOPPING = (ServerUnreachable, ServerOutage, ServerRefused, BudgetSpent, NotOnTape)

@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
-from rlver_gym.io.errors import RlverError, RunError
+from rlver_gym.io.errors import RlverError, RunError, needs_extra
 from rlver_gym.io.terminal import one_line
 
 LOCAL = "local"
@@ -80,12 +80,8 @@ def open_cluster(address: str, workers: int | None = None) -> Iterator[int]:
 
 
 def _import_ray() -> Any:
-    try:
+    with needs_extra("ray"):
         return import_module("ray")
-    except ImportError as error:
-        raise RlverError(
-            f"workers of a Ray cluster need Ray ({error}). Install it: pip install 'rlver-gym[ray]'"
-        ) from None
 
 
 def _check_address(address: str) -> None:

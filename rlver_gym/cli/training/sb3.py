@@ -22,7 +22,7 @@ from rlver_gym.integrations.gyms.discrete_policies import (
     make_fixed_policies,
 )
 from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import RlverError, UnknownName
+from rlver_gym.io.errors import UnknownName
 from rlver_gym.io.interval import format_interval
 from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.io.terminal import SafeConsole, format_count, progress_bar
@@ -110,13 +110,8 @@ def sb3(
 
 
 def _import_sb3() -> Any:
-    """The module that needs SB3; RlverError says how to get it."""
-    try:
-        return import_module("rlver_gym.integrations.gyms.sb3")
-    except ImportError as error:
-        raise RlverError(
-            f"this needs Stable-Baselines3 ({error}). Install it with: pip install 'rlver-gym[sb3]'"
-        ) from None
+    """The module that needs SB3, imported when it is needed, since that takes seconds."""
+    return import_module("rlver_gym.integrations.gyms.sb3")
 
 
 def _print(evaluation: PolicyEvaluation, seeds: int, where: str) -> None:

@@ -10,7 +10,6 @@ imported, for `gem.make` and `gem.make_vec`.
 
 from typing import Any
 
-import gem
 import numpy as np
 
 from rlver_gym.agents.strategies import STRATEGIES, FixedStrategy
@@ -19,7 +18,11 @@ from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import DEFAULT_ENV
+from rlver_gym.io.errors import needs_extra
 from rlver_gym.users import SentientUser
+
+with needs_extra("gem"):
+    import gem
 
 FAMILY = "social"
 """What the ids begin with."""

@@ -20,14 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from open_instruct.environments.base import (
-    BaseEnvConfig,
-    RLEnvironment,
-    StepResult,
-    TextRLEnvironment,
-)
-from openenv.core.env_server.types import State
-
 from rlver_gym.core.agent import strip_thoughts
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SplitChoice
@@ -44,8 +36,18 @@ from rlver_gym.io.errors import (
     TrainingError,
     UserFailed,
     UtteranceError,
+    needs_packages,
 )
 from rlver_gym.users import SentientUser
+
+with needs_packages("Install open-instruct from github.com/allenai/open-instruct"):
+    from open_instruct.environments.base import (
+        BaseEnvConfig,
+        RLEnvironment,
+        StepResult,
+        TextRLEnvironment,
+    )
+    from openenv.core.env_server.types import State
 
 _log = logging.getLogger(__name__)
 ENV_NAME = "rlver_empathy"

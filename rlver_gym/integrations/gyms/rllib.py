@@ -21,25 +21,27 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import torch
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
-from ray.rllib.callbacks.callbacks import RLlibCallback
-from ray.rllib.core import (
-    COMPONENT_LEARNER,
-    COMPONENT_LEARNER_GROUP,
-    COMPONENT_RL_MODULE,
-    DEFAULT_MODULE_ID,
-    Columns,
-)
-from ray.rllib.core.rl_module.rl_module import RLModule
-from ray.rllib.env.env_errors import StepFailedRecreateEnvError
 
 import rlver_gym  # noqa: F401  (registers the environments, in the processes of env runners too)
 from rlver_gym.core.library import library
 from rlver_gym.environment.strategy_env import EveryNeed
 from rlver_gym.integrations.gyms.discrete_policies import DiscretePolicy, PolicyFactory
-from rlver_gym.io.errors import CardError, TrainingError
+from rlver_gym.io.errors import CardError, TrainingError, needs_extra
+
+with needs_extra("rllib"):
+    import torch
+    from ray.rllib.callbacks.callbacks import RLlibCallback
+    from ray.rllib.core import (
+        COMPONENT_LEARNER,
+        COMPONENT_LEARNER_GROUP,
+        COMPONENT_RL_MODULE,
+        DEFAULT_MODULE_ID,
+        Columns,
+    )
+    from ray.rllib.core.rl_module.rl_module import RLModule
+    from ray.rllib.env.env_errors import StepFailedRecreateEnvError
 
 STRATEGY_ENV = "RLVER-Strategy-v0"
 

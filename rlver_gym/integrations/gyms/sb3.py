@@ -12,17 +12,20 @@ from typing import Any, NamedTuple, cast
 
 import gymnasium as gym
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sb3_contrib import RecurrentPPO
-from stable_baselines3 import PPO
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import VecNormalize
 
 from rlver_gym.core.library import library
 from rlver_gym.environment.strategy_env import EveryNeed
 from rlver_gym.integrations.gyms.discrete_policies import Algo, DiscretePolicy
+from rlver_gym.io.errors import needs_extra
+
+with needs_extra("sb3"):
+    import torch
+    from sb3_contrib import RecurrentPPO
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
 
 GAMMA = 0.6
 """What a strategy does is felt at once; only what it makes the person tell pays later."""

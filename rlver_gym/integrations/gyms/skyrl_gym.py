@@ -18,10 +18,6 @@ from dataclasses import is_dataclass
 from functools import lru_cache
 from typing import Any
 
-import skyrl_gym
-from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
-from skyrl_gym.metrics import default_aggregate_metrics
-
 from rlver_gym.core.agent import agent_prompt, strip_thoughts
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
@@ -33,7 +29,12 @@ from rlver_gym.integrations.episodes import (
     StepResult,
     list_specs,
 )
-from rlver_gym.io.errors import CardError, TrainingError
+from rlver_gym.io.errors import CardError, TrainingError, needs_extra
+
+with needs_extra("skyrl-gym"):
+    import skyrl_gym
+    from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
+    from skyrl_gym.metrics import default_aggregate_metrics
 
 ENV_ID = "rlver_empathy"
 

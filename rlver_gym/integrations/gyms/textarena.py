@@ -9,16 +9,17 @@ wrapper that gives the whole conversation as text.
 
 from typing import Any
 
-import textarena as ta
-from textarena.wrappers import LLMObservationWrapper
-
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import DEFAULT_ENV
-from rlver_gym.io.errors import DialogueError
+from rlver_gym.io.errors import DialogueError, needs_extra
 from rlver_gym.users import SentientUser
+
+with needs_extra("textarena"):
+    import textarena as ta
+    from textarena.wrappers import LLMObservationWrapper
 
 SUPPORTER, PERSON = 0, 1
 """The player, and who is in the observations as another voice."""

@@ -13,18 +13,20 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
-import torch
-from tensordict import NonTensorData, TensorDict, TensorDictBase
-from torchrl.data import Categorical, Composite, NonTensor, Unbounded
-from torchrl.data.llm import History
-from torchrl.envs.gym_like import BaseInfoDictReader
-from torchrl.envs.llm import ChatEnv
-from torchrl.modules.llm.policies import ChatHistory
-
 from rlver_gym.core.user import SentientUser
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, TextEpisode
-from rlver_gym.io.errors import DialogueError, UserFailed
-from rlver_gym.policy.models.renderer import split_thought
+from rlver_gym.io.errors import DialogueError, UserFailed, needs_extra
+
+with needs_extra("torchrl"):
+    import torch
+    from tensordict import NonTensorData, TensorDict, TensorDictBase
+    from torchrl.data import Categorical, Composite, NonTensor, Unbounded
+    from torchrl.data.llm import History
+    from torchrl.envs.gym_like import BaseInfoDictReader
+    from torchrl.envs.llm import ChatEnv
+    from torchrl.modules.llm.policies import ChatHistory
+
+    from rlver_gym.policy.models.renderer import split_thought
 
 SHAPE = torch.Size((1,))
 """The batch size: one dialogue at a time. For more at once: TorchRL's AsyncEnvPool."""

@@ -1,0 +1,124 @@
+"""Without a framework, the module for it says how to get it."""
+
+import json
+import subprocess
+import sys
+from configparser import ConfigParser
+
+import pytest
+from paths import ROOT
+
+from rlver_gym.io.errors import MissingExtra, RlverError, needs_extra, needs_packages
+
+EXTRAS = {
+    "inspect_ai": "inspect-ai",
+    "openenv": "openenv",
+    "openreward": "openreward",
+    "tinker": "tinker",
+    "trl": "trl",
+    "trl_tool": "trl",
+    "trl_trainer": "trl",
+    "verifiers": "verifiers",
+    "verl": "verl",
+    "gyms.gem": "gem",
+    "gyms.rllib": "rllib",
+    "gyms.sb3": "sb3",
+    "gyms.skyrl_gym": "skyrl-gym",
+    "gyms.textarena": "textarena",
+    "gyms.torchrl": "torchrl",
+}
+NO_EXTRA = {
+    "nemo_gym": "pip install nemo-gym",
+    "gyms.open_instruct": "github.com/allenai/open-instruct",
+}
+NEEDS_NOTHING = {"episodes", "ray_bench", "gyms.agilerl", "gyms.discrete_policies"}
+"""Modules that can be imported with the base install."""
+HIDDEN = (
+    "accelerate chz datasets fastapi gem inspect_ai nemo_gym open_instruct openenv openreward ray"
+    " resources_servers sb3_contrib skyrl_gym stable_baselines3 tensordict textarena tinker"
+    " tinker_cookbook torch torchrl transformers trl verifiers verl"
+).split()
+IMPORT_ALL = """
+import json, sys
+from importlib import import_module
+names, hidden = json.loads(sys.argv[1])
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hide())
+found = {}
+for name in names:
+    try:
+        import_module(f"rlver_gym.integrations.{name}")
+        found[name] = ""
+    except ImportError as error:
+        found[name] = f"{type(error).__name__}: {error}"
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def refusals() -> dict[str, str]:
+    """What the import of each module raises where no framework is installed."""
+    names = [*EXTRAS, *NO_EXTRA, *NEEDS_NOTHING]
+    code = [sys.executable, "-c", IMPORT_ALL, json.dumps([names, HIDDEN])]
+    return json.loads(subprocess.run(code, capture_output=True, check=True, cwd=ROOT).stdout)
+
+
+def test_every_module_is_tried() -> None:
+    folder = ROOT / "rlver_gym" / "integrations"
+    files = {
+        ".".join(path.relative_to(folder).with_suffix("").parts)
+        for path in folder.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert files == {*EXTRAS, *NO_EXTRA, *NEEDS_NOTHING}
+
+
+@pytest.mark.parametrize(("name", "extra"), EXTRAS.items())
+def test_a_module_names_the_extra_that_installs_its_framework(
+    name: str, extra: str, refusals: dict[str, str]
+) -> None:
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    assert extra in setup["options.extras_require"]
+    assert refusals[name].startswith("MissingExtra: No module named '")
+    assert refusals[name].endswith(f". Install it with: pip install 'rlver-gym[{extra}]'")
+
+
+@pytest.mark.parametrize(("name", "remedy"), NO_EXTRA.items())
+def test_a_module_for_what_no_extra_installs_says_where_it_is(
+    name: str, remedy: str, refusals: dict[str, str]
+) -> None:
+    assert refusals[name].startswith("MissingExtra: ")
+    assert remedy in refusals[name]
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS_NOTHING))
+def test_a_module_without_a_framework_is_imported(name: str, refusals: dict[str, str]) -> None:
+    assert refusals[name] == ""
+
+
+def test_a_missing_package_can_be_caught_as_python_and_as_rlver_gym_say() -> None:
+    with (
+        pytest.raises(MissingExtra, match=r"No module named 'no_such_thing'\. Install") as error,
+        needs_extra("trl"),
+    ):
+        import no_such_thing  # noqa: F401  # pyright: ignore[reportMissingImports]
+    assert isinstance(error.value, ModuleNotFoundError)
+    assert isinstance(error.value, RlverError)
+    assert error.value.name == "no_such_thing"
+
+
+def test_a_version_that_does_not_fit_is_told_too() -> None:
+    with pytest.raises(MissingExtra, match="cannot import name 'never'"), needs_extra("trl"):
+        from json import never  # noqa: F401  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_module_of_our_own_that_is_missing_is_no_missing_extra() -> None:
+    with pytest.raises(ModuleNotFoundError) as error, needs_packages("Install it"):
+        import rlver_gym.never  # noqa: F401  # pyright: ignore[reportMissingImports]
+    assert not isinstance(error.value, MissingExtra)
