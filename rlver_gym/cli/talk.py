@@ -34,10 +34,11 @@ from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.users import make_user
 
 _COMMAND = re.compile(r"\s*/[a-z]+\s*")
+_SAID_NOTHING = "You said nothing. Enter again to stay silent; /help shows what can be typed."
 _COMMANDS = {
     "/help": (
-        "what can be typed: words for them; nothing, which is silence; a paste, which is one turn;"
-        " and these"
+        "what can be typed: words for them; Enter twice, which is silence; a paste, which is one"
+        " turn; and these"
     ),
     "/why": "what your last words did to them, point by point",
     "/quit": "leave, as Ctrl-D does",
@@ -77,7 +78,7 @@ def talk(
     """You are the supporter: somebody has something on their mind, and it shows how your words
     land.
 
-    Enter alone is silence, and they will feel it. A pasted text is one turn, however many lines it
+    Enter twice is silence, and they will feel it. A pasted text is one turn, however many lines it
     has. Ctrl-D ends the talk; /help shows what else can be typed.
     """
     shelf = library(personas)
@@ -109,16 +110,21 @@ def talk(
 
 def _converse(console: Console, session: EmpathySession, explain: bool) -> None:
     """Turn by turn until the dialogue is over; EOFError or KeyboardInterrupt when the supporter
-    leaves.
+    leaves. One empty line may be an accident; the second in a row is meant.
     """
+    was_empty = False
     while session.outcome is None:
         console.print()
         turns = f"{len(session.dialogue.turns) + 1}/{session.scene.card.turns}"
         words = read_utterance(console, Text.assemble(("you ", "bold cyan"), (turns, "dim"), "  "))
-        if _COMMAND.fullmatch(words):
+        is_accident = not words.strip() and not was_empty
+        if is_accident:
+            console.print(Text(_SAID_NOTHING, style="dim"))
+        elif _COMMAND.fullmatch(words):
             _run_command(words.strip(), console, session)
         else:
             _play_turn(console, session, words, explain)
+        was_empty = is_accident
 
 
 def _introduction(session: EmpathySession) -> Panel:

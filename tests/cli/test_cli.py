@@ -122,7 +122,7 @@ def test_paths_are_never_taken_as_markup(tmp_path: Path) -> None:
 
 def test_talk_says_what_enter_and_ctrl_d_do() -> None:
     said = " ".join(rlver("talk", "--help").stdout.split())
-    assert "Enter alone is silence" in said
+    assert "Enter twice is silence" in said
     assert "Ctrl-D ends the talk" in said
 
 

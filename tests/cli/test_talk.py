@@ -148,6 +148,26 @@ def test_commands_are_no_turns(terminal: Terminal) -> None:
     assert terminal.process.wait(10) == 0
 
 
+def test_one_empty_line_is_no_turn_and_the_second_in_a_row_is_silence(terminal: Terminal) -> None:
+    terminal.type("\r")
+    shown = terminal.wait_for("1/8  ")
+    assert "You said nothing. Enter again to stay silent" in shown
+    terminal.type("/why\r")
+    terminal.wait_for("1/8  ")
+    terminal.type(" \r")
+    assert "You said nothing" in terminal.wait_for("1/8  ")
+    terminal.type("Go on.\r")
+    terminal.wait_for("heard 'Go on.'.")
+    terminal.wait_for("2/8  ")
+    terminal.type("\r")
+    assert "You said nothing" in terminal.wait_for("2/8  ")
+    terminal.type("\r")
+    assert "You said nothing" not in terminal.wait_for("heard ''.")
+    terminal.wait_for("3/8  ")
+    terminal.type("\r")
+    assert "You said nothing" in terminal.wait_for("3/8  ")
+
+
 def test_ctrl_c_ends_the_talk_on_a_line_of_its_own(terminal: Terminal) -> None:
     terminal.type("I was about to say")
     terminal.wait_for("about to say")
