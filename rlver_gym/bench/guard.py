@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any, cast
 
 from rlver_gym.agents import Agent, AgentMaker, AsyncAgent
-from rlver_gym.agents.own import is_async_own_agent, is_own_agent
+from rlver_gym.agents.own import is_async_own_agent, is_own_agent, require_text
 from rlver_gym.bench.plan import Case
 from rlver_gym.core.agent import NonBlocking
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
@@ -91,7 +91,8 @@ class _OwnAgent:
             return self.session.validate_utterance(self._code.call(self._reply_in_thread, messages))
 
     def _reply_in_thread(self, messages: Sequence[Message]) -> str:
-        return self._get_agent().reply(messages)
+        agent = self._get_agent()
+        return require_text(agent.reply(messages), agent.reply)
 
     def _get_agent(self) -> Agent:
         if self._agent is None:
@@ -107,7 +108,8 @@ class _OwnAsyncAgent(_OwnAgent):
             )
 
     async def _areply_in_thread(self, messages: Sequence[Message]) -> str:
-        return await cast(AsyncAgent, self._get_agent()).areply(messages)
+        agent = cast(AsyncAgent, self._get_agent())
+        return require_text(await agent.areply(messages), agent.areply)
 
 
 @contextmanager

@@ -4,10 +4,16 @@ It may block, exit, raise anything or never return; whoever calls it goes on.
 """
 
 import asyncio
+import importlib
+import inspect
+import os
+import sysconfig
 import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import cache
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
@@ -154,11 +160,49 @@ def describe_error(error: BaseException) -> str:
     ):
         error = error.__cause__  # what Python makes of one that is raised in a coroutine
     try:
-        message = one_line(str(error), max_chars=_MAX_CHARS)
+        text = error.msg if isinstance(error, SyntaxError) and error.filename else str(error)
+        message = one_line(text, max_chars=_MAX_CHARS)
     except BaseException:
         message = "its message cannot be printed"
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({one_line(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    place = _find_place(error)
     return (
         f"{type(error).__name__}: {message}{place}" if message else f"{type(error).__name__}{place}"
     )
+
+
+def locate_definition(thing: Any) -> str:
+    """Where a class, function or method is defined, in brackets; "" when that is not known."""
+    try:
+        file, line = inspect.getsourcefile(thing), inspect.getsourcelines(thing)[1]
+    except Exception:  # anybody's code
+        return ""
+    return _format_place(file, line) if file else ""
+
+
+def _find_place(error: BaseException) -> str:
+    """Where it was raised, in brackets: in the caller's own code, where that called a library; ""
+    for what was raised outside of all code, such as a module that is not there.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return _format_place(error.filename, error.lineno)
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [one for one in frames if not one.filename.startswith((_PACKAGE, *_IMPORT_SYSTEM))]
+    own = [one for one in theirs if not one.filename.startswith(_library_folders())]
+    ours = [one for one in frames[-1:] if one.filename.startswith(_PACKAGE)]
+    found = own or theirs or ours
+    return _format_place(found[-1].filename, found[-1].lineno) if found else ""
+
+
+def _format_place(file: str, line: int | None) -> str:
+    return f" ({one_line(file)}, line {line})"
+
+
+_PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
+_IMPORT_SYSTEM = ("<frozen ", f"{Path(importlib.__file__).parent}{os.sep}")
+
+
+@cache
+def _library_folders() -> tuple[str, ...]:
+    """Where the standard library and installed packages lie."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in names)

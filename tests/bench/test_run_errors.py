@@ -173,19 +173,45 @@ def text(): return "no agent"
 class Exits:
     def __init__(self): raise SystemExit(0)
 thing = 3
+class Alone:
+    def reply(self): return "Hm."
+class Nothing:
+    def reply(self, messages): pass
+class Reads:
+    def reply(self, messages):
+        import json
+        return json.loads("{")
+class Waits:
+    async def reply(self, messages): return "Hm."
+class AsyncNothing(Good):
+    async def areply(self, messages): pass
+class AsyncAlone(Good):
+    async def areply(self): return "Hm."
+class Called:
+    reply = staticmethod(__import__("functools").partial(dict, a=1))
 """
+HOLD = ("Breaks", "Numbers", "Nothing", "Reads", "AsyncNothing", "Called")
+"""Those that can be made, and fail only in a dialogue."""
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
         ("Breaks", ["turn 3: KeyError: 'lost'", "own.py, line 6"]),
-        ("Greedy", ["cannot be made", "no arguments"]),
+        ("Greedy", ["made without arguments", "argument: 'model'", "own.py, line 8", "reply("]),
         ("Exits", ["cannot be made", "SystemExit"]),
         ("text", ["is no agent", "'str'", "reply(messages) -> str"]),
         ("Mute", ["has no reply", "reply(messages)"]),
-        ("Numbers", ["turn 1", "must be a string, not int"]),
-        ("Missing", ["no class or function of that name"]),
+        ("Numbers", ["turn 1", "must give text, not int", "own.py, line 12", "Return a str"]),
+        ("Missing", ["own.py has no class or function of that name"]),
+        ("greedy", ["no class or function of that name. Did you mean 'Greedy'?"]),
+        ("Alone", ["reply", "own.py, line 18", "the messages alone", "def reply(self, messages)"]),
+        ("Nothing", ["turn 1", "must give text, not None", "own.py, line 20", "Return a str"]),
+        ("Reads", ["turn 1: JSONDecodeError", "own.py, line 24", "Mend the agent"]),
+        ("Waits", ["own.py, line 26", "is async. Call it areply"]),
+        ("AsyncNothing", ["its areply must give text, not None", "own.py, line 28"]),
+        ("AsyncAlone", ["its areply", "own.py, line 30", "def areply(self, messages)"]),
+        ("Called", ["must give text, not dict"]),
         ("thing", ["no class or function of that name"]),
     ],
 )
@@ -207,8 +233,8 @@ def test_an_agent_of_ones_own_that_fails_is_named(
     told = rlver(*words, "--out", "run", code=2, cwd=tmp_path)
     for part in (f"own:{name}", *says):
         assert part.replace(" ", "") in told.replace(" ", "")  # a long path is folded
-    assert (tmp_path / "run").exists() is (name in ("Breaks", "Numbers"))
-    if name in ("Breaks", "Numbers"):
+    assert (tmp_path / "run").exists() is (name in HOLD)
+    if name in HOLD:
         assert PERSONA in told
         assert [episode.agent for episode in read_episodes(tmp_path / "run")] == ["comfort"]
 
@@ -242,9 +268,32 @@ def test_the_strategy_view_is_no_protocol_and_says_which_one_is(tmp_path: Path) 
     assert "strategy:NAME" in told
 
 
-def test_a_module_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text("1 / 0", encoding="utf-8")
-    assert "ZeroDivisionError" in rlver("bench", "--agent", "own:Mine", code=2, cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("\n1 / 0", ["ZeroDivisionError", "own.py, line 2", "Mend its module"]),
+        ("\n\ndef x(:", ["SyntaxError: invalid syntax", "own.py, line 3", "Mend its module"]),
+        ("import nothing_there", ["No module named 'nothing_there'", "own.py, line 1", "install"]),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_its_line(
+    tmp_path: Path, text: str, says: list[str]
+) -> None:
+    (tmp_path / "own.py").write_text(text, encoding="utf-8")
+    told = rlver("bench", "--agent", "own:Mine", code=2, cwd=tmp_path)
+    for part in says:
+        assert part.replace(" ", "") in told.replace(" ", "")  # a long path is folded
+    assert "frozen" not in told
+
+
+def test_a_module_that_is_not_there_is_looked_for_by_name(tmp_path: Path) -> None:
+    told = rlver("bench", "--agent", "lost.own:Mine", code=2, cwd=tmp_path)
+    assert "there is no module 'lost'" in told
+    assert "add that folder to PYTHONPATH" in told
+    assert "frozen" not in told
+    assert "Name its module: own:Mine" in rlver(
+        "bench", "--agent", "own.py:Mine", code=2, cwd=tmp_path
+    )
 
 
 def test_a_changed_agent_gets_another_folder(tmp_path: Path) -> None:
