@@ -166,16 +166,30 @@ class PersonaLibrary:
 
     def person(self, card_id: str) -> Person:
         """The card of that id among `people`."""
-        return self._card(self._people, Person, "people", card_id)
+        return self._card(self._people, Person, "person", "people", card_id)
 
     def situation(self, card_id: str) -> Situation:
         """The card of that id among `situations`."""
-        return self._card(self._situations, Situation, "situations", card_id)
+        return self._card(self._situations, Situation, "situation", "situations", card_id)
 
-    def _card(self, known: dict[str, Card], kind: type[Card], folder: str, card_id: str) -> Card:
+    def _card(
+        self, known: dict[str, Card], kind: type[Card], field: str, folder: str, card_id: str
+    ) -> Card:
         if card_id not in known:
-            known[card_id] = load_card(kind, self._path(folder, f"{card_id}.yaml"))
+            path = self._path(folder, f"{card_id}.yaml")
+            known[card_id] = load_card(kind, path, self._explain_demand(field, card_id))
         return known[card_id]
+
+    def _explain_demand(self, field: str, card_id: str) -> str:
+        """Which entry of the index asks for a card, and what to do when there is none."""
+        asking = [one.id for one in self.pairings.values() if getattr(one, field) == card_id]
+        if not asking:
+            return "Check the path."
+        more = f" and {len(asking) - 1} more" if len(asking) > 1 else ""
+        return (
+            f"{self.folder / 'index.yaml'} asks for it: {field} {card_id!r} of {asking[0]!r}{more}."
+            " Write the card, or correct the index."
+        )
 
 
 def _parse_need(name: str) -> HiddenNeed:
@@ -184,9 +198,11 @@ def _parse_need(name: str) -> HiddenNeed:
     return HiddenNeed(name)
 
 
-def load_card(kind: type[Card], path: Path) -> Card:
-    """A person or situation card from its file, whose name must be its id."""
-    card = parse_card(kind, read_yaml(path), str(path))
+def load_card(kind: type[Card], path: Path, hint: str = "Check the path.") -> Card:
+    """A person or situation card from its file, whose name must be its id; `hint` says what to do
+    when the file cannot be read.
+    """
+    card = parse_card(kind, read_yaml(path, hint=hint), str(path))
     own_id = getattr(card, "id", path.stem)
     if own_id != path.stem:
         raise CardError(

@@ -45,6 +45,27 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("file", "entry"),
+    [
+        ("people/noor.yaml", "person 'noor' of 'mine'."),
+        ("situations/the-old-dog.yaml", "situation 'the-old-dog' of 'mine' and 1 more."),
+    ],
+)
+def test_a_card_that_is_missing_is_named_with_the_entry_that_asks_for_it(
+    folder: Path, file: str, entry: str
+) -> None:
+    index = yaml.safe_load((folder / "index.yaml").read_text(encoding="utf-8"))
+    index["personas"].append(index["personas"][0] | {"id": "other", "person": "zoe"})
+    (folder / "index.yaml").write_text(yaml.safe_dump(index), encoding="utf-8")
+    (folder / file).unlink()
+    with pytest.raises(CardError) as error:
+        PersonaLibrary(folder).get("mine")
+    assert str(folder / file) in str(error.value)
+    assert f"{folder / 'index.yaml'} asks for it: {entry}" in str(error.value)
+    assert "Write the card, or correct the index" in str(error.value)
+
+
 def test_every_shipped_card_is_sound() -> None:
     assert check_cards(shipped_personas_folder()) == []
 
