@@ -1,5 +1,5 @@
-"""The emotion scale: an integer from 0 (despair) to 100 (at peace), its bands, and when a dialogue
-ends.
+"""The emotion scale: an integer from 0 (despair) to 100 (at peace), its bands, how a dialogue ends,
+and the rewards that are made of it.
 """
 
 from collections.abc import Callable
