@@ -4,23 +4,50 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import typer
+from pydantic import ValidationError
 from rich.text import Text
+from typer.core import TyperGroup
 
 from rlver_gym.cli import audit, bench, envs, personas, report, serve, talk, tape
 from rlver_gym.cli.training import calibrate, export, sb3, train
 from rlver_gym.io.errors import RlverError, RunStopped
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.frozen import explain_problem
+from rlver_gym.io.terminal import SafeConsole, one_line
 from rlver_gym.io.version import __version__
 
 STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""
 
+_MAX_VALUE_CHARS = 60
 _TRY, _COMPARE, _TRUST, _TRAIN = "Try it", "Compare agents", "Check the score", "Train"
+
+
+class _Commands(TyperGroup):
+    """All commands. A value that an option does not take is named in plain words."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if isinstance(error.__cause__, ValidationError):
+                error.message = _explain_value(error.__cause__)
+            raise
+
+
+def _explain_value(error: ValidationError) -> str:
+    item = error.errors(include_url=False)[0]
+    problem = explain_problem(item)
+    if item["type"] == "value_error":  # names the value itself
+        return problem
+    return f"{problem} (found {one_line(repr(item['input']), max_chars=_MAX_VALUE_CHARS)})"
+
 
 app = typer.Typer(
     name="rlver-gym",
+    cls=_Commands,
     help=(
         "A sentient user to train and test empathetic agents on. Begin with: rlver-gym talk,"
         " rlver-gym bench."

@@ -113,6 +113,26 @@ def test_bench_talks_to_the_people_that_are_for_tuning(tmp_path: Path) -> None:
     assert score["episodes"] == len(library().ids("validation"))
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("bench", "--seeds", "two"), "'--seeds': must be a whole number (found 'two')"),
+        (("bench", "--seeds", "0"), "'--seeds': must be at least 1 (found '0')"),
+        (("bench", "--seeds", "9" * 999), "(found '9999"),
+        (("export", "run", "--to", "sft", "--min-margin", "x"), "must be a number (found 'x')"),
+        (("personas", "list", "--need", "foo"), "'--need': 'foo' is not one of 'not_at_fault'"),
+        (("tape", "prune", "t", "--older-than", "-1"), "must be at least 0.0 (found '-1')"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_named_in_plain_words(
+    words: tuple[str, ...], says: str
+) -> None:
+    said = " ".join(rlver(*words, code=2).stderr.replace("│", "").split())
+    assert says in said
+    assert "Input should" not in said
+    assert len(said) < 600
+
+
 def test_paths_are_never_taken_as_markup(tmp_path: Path) -> None:
     run = tmp_path / "[" / "]run"
     rlver("bench", "--persona", PERSONA, "--seeds", "1", "--agent", "comfort", "--out", str(run))
