@@ -20,6 +20,7 @@ from rlver_gym.environment.ceilings import (
 )
 from rlver_gym.environment.copies import NearCopies, find_near_copies
 from rlver_gym.environment.episode import Episode
+from rlver_gym.io.terminal import format_count
 from rlver_gym.users.embedded.chinese import han_share
 from rlver_gym.users.embedded.features import extract_surface_features
 
@@ -142,7 +143,9 @@ def _find_score_bound(own: Sequence[Episode], by_agent: _ByAgent) -> ScoreBound 
     """The score bound for the people whom an agent met, or why there is none."""
     met = len({episode.persona for episode in own})
     if met < FEWEST_PEOPLE:
-        return f"{met} people are too few for a mean, {FEWEST_PEOPLE} are needed."
+        people = format_count(met, "person", "people")
+        verb = "is" if met == 1 else "are"
+        return f"{people} {verb} too few for a mean, {FEWEST_PEOPLE} are needed."
     along: dict[str, list[Episode]] = {}
     for agent, episodes in by_agent.items():
         along.setdefault(agent_name(agent), []).extend(episodes)

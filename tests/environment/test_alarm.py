@@ -159,6 +159,7 @@ def test_a_world_without_a_ceiling_is_said_to_have_none(field: list[Episode]) ->
     assert "no ceiling is known for these people and the llm user, version 9" in reason
     few = alone[:3]
     assert "3 people are too few" in explain_missing_bounds(few)[0]
+    assert "1 person is too few" in explain_missing_bounds(alone[:1])[0]
 
 
 def test_the_ceiling_by_hand() -> None:
