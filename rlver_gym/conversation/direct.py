@@ -23,7 +23,7 @@ _TELLING = (
     r"(?: with)?(?: me)?(?: a (?:bit|little)(?: more)?)?(?: more)?(?: about)?"
 )
 _FRAME = re.compile(
-    r"^(?:\W*(?:and|but|so|well|okay|ok|sorry|hey|oh|hm+|if (?:i may|i can|you don't mind))\b,?"
+    r"^\W*(?:(?:and|but|so|well|okay|ok|sorry|hey|oh|hm+|if (?:i may|i can|you don't mind))\b,?"
     r"\s+)*"
     rf"(?:(?:can|could|may|might) i {_SOFTLY}ask(?: you)?(?: something| one thing| a question)?"
     rf"|(?:do you |would you )?mind (?:if i ask(?:ed)?(?: you)?|(?:my|me) asking(?: you)?"
@@ -42,9 +42,9 @@ _FRAME = re.compile(
 )
 """What stands in front of a question that is not asked outright."""
 _LAST_WORDS = re.compile(
-    r",?\s+if (?:you don't mind(?: (?:me|my) asking)?|i (?:may|can|might) ask"
+    r",? if (?:you don't mind(?: (?:me|my) asking)?|i (?:may|can|might) ask"
     r"|that's (?:ok|okay|alright|all right)(?: to ask)?|you(?:'d| would)? (?:like|want)(?: to"
-    r" (?:say|share|tell me|talk about it))?|you feel like (?:it|sharing|saying))\s*(?=[?.!…]*$)",
+    r" (?:say|share|tell me|talk about it))?|you feel like (?:it|sharing|saying))(?=[ ?.!…]*$)",
     re.IGNORECASE,
 )
 _SHORT_AUX = {"'s": "is", "'re": "are", "'ve": "have", "'ll": "will", "'m": "am"}

@@ -56,3 +56,19 @@ def test_a_polite_frame_is_taken_off_and_the_verb_put_in_front(said: str, asked:
 )
 def test_everything_else_stays_as_it_is(said: str) -> None:
     assert ask_directly(said) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "and　　　　" * 1500,
+        ", if" * 2000,
+        "　" * 8000 + "?",
+        " if you don't mind" * 450 + "?",
+        "can i ask what " + "your " * 1500,
+        "can i ask how many " + "a " * 4000,
+    ],
+)
+def test_hostile_texts_are_read_in_one_pass(text: str) -> None:
+    """A pattern that tries every split of the blanks would not come back."""
+    assert isinstance(ask_directly(text), str)
