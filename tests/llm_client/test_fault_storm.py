@@ -162,7 +162,7 @@ def test_a_storm_over_a_few_dialogues_ends_well_and_twice_the_same() -> None:
 
 @pytest.mark.slow
 def test_a_storm_over_two_hundred_dialogues_ends_well_and_twice_the_same() -> None:
-    first, second = (storm(200, attempt_timeout_s=25.0, clients=10) for _ in range(2))
+    first, second = (storm(200, attempt_timeout_s=16.0, clients=40) for _ in range(2))
     check(first, 200)
     assert set(first.faults) == ALL
     _equal(first, second)
