@@ -272,7 +272,7 @@ def test_without_ray_the_extra_is_named(tmp_path: Path) -> None:
         [sys.executable, "-c", code, *words, "--ray", "local"], capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "pip install 'rlver-gym[ray]'" in done.stderr
+    assert "pip install 'rlver-gym[ray]'" in " ".join(done.stderr.split())
 
 
 ROLLOUTS = """
