@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from processes import ancestors
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'rlver-gym[ray]'")
 
@@ -63,15 +64,6 @@ class Cluster(NamedTuple):
             if is_worker and self.pid in ancestors(int(path.name)):
                 found.append(int(path.name))
         return sorted(found)
-
-
-def ancestors(pid: int) -> Iterator[int]:
-    while pid > 1:
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            return
-        yield pid
 
 
 @pytest.fixture(scope="module")

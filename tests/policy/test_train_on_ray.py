@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import astuple
 from importlib.util import find_spec
 from itertools import chain
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import ancestors
 
 from rlver_gym.cli.training.train import train as train_command
 from rlver_gym.io.errors import RlverError, RunError, TrainingError
@@ -248,15 +248,6 @@ def results(folder: Path) -> dict[str, bytes]:
     """What the seed decides."""
     names = ("metrics.jsonl", "evaluations.jsonl", "dialogues.md", "model/model.safetensors")
     return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
-
-
-def ancestors(pid: int) -> Iterator[int]:
-    while pid > 1:
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            return
-        yield pid
 
 
 def holding_workers(process: "subprocess.Popen[str]") -> list[int]:

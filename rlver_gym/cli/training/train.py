@@ -40,6 +40,10 @@ WARM_STARTS = {
     "laptop": "--dialogues 6144 --epochs 2 --lr 2e-3",
 }
 """By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
+RayWorkers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes on the cluster. Default: one for each of its CPUs."),
+]
 
 
 def add_config_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -168,10 +172,7 @@ def train(
             ),
         ),
     ] = None,
-    ray_workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Processes on the cluster. Default: one for each of its CPUs."),
-    ] = None,
+    ray_workers: RayWorkers = None,
 ) -> None:
     """Train a chat model through a text environment with PPO, GRPO and its kin, or best-of-n
     fine-tuning.
@@ -293,10 +294,7 @@ def sft(
             ),
         ),
     ] = None,
-    ray_workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Processes on the cluster. Default: one for each of its CPUs."),
-    ] = None,
+    ray_workers: RayWorkers = None,
 ) -> None:
     """Teach a model to speak, by plain supervised learning on demonstrations, or on what the
     benchmark's agents say to the train personas.

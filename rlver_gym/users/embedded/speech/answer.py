@@ -148,9 +148,9 @@ class QuestionAnswerer:
         pronoun for who was mentioned last.
         """
         tokens = self._known.tokens(words)
-        named = [token for token in map(self._known.alias.get, tokens_of(list(words))) if token]
+        named = self._find_named(words)
         if named:
-            return named[-1]
+            return named
         meant = _resolve_pronouns(self._known, words, self._mentioned)
         if meant:
             return meant[0]
@@ -159,18 +159,24 @@ class QuestionAnswerer:
         last = self._mentioned.tokens()
         return last[0] if last else None
 
-    def resolve_named(self, words: Sequence[str]) -> str | None:
+    def resolve_description(self, words: Sequence[str]) -> str | None:
         """The token of the one of the story whom some words name or describe ("your sister"), or
         whom their pronoun means; None when they are about anything else.
         """
-        known = self._known
-        tokens = ["partner" if word in _PARTNERS else word for word in words]
-        named = [known.alias[token] for token in tokens_of(tokens) if token in known.alias]
+        named = self._find_named(["partner" if word in _PARTNERS else word for word in words])
         if named:
-            return named[-1]
+            return named
         if not frozenset(tokens_of(list(words))) <= PRONOUNS:
             return None
-        return next(iter(_resolve_pronouns(known, words, self._mentioned)), None)
+        return next(iter(_resolve_pronouns(self._known, words, self._mentioned)), None)
+
+    def _find_named(self, words: Sequence[str]) -> str | None:
+        """The last one whom some words name, or whose relation they name: the mother of "your
+        partner's mother".
+        """
+        alias = self._known.alias
+        found = [alias[token] for token in tokens_of(list(words)) if token in alias]
+        return found[-1] if found else None
 
     def keep_best_wordings(self, found: AnswerLookup, texts: Sequence[str]) -> list[str]:
         """Those of several wordings that say most of what was asked."""

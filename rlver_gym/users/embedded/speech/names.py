@@ -34,7 +34,7 @@ def answer_name(moment: Moment, whose: tuple[str, ...]) -> tuple[str, ...]:
     if _THEIR_OWN.issuperset(whose):
         name = moment.scene.persona.person.name
         return f"I'm {name}.", f"{name}, as I said."
-    token = moment.answerer.resolve_named(whose)
+    token = moment.answerer.resolve_description(whose)
     people = zip(moment.known.people, moment.scene.persona.situation.people, strict=True)
     return next((_tell_name(other) for one, other in people if one.token == token), ())
 
