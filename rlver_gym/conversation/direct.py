@@ -37,10 +37,17 @@ _FRAME = re.compile(
     rf" (?:know|hear|understand|ask(?: you)?)(?: more)?(?: about)?"
     rf"|(?:please )?(?:tell|help) me(?: to)?(?: understand)?)"
     rf"[,:–—-]?\s+(?P<asked>(?:who|whom|whose|what|which|when|where|why|how|if|whether"
-    rf"|(?:{_AUXILIARY}|do|does|did)(?= (?:you|he|she|it|they|there|your|that)\b))\b.*)$",
+    rf"|(?:{_AUXILIARY}|do|does|did)(?= (?:you|he|she|it|they|there|your|that)\b))\b.*"
+    r"|(?P<name>(?:your|his|her|their)(?: [\w']+){0,2} name)[?.!…]*)$",
     re.IGNORECASE,
 )
-"""What stands in front of a question that is not asked outright."""
+"""What stands in front of a question, or a name, that is not asked for outright."""
+_NEXT_FRAME = re.compile(
+    r",? (?:and|but|or) (?=(?:can|could|may|might) i ask\b|(?:(?:do|would) you )?mind"
+    r" (?:if i|me|my|telling|saying|sharing|describing|explaining)\b)",
+    re.IGNORECASE,
+)
+"""Where a second one begins: "Can I ask your name, and would you mind telling me who knows?"."""
 _LAST_WORDS = re.compile(
     r",? if (?:you don't mind(?: (?:me|my) asking)?|i (?:may|can|might) ask"
     r"|that's (?:ok|okay|alright|all right)(?: to ask)?|you(?:'d| would)? (?:like|want)(?: to"
@@ -82,13 +89,23 @@ def ask_directly(text: str) -> str:
     sentences as they are.
     """
     sentences = sentences_of(text)
-    direct = [_unframe(sentence) for sentence in sentences]
+    direct = [" ".join(map(_unframe, _split_frames(sentence))) for sentence in sentences]
     return text if direct == list(sentences) else " ".join(direct)
+
+
+def _split_frames(sentence: str) -> list[str]:
+    """The questions of a sentence, each with its own frame; any other sentence as it is."""
+    if not sentence.endswith("?"):
+        return [sentence]
+    *first, last = _NEXT_FRAME.split(sentence)
+    return [*(f"{one}?" for one in first), last]
 
 
 def _unframe(sentence: str) -> str:
     bare = _LAST_WORDS.sub("", sentence)
     framed = _FRAME.search(bare)
+    if framed and framed["name"]:
+        return f"what is {framed['name']}?"
     direct = _invert(framed["asked"].rstrip(" .?!…")) if framed else None
     return f"{direct}?" if direct else bare if bare.endswith("?") else sentence
 

@@ -408,6 +408,11 @@ def test_the_command_prints_the_shares(finished: Path) -> None:
         ("marcus-sunday-lunch", "Can I ask what your partner's name is?", "My partner Rhys."),
         ("marcus-sunday-lunch", "What is your boyfriend called?", "My partner Rhys."),
         ("marcus-sunday-lunch", "And what's his mother's name?", "My partner's mother Gwen."),
+        (
+            "marcus-sunday-lunch",
+            "Can I ask your name, and would you mind telling me his name?",
+            "I'm Marcus.",
+        ),
         ("petra-the-parents-house", "What's his name?", "I just call him Dad."),
         ("grace-the-screenshots", "What's your name, if you don't mind?", "I'm Grace."),
     ],

@@ -26,6 +26,12 @@ from rlver_gym.conversation.direct import ask_directly
         ("What was his name, if you don't mind me asking?", "What was his name?"),
         ("So, may I ask why you're here?", "why are you here?"),
         ("I wonder how much of it is fear.", "how much of it is fear?"),
+        ("Can I ask your name?", "what is your name?"),
+        ("Would you mind telling me your sister's name?", "what is your sister's name?"),
+        (
+            "Can I ask his name, and would you mind telling me who else knows?",
+            "what is his name? who else knows?",
+        ),
         ("I wonder if that's the list you carry.", "is that the list you carry?"),
     ],
 )
@@ -50,6 +56,9 @@ def test_a_polite_frame_is_taken_off_and_the_verb_put_in_front(said: str, asked:
         "What a day! You asked him what he wanted, and he said nothing.",
         "我想知道你怎么了。",
         "I'm curious.",
+        "Are you all right, and do you mind the noise much?",
+        "Can I ask you to mind the door?",
+        "Your name is Joe.",
         "I'd like to hear more about that, if you want to tell me.",
         "Two  blanks stay,\nand lines.",
     ],
