@@ -38,7 +38,7 @@ _FRAME = re.compile(
     rf"|(?:please )?(?:tell|help) me(?: to)?(?: understand)?)"
     rf"[,:–—-]?\s+(?P<asked>(?:who|whom|whose|what|which|when|where|why|how|if|whether"
     rf"|(?:{_AUXILIARY}|do|does|did)(?= (?:you|he|she|it|they|there|your|that)\b))\b.*"
-    r"|(?P<name>(?:your|his|her|their)(?: [\w']+){0,2} name)[?.!…]*)$",
+    r"|(?P<name>(?:your|his|her|their)(?: [\w']+){0,2} name)(?:,.*|[?.!…]*))$",
     re.IGNORECASE,
 )
 """What stands in front of a question, or a name, that is not asked for outright."""

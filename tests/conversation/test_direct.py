@@ -27,6 +27,7 @@ from rlver_gym.conversation.direct import ask_directly
         ("So, may I ask why you're here?", "why are you here?"),
         ("I wonder how much of it is fear.", "how much of it is fear?"),
         ("Can I ask your name?", "what is your name?"),
+        ("Could you tell me your name, so that I know who I'm talking to?", "what is your name?"),
         ("Would you mind telling me your sister's name?", "what is your sister's name?"),
         (
             "Can I ask his name, and would you mind telling me who else knows?",
