@@ -2,16 +2,17 @@
 as code or as a path.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.agents import uses_server
+from rlver_gym.agents import Agent, AgentMaker, agent_maker, is_shipped_agent, uses_server
 from rlver_gym.bench.folder import RESPONSE_CACHE_FILE
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case, fingerprint, pin_scenes, select_personas
+from rlver_gym.bench.planned import Planned
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.environment.episode import Episode
@@ -46,40 +47,22 @@ NO_SOURCES = Sources()
 
 @dataclass(frozen=True)
 class Scenes:
-    """Every dialogue that the plan of a run has, ready to be held again.
-
-    Counted, never listed: the plan may be a stranger's.
-    """
+    """Every dialogue that the plan of a run has, ready to be held again."""
 
     user: SentientUser
     card: EnvCard
     library: PersonaLibrary
-    agents: tuple[str, ...]
-    seeds: int
-    """Of all replicates together."""
-    personas: tuple[str, ...]
+    planned: Planned
+    makers: Mapping[str, AgentMaker]
+    """Of the shipped agents, which say the same again: by name."""
+    agent_seeds: int
+    """How many seeds an agent has: every replicate begins with the first."""
 
-    @property
-    def count(self) -> int:
-        """How many dialogues there are."""
-        return len(self.agents) * self.seeds * len(self.personas)
-
-    def __contains__(self, case: Case) -> bool:
-        """Whether the plan has this dialogue."""
-        return (
-            case.agent in self.agents
-            and 0 <= case.seed < self.seeds
-            and case.persona in self.personas
-        )
-
-    def cases(self) -> Iterator[Case]:
-        """All dialogues, in the plan's order."""
-        return (
-            Case(agent, persona, seed)
-            for agent in self.agents
-            for seed in range(self.seeds)
-            for persona in self.personas
-        )
+    def agent(self, case: Case) -> Agent | None:
+        """The agent of a dialogue; None for one that cannot be asked again."""
+        maker = self.makers.get(case.agent)
+        seed = case.seed % self.agent_seeds
+        return maker(self.library.get(case.persona), seed) if maker else None
 
     def session(self, case: Case, recorded: Episode, *, rerun: bool = False) -> EmpathySession:
         """The dialogue, not yet begun; its user takes from the record what cannot be computed
@@ -115,8 +98,10 @@ def load_scenes(folder: Path, manifest: Manifest, tape: Path | None, sources: So
                 f" {name} is {excerpt(there[name])}, here it is {excerpt(value)}. So it cannot be"
                 " recomputed. Use the package version in its manifest."
             )
-    seeds = plan.seeds * plan.user_seeds
-    return Scenes(user, card, cards, tuple(dict.fromkeys(plan.agents)), seeds, personas)
+    if problem := manifest.explain_edit():
+        raise RunError(f"{folder} has an edited manifest: {problem}. So nothing in it is believed.")
+    makers = {name: agent_maker(name) for name in plan.agents if is_shipped_agent(name)}
+    return Scenes(user, card, cards, manifest.planned, makers, plan.seeds)
 
 
 def excerpt(value: object) -> str:

@@ -16,12 +16,14 @@ from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
     RESPONSE_CACHE_FILE,
+    episode_lines,
     read_episodes,
     read_manifest,
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
 from rlver_gym.bench.plan import BenchPlan, Case
-from rlver_gym.core.emotion import Outcome
+from rlver_gym.bench.planned import Key
+from rlver_gym.bench.records import read_run
 from rlver_gym.core.user import AsyncSentientUser, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout
@@ -40,9 +42,6 @@ from rlver_gym.io.files import path_inside
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spending
-
-Key = tuple[str, str, int]
-"""Agent, persona and seed: what makes an episode unique within a run."""
 
 
 def run_case(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
@@ -202,9 +201,11 @@ def open_run(
     with open_locked(path) as file, ExitStack() as opened:
         _write_or_check_manifest(plan, folder)
         drop_partial_line(path)
-        done, failed = _find_finished(folder)
-        if failed:
-            file = opened.enter_context(_drop_failed(folder))
+        finished, failed = _find_finished(folder)
+        done = tuple(one.key for one in finished)
+        if len(finished) < sum(1 for _ in episode_lines(folder)):
+            lines = "".join(f"{one.to_json()}\n" for one in finished)
+            file = opened.enter_context(rewrite_locked(path, lines))
         participants = Participants.of(plan, chat, makers, agent_timeout_s)
         spending = count_spending(plan, chat)
         ledger = Ledger(folder, spending)
@@ -220,19 +221,26 @@ def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
         yield from bench_run.run_missing()
 
 
-def _find_finished(folder: Path) -> tuple[tuple[Key, ...], dict[Key, int]]:
+def _find_finished(folder: Path) -> tuple[list[Episode], dict[Key, int]]:
     """The dialogues that need not be held any more, and those that failed, with the turn in which
-    they did.
+    they did. What was edited or cut off is no record, and is held again.
+
+    RunError for a dialogue that stands there twice, or that the plan does not have: whose it is,
+    nobody here knows.
     """
-    episodes = read_episodes(folder)
-    failed = {one.key: len(one.turns) for one in episodes if one.outcome is Outcome.FAILED}
-    return tuple(one.key for one in episodes if one.key not in failed), failed
-
-
-def _drop_failed(folder: Path) -> FileIO:
-    """The file of episodes, locked as before, without those that failed."""
-    kept = [one for one in read_episodes(folder) if one.outcome is not Outcome.FAILED]
-    return rewrite_locked(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in kept))
+    records = read_run(folder)
+    strange = records.problems.lines.keys() & {"doubled", "unplanned"}
+    if strange:
+        kinds = {kind: records.problems.lines[kind] for kind in sorted(strange)}
+        lines = {kind: ", ".join(map(str, found[:3])) for kind, found in kinds.items()}
+        told = "; ".join(f"{kind}: line {which}" for kind, which in lines.items())
+        raise RunError(
+            f"{folder / EPISODES} holds dialogues that a run of this plan has not written ({told})."
+            " Take these lines out, or choose another folder with --out."
+        )
+    failed = {one.key: len(one.turns) for one in records.episodes if one.failed_by}
+    keep = [one for one in records.episodes if one.key not in failed.keys() | records.edited]
+    return keep, failed
 
 
 def _sort_episodes(folder: Path, plan: BenchPlan) -> None:
@@ -267,7 +275,8 @@ def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
         write_atomically(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
         return
     there = read_manifest(folder)
-    if there.get("fingerprint") != plan.fingerprint:
+    pins = json.loads(json.dumps({"fingerprint": plan.fingerprint, **plan.episode_pins}))
+    if any(there.get(name) != value for name, value in pins.items()):
         raise RunError(
             f"{folder} belongs to another plan, other cards, another agent or another version"
             f" ({there.get('fingerprint')}, this is {plan.fingerprint}). Choose another folder with"

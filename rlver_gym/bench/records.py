@@ -1,0 +1,277 @@
+"""The records of a run against its plan: which of them count, and what is wrong in its files.
+
+A record counts when it is a finished dialogue of the plan. Nothing is recomputed here: whether the
+values of a record are what its words give, `verify` tells.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from rlver_gym.bench.folder import EPISODES, MANIFEST, episode_lines
+from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.plan import select_personas
+from rlver_gym.bench.planned import Key, Planned
+from rlver_gym.core.library import library
+from rlver_gym.environment.episode import Episode
+from rlver_gym.io.errors import CardError, RunError, UnknownName
+from rlver_gym.io.files import path_inside
+from rlver_gym.io.terminal import format_count, one_line
+
+Kind = Literal["edited", "foreign", "unfinished", "doubled", "unplanned", "reordered"]
+_SENTENCES: dict[Kind, tuple[str, str, str, str]] = {
+    "edited": (
+        "is not as it was written",
+        "are not as they were written",
+        "its score may be wrong",
+        "their scores may be wrong",
+    ),
+    "foreign": (
+        "was not held with the cards and the user of the run",
+        "were not held with the cards and the user of the run",
+        "it counts in no score",
+        "they count in no score",
+    ),
+    "unfinished": (
+        "is no finished dialogue",
+        "are no finished dialogues",
+        "it counts in no score",
+        "they count in no score",
+    ),
+    "doubled": (
+        "is a dialogue that stands there twice",
+        "are dialogues that stand there twice",
+        "the first counts",
+        "the first count",
+    ),
+    "unplanned": (
+        "is a dialogue that the plan does not have",
+        "are dialogues that the plan does not have",
+        "it counts in no score",
+        "they count in no score",
+    ),
+    "reordered": (
+        "does not stand where the plan has it",
+        "do not stand where the plan has them",
+        "no score depends on it",
+        "no score depends on it",
+    ),
+}
+"""What is wrong with one line, with several, and what follows from it, for one and for several."""
+_MAX_NAMED_LINES, _MAX_LISTED_LINES = 3, 100
+"""In a sentence, and in JSON."""
+
+
+class Problems(NamedTuple):
+    """What in a run is not as a run of its plan writes it; false when nothing is."""
+
+    folder: Path
+    total: int
+    """How many lines there are."""
+    lines: dict[Kind, list[int]]
+    """Those with something wrong, by what it is; a line may stand in several."""
+    causes: dict[Kind, str]
+    """More about the first line of a kind."""
+    planned: int
+    """How many dialogues the plan has; 0 without a plan."""
+    missing: int
+    """How many of them have no record that counts."""
+    first_missing: str
+    manifest: str
+    """What is wrong with the manifest; empty when nothing is."""
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.missing or self.manifest)
+
+    def describe(self, run: str) -> list[str]:
+        """Sentences for those who know the run by this name."""
+        sentences = [self._describe_kind(kind) for kind in _SENTENCES if kind in self.lines]
+        if self.missing:
+            sentences.append(
+                f"{self.missing:,} of {format_count(self.planned, 'planned dialogue')}"
+                f" {'has' if self.missing == 1 else 'have'} no record that counts, the first"
+                f" {self.first_missing}: 0 in the score at worst"
+            )
+        if self.manifest:
+            sentences.append(f"{MANIFEST}: {self.manifest}")
+        if self.lines.keys() - {"reordered"} or self.manifest:
+            at = 0 if "edited" in self.lines else -1
+            sentences[at] += f". rlver-gym verify {run} says what was changed"
+        return [one_line(f"{run}: {sentence}.", max_chars=1_000) for sentence in sentences]
+
+    def _describe_kind(self, kind: Kind) -> str:
+        found = self.lines[kind]
+        one, several, so_one, so_several = _SENTENCES[kind]
+        lines = ", ".join(map(str, found[:_MAX_NAMED_LINES]))
+        lines += ", …" if len(found) > _MAX_NAMED_LINES else ""
+        what = f"line {lines} {one}" if len(found) == 1 else f"lines {lines} {several}"
+        count = f"({len(found):,} of {format_count(self.total, 'line')})"
+        cause = f"; line {found[0]}: {self.causes[kind]}" if kind in self.causes else ""
+        return f"{what} {count}: {so_one if len(found) == 1 else so_several}{cause}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: what there is."""
+        found: dict[str, Any] = {
+            kind: {"count": len(lines), "lines": lines[:_MAX_LISTED_LINES]}
+            for kind, lines in self.lines.items()
+        }
+        if self.missing:
+            found["missing"] = {"count": self.missing, "first": self.first_missing}
+        return found | ({"manifest": self.manifest} if self.manifest else {})
+
+
+def problems_to_json(problems: Iterable[Problems]) -> dict[str, Any]:
+    """The field `problems`, by run, and beside it `edited`, the first edited lines; no field where
+    there is nothing to say.
+    """
+    named = {str(one.folder): one for one in problems if one}
+    edited = {
+        name: one.lines["edited"][:_MAX_LISTED_LINES]
+        for name, one in named.items()
+        if "edited" in one.lines
+    }
+    return {
+        **({"problems": {name: one.to_dict() for name, one in named.items()}} if named else {}),
+        **({"edited": edited} if edited else {}),
+    }
+
+
+class RunRecords(NamedTuple):
+    """The records of a run that count, in the file's order, and what is wrong in its files."""
+
+    episodes: list[Episode]
+    edited: frozenset[Key]
+    """Those of them whose line is not what its own values give, checksums included."""
+    planned: Planned | None
+    """None without a manifest."""
+    problems: Problems
+
+
+def read_run(folder: Path) -> RunRecords:
+    """What counts in a run folder, and what does not. Without a manifest there is no plan to
+    compare with: then every dialogue that has ended counts once.
+
+    RunError for a folder, a manifest or a line that cannot be read.
+    """
+    rules = None
+    if path_inside(folder, MANIFEST, error=RunError).exists():
+        rules = _Rules(Manifest.read(folder))
+    reading = _Reading(rules)
+    path, total = folder / EPISODES, 0
+    for number, line in episode_lines(folder):
+        if line:
+            total += 1
+            reading.add(number, line, Episode.from_json(line, f"{path}, line {number}"))
+    planned = rules.planned if rules else None
+    counted = {one.key for one in reading.episodes}
+    missing = planned.count - len(counted) if planned else 0
+    first = next(key for key in planned if key not in counted) if planned and missing else ()
+    problems = Problems(
+        folder,
+        total,
+        reading.lines,
+        reading.causes,
+        planned.count if planned else 0,
+        missing,
+        "/".join(map(str, first)),
+        rules.manifest_problem if rules else "",
+    )
+    return RunRecords(reading.episodes, frozenset(reading.edited), planned, problems)
+
+
+class _Rules:
+    """What a record of a run has to be, as the run's manifest says."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        self.planned = manifest.planned
+        self._cards = library() if manifest.persona_folder is None else None
+
+    @cached_property
+    def manifest_problem(self) -> str:
+        """What is wrong with the manifest; empty when nothing is."""
+        there = self.manifest
+        if problem := there.explain_edit():
+            return problem
+        if self._cards is None:
+            return ""
+        split = there.plan.split or there.env_card.split
+        try:
+            personas = select_personas(self._cards, there.plan.persona_ids, split)
+        except (CardError, UnknownName, RunError) as error:
+            return str(error)
+        here = {persona: self._cards.get(persona).hash for persona in personas}
+        if here != there.personas:
+            return "its personas are not those that come with rlver-gym and that its plan names"
+        return ""
+
+    def explain_foreign(self, episode: Episode) -> str | None:
+        """What an episode of the plan says of its making, and the run does not."""
+        there = self.manifest
+        right: dict[str, object] = {
+            "env": there.env_card.id,
+            "env_hash": there.env_hash,
+            "start": there.env_card.start,
+            "persona_hash": there.personas[episode.persona],
+            "user": there.user.kind,
+            "user_version": there.user.version,
+        }
+        if self._cards is not None and not self.manifest_problem:
+            persona = self._cards.get(episode.persona)
+            right |= {"need": persona.need.value, "disposition": persona.person.disposition.value}
+        for name, value in right.items():
+            if (found := getattr(episode, name)) != value:
+                return f"{name} is {found!r}, that of the run is {value!r}"
+        return None
+
+
+class _Reading:
+    """What was found in the lines so far."""
+
+    def __init__(self, rules: _Rules | None) -> None:
+        self._rules = rules
+        self._seen: set[Key] = set()
+        self._last_place = (-1, -1, -1)
+        self.episodes: list[Episode] = []
+        self.edited: list[Key] = []
+        self.lines: dict[Kind, list[int]] = {}
+        self.causes: dict[Kind, str] = {}
+
+    def add(self, number: int, line: str, episode: Episode) -> None:
+        """Take in a line: count it, or note why not."""
+        is_edited = episode.to_json() != line
+        if is_edited:
+            self._note("edited", number)
+        if not self._counts(number, episode):
+            return
+        self.episodes.append(episode)
+        if is_edited:
+            self.edited.append(episode.key)
+        if self._rules:
+            place = self._rules.planned.place(episode.key)
+            if place < self._last_place:
+                self._note("reordered", number)
+            self._last_place = max(place, self._last_place)
+
+    def _counts(self, number: int, episode: Episode) -> bool:
+        rules, name = self._rules, "/".join(map(str, episode.key))
+        if rules and episode.key not in rules.planned:
+            self._note("unplanned", number, name)
+            return False
+        if episode.key in self._seen:
+            self._note("doubled", number, name)
+            return False
+        self._seen.add(episode.key)
+        if rules and (why := rules.explain_foreign(episode)):
+            self._note("foreign", number, f"{name}, {why}")
+            return False
+        why = episode.explain_unfinished(rules.manifest.env_card if rules else None)
+        if why:
+            self._note("unfinished", number, f"{name}, {why}")
+        return not why
+
+    def _note(self, kind: Kind, number: int, cause: str = "") -> None:
+        self.lines.setdefault(kind, []).append(number)
+        if cause:
+            self.causes.setdefault(kind, one_line(cause, max_chars=300))
