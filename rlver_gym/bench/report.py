@@ -231,7 +231,9 @@ def _problem_notes(comparisons: Sequence[Comparison]) -> str:
 def _verdict_notes(verdicts: Sequence[Verdict]) -> str:
     notes = [verdict.describe(Path(verdict.run).resolve().name) for verdict in verdicts]
     return "".join(
-        f'<p class="note">{_escape_text(note)}</p>' if verdict.is_sound else _render_alarm(note)
+        f'<p class="note">{_escape_text(note)}</p>'
+        if verdict.is_sound or verdict.needs_source
+        else _render_alarm(note)
         for verdict, note in zip(verdicts, notes, strict=True)
     )
 

@@ -5,13 +5,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.agents import is_shipped_agent
 from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.recompute import find_repeatable
 from rlver_gym.bench.records import read_run
 from rlver_gym.bench.score import count_failed_by
 from rlver_gym.bench.verify import Divergence
 from rlver_gym.environment.episode import FailedBy
-from rlver_gym.io.errors import RlverError
+from rlver_gym.io.errors import RlverError, SourceNeeded
 from rlver_gym.io.terminal import format_count
 
 
@@ -25,6 +25,8 @@ class Verdict(NamedTuple):
     first: Divergence | None
     refused: str
     """Why nothing could be recomputed; empty when it was."""
+    needs_source: bool
+    """Whether that is only because something has to be named."""
     failed: dict[str, dict[str, int]]
     """By agent, how many dialogues failed by the agent and how many by the user."""
     asked_again: tuple[str, ...]
@@ -46,7 +48,7 @@ class Verdict(NamedTuple):
         failed = {by: self.num_failed(by) for by in ("agent", "user")}
         return {
             "run": self.run,
-            "sound": self.is_sound,
+            "sound": None if self.needs_source else self.is_sound,
             "checked": self.checked,
             "divergent": self.divergent,
             "divergence": fields or None,
@@ -58,7 +60,7 @@ class Verdict(NamedTuple):
     def describe(self, run: str) -> str:
         """A few sentences for those who know the run by this name."""
         if self.refused:
-            return f"{run}: not recomputed. {self.refused}"
+            return f"{run}: not recomputed. {self.refused.replace(self.run, run)}"
         if self.first:
             total = self.checked + self.divergent
             verb = "is" if self.divergent == 1 else "are"
@@ -82,20 +84,23 @@ class Verdict(NamedTuple):
         return f"; {found}: see the score at worst in the report" if found else ""
 
 
-def judge(folder: Path, results: Iterable[Divergence | None]) -> Verdict:
-    """What the results of `verify` come to."""
+def judge(folder: Path, results: Iterable[Divergence | None], tape: Path | None = None) -> Verdict:
+    """What the results of `verify`, which was given this tape, come to."""
     checked = divergent = 0
-    first, refused = None, ""
+    first, refused, needs_source = None, "", False
     try:
         for result in results:
             checked += result is None
             divergent += result.num_episodes if result else 0
             first = first or result
     except RlverError as error:
-        refused = str(error)
+        refused, needs_source = str(error), isinstance(error, SourceNeeded)
     failed: dict[str, dict[str, int]] = {}
     asked_again: tuple[str, ...] = ()
     with suppress(RlverError):  # it is told above
-        asked_again = tuple(filter(is_shipped_agent, Manifest.read(folder).planned.agents))
+        if not refused:
+            asked_again = tuple(find_repeatable(folder, Manifest.read(folder), tape))
         failed = count_failed_by(read_run(folder).episodes)
-    return Verdict(str(folder), checked, divergent, first, refused, failed, asked_again)
+    return Verdict(
+        str(folder), checked, divergent, first, refused, needs_source, failed, asked_again
+    )

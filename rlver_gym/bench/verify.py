@@ -47,11 +47,11 @@ def verify(
     end, one for what is missing.
 
     Episodes may stand in any order, each at most once, and each has to have ended. Needs no server:
-    what agents said is recorded, those that come with the package are asked again, and what the
-    server of an LLM user answered is on the run's tape (or on `tape`). The folder may come from a
-    stranger: nothing that it names is imported, asked or opened outside of it, unless the caller
-    names it in `sources`. Raises RunError when the folder or its tape cannot be read, needs
-    something named, or was made with cards or a user that are not these.
+    what agents said is recorded, those that come with the package are asked again, and what a
+    server answered, for an LLM user or an agent, is on the run's tape (or on `tape`). The folder
+    may come from a stranger: nothing that it names is imported, asked or opened outside of it,
+    unless the caller names it in `sources`. Raises RunError when the folder or its tape cannot be
+    read, needs something named, or was made with cards or a user that are not these.
 
     What the reader's network made of an utterance is recorded and taken from there; with `rerun` it
     reads again, and a difference of more than a point is one.
@@ -131,21 +131,27 @@ def _check_line(
 def _find_foreign_words(
     agent: Agent, recorded: Episode, session: EmpathySession
 ) -> "_Difference | None":
-    """The first turn in which a shipped agent, asked again, does not say what is recorded."""
-    card = session.scene.card
-    if session.has_failed_to_open:
-        return None
-    for number, turn in enumerate(recorded.turns, 1):
+    """The first turn in which an agent, asked again, does not say what is recorded."""
+    card, name = session.scene.card, recorded.agent
+    turns = () if session.has_failed_to_open else recorded.turns
+    for number, turn in enumerate(turns, 1):
         before = Dialogue(recorded.opening, recorded.turns[: number - 1])
-        words = agent.reply(tuple(before.messages()))
-        words = clean_utterance(words, card.max_utterance_chars, card.overlong)
-        if give_up_reason(turn) is not None:
-            return _Difference(number, f"{recorded.agent} never fails, and says {excerpt(words)}")
-        if words != turn.utterance:
+        has_failed = give_up_reason(turn) is not None
+        try:
+            words = agent.reply(tuple(before.messages()))
+        except (AgentFailed, NotOnTape) as error:
+            if has_failed:
+                return None
+            said = str(error) if isinstance(error, AgentFailed) else "nothing: the tape lacks it"
             return _Difference(
                 number,
-                f"{recorded.agent} is recorded to say {excerpt(turn.utterance)}, asked again it"
-                f" says {excerpt(words)}",
+                f"{name} is recorded to say {excerpt(turn.utterance)}, asked again it says {said}",
+            )
+        words = clean_utterance(words, card.max_utterance_chars, card.overlong)
+        if has_failed or words != turn.utterance:
+            was = "fail" if has_failed else f"say {excerpt(turn.utterance)}"
+            return _Difference(
+                number, f"{name} is recorded to {was}, asked again it says {excerpt(words)}"
             )
     return None
 

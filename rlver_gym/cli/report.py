@@ -38,7 +38,7 @@ from rlver_gym.bench.verify import Divergence
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.environment.alarms import check_episodes
-from rlver_gym.io.errors import RunError
+from rlver_gym.io.errors import RunError, SourceNeeded
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, one_line
@@ -118,11 +118,11 @@ def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
             console.print(Text(one_line(line), style="yellow"), soft_wrap=True)
 
 
-def _judge(folder: Path, results: Iterable[Divergence | None]) -> Verdict:
+def _judge(folder: Path, results: Iterable[Divergence | None], tape: Path | None = None) -> Verdict:
     """What recomputing comes to, under a bar on standard error."""
     console = SafeConsole(stderr=True)
     bar = track(results, description="recomputing", console=console, transient=True)
-    return judge(folder, bar)
+    return judge(folder, bar, tape)
 
 
 def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -245,11 +245,11 @@ def verify(
     failed is counted, by the agent and by the user.
     """
     sources = Sources(user, user_options(user_option), personas, env)
-    verdict = _judge(run, recompute(run, tape, sources, rerun=rerun))
+    verdict = _judge(run, recompute(run, tape, sources, rerun=rerun), tape)
     if as_json:
         typer.echo(dump_json(verdict.to_dict()))
     elif verdict.refused:
-        raise RunError(verdict.refused)
+        raise (SourceNeeded if verdict.needs_source else RunError)(verdict.refused)
     else:
         console = SafeConsole(stderr=not verdict.is_sound)
         style = "" if verdict.is_sound else "red"

@@ -18,16 +18,21 @@ from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read
 from rlver_gym.bench.plan import BenchPlan, manifest_check
 from rlver_gym.bench.plan import fingerprint as compute_fingerprint
 from rlver_gym.bench.run import run
+from rlver_gym.bench.verify import replay_episode
 from rlver_gym.cli.root import app
+from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
 from rlver_gym.export.export import Format, export
 from rlver_gym.io.errors import RlverError, RunError
+from rlver_gym.io.files import shipped_cards
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.users import EmbeddedUser
 
 PEOPLE = ("noor-missed-evening", "elias-unfinished-thesis")
 AGENTS = ("listener", "comfort")
@@ -284,7 +289,11 @@ FORGED: dict[str, tuple[Callable[[Bent], object], str, str]] = {
     "another seed": (add(seed=7), "the plan has no such episode", "unplanned"),
     "another person": (add(persona="gus-the-flatmate"), "has no such episode", "unplanned"),
     "another agent": (add(agent="best"), "has no such episode", "unplanned"),
-    "failed on purpose by the agent": (fail_by_the_agent, "never fails, and says", ""),
+    "failed on purpose by the agent": (
+        fail_by_the_agent,
+        "is recorded to fail, asked again it says",
+        "",
+    ),
     "failed on purpose by the user": (fail_by_the_user, "turn 2: ", ""),
     "felt better": (feel_better, "turn 1: ", ""),
     "reward edited": (change_turn("reward", 9.0), "reward is recorded as 9.0", "unfinished"),
@@ -642,3 +651,57 @@ def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent: Bent) ->
     assert score["at_worst"][0] == sum(kept) / 4
     assert score["final"][0] > score["at_worst"][0]
     assert "verified" not in found
+
+
+@pytest.mark.parametrize(
+    ("bend", "says"),
+    [
+        (
+            lambda run: run.replace_turn(0, 1, utterance="You did nothing wrong."),
+            "is recorded to say 'You did nothing wrong.', asked again it says ",
+        ),
+        (swap_seeds, "asked again it says"),
+        (fail_by_the_agent, "is recorded to fail, asked again it says"),
+    ],
+    ids=["utterance edited", "seeds swapped", "failed on purpose"],
+)
+def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_tape(
+    bend: Callable[[Bent], object], says: str, server: ChatServer, tmp_path: Path
+) -> None:
+    plan = make_plan("embedded", server, agents=("openai:agent",), persona_ids=PEOPLE[:1])
+    list(run(plan, tmp_path / "run"))
+    bent = Bent(tmp_path / "run")
+    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    assert (told["sound"], told["asked_again"]) == (True, ["openai:agent"])
+    bend(bent)
+    bent.episodes = [
+        replay_episode(make_session(one), one) if one.failed_by is None else one
+        for one in bent.episodes
+    ]
+    bent.write()
+    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    assert told["sound"] is False
+    assert re.search(says, explain(told)), told
+
+
+def make_session(episode: Episode) -> EmpathySession:
+    """In which the words of an episode can be said again."""
+    persona = library().get(episode.persona)
+    return EmpathySession(EmbeddedUser(), persona, env_card(episode.env), episode.seed)
+
+
+def test_a_run_with_cards_of_its_own_is_not_called_unsound_before_they_are_named(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    people = shipped_cards("personas") / "en"
+    folder = tmp_path / "run"
+    list(run(make_plan("embedded", server, personas=str(people), seeds=1), folder))
+    found = json.loads(command("report", folder, "--json").stdout)
+    told = found["verified"][str(folder)]
+    assert (told["sound"], told["asked_again"], "problems" in found) == (None, [], False)
+    assert "--personas DIR" in told["refused"]
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert 'class="alarm"' not in page
+    assert "not recomputed" in page
+    assert str(tmp_path) not in page.partition("<footer>")[0]
+    assert command("verify", folder, "--personas", people).exit_code == 0
