@@ -13,6 +13,7 @@ from rlver_gym.bench.folder import EPISODES, MANIFEST, episode_lines
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import select_personas
 from rlver_gym.bench.planned import Key, Planned
+from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import CardError, RunError, UnknownName
@@ -150,7 +151,7 @@ class RunRecords(NamedTuple):
 
 def read_run(folder: Path) -> RunRecords:
     """What counts in a run folder, and what does not. Without a manifest there is no plan to
-    compare with: then every dialogue that has ended counts once.
+    compare with: then every dialogue that has ended counts, the very same one once.
 
     RunError for a folder, a manifest or a line that cannot be read.
     """
@@ -231,7 +232,7 @@ class _Reading:
 
     def __init__(self, rules: _Rules | None) -> None:
         self._rules = rules
-        self._seen: set[Key] = set()
+        self._seen: set[Key | Episode] = set()
         self._last_place = (-1, -1, -1)
         self.episodes: list[Episode] = []
         self.edited: list[Key] = []
@@ -259,14 +260,16 @@ class _Reading:
         if rules and episode.key not in rules.planned:
             self._note("unplanned", number, name)
             return False
-        if episode.key in self._seen:
+        identity = episode.key if rules else episode
+        if identity in self._seen:
             self._note("doubled", number, name)
             return False
-        self._seen.add(episode.key)
+        self._seen.add(identity)
         if rules and (why := rules.explain_foreign(episode)):
             self._note("foreign", number, f"{name}, {why}")
             return False
-        why = episode.explain_unfinished(rules.manifest.env_card if rules else None)
+        card = rules.manifest.env_card if rules else _find_shipped_card(episode)
+        why = episode.explain_unfinished(card)
         if why:
             self._note("unfinished", number, f"{name}, {why}")
         return not why
@@ -275,3 +278,9 @@ class _Reading:
         self.lines.setdefault(kind, []).append(number)
         if cause:
             self.causes.setdefault(kind, one_line(cause, max_chars=300))
+
+
+def _find_shipped_card(episode: Episode) -> EnvCard | None:
+    """The card of an episode without a manifest, when it came with the package."""
+    card = env_card(episode.env) if episode.env in shipped_env_ids() else None
+    return card if card and card.hash == episode.env_hash else None

@@ -13,6 +13,7 @@ from rlver_gym.bench.verify import Divergence
 from rlver_gym.environment.episode import FailedBy
 from rlver_gym.io.errors import RlverError, SourceNeeded
 from rlver_gym.io.terminal import format_count
+from rlver_gym.io.version import __version__
 
 
 class Verdict(NamedTuple):
@@ -27,6 +28,8 @@ class Verdict(NamedTuple):
     """Why nothing could be recomputed; empty when it was."""
     needs_source: bool
     """Whether that is only because something has to be named."""
+    package: str
+    """The version of rlver-gym that made the run, as it says; empty when it is not known."""
     failed: dict[str, dict[str, int]]
     """By agent, how many dialogues failed by the agent and how many by the user."""
     asked_again: tuple[str, ...]
@@ -53,9 +56,14 @@ class Verdict(NamedTuple):
             "divergent": self.divergent,
             "divergence": fields or None,
             **({"refused": self.refused} if self.refused else {}),
+            **({"package": self.package} if self._is_of_another_package else {}),
             "failed": {"total": sum(failed.values()), **failed, "agents": self.failed},
             "asked_again": list(self.asked_again),
         }
+
+    @property
+    def _is_of_another_package(self) -> bool:
+        return self.package not in ("", __version__)
 
     def describe(self, run: str) -> str:
         """A few sentences for those who know the run by this name."""
@@ -70,7 +78,8 @@ class Verdict(NamedTuple):
                 " ask whoever made it for the untouched folder."
             )
         checked = format_count(self.checked, "episode")
-        return f"{run}: {checked} recomputed, all as recorded{self._describe_failed()}"
+        by = f" by rlver-gym {self.package}" if self._is_of_another_package else ""
+        return f"{run}: {checked} recomputed, all as recorded{by}{self._describe_failed()}"
 
     def _describe_failed(self) -> str:
         by_agent, by_user = self.num_failed("agent"), self.num_failed("user")
@@ -97,10 +106,12 @@ def judge(folder: Path, results: Iterable[Divergence | None], tape: Path | None 
         refused, needs_source = str(error), isinstance(error, SourceNeeded)
     failed: dict[str, dict[str, int]] = {}
     asked_again: tuple[str, ...] = ()
+    package = ""
     with suppress(RlverError):  # it is told above
+        package = Manifest.read(folder).package
         if not refused:
             asked_again = tuple(find_repeatable(folder, Manifest.read(folder), tape))
         failed = count_failed_by(read_run(folder).episodes)
     return Verdict(
-        str(folder), checked, divergent, first, refused, needs_source, failed, asked_again
+        str(folder), checked, divergent, first, refused, needs_source, package, failed, asked_again
     )

@@ -105,7 +105,7 @@ def best_in_place_of_the_worst(run: Bent) -> None:
 
 
 def swap_agents(run: Bent) -> None:
-    other = dict(zip(AGENTS, reversed(AGENTS), strict=True))
+    other: dict[str, str] = dict(zip(AGENTS, reversed(AGENTS), strict=True))
     run.episodes = [one._replace(agent=other[one.agent]) for one in run.episodes]
 
 
@@ -114,7 +114,7 @@ def swap_seeds(run: Bent) -> None:
 
 
 def swap_people(run: Bent) -> None:
-    other = dict(zip(PEOPLE, reversed(PEOPLE), strict=True))
+    other: dict[str, str] = dict(zip(PEOPLE, reversed(PEOPLE), strict=True))
     hashes = run.manifest["personas"]
     run.episodes = [
         one._replace(persona=other[one.persona], persona_hash=hashes[other[one.persona]])
@@ -705,3 +705,26 @@ def test_a_run_with_cards_of_its_own_is_not_called_unsound_before_they_are_named
     assert "not recomputed" in page
     assert str(tmp_path) not in page.partition("<footer>")[0]
     assert command("verify", folder, "--personas", people).exit_code == 0
+
+
+def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_this_one(
+    bent: Bent,
+) -> None:
+    bent.manifest["package"] = "9.9.9"
+    bent.write()
+    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    assert (told["sound"], told["package"]) == (True, "9.9.9")
+    assert "all as recorded by rlver-gym 9.9.9" in command("verify", bent.folder).output
+
+
+def test_without_a_manifest_what_was_cut_and_called_content_is_not_exported(
+    bent: Bent, tmp_path: Path
+) -> None:
+    bent.replace(0, turns=bent.episodes[0].turns[:2])
+    bent.replace_turn(0, -1, outcome=Outcome.CONTENT)
+    bent.episodes.append(bent.episodes[1])
+    bent.write()
+    (bent.folder / MANIFEST).unlink()
+    done = export([bent.folder], "sft", tmp_path / "sft")
+    assert done.problems[0].lines == {"unfinished": [1], "doubled": [9]}
+    assert len(done.chosen.records) == 7
