@@ -92,6 +92,7 @@ class Manifest(Frozen):
     command: Annotated[tuple[str, ...], Field(max_length=10_000)]
     python: Word
     packages: Annotated[dict[Word, Word | None], Field(max_length=100)]
+    check: Word = ""
     is_as_written: bool
     """Whether its checksum fits: found when it is read."""
 
@@ -138,6 +139,8 @@ class Manifest(Frozen):
             return "the agents that it pins are not those of its plan"
         if (self.server is not None) != uses_server(plan.user):
             return f"its server does not belong to the user {plan.user}"
+        if not self.check:
+            return "it has no checksum: somebody took it out, or an earlier version wrote it"
         return "" if self.is_as_written else "it was changed after it was written"
 
     @property

@@ -137,7 +137,7 @@ def _score(
         failed=len(episodes) - len(ended),
         failed_by_agent=sum(episode.failed_by == "agent" for episode in episodes),
         missing=max(0, len(planned.personas) * planned.seeds - len(episodes)) if planned else 0,
-        at_worst=bootstrap(np.array(list(at_worst.values()))),
+        at_worst=bootstrap(np.array(list(at_worst.values()) or [float(MIN_EMOTION)])),
     )
 
 
@@ -161,7 +161,11 @@ def _persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def _means_at_worst(episodes: Sequence[Episode], planned: Planned | None) -> dict[str, float]:
-    """By persona, with the lowest emotion for what failed or is missing."""
+    """By persona, with the lowest emotion for what failed or is missing; empty for an agent without
+    dialogues, of whom a stranger's plan may have a thousand.
+    """
+    if not episodes:
+        return {}
     finals: dict[str, list[int]] = {persona: [] for persona in planned.personas} if planned else {}
     for episode in episodes:
         final = MIN_EMOTION if episode.failed_by else episode.final

@@ -349,6 +349,11 @@ FORGED: dict[str, tuple[Callable[[Bent], object], str, str]] = {
         "it was changed after it was written",
         "manifest",
     ),
+    "without its checksum": (
+        change_provenance(created="2020-01-01T00:00:00+00:00", check=""),
+        "it has no checksum",
+        "manifest",
+    ),
     "by which package": (change_provenance(package="9.9.9"), "fingerprint", "manifest"),
     "fingerprint edited": (change_provenance(fingerprint="0" * 8), "fingerprint", "manifest"),
     "plan of fewer seeds": (change_plan(seeds=1), "has no such episode", "unplanned"),
