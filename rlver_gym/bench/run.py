@@ -16,7 +16,6 @@ from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
     RESPONSE_CACHE_FILE,
-    episode_lines,
     read_episodes,
     read_manifest,
 )
@@ -107,6 +106,8 @@ class Run(NamedTuple):
     """
     failed_before: Mapping[Key, int]
     """Those that had failed, and in which turn, from 1: they are held again."""
+    num_dropped: int
+    """How many lines were no record, edited or cut off: these dialogues are held again too."""
     spending: list[Spending]
     """What servers are asked for now, one for each; empty when none may be asked."""
     ledger: Ledger
@@ -181,9 +182,10 @@ def open_run(
     """Open a run of the plan in a folder: a new one, or one that was stopped.
 
     Nothing that was written before is lost or done twice, but for a last line that was cut off, and
-    dialogues that failed: those are held again. What servers answer is kept on the run's tape
-    unless the plan has another, so that it is not paid twice. `agent_timeout_s`: how long a reply
-    of an agent, or of a user, of one's own may take; None for ever.
+    dialogues that failed or whose record was edited: those are held again. What servers answer is
+    kept on the run's tape unless the plan has another, so that it is not paid twice.
+    `agent_timeout_s`: how long a reply of an agent, or of a user, of one's own may take; None for
+    ever.
 
     Raises RunError when the folder belongs to another plan, when another process runs in it, or
     when it cannot be written; ServerRefused without a key that is needed.
@@ -201,16 +203,27 @@ def open_run(
     with open_locked(path) as file, ExitStack() as opened:
         _write_or_check_manifest(plan, folder)
         drop_partial_line(path)
-        finished, failed = _find_finished(folder)
-        done = tuple(one.key for one in finished)
-        if len(finished) < sum(1 for _ in episode_lines(folder)):
-            lines = "".join(f"{one.to_json()}\n" for one in finished)
+        before = _find_finished(folder)
+        done = tuple(one.key for one in before.episodes)
+        if before.failed or before.num_dropped:
+            lines = "".join(f"{one.to_json()}\n" for one in before.episodes)
             file = opened.enter_context(rewrite_locked(path, lines))
         participants = Participants.of(plan, chat, makers, agent_timeout_s)
         spending = count_spending(plan, chat)
         ledger = Ledger(folder, spending)
         try:
-            yield Run(plan, participants, chat, file, folder, done, failed, spending, ledger)
+            yield Run(
+                plan,
+                participants,
+                chat,
+                file,
+                folder,
+                done,
+                before.failed,
+                before.num_dropped,
+                spending,
+                ledger,
+            )
         finally:
             ledger.write()
 
@@ -221,9 +234,19 @@ def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
         yield from bench_run.run_missing()
 
 
-def _find_finished(folder: Path) -> tuple[list[Episode], dict[Key, int]]:
-    """The dialogues that need not be held any more, and those that failed, with the turn in which
-    they did. What was edited or cut off is no record, and is held again.
+class _Before(NamedTuple):
+    """What an earlier command has left in a folder."""
+
+    episodes: list[Episode]
+    """The dialogues that need not be held any more."""
+    failed: dict[Key, int]
+    """Those that failed, with the turn in which they did."""
+    num_dropped: int
+    """How many lines were edited or cut off."""
+
+
+def _find_finished(folder: Path) -> _Before:
+    """What need not be held any more. What was edited or cut off is no record.
 
     RunError for a dialogue that stands there twice, or that the plan does not have: whose it is,
     nobody here knows.
@@ -238,9 +261,10 @@ def _find_finished(folder: Path) -> tuple[list[Episode], dict[Key, int]]:
             f"{folder / EPISODES} holds dialogues that a run of this plan has not written ({told})."
             " Take these lines out, or choose another folder with --out."
         )
-    failed = {one.key: len(one.turns) for one in records.episodes if one.failed_by}
-    keep = [one for one in records.episodes if one.key not in failed.keys() | records.edited]
-    return keep, failed
+    intact = [one for one in records.episodes if one.key not in records.edited]
+    failed = {one.key: len(one.turns) for one in intact if one.failed_by}
+    keep = [one for one in intact if not one.failed_by]
+    return _Before(keep, failed, records.problems.total - len(keep) - len(failed))
 
 
 def _sort_episodes(folder: Path, plan: BenchPlan) -> None:

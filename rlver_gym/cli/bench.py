@@ -236,9 +236,9 @@ def bench(
         }
         typer.echo(json.dumps(found))
         raise typer.Exit(_exit_code(failed, allow_failures))
-    again = (
-        f" ({len(bench_run.failed_before)} of them had failed)" if bench_run.failed_before else ""
-    )
+    failed_before, dropped = len(bench_run.failed_before), bench_run.num_dropped
+    again = f" ({failed_before} of them had failed)" if failed_before else ""
+    again += f" ({dropped} had records that were edited or cut off)" if dropped else ""
     count = f"{format_count(held, 'dialogue')} held now{again}"
     where = {
         "run": f"{folder} ({count}, {bench_run.num_finished_before} from before; {MANIFEST} pins"

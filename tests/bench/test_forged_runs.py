@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.plan import BenchPlan, manifest_check
 from rlver_gym.bench.plan import fingerprint as compute_fingerprint
-from rlver_gym.bench.run import run
+from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.verify import replay_episode
 from rlver_gym.cli.root import app
 from rlver_gym.core.cards import env_card
@@ -582,6 +582,9 @@ def test_an_agent_that_fails_when_it_goes_badly_ranks_behind_one_that_does_not(
     verdict = json.loads(command("verify", tmp_path / "run", "--json").stdout)
     assert (verdict["sound"], verdict["failed"]["agent"]) == (True, 2)
     assert "in 2 of them the agent gave no reply" in command("verify", tmp_path / "run").output
+    card = tmp_path / "hf" / "README.md"
+    command("export", tmp_path / "run", "--to", "hf", "--outcome", "all", "--out", card.parent)
+    assert "| quitter:Agent | 2 | none ended |" in card.read_text(encoding="utf-8")
     report = command("report", tmp_path / "run").output
     assert "at worst" in report
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
@@ -599,7 +602,9 @@ def test_a_run_that_is_continued_holds_again_what_was_cut_off_or_edited(
     edited = lines.splitlines()[-1]
     changed = edited.replace('"thought":"', '"thought":"Ah. ', 1)
     (bent.folder / EPISODES).write_text(lines.replace(edited, changed), encoding="utf-8")
-    held = [one.key for one in run(plan, bent.folder)]
+    with open_run(plan, bent.folder) as continued:
+        assert continued.num_dropped == 2
+        held = [one.key for one in continued.run_missing()]
     assert held == [bent.episodes[0].key, bent.episodes[-1].key]
     assert (bent.folder / EPISODES).read_bytes() == whole
 
