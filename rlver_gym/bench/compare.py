@@ -76,8 +76,6 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     manifests = [Manifest.read(folder) for folder in folders]
     checked = [read_run(folder) for folder in folders]
     runs = [one.episodes for one in checked]
-    if not any(runs):
-        raise RunError(explain_no_episodes([one.problems for one in checked]))
     labels = _labels(folders)
     names = _name_agents(labels, [manifest.planned.agents for manifest in manifests])
     named = [
@@ -86,7 +84,7 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     ]
     groups: dict[Protocol, list[int]] = {}
     for at, manifest in enumerate(manifests):
-        if runs[at]:
+        if checked[at].problems.total:
             groups.setdefault(_protocol(manifest), []).append(at)
     return [
         Comparison(
@@ -103,15 +101,6 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
         )
         for protocol, members in groups.items()
     ]
-
-
-def explain_no_episodes(problems: Sequence[Problems]) -> str:
-    """Why there is nothing to look at in some runs."""
-    folders = _join([one.folder for one in problems])
-    if first := next((one for one in problems if one.total), None):
-        told = " ".join(first.describe(str(first.folder)))
-        return f"there are no episodes in {folders} that count. {told}"
-    return f"there are no episodes in {folders}. Run: rlver-gym bench"
 
 
 def _join(folders: Sequence[Path]) -> str:

@@ -155,11 +155,11 @@ def page_html(comparisons: Sequence[Comparison], verdicts: Sequence[Verdict] = (
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'">
-<title>{_title(episodes)}</title>
+<title>{_title(comparisons)}</title>
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{_title(episodes)}</h1>{_lead(episodes)}{_protocol_note(comparisons)}{_problem_notes(comparisons)}{_verdict_notes(verdicts)}</header>
+<header><h1>{_title(comparisons)}</h1>{_lead(comparisons)}{_protocol_note(comparisons)}{_problem_notes(comparisons)}{_verdict_notes(verdicts)}</header>
 <main>
 {"".join(_sections(one, scored, len(comparisons) > 1) for one, scored in zip(comparisons, ranked, strict=True))}{_render_shift(comparisons)}
 <section><h2>Every dialogue</h2>{_omission_note(viewer, len(episodes))}{_VIEWER}</section>
@@ -186,7 +186,7 @@ def _sections(comparison: Comparison, ranked: Sequence[Score], several: bool) ->
         if several
         else ""
     )
-    return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start, watched)}{render_alert_banners(watched)}</section>
+    return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, comparison.manifests[0].env_card.start, watched)}{render_alert_banners(watched)}</section>
 <section><h2>How the emotion moved</h2><p>Emotion after each turn. Bold: the mean, an ended dialogue keeping its last score. Thin: each persona. The dashed lines are the bands' borders, 10, 40 and 70.</p>{_curves(ranked, episodes)}</section>
 <section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>{_render_noise(comparison, ranked)}"""
 
@@ -255,16 +255,16 @@ def _asset(name: str) -> str:
     return (files("rlver_gym.bench") / name).read_text(encoding="utf-8")
 
 
-def _title(episodes: Sequence[Episode]) -> str:
-    return _escape_text(" and ".join(sorted({episode.env for episode in episodes})))
+def _title(comparisons: Sequence[Comparison]) -> str:
+    return _escape_text(" and ".join(sorted({one.protocol.env for one in comparisons})))
 
 
-def _lead(episodes: Sequence[Episode]) -> str:
+def _lead(comparisons: Sequence[Comparison]) -> str:
+    episodes = [episode for one in comparisons for episode in one.episodes]
+    protocols = [one.protocol for one in comparisons]
     people = len({episode.persona for episode in episodes})
     agents = len({episode.agent for episode in episodes})
-    users = ", ".join(
-        sorted({f"{episode.user} user, version {episode.user_version}" for episode in episodes})
-    )
+    users = ", ".join(sorted({f"{one.user} user, version {one.user_version}" for one in protocols}))
     return (
         f"<p>{format_count(len(episodes), 'dialogue')} of {format_count(agents, 'agent')} with"
         f" {format_count(people, 'simulated person', 'simulated people')}"
@@ -315,7 +315,7 @@ def _render_lacks(score: Score, ranked: Sequence[Score]) -> str:
 
 
 def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
-    horizon = max(len(episode.turns) for episode in episodes)
+    horizon = max((len(episode.turns) for episode in episodes), default=0)
     episodes = drop_failed(episodes)
     panels = "".join(
         f"<figure><figcaption>{_escape_text(score.agent)} <span"

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.bench.compare import explain_no_episodes
 from rlver_gym.bench.folder import MANIFEST, read_manifest
 from rlver_gym.bench.records import Problems, read_run
 from rlver_gym.core.emotion import Outcome
@@ -73,7 +72,11 @@ def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDia
             split = split_of.get(episode.persona.partition("/")[0])
             records.append(Record(folder.resolve().name, split, episode))
     if not records:
-        raise RunError(explain_no_episodes(problems))
+        told = [line for one in problems for line in one.describe(str(one.folder))]
+        raise RunError(
+            f"there are no episodes in {', '.join(map(str, folders))}"
+            f"{' that count' if told else ''}. {' '.join(told) or 'Run: rlver-gym bench'}"
+        )
     return RunDialogues(records, tuple(problems))
 
 
