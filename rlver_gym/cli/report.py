@@ -22,8 +22,8 @@ from rlver_gym.bench.noise import (
     spread_over_runs,
     spread_over_user_seeds,
 )
+from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.recompute import Sources
-from rlver_gym.bench.records import Problems, problems_to_json
 from rlver_gym.bench.report import PROTOCOLS_DIFFER, write_report
 from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.table import (

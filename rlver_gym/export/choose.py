@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlver_gym.bench.folder import MANIFEST, read_manifest
-from rlver_gym.bench.records import Problems, read_run
+from rlver_gym.bench.problems import Problems
+from rlver_gym.bench.records import read_run
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rlver_gym.bench.compare import read_comparisons
 from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
-from rlver_gym.bench.records import Problems, problems_to_json
+from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.report import build_viewer, page_html, write_report
 from rlver_gym.bench.run import read_episodes, run
 from rlver_gym.bench.score import score_agents
