@@ -55,7 +55,7 @@ def noisy_run(folder: Path) -> Path:
             turns.append(turn._replace(appraisal=appraisal, **said))
         names = {
             name: getattr(episode, name) + ESCAPES
-            for name in ("agent", "persona", "env", "user", "user_version", "opening")
+            for name in ("agent", "persona", "user", "user_version", "opening")
         }
         lines.append(episode._replace(turns=tuple(turns), **names).to_json())
     (folder / EPISODES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -68,7 +68,8 @@ def noisy_run(folder: Path) -> Path:
             ESCAPES,
             {ESCAPES: ESCAPES},
         )
-        there["user"] = {"kind": ESCAPES, "version": ESCAPES}
+        there["user"] = {name: value + ESCAPES for name, value in there["user"].items()}
+        there["personas"] = {name + ESCAPES: value for name, value in there["personas"].items()}
         there["created"] = there["fingerprint"] = ESCAPES
         there[ESCAPES] = 1
 

@@ -29,6 +29,7 @@ __all__ = [
     "agent_maker",
     "agent_pin",
     "is_async_agent",
+    "is_shipped_agent",
     "make_agent",
     "uses_server",
 ]
@@ -82,6 +83,13 @@ def uses_server(name: str) -> bool:
     """Whether an agent (or a user) of that name is a chat model: "openai:MODEL"."""
     kind, _, model = name.partition(":")
     return kind == "openai" and bool(model)
+
+
+def is_shipped_agent(name: str) -> bool:
+    """Whether an agent of that name comes with the package and needs nothing else: seed and
+    messages alone decide what it says.
+    """
+    return name in SHIPPED_AGENTS or name.startswith("strategy:")
 
 
 def is_async_agent(name: str) -> bool:

@@ -2,12 +2,18 @@
 stand in one table.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.bench.folder import Edits, check_episodes_file
+from rlver_gym.bench.folder import episode_lines
 from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.planned import Planned
+from rlver_gym.bench.problems import Problems
+from rlver_gym.bench.records import read_run
+from rlver_gym.bench.score import Score, score_agents
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.terminal import format_count, one_line
@@ -49,8 +55,14 @@ class Comparison(NamedTuple):
     """An agent that is in several runs has the run's name behind its own."""
     episodes_by_run: tuple[list[Episode], ...]
     """The same, every agent under its own name."""
-    edits: tuple[Edits, ...] = ()
-    """Of the runs whose file was edited."""
+    planned: Planned
+    """The dialogues of the plans of all runs, agents under the names they have here."""
+    problems: tuple[Problems, ...] = ()
+    """Of each run, what in it is not as a run of its plan writes it."""
+
+    def score(self) -> list[Score]:
+        """One score an agent, the best at worst first."""
+        return score_agents(self.episodes, self.planned)
 
 
 def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
@@ -60,18 +72,20 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     """
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise RunError("a run folder is given twice. Name each once.")
-    checked = [check_episodes_file(folder) for folder in folders]
-    runs = [one.episodes for one in checked]
-    if not any(runs):
-        raise RunError(
-            f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench"
-        )
+    if not any(line for folder in folders for _, line in episode_lines(folder)):
+        raise RunError(f"there are no episodes in {_join(folders)}. Run: rlver-gym bench")
     manifests = [Manifest.read(folder) for folder in folders]
+    checked = [read_run(folder) for folder in folders]
+    runs = [one.episodes for one in checked]
     labels = _labels(folders)
-    named = _with_run_names(labels, runs)
+    names = _name_agents(labels, [manifest.planned.agents for manifest in manifests])
+    named = [
+        [episode._replace(agent=own[episode.agent]) for episode in episodes]
+        for own, episodes in zip(names, runs, strict=True)
+    ]
     groups: dict[Protocol, list[int]] = {}
     for at, manifest in enumerate(manifests):
-        if runs[at]:
+        if checked[at].problems.total:
             groups.setdefault(_protocol(manifest), []).append(at)
     return [
         Comparison(
@@ -80,10 +94,18 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
             tuple(manifests[at] for at in members),
             [episode for at in members for episode in named[at]],
             tuple(runs[at] for at in members),
-            tuple(checked[at].edits for at in members if checked[at].edits.lines),
+            replace(
+                manifests[members[0]].planned,
+                agents=tuple(name for at in members for name in names[at].values()),
+            ),
+            tuple(checked[at].problems for at in members),
         )
         for protocol, members in groups.items()
     ]
+
+
+def _join(folders: Sequence[Path]) -> str:
+    return ", ".join(map(str, folders))
 
 
 def _protocol(manifest: Manifest) -> Protocol:
@@ -113,18 +135,10 @@ def _labels(folders: Sequence[Path]) -> list[str]:
     ]
 
 
-def _with_run_names(labels: Sequence[str], runs: Sequence[list[Episode]]) -> list[list[Episode]]:
-    agents = [{episode.agent for episode in episodes} for episodes in runs]
-    shared = {
-        agent
-        for names in agents
-        for agent in names
-        if sum(agent in others for others in agents) > 1
-    }
+def _name_agents(labels: Sequence[str], agents: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    """By run, what each of its agents is called: with the run behind it when others have it too."""
+    count = Counter(name for names in agents for name in names)
     return [
-        [
-            one._replace(agent=f"{one.agent} ({label})") if one.agent in shared else one
-            for one in episodes
-        ]
-        for label, episodes in zip(labels, runs, strict=True)
+        {name: f"{name} ({label})" if count[name] > 1 else name for name in names}
+        for label, names in zip(labels, agents, strict=True)
     ]

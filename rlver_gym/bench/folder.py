@@ -4,15 +4,14 @@ A folder may come from a stranger: only regular files are read, bounded, and no 
 of it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import path_inside, read_lines, read_text
 from rlver_gym.io.json_text import parse_json
-from rlver_gym.io.terminal import format_count, one_line
+from rlver_gym.io.terminal import one_line
 from rlver_gym.io.version import __version__
 
 EPISODES = "episodes.jsonl"
@@ -21,8 +20,6 @@ RESPONSE_CACHE_FILE = "tape.sqlite"
 MANIFEST_FORMAT = 2
 """Of the manifests that this version writes, and the only one that it reads."""
 _MAX_MANIFEST_BYTES = 16 << 20
-_MAX_NAMED_LINES, _MAX_LISTED_LINES = 3, 100
-"""Of edited lines: in a sentence, and in JSON."""
 
 
 def read_manifest(folder: Path) -> dict[str, object]:
@@ -60,54 +57,6 @@ def episode_lines(folder: Path) -> Iterator[tuple[int, str]]:
         error=RunError,
         hint=f"Is {folder} the folder of a run?",
     )
-
-
-class Edits(NamedTuple):
-    """Lines of a run's episodes that were changed after they were written, as checksums tell."""
-
-    folder: Path
-    lines: tuple[int, ...]
-    total: int
-    """How many lines there are."""
-
-    def describe(self, run: str) -> str:
-        """A sentence for those who know the run by this name."""
-        lines = ", ".join(map(str, self.lines[:_MAX_NAMED_LINES]))
-        lines += ", …" if len(self.lines) > _MAX_NAMED_LINES else ""
-        one = len(self.lines) == 1
-        what = f"line {lines} is not as it was" if one else f"lines {lines} are not as they were"
-        count = f"{len(self.lines):,} of {format_count(self.total, 'line')}"
-        score = "its score" if one else "their scores"
-        return (
-            f"{run}: {what} written ({count}): {score} may be wrong. rlver-gym verify {run} says"
-            " what was changed."
-        )
-
-
-class CheckedEpisodes(NamedTuple):
-    """The episodes of a run, and what was edited in their file: `edits.lines` is empty for none."""
-
-    episodes: list[Episode]
-    edits: Edits
-
-
-def edits_to_json(edits: Iterable[Edits]) -> dict[str, dict[str, list[int]]]:
-    """The field `edited`, by run the first edited lines; no field when there are none."""
-    found = {str(one.folder): [*one.lines[:_MAX_LISTED_LINES]] for one in edits}
-    return {"edited": found} if found else {}
-
-
-def check_episodes_file(folder: Path) -> CheckedEpisodes:
-    """As `read_episodes`, and which lines were edited: their text is not what their own values
-    give, checksums included. That a run is sound only `verify` tells.
-    """
-    path, episodes, edited = folder / EPISODES, [], []
-    for number, line in episode_lines(folder):
-        if line:
-            episodes.append(Episode.from_json(line, f"{path}, line {number}"))
-            if episodes[-1].to_json() != line:
-                edited.append(number)
-    return CheckedEpisodes(episodes, Edits(folder, tuple(edited), len(episodes)))
 
 
 def read_episodes(folder: Path) -> list[Episode]:

@@ -16,8 +16,10 @@ from pydantic import (
     field_validator,
 )
 
+from rlver_gym.agents import is_shipped_agent, uses_server
 from rlver_gym.bench.folder import MANIFEST, read_manifest
-from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS
+from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, fingerprint, manifest_check
+from rlver_gym.bench.planned import Planned
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.io.errors import RunError
@@ -90,13 +92,17 @@ class Manifest(Frozen):
     command: Annotated[tuple[str, ...], Field(max_length=10_000)]
     python: Word
     packages: Annotated[dict[Word, Word | None], Field(max_length=100)]
+    check: Word = ""
+    is_as_written: bool
+    """Whether its checksum fits: found when it is read."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """The manifest of a run folder. RunError names what in it is not as it was written."""
         plain = read_manifest(folder)
         try:
-            return cls.model_validate_json(json.dumps(plain), strict=True)
+            known = {**plain, "is_as_written": plain.get("check") == manifest_check(plain)}
+            return cls.model_validate_json(json.dumps(known), strict=True)
         except ValidationError as error:
             wrong = [
                 f"{'.'.join(map(str, one['loc']))[:80]}: {explain_problem(one)}"
@@ -106,6 +112,36 @@ class Manifest(Frozen):
                 f"{folder / MANIFEST}: not the manifest of a run ({'; '.join(wrong)}). Was it"
                 " edited, or made by another version?"
             ) from error
+
+    @property
+    def planned(self) -> Planned:
+        """The dialogues of its plan."""
+        plan = self.plan
+        agents = tuple(dict.fromkeys(plan.agents))
+        return Planned(agents, tuple(self.personas), plan.seeds * plan.user_seeds)
+
+    def explain_edit(self) -> str:
+        """What in it no run of its plan would have written; empty when nothing is."""
+        plan, user = self.plan, self.user
+        scenes = {
+            "plan": plan.to_dict(),
+            "env_hash": self.env_hash,
+            "personas": self.personas,
+            "user": {"kind": user.kind, "version": user.version},
+        }
+        pinned = fingerprint({**scenes, **self.pins})
+        shipped = [name for name in self.agents if is_shipped_agent(name)]
+        if pinned != self.fingerprint:
+            return f"its fingerprint is {self.fingerprint}, but what it pins gives {pinned}"
+        if self.env_card.hash != self.env_hash:
+            return f"its env_hash is {self.env_hash}, that of its env card is {self.env_card.hash}"
+        if self.agents.keys() != set(plan.agents) or any(self.agents[name] for name in shipped):
+            return "the agents that it pins are not those of its plan"
+        if (self.server is not None) != uses_server(plan.user):
+            return f"its server does not belong to the user {plan.user}"
+        if not self.check:
+            return "it has no checksum: somebody took it out, or an earlier version wrote it"
+        return "" if self.is_as_written else "it was changed after it was written"
 
     @property
     def pins(self) -> dict[str, Any]:

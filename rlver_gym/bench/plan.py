@@ -20,6 +20,7 @@ from pydantic import Field, JsonValue, SecretStr, field_validator
 
 from rlver_gym.agents import SHIPPED_AGENTS, AgentMaker, agent_maker, agent_pin, uses_server
 from rlver_gym.bench.folder import MANIFEST_FORMAT
+from rlver_gym.bench.planned import Planned
 from rlver_gym.core.cards import EnvCard, env_card
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.core.persona import SplitChoice
@@ -126,15 +127,15 @@ class BenchPlan(Frozen):
         """The ids of the personas, in the order of the index."""
         return select_personas(self.library, self.persona_ids, self.split or self.card.split)
 
+    @property
+    def planned(self) -> Planned:
+        """Every dialogue to hold."""
+        agents = tuple(dict.fromkeys(self.agents))
+        return Planned(agents, self.select_personas(), self.seeds * self.user_seeds)
+
     def cases(self) -> list[Case]:
         """Every dialogue to hold, in order."""
-        personas = self.select_personas()
-        return [
-            Case(agent, persona, seed)
-            for agent in dict.fromkeys(self.agents)
-            for seed in range(self.seeds * self.user_seeds)
-            for persona in personas
-        ]
+        return [Case(*key) for key in self.planned]
 
     def agent_maker(self, agent: str, chat: ChatSettings) -> AgentMaker:
         """Makes an agent of the plan for a case, with the same seed in every replicate."""
@@ -204,7 +205,7 @@ class BenchPlan(Frozen):
 
     def manifest(self) -> dict[str, Any]:
         """What is written beside the episodes."""
-        return {
+        plain = {
             "format": MANIFEST_FORMAT,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": ["rlver-gym", *map(_without_credentials, sys.argv[1:])],
@@ -223,6 +224,7 @@ class BenchPlan(Frozen):
                 for name in ("rlver-gym", "gymnasium", "numpy", "pydantic", "openai")
             },
         }
+        return {**plain, "check": manifest_check(plain)}
 
 
 def select_personas(
@@ -256,6 +258,12 @@ def pin_scenes(
         "personas": {persona_id: library.get(persona_id).hash for persona_id in personas},
         "user": {"kind": user.kind, "version": user.version},
     }
+
+
+def manifest_check(plain: dict[str, Any]) -> str:
+    """The checksum of a manifest: 12 hex digits of SHA-256 over all else in it."""
+    rest = {name: value for name, value in plain.items() if name != "check"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def fingerprint(pinned: dict[str, Any]) -> str:

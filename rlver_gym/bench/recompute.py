@@ -2,21 +2,29 @@
 as code or as a path.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver_gym.agents import uses_server
+from rlver_gym.agents import (
+    Agent,
+    AgentMaker,
+    agent_maker,
+    agent_pin,
+    is_shipped_agent,
+    uses_server,
+)
 from rlver_gym.bench.folder import RESPONSE_CACHE_FILE
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case, fingerprint, pin_scenes, select_personas
+from rlver_gym.bench.planned import Planned
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import RunError
+from rlver_gym.io.errors import RunError, SourceNeeded
 from rlver_gym.io.files import path_inside
 from rlver_gym.io.terminal import one_line
 from rlver_gym.io.user_code import CodeRunner
@@ -46,40 +54,22 @@ NO_SOURCES = Sources()
 
 @dataclass(frozen=True)
 class Scenes:
-    """Every dialogue that the plan of a run has, ready to be held again.
-
-    Counted, never listed: the plan may be a stranger's.
-    """
+    """Every dialogue that the plan of a run has, ready to be held again."""
 
     user: SentientUser
     card: EnvCard
     library: PersonaLibrary
-    agents: tuple[str, ...]
-    seeds: int
-    """Of all replicates together."""
-    personas: tuple[str, ...]
+    planned: Planned
+    makers: Mapping[str, AgentMaker]
+    """Of the agents that say the same again, by name."""
+    agent_seeds: int
+    """How many seeds an agent has: every replicate begins with the first."""
 
-    @property
-    def count(self) -> int:
-        """How many dialogues there are."""
-        return len(self.agents) * self.seeds * len(self.personas)
-
-    def __contains__(self, case: Case) -> bool:
-        """Whether the plan has this dialogue."""
-        return (
-            case.agent in self.agents
-            and 0 <= case.seed < self.seeds
-            and case.persona in self.personas
-        )
-
-    def cases(self) -> Iterator[Case]:
-        """All dialogues, in the plan's order."""
-        return (
-            Case(agent, persona, seed)
-            for agent in self.agents
-            for seed in range(self.seeds)
-            for persona in self.personas
-        )
+    def agent(self, case: Case) -> Agent | None:
+        """The agent of a dialogue; None for one that cannot be asked again."""
+        maker = self.makers.get(case.agent)
+        seed = case.seed % self.agent_seeds
+        return maker(self.library.get(case.persona), seed) if maker else None
 
     def session(self, case: Case, recorded: Episode, *, rerun: bool = False) -> EmpathySession:
         """The dialogue, not yet begun; its user takes from the record what cannot be computed
@@ -115,8 +105,27 @@ def load_scenes(folder: Path, manifest: Manifest, tape: Path | None, sources: So
                 f" {name} is {excerpt(there[name])}, here it is {excerpt(value)}. So it cannot be"
                 " recomputed. Use the package version in its manifest."
             )
-    seeds = plan.seeds * plan.user_seeds
-    return Scenes(user, card, cards, tuple(dict.fromkeys(plan.agents)), seeds, personas)
+    if problem := manifest.explain_edit():
+        raise RunError(f"{folder} has an edited manifest: {problem}. So nothing in it is believed.")
+    makers = find_repeatable(folder, manifest, tape)
+    return Scenes(user, card, cards, manifest.planned, makers, plan.seeds)
+
+
+def find_repeatable(
+    folder: Path, manifest: Manifest, tape: Path | None = None
+) -> dict[str, AgentMaker]:
+    """The makers of the agents that say the same again: those that come with the package, and chat
+    models whose answers are on the run's tape and whose prompt is the one of this version.
+    """
+    makers = {name: agent_maker(name) for name in manifest.plan.agents if is_shipped_agent(name)}
+    path = tape or path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
+    if path.exists():
+        replay = ChatSettings(base_url="http://localhost", tape=path, tape_mode="replay")
+        for name in filter(uses_server, manifest.plan.agents):
+            here, there = agent_pin(name, replay), manifest.agents.get(name, {})
+            if {**here, "base_url": there.get("base_url")} == there:
+                makers[name] = agent_maker(name, replay)
+    return makers
 
 
 def excerpt(value: object) -> str:
@@ -134,7 +143,7 @@ def _card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
         return env_card(manifest.plan.env)
     card = manifest.env_card
     if card.id in shipped_env_ids() and card.hash != env_card(card.id).hash:
-        raise RunError(
+        raise SourceNeeded(
             f"{folder} was made with an env card that calls itself {card.id}, but is not the one"
             " that comes with rlver-gym. If it is yours, name its file: --env CARD.yaml"
         )
@@ -146,7 +155,7 @@ def _library(folder: Path, manifest: Manifest, sources: Sources) -> PersonaLibra
         return library(sources.personas)
     if manifest.persona_folder is None:
         return library()
-    raise RunError(
+    raise SourceNeeded(
         f"{folder} was made with the persona cards in {excerpt(manifest.persona_folder)}, a folder"
         " of whoever made it, which is not opened on its word. If you have these cards, name their"
         " folder: --personas DIR"
@@ -160,7 +169,7 @@ def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources)
     """
     plan = manifest.plan
     if sources.user is None and not is_shipped_user(plan.user):
-        raise RunError(
+        raise SourceNeeded(
             f"{folder} was made with the user {excerpt(plan.user)}, which does not come with"
             " rlver-gym, and on a manifest's word no code is run and no file opened. If you have"
             " that user and trust it, name it: --user MODULE:NAME (or --user"
@@ -174,7 +183,7 @@ def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources)
             if key not in ChatSettings.model_fields
         }
         if options != plan.user_options:
-            raise RunError(
+            raise SourceNeeded(
                 f"{folder} was made with the options {excerpt(plan.user_options)} of its user. Name"
                 " the same: --user-option NAME=VALUE"
             )
@@ -198,7 +207,7 @@ def _find_response_cache(folder: Path, manifest: Manifest, tape: Path | None) ->
         elsewhere = (
             f" Its manifest says that it was at {excerpt(manifest.tape)}." if manifest.tape else ""
         )
-        raise RunError(
+        raise (SourceNeeded if manifest.tape else RunError)(
             f"{path}: there is no tape, so nothing can be recomputed without the server.{elsewhere}"
             " Put the run's tape there, or name it with --tape."
         )

@@ -23,8 +23,9 @@ from rlver_gym.bench.noise import (
     spread_over_runs,
     spread_over_user_seeds,
 )
-from rlver_gym.bench.score import Score, drop_failed, score_agents
+from rlver_gym.bench.score import Score, drop_failed
 from rlver_gym.bench.table import noise_rows, shift_rows
+from rlver_gym.bench.verdict import Verdict
 from rlver_gym.environment.alarms import AnomalyReport, check_episodes
 from rlver_gym.environment.charts import draw_final_bar, draw_trajectories, render_heat_cell
 from rlver_gym.environment.episode import Episode
@@ -130,19 +131,21 @@ def write_report(
     folders: Sequence[Path],
     out: Path | None = None,
     comparisons: Sequence[Comparison] | None = None,
+    verdicts: Sequence[Verdict] = (),
 ) -> Path:
     """Write the page for one run, or for several compared; returns its path, by default one in the
     first folder. `comparisons`: what `read_comparisons` gave for the folders, if it was asked.
+    `verdicts`: of the runs that were recomputed.
     """
     page = out or folders[0] / ("report.html" if len(folders) == 1 else "compare.html")
-    write_atomically(page, page_html(comparisons or read_comparisons(folders)))
+    write_atomically(page, page_html(comparisons or read_comparisons(folders), verdicts))
     return page
 
 
-def page_html(comparisons: Sequence[Comparison]) -> str:
+def page_html(comparisons: Sequence[Comparison], verdicts: Sequence[Verdict] = ()) -> str:
     """The page as text. Runs of different protocols have tables of their own."""
     episodes = [episode for one in comparisons for episode in one.episodes]
-    ranked = [score_agents(one.episodes) for one in comparisons]
+    ranked = [one.score() for one in comparisons]
     viewer = build_viewer(episodes, [score for group in ranked for score in group])
     style, script = _asset("report.css"), _asset("report.js")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -152,11 +155,11 @@ def page_html(comparisons: Sequence[Comparison]) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'">
-<title>{_title(episodes)}</title>
+<title>{_title(comparisons)}</title>
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{_title(episodes)}</h1>{_lead(episodes)}{_protocol_note(comparisons)}{_edit_notes(comparisons)}</header>
+<header><h1>{_title(comparisons)}</h1>{_lead(comparisons)}{_protocol_note(comparisons)}{_problem_notes(comparisons)}{_verdict_notes(verdicts)}</header>
 <main>
 {"".join(_sections(one, scored, len(comparisons) > 1) for one, scored in zip(comparisons, ranked, strict=True))}{_render_shift(comparisons)}
 <section><h2>Every dialogue</h2>{_omission_note(viewer, len(episodes))}{_VIEWER}</section>
@@ -183,7 +186,7 @@ def _sections(comparison: Comparison, ranked: Sequence[Score], several: bool) ->
         if several
         else ""
     )
-    return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, episodes[0].start, watched)}{render_alert_banners(watched)}</section>
+    return f"""{title}<section><h2>Who leaves people better than they came</h2>{_leaderboard(ranked, comparison.manifests[0].env_card.start, watched)}{render_alert_banners(watched)}</section>
 <section><h2>How the emotion moved</h2><p>Emotion after each turn. Bold: the mean, an ended dialogue keeping its last score. Thin: each persona. The dashed lines are the bands' borders, 10, 40 and 70.</p>{_curves(ranked, episodes)}</section>
 <section><h2>By hidden need</h2><p>Mean final emotion.</p>{_heat_map(ranked)}</section>{_render_noise(comparison, ranked)}"""
 
@@ -218,11 +221,25 @@ def _protocol_note(comparisons: Sequence[Comparison]) -> str:
     return f'<p class="note">{PROTOCOLS_DIFFER}</p>' if len(comparisons) > 1 else ""
 
 
-def _edit_notes(comparisons: Sequence[Comparison]) -> str:
+def _problem_notes(comparisons: Sequence[Comparison]) -> str:
     """Runs by the names of their folders: where they lie is nobody's business."""
-    edits = [edits for one in comparisons for edits in one.edits]
-    notes = [_escape_text(one.describe(one.folder.resolve().name)) for one in edits]
-    return "".join(f'<div class="alarm" role="note"><p>{note}</p></div>' for note in notes)
+    problems = [problems for one in comparisons for problems in one.problems if problems]
+    notes = [note for one in problems for note in one.describe(one.folder.resolve().name)]
+    return "".join(map(_render_alarm, notes))
+
+
+def _verdict_notes(verdicts: Sequence[Verdict]) -> str:
+    notes = [verdict.describe(Path(verdict.run).resolve().name) for verdict in verdicts]
+    return "".join(
+        f'<p class="note">{_escape_text(note)}</p>'
+        if verdict.is_sound or verdict.needs_source
+        else _render_alarm(note)
+        for verdict, note in zip(verdicts, notes, strict=True)
+    )
+
+
+def _render_alarm(note: str) -> str:
+    return f'<div class="alarm" role="note"><p>{_escape_text(note)}</p></div>'
 
 
 def _omission_note(viewer: Viewer, count: int) -> str:
@@ -238,16 +255,16 @@ def _asset(name: str) -> str:
     return (files("rlver_gym.bench") / name).read_text(encoding="utf-8")
 
 
-def _title(episodes: Sequence[Episode]) -> str:
-    return _escape_text(" and ".join(sorted({episode.env for episode in episodes})))
+def _title(comparisons: Sequence[Comparison]) -> str:
+    return _escape_text(" and ".join(sorted({one.protocol.env for one in comparisons})))
 
 
-def _lead(episodes: Sequence[Episode]) -> str:
+def _lead(comparisons: Sequence[Comparison]) -> str:
+    episodes = [episode for one in comparisons for episode in one.episodes]
+    protocols = [one.protocol for one in comparisons]
     people = len({episode.persona for episode in episodes})
     agents = len({episode.agent for episode in episodes})
-    users = ", ".join(
-        sorted({f"{episode.user} user, version {episode.user_version}" for episode in episodes})
-    )
+    users = ", ".join(sorted({f"{one.user} user, version {one.user_version}" for one in protocols}))
     return (
         f"<p>{format_count(len(episodes), 'dialogue')} of {format_count(agents, 'agent')} with"
         f" {format_count(people, 'simulated person', 'simulated people')}"
@@ -260,14 +277,23 @@ def _leaderboard(ranked: Sequence[Score], start: int, watched: AnomalyReport) ->
         f"""<tr><th scope="row">{_escape_text(score.agent)}{render_badge(score.agent, watched)}</th>
 <td class="num strong">{format_mean(score.final)}</td><td class="bar">{draw_final_bar(score.final, start)}</td><td class="num dim wide">{format_interval(score.final)}</td>
 <td class="num">{score.content:.0f} %</td><td class="num">{score.left:.0f} %</td><td class="num wide">{score.turns:.1f}</td>
-<td class="num">{_difference_cell(score)}</td>{_failed_cell(score, ranked)}</tr>"""
+<td class="num">{_difference_cell(score)}</td>{_render_lacks(score, ranked)}</tr>"""
         for score in ranked
     )
-    failed = '<th class="num">failed</th>' if any(score.failed for score in ranked) else ""
+    is_whole = all(score.is_whole for score in ranked)
+    heads = "" if is_whole else "".join(f'<th class="num">{head}</th>' for head in _LACKS)
+    worst = "" if is_whole else _AT_WORST
     return f"""<div class="scroll"><table class="board"><thead><tr><th>agent</th><th class="num">final emotion</th><th></th><th class="num wide">95 %</th>
-<th class="num">content</th><th class="num">left</th><th class="num wide">turns</th><th class="num">to the best</th>{failed}</tr></thead><tbody>{rows}</tbody></table></div>
+<th class="num">content</th><th class="num">left</th><th class="num wide">turns</th><th class="num">to the best</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>
 <p class="note">Mean over personas with its 95 % bootstrap interval; the thin mark is the start, {start}. Content: the person got what they came for. Left: they walked away.
-“To the best” is the paired difference over the same personas, with its 95 % interval: one that includes 0 is no proof of a difference.</p>"""
+“To the best” is the paired difference over the same personas, with its 95 % interval: one that includes 0 is no proof of a difference.{worst}</p>"""
+
+
+_LACKS = ("at worst", "failed by agent", "failed by user", "missing")
+_AT_WORST = (
+    " At worst: the mean with 0 for every dialogue that failed or is missing, since an agent can"
+    " bring both about; it ranks, and “to the best” compares it."
+)
 
 
 def _difference_cell(score: Score) -> str:
@@ -279,12 +305,17 @@ def _difference_cell(score: Score) -> str:
     )
 
 
-def _failed_cell(score: Score, ranked: Sequence[Score]) -> str:
-    return f'<td class="num">{score.failed}</td>' if any(other.failed for other in ranked) else ""
+def _render_lacks(score: Score, ranked: Sequence[Score]) -> str:
+    """Nothing where every dialogue of every agent came to an end."""
+    if all(other.is_whole for other in ranked):
+        return ""
+    counts = map(str, (score.failed_by_agent, score.failed_by_user, score.missing))
+    values = (format_mean(score.at_worst), *counts)
+    return "".join(f'<td class="num">{value}</td>' for value in values)
 
 
 def _curves(ranked: Sequence[Score], episodes: Sequence[Episode]) -> str:
-    horizon = max(len(episode.turns) for episode in episodes)
+    horizon = max((len(episode.turns) for episode in episodes), default=0)
     episodes = drop_failed(episodes)
     panels = "".join(
         f"<figure><figcaption>{_escape_text(score.agent)} <span"

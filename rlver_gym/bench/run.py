@@ -21,7 +21,8 @@ from rlver_gym.bench.folder import (
 )
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_agent, guard_user
 from rlver_gym.bench.plan import BenchPlan, Case
-from rlver_gym.core.emotion import Outcome
+from rlver_gym.bench.planned import Key
+from rlver_gym.bench.records import read_run
 from rlver_gym.core.user import AsyncSentientUser, SentientUser
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout
@@ -40,9 +41,6 @@ from rlver_gym.io.files import path_inside
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spending
-
-Key = tuple[str, str, int]
-"""Agent, persona and seed: what makes an episode unique within a run."""
 
 
 def run_case(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
@@ -108,6 +106,8 @@ class Run(NamedTuple):
     """
     failed_before: Mapping[Key, int]
     """Those that had failed, and in which turn, from 1: they are held again."""
+    num_dropped: int
+    """How many lines were no record, edited or cut off: these dialogues are held again too."""
     spending: list[Spending]
     """What servers are asked for now, one for each; empty when none may be asked."""
     ledger: Ledger
@@ -182,9 +182,10 @@ def open_run(
     """Open a run of the plan in a folder: a new one, or one that was stopped.
 
     Nothing that was written before is lost or done twice, but for a last line that was cut off, and
-    dialogues that failed: those are held again. What servers answer is kept on the run's tape
-    unless the plan has another, so that it is not paid twice. `agent_timeout_s`: how long a reply
-    of an agent, or of a user, of one's own may take; None for ever.
+    dialogues that failed or whose record was edited: those are held again. What servers answer is
+    kept on the run's tape unless the plan has another, so that it is not paid twice.
+    `agent_timeout_s`: how long a reply of an agent, or of a user, of one's own may take; None for
+    ever.
 
     Raises RunError when the folder belongs to another plan, when another process runs in it, or
     when it cannot be written; ServerRefused without a key that is needed.
@@ -202,14 +203,27 @@ def open_run(
     with open_locked(path) as file, ExitStack() as opened:
         _write_or_check_manifest(plan, folder)
         drop_partial_line(path)
-        done, failed = _find_finished(folder)
-        if failed:
-            file = opened.enter_context(_drop_failed(folder))
+        before = _find_finished(folder)
+        done = tuple(one.key for one in before.episodes)
+        if before.failed or before.num_dropped:
+            lines = "".join(f"{one.to_json()}\n" for one in before.episodes)
+            file = opened.enter_context(rewrite_locked(path, lines))
         participants = Participants.of(plan, chat, makers, agent_timeout_s)
         spending = count_spending(plan, chat)
         ledger = Ledger(folder, spending)
         try:
-            yield Run(plan, participants, chat, file, folder, done, failed, spending, ledger)
+            yield Run(
+                plan,
+                participants,
+                chat,
+                file,
+                folder,
+                done,
+                before.failed,
+                before.num_dropped,
+                spending,
+                ledger,
+            )
         finally:
             ledger.write()
 
@@ -220,19 +234,37 @@ def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:
         yield from bench_run.run_missing()
 
 
-def _find_finished(folder: Path) -> tuple[tuple[Key, ...], dict[Key, int]]:
-    """The dialogues that need not be held any more, and those that failed, with the turn in which
-    they did.
+class _Before(NamedTuple):
+    """What an earlier command has left in a folder."""
+
+    episodes: list[Episode]
+    """The dialogues that need not be held any more."""
+    failed: dict[Key, int]
+    """Those that failed, with the turn in which they did."""
+    num_dropped: int
+    """How many lines were edited or cut off."""
+
+
+def _find_finished(folder: Path) -> _Before:
+    """What need not be held any more. What was edited or cut off is no record.
+
+    RunError for a dialogue that stands there twice, or that the plan does not have: whose it is,
+    nobody here knows.
     """
-    episodes = read_episodes(folder)
-    failed = {one.key: len(one.turns) for one in episodes if one.outcome is Outcome.FAILED}
-    return tuple(one.key for one in episodes if one.key not in failed), failed
-
-
-def _drop_failed(folder: Path) -> FileIO:
-    """The file of episodes, locked as before, without those that failed."""
-    kept = [one for one in read_episodes(folder) if one.outcome is not Outcome.FAILED]
-    return rewrite_locked(folder / EPISODES, "".join(f"{one.to_json()}\n" for one in kept))
+    records = read_run(folder)
+    strange = records.problems.lines.keys() & {"doubled", "unplanned"}
+    if strange:
+        kinds = {kind: records.problems.lines[kind] for kind in sorted(strange)}
+        lines = {kind: ", ".join(map(str, found[:3])) for kind, found in kinds.items()}
+        told = "; ".join(f"{kind}: line {which}" for kind, which in lines.items())
+        raise RunError(
+            f"{folder / EPISODES} holds dialogues that a run of this plan has not written ({told})."
+            " Take these lines out, or choose another folder with --out."
+        )
+    intact = [one for one in records.episodes if one.key not in records.edited]
+    failed = {one.key: len(one.turns) for one in intact if one.failed_by}
+    keep = [one for one in intact if not one.failed_by]
+    return _Before(keep, failed, records.problems.total - len(keep) - len(failed))
 
 
 def _sort_episodes(folder: Path, plan: BenchPlan) -> None:
@@ -267,7 +299,8 @@ def _write_or_check_manifest(plan: BenchPlan, folder: Path) -> None:
         write_atomically(path, json.dumps(plan.manifest(), indent=2, ensure_ascii=False) + "\n")
         return
     there = read_manifest(folder)
-    if there.get("fingerprint") != plan.fingerprint:
+    pins = json.loads(json.dumps({"fingerprint": plan.fingerprint, **plan.episode_pins}))
+    if any(there.get(name) != value for name, value in pins.items()):
         raise RunError(
             f"{folder} belongs to another plan, other cards, another agent or another version"
             f" ({there.get('fingerprint')}, this is {plan.fingerprint}). Choose another folder with"

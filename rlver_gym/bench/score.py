@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlver_gym.core.emotion import Outcome
+from rlver_gym.bench.planned import Planned
+from rlver_gym.core.emotion import MIN_EMOTION, Outcome
 from rlver_gym.environment.episode import Episode
 from rlver_gym.io.interval import Interval, bootstrap
 
@@ -18,7 +19,8 @@ from rlver_gym.io.interval import Interval, bootstrap
 class Score(NamedTuple):
     """How one agent did.
 
-    Emotions in points, rates in percent; failed dialogues count in `failed` alone.
+    Emotions in points, rates in percent. Dialogues that failed or are missing count in `at_worst`
+    alone.
     """
 
     agent: str
@@ -29,21 +31,63 @@ class Score(NamedTuple):
     needs: dict[str, float]
     """Mean final emotion by hidden need."""
     to_best: Interval | None
-    """Mean difference to the best agent over the personas both met; None for the best itself."""
+    """Mean difference to the best agent over the personas both were to meet, at worst; None for the
+    best itself.
+    """
     episodes: int
     failed: int
-
-
-def score_agents(episodes: Sequence[Episode]) -> list[Score]:
-    """One score an agent, the best first; those whose dialogues all failed come last, with a mean
-    of nan.
+    failed_by_agent: int
+    """Of these, those in which the agent had no word to say; in the others the user failed, which
+    an agent can bring about too.
     """
-    by_agent: dict[str, list[Episode]] = {}
+    missing: int
+    """Dialogues of the plan that are not there."""
+    at_worst: Interval
+    """The bound that ranks: as `final`, with an emotion of 0 for each that failed or is missing."""
+
+    @property
+    def failed_by_user(self) -> int:
+        """Those in which the user failed."""
+        return self.failed - self.failed_by_agent
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every dialogue came to an end, so that the mean is the bound."""
+        return not (self.failed or self.missing)
+
+
+def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) -> list[Score]:
+    """One score an agent, the best at worst first; those of whose dialogues none came to an end are
+    last, with a mean of nan. `planned`: what the plan has, for what is missing.
+    """
+    by_agent: dict[str, list[Episode]] = {agent: [] for agent in planned.agents} if planned else {}
     for episode in episodes:
         by_agent.setdefault(episode.agent, []).append(episode)
+    at_worst = {agent: _means_at_worst(group, planned) for agent, group in by_agent.items()}
     finals = {agent: _persona_means(group) for agent, group in by_agent.items()}
-    ranked = sorted(by_agent, key=lambda agent: (not finals[agent], -_mean(finals[agent])))
-    return [_score(agent, by_agent[agent], finals, ranked[0]) for agent in ranked]
+    ranked = sorted(by_agent, key=lambda agent: (not finals[agent], -_mean(at_worst[agent])))
+    return [
+        _score(
+            agent,
+            by_agent[agent],
+            finals[agent],
+            at_worst[agent],
+            None if agent == ranked[0] else at_worst[ranked[0]],
+            planned,
+        )
+        for agent in ranked
+    ]
+
+
+def count_failed_by(episodes: Iterable[Episode]) -> dict[str, dict[str, int]]:
+    """By agent, how many dialogues failed by the agent and how many by the user; without agents
+    none of whose dialogues failed.
+    """
+    failed = Counter((one.agent, one.failed_by) for one in episodes if one.failed_by)
+    return {
+        agent: {"agent": failed[agent, "agent"], "user": failed[agent, "user"]}
+        for agent in dict.fromkeys(agent for agent, _ in failed)
+    }
 
 
 def count_failures(episodes: Iterable[Episode]) -> dict[str, int]:
@@ -58,7 +102,8 @@ def count_failures(episodes: Iterable[Episode]) -> dict[str, int]:
 
 def score_to_json(score: Score) -> dict[str, Any]:
     """Values for JSON, which knows no nan: None stands for it."""
-    return {name: _without_nan(value) for name, value in score._asdict().items()}
+    values = {**score._asdict(), "failed_by_user": score.failed_by_user}
+    return {name: _without_nan(value) for name, value in values.items()}
 
 
 def _without_nan(value: Any) -> Any:
@@ -68,13 +113,18 @@ def _without_nan(value: Any) -> Any:
 
 
 def _score(
-    agent: str, episodes: list[Episode], finals: dict[str, dict[str, float]], best: str
+    agent: str,
+    episodes: list[Episode],
+    finals: dict[str, float],
+    at_worst: dict[str, float],
+    best: dict[str, float] | None,
+    planned: Planned | None,
 ) -> Score:
     ended = drop_failed(episodes)
     needs = sorted({episode.need for episode in ended})
     return Score(
         agent=agent,
-        final=bootstrap(np.array(list(finals[agent].values()))),
+        final=bootstrap(np.array(list(finals.values()))),
         content=_percent(ended, Outcome.CONTENT),
         left=_percent(ended, Outcome.LEFT),
         turns=sum(len(episode.turns) for episode in ended) / max(1, len(ended)),
@@ -82,9 +132,12 @@ def _score(
             need: _mean(_persona_means([episode for episode in ended if episode.need == need]))
             for need in needs
         },
-        to_best=None if agent == best else compute_paired_difference(finals[agent], finals[best]),
+        to_best=None if best is None else compute_paired_difference(at_worst, best),
         episodes=len(episodes),
         failed=len(episodes) - len(ended),
+        failed_by_agent=sum(episode.failed_by == "agent" for episode in episodes),
+        missing=max(0, len(planned.personas) * planned.seeds - len(episodes)) if planned else 0,
+        at_worst=bootstrap(np.array(list(at_worst.values()) or [float(MIN_EMOTION)])),
     )
 
 
@@ -105,6 +158,22 @@ def _persona_means(episodes: Sequence[Episode]) -> dict[str, float]:
     for episode in drop_failed(episodes):
         finals.setdefault(episode.persona, []).append(episode.final)
     return {persona: sum(values) / len(values) for persona, values in sorted(finals.items())}
+
+
+def _means_at_worst(episodes: Sequence[Episode], planned: Planned | None) -> dict[str, float]:
+    """By persona, with the lowest emotion for what failed or is missing; empty for an agent without
+    dialogues, of whom a stranger's plan may have a thousand.
+    """
+    if not episodes:
+        return {}
+    finals: dict[str, list[int]] = {persona: [] for persona in planned.personas} if planned else {}
+    for episode in episodes:
+        final = MIN_EMOTION if episode.failed_by else episode.final
+        finals.setdefault(episode.persona, []).append(final)
+    count = planned.seeds if planned else 1
+    return {
+        persona: sum(values) / max(count, len(values)) for persona, values in sorted(finals.items())
+    }
 
 
 def drop_failed(episodes: Sequence[Episode]) -> list[Episode]:

@@ -1,7 +1,8 @@
 """Scores as tables for a terminal."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import takewhile
+from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
@@ -14,17 +15,19 @@ MAX_AGENT_WIDTH = 15
 """What eighty columns leave for an agent's name, in characters."""
 
 
-_WHOLE_WIDTH = 76
-"""Columns that the leaderboard needs with its intervals."""
+_WHOLE_WIDTH, _LACKS_WIDTH = 76, 32
+"""Columns that the leaderboard needs with its intervals, and for dialogues without an end."""
 
 
 def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
-    """One row an agent: final emotion, rates, turns, paired difference to the best.
+    """One row an agent: final emotion, rates, turns, paired difference to the best; where dialogues
+    failed or are missing, how many, and the score at worst, which ranks.
 
-    In a terminal of less than 76 columns (`width`) the intervals are left out, and the title says
-    so: cut numbers and names are worth less than few.
+    In a terminal of less than 76 columns (`width`; 108 with these) the intervals are left out, and
+    the title says so: cut numbers and names are worth less than few.
     """
-    whole = width >= _WHOLE_WIDTH
+    lacks = [one for one in _LACKS if any(one.number(score) for score in ranked)]
+    whole = width >= (_WHOLE_WIDTH + _LACKS_WIDTH if lacks else _WHOLE_WIDTH)
     table = Table(
         title=Text(one_line(title if whole else f"{title} (95 % intervals: in a wider terminal)")),
         title_justify="left",
@@ -41,9 +44,8 @@ def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
     )
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    failed = any(score.failed for score in ranked)
-    if failed:
-        table.add_column("failed", justify="right")
+    for heading in ("at worst", *(one.heading for one in lacks)) if lacks else ():
+        table.add_column(heading, justify="right")
     agents = [score.agent for score in ranked]
     for score in ranked:
         row = [
@@ -54,8 +56,24 @@ def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
             f"{score.turns:.1f}",
             _estimate(score.to_best, whole, signed=True) if score.to_best else "best",
         ]
-        table.add_row(*map(Text, row), *([Text(str(score.failed))] if failed else []))
+        row += [format_mean(score.at_worst)] if lacks else []
+        row += [str(one.number(score)) for one in lacks]
+        table.add_row(*map(Text, row))
     return table
+
+
+class _Lack(NamedTuple):
+    """A way in which a dialogue has no end."""
+
+    heading: str
+    number: Callable[[Score], int]
+
+
+_LACKS = (
+    _Lack("failed by agent", lambda score: score.failed_by_agent),
+    _Lack("failed by user", lambda score: score.failed_by_user),
+    _Lack("missing", lambda score: score.missing),
+)
 
 
 def _estimate(interval: Interval, whole: bool, *, signed: bool = False) -> str:

@@ -10,6 +10,8 @@ from rlver_gym.bench.folder import EPISODES, episode_lines
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case
 from rlver_gym.bench.recompute import NO_SOURCES, Scenes, Sources, excerpt, load_scenes
+from rlver_gym.core.agent import Agent
+from rlver_gym.core.dialogue import Dialogue, clean_utterance
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession, give_up_reason
 from rlver_gym.io.errors import AgentFailed, NotOnTape, RlverError, RunError
@@ -44,12 +46,12 @@ def verify(
     """One result an episode of the run: None when it is sound, else its first divergence. At the
     end, one for what is missing.
 
-    Episodes may stand in any order, each at most once. Needs none of the agents, and no server:
-    what agents said is recorded, and what the server of an LLM user answered is on the run's tape
-    (or on `tape`). The folder may come from a stranger: nothing that it names is imported, asked or
-    opened outside of it, unless the caller names it in `sources`. Raises RunError when the folder
-    or its tape cannot be read, needs something named, or was made with cards or a user that are not
-    these.
+    Episodes may stand in any order, each at most once, and each has to have ended. Needs no server:
+    what agents said is recorded, those that come with the package are asked again, and what a
+    server answered, for an LLM user or an agent, is on the run's tape (or on `tape`). The folder
+    may come from a stranger: nothing that it names is imported, asked or opened outside of it,
+    unless the caller names it in `sources`. Raises RunError when the folder or its tape cannot be
+    read, needs something named, or was made with cards or a user that are not these.
 
     What the reader's network made of an utterance is recorded and taken from there; with `rerun` it
     reads again, and a difference of more than a point is one.
@@ -65,9 +67,9 @@ def verify(
     number = 0
     for number, line in episode_lines(folder):
         yield _check_line(line, number, scenes, seen, rerun)
-    if missing := scenes.count - len(seen):
+    if missing := scenes.planned.count - len(seen):
         unexplained = max(0, missing - (number - len(seen)))
-        first = next(case for case in scenes.cases() if case not in seen)
+        first = next(key for key in scenes.planned if key not in seen)
         verb = "is" if missing == 1 else "are"
         what = f"{format_count(missing, 'episode')} of the plan {verb} missing"
         yield Divergence(number + 1, "/".join(map(str, first)), 0, what, unexplained)
@@ -95,7 +97,7 @@ def _check_line(
         return Divergence(number, "?", 0, str(error))
     case = Case(*recorded.key)
     name = "/".join(map(str, case))
-    if case not in scenes:
+    if case not in scenes.planned:
         return Divergence(number, name, 0, "the plan has no such episode")
     if case in seen:
         return Divergence(number, name, 0, "it stands twice")
@@ -113,11 +115,45 @@ def _check_line(
     found = _first_difference(json.loads(line), json.loads(again))
     if found:
         return Divergence(number, name, *found)
+    if recorded.outcome is None:
+        turns = len(recorded.turns)
+        what = f"it is cut off after {format_count(turns, 'turn')}: nobody has ended it"
+        return Divergence(number, name, turns, what)
+    if (agent := scenes.agent(case)) and (found := _find_foreign_words(agent, recorded, session)):
+        return Divergence(number, name, *found)
     return (
         None
         if line == again
         else Divergence(number, name, 0, "its values are right, but they were written anew")
     )
+
+
+def _find_foreign_words(
+    agent: Agent, recorded: Episode, session: EmpathySession
+) -> "_Difference | None":
+    """The first turn in which an agent, asked again, does not say what is recorded."""
+    card, name = session.scene.card, recorded.agent
+    turns = () if session.has_failed_to_open else recorded.turns
+    for number, turn in enumerate(turns, 1):
+        before = Dialogue(recorded.opening, recorded.turns[: number - 1])
+        has_failed = give_up_reason(turn) is not None
+        try:
+            words = agent.reply(tuple(before.messages()))
+        except (AgentFailed, NotOnTape) as error:
+            if has_failed:
+                return None
+            said = str(error) if isinstance(error, AgentFailed) else "nothing: the tape lacks it"
+            return _Difference(
+                number,
+                f"{name} is recorded to say {excerpt(turn.utterance)}, asked again it says {said}",
+            )
+        words = clean_utterance(words, card.max_utterance_chars, card.overlong)
+        if has_failed or words != turn.utterance:
+            was = "fail" if has_failed else f"say {excerpt(turn.utterance)}"
+            return _Difference(
+                number, f"{name} is recorded to {was}, asked again it says {excerpt(words)}"
+            )
+    return None
 
 
 class _Difference(NamedTuple):
@@ -151,7 +187,7 @@ def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Differen
 def replay_episode(session: EmpathySession, recorded: Episode) -> Episode:
     """The episode that the recorded utterances give now, in a session of the same scene.
 
-    That an agent gave no reply is taken as it is recorded: agents are not asked again.
+    That an agent gave no reply is taken as it is recorded.
     """
     session.start()
     for turn in recorded.turns:

@@ -23,13 +23,20 @@ from rlver_gym.agents import AGENT_NAMES, HUMAN, SHIPPED_AGENTS
 from rlver_gym.bench.compare import format_seeds
 from rlver_gym.bench.costs import estimate
 from rlver_gym.bench.flagged import format_alerts
-from rlver_gym.bench.folder import MANIFEST, read_episodes
+from rlver_gym.bench.folder import MANIFEST
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S
 from rlver_gym.bench.noise import spread_over_user_seeds
 from rlver_gym.bench.plan import MAX_SEEDS, MAX_USER_SEEDS, BenchPlan
+from rlver_gym.bench.records import read_run
 from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import Run, open_run
-from rlver_gym.bench.score import Score, count_failures, score_agents, score_to_json
+from rlver_gym.bench.score import (
+    Score,
+    count_failed_by,
+    count_failures,
+    score_agents,
+    score_to_json,
+)
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
@@ -174,7 +181,8 @@ def bench(
     the run's tape and not paid twice.
 
     Exit code 0: all dialogues are held. 2: not what could be done. 3: a server was out for too
-    long; the same command goes on later. 4: some dialogues failed, and count in no score.
+    long; the same command goes on later. 4: some dialogues failed, and count as 0 in the score at
+    worst.
 
     Example: rlver-gym bench --agent listener --agent openai:gpt-4o --seeds 1
 
@@ -211,9 +219,9 @@ def bench(
         _announce_cost(bench_run, yes)
         held = _run_rest(bench_run, ray, ray_workers)
         spent = _list_spending(bench_run)
-        episodes = read_episodes(folder)
+        episodes, planned = read_run(folder).episodes, plan.planned
         report = write_report([folder])
-    ranked, watched = score_agents(episodes), check_episodes(episodes)
+    ranked, watched = score_agents(episodes, planned), check_episodes(episodes)
     failed = count_failures(episodes)
     noise = spread_over_user_seeds(episodes, seeds, user_seeds)
     if as_json:
@@ -223,14 +231,14 @@ def bench(
             "scores": [score_to_json(score) for score in ranked],
             **watched.to_dict(),
             **({"noise": noise.to_dict()} if noise else {}),
-            **({"failures": failed} if failed else {}),
+            **({"failures": failed, "failed": count_failed_by(episodes)} if failed else {}),
             **({"spent": spent} if spent else {}),
         }
         typer.echo(json.dumps(found))
         raise typer.Exit(_exit_code(failed, allow_failures))
-    again = (
-        f" ({len(bench_run.failed_before)} of them had failed)" if bench_run.failed_before else ""
-    )
+    failed_before, dropped = len(bench_run.failed_before), bench_run.num_dropped
+    again = f" ({failed_before} of them had failed)" if failed_before else ""
+    again += f" ({dropped} had records that were edited or cut off)" if dropped else ""
     count = f"{format_count(held, 'dialogue')} held now{again}"
     where = {
         "run": f"{folder} ({count}, {bench_run.num_finished_before} from before; {MANIFEST} pins"
@@ -347,7 +355,8 @@ def _list_failures(failed: dict[str, int]) -> list[Text]:
     first = [
         Text(
             f"{format_count(count, 'dialogue')} failed and {'counts' if count == 1 else 'count'} in"
-            f" no score; the same command holds {'it' if count == 1 else 'them'} again:",
+            " no mean, but with 0 in the score at worst, which ranks; the same command holds"
+            f" {'it' if count == 1 else 'them'} again:",
             style="yellow",
         )
     ]

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from rlver_gym.bench.compare import Comparison, read_comparisons
 from rlver_gym.bench.flagged import format_alerts
-from rlver_gym.bench.folder import Edits, edits_to_json, read_episodes
 from rlver_gym.bench.noise import (
     NOISE,
     SHIFT,
@@ -23,9 +22,10 @@ from rlver_gym.bench.noise import (
     spread_over_runs,
     spread_over_user_seeds,
 )
+from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.report import PROTOCOLS_DIFFER, write_report
-from rlver_gym.bench.score import Score, score_agents, score_to_json
+from rlver_gym.bench.score import Score, score_to_json
 from rlver_gym.bench.table import (
     leaderboard,
     needs_table,
@@ -33,14 +33,15 @@ from rlver_gym.bench.table import (
     shift_rows,
     shorten_agent,
 )
+from rlver_gym.bench.verdict import Verdict, judge
 from rlver_gym.bench.verify import Divergence
 from rlver_gym.bench.verify import verify as recompute
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.environment.alarms import check_episodes
-from rlver_gym.environment.session import give_up_reason
+from rlver_gym.io.errors import RunError, SourceNeeded
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count, one_line
+from rlver_gym.io.terminal import SafeConsole, one_line
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import METRICS
 
@@ -63,11 +64,21 @@ def report(
             )
         ),
     ] = None,
+    recomputed: Annotated[
+        bool,
+        typer.Option(
+            "--recompute/--no-recompute",
+            help="Whether to recompute the runs first, as verify does, and say what it finds.",
+        ),
+    ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")
     ] = False,
 ) -> None:
     """Write report.html anew, and print the tables. The page is one file that needs no network.
+
+    Scores are those of the plan's dialogues that have ended. What is missing, doubled, cut off or
+    not as recorded is said; where dialogues failed or are missing, the score at worst ranks.
 
     For agents that are in all of several runs it says how far level and order move between them:
     with another user, another model behind it, other seeds.
@@ -79,11 +90,13 @@ def report(
         console.print(Text(f"curves  {write_curves(runs, out)}"), soft_wrap=True)
         return
     comparisons = read_comparisons(runs)
-    page = write_report(runs, out, comparisons)
-    edits = [edit for one in comparisons for edit in one.edits]
+    verdicts = [_judge(folder, recompute(folder)) for folder in runs] if recomputed else []
+    page = write_report(runs, out, comparisons, verdicts)
+    problems = [one for comparison in comparisons for one in comparison.problems]
     if as_json:
-        scores = _scores_to_json(comparisons)
-        typer.echo(json.dumps({"report": str(page), **scores, **edits_to_json(edits)}))
+        found = {"report": str(page), **_scores_to_json(comparisons), **problems_to_json(problems)}
+        verified = {"verified": {one.run: one.to_dict() for one in verdicts}} if verdicts else {}
+        typer.echo(json.dumps(found | verified))
         return
     if len(comparisons) > 1:
         console.print(Text(PROTOCOLS_DIFFER, style="yellow"), soft_wrap=True)
@@ -91,21 +104,32 @@ def report(
         _print(console, comparison, len(comparisons) > 1)
     if shift := spread_over_runs(comparisons):
         _print_spread(console, SHIFT, shift_rows(shift), describe_shift(shift))
-    print_edits(console, edits)
+    print_problems(console, problems)
+    for verdict in verdicts:
+        style = "" if verdict.is_sound else "yellow"
+        console.print(Text(one_line(verdict.describe(verdict.run)), style=style), soft_wrap=True)
     console.print(Text.assemble(("report", "bold"), f"  {page}"), soft_wrap=True)
 
 
-def print_edits(console: SafeConsole, edits: Iterable[Edits]) -> None:
-    """A warning for each run whose episodes were edited."""
-    for one in edits:
-        console.print(Text(one_line(one.describe(str(one.folder))), style="yellow"), soft_wrap=True)
+def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
+    """A warning for everything in a run that is not as a run of its plan writes it."""
+    for one in problems:
+        for line in one.describe(str(one.folder)):
+            console.print(Text(one_line(line), style="yellow"), soft_wrap=True)
+
+
+def _judge(folder: Path, results: Iterable[Divergence | None], tape: Path | None = None) -> Verdict:
+    """What recomputing comes to, under a bar on standard error."""
+    console = SafeConsole(stderr=True)
+    bar = track(results, description="recomputing", console=console, transient=True)
+    return judge(folder, bar, tape)
 
 
 def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The scores; where they cannot be compared, those of each protocol."""
     found = [
         {
-            "scores": [score_to_json(score) for score in score_agents(one.episodes)],
+            "scores": [score_to_json(score) for score in one.score()],
             **check_episodes(one.episodes).to_dict(),
             **({"noise": noise.to_dict()} if (noise := _noise(one)) else {}),
         }
@@ -130,7 +154,7 @@ def _noise(comparison: Comparison) -> Spread | None:
 
 
 def _print(console: SafeConsole, comparison: Comparison, several: bool) -> None:
-    ranked, runs = score_agents(comparison.episodes), " and ".join(comparison.runs)
+    ranked, runs = comparison.score(), " and ".join(comparison.runs)
     title = f"{runs}: {comparison.protocol}" if several else runs
     console.print(leaderboard(ranked, title, console.width))
     console.print(needs_table(ranked))
@@ -210,71 +234,25 @@ def verify(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Recompute every appraisal, reward and answer of a run, without agents and servers: what a
-    server answered is on the run's tape.
+    """Recompute every appraisal, reward and answer of a run without servers (what they answered is
+    on the run's tape), and ask the agents again that come with the package.
 
     A run folder starts no code and opens no file outside of it: your own user, personas or tape are
     used when you name them here.
 
-    Exit code 0 when all are as recorded, 1 when one is not: the first episode and turn that differ
-    are named, and how many episodes do.
+    Exit code 0 when the run holds every dialogue of its plan, each ended and as recorded, 1 when
+    one is not: the first episode and turn that differ are named, and how many episodes do. What
+    failed is counted, by the agent and by the user.
     """
-    errors = SafeConsole(stderr=True)
     sources = Sources(user, user_options(user_option), personas, env)
-    first: Divergence | None = None
-    checked = divergent = 0
-    for result in track(
-        recompute(run, tape, sources, rerun=rerun),
-        description="recomputing",
-        console=errors,
-        transient=True,
-    ):
-        if result is None:
-            checked += 1
-            continue
-        if first is None and not as_json:
-            errors.print(Text(f"{run}: {result}"), style="red", soft_wrap=True)
-        first = first or result
-        divergent += result.num_episodes
+    verdict = _judge(run, recompute(run, tape, sources, rerun=rerun), tape)
     if as_json:
-        typer.echo(dump_json(_verdict_to_json(run, checked, divergent, first)))
-    elif first:
-        errors.print(
-            Text(_count_divergent(divergent, checked + divergent)), style="red", soft_wrap=True
-        )
+        typer.echo(dump_json(verdict.to_dict()))
+    elif verdict.refused:
+        raise (SourceNeeded if verdict.needs_source else RunError)(verdict.refused)
     else:
-        SafeConsole().print(Text(f"{run}: {_describe_sound(run, checked)}"), soft_wrap=True)
-    if first:
-        raise typer.Exit(1)
-
-
-def _verdict_to_json(
-    run: Path, checked: int, divergent: int, first: Divergence | None
-) -> dict[str, Any]:
-    fields = first._asdict() if first else {}
-    fields.pop("num_episodes", None)
-    return {
-        "run": str(run),
-        "sound": first is None,
-        "checked": checked,
-        "divergent": divergent,
-        "divergence": fields or None,
-    }
-
-
-def _count_divergent(divergent: int, total: int) -> str:
-    """How many episodes differ, and what to do about it."""
-    verb = "is" if divergent == 1 else "are"
-    return (
-        f"{divergent:,} of {format_count(total, 'episode')} {verb} not as recorded. Do not trust"
-        " the scores of this run: hold it again, or ask whoever made it for the untouched folder."
-    )
-
-
-def _describe_sound(run: Path, checked: int) -> str:
-    given_up = sum(
-        give_up_reason(turn) is not None for episode in read_episodes(run) for turn in episode.turns
-    )
-    note = f"; in {given_up} of them the agent gave no reply, which cannot be recomputed"
-    text = f"{format_count(checked, 'episode')} recomputed, all as recorded"
-    return text + (note if given_up else "")
+        console = SafeConsole(stderr=not verdict.is_sound)
+        style = "" if verdict.is_sound else "red"
+        console.print(Text(verdict.describe(str(run)), style=style), soft_wrap=True)
+    if not verdict.is_sound:
+        raise typer.Exit(2 if verdict.refused else 1)

@@ -3,16 +3,20 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
-from rlver_gym.core.cards import MAX_TURNS
-from rlver_gym.core.dialogue import Appraisal, Reason, Turn
+from rlver_gym.core.cards import MAX_TURNS, EnvCard
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason, Turn
 from rlver_gym.core.emotion import MAX_CHANGE, MAX_EMOTION, MIN_EMOTION, Outcome
 from rlver_gym.core.ledger import quote
 from rlver_gym.core.persona import MAX_LINES, Disposition, HiddenNeed
-from rlver_gym.environment.session import EmpathySession
+from rlver_gym.environment.session import EmpathySession, give_up_reason
+from rlver_gym.environment.snapshot import follow_turns
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.json_text import parse_json
+from rlver_gym.io.terminal import format_count
+
+FailedBy = Literal["agent", "user"]
 
 
 class Episode(NamedTuple):
@@ -66,6 +70,24 @@ class Episode(NamedTuple):
     def outcome(self) -> Outcome | None:
         """How it ended."""
         return self.turns[-1].outcome if self.turns else None
+
+    @property
+    def failed_by(self) -> FailedBy | None:
+        """Who could not go on, when the dialogue failed."""
+        if self.outcome is not Outcome.FAILED:
+            return None
+        return "user" if give_up_reason(self.turns[-1]) is None else "agent"
+
+    def explain_unfinished(self, card: EnvCard | None) -> str | None:
+        """Why this is no finished dialogue under the card (None: under any); None for one."""
+        if self.outcome is None:
+            return f"it is cut off after {format_count(len(self.turns), 'turn')}"
+        try:
+            if card is not None:
+                follow_turns(Dialogue(self.opening, self.turns), card)
+        except (ValueError, TypeError) as error:
+            return str(error)
+        return None
 
     @property
     def total_reward(self) -> float:

@@ -29,7 +29,7 @@ def check_snapshot(snapshot: object, card: EnvCard) -> None:
             f"cannot restore a {type(snapshot).__name__}. Give what snapshot() gave."
         )
     try:
-        emotion, outcome = _check_turns(snapshot.dialogue, card)
+        emotion, outcome = follow_turns(snapshot.dialogue, card)
         _require(
             snapshot.emotion == emotion and _is_number(snapshot.emotion),
             f"the emotion must be {emotion}",
@@ -42,9 +42,9 @@ def check_snapshot(snapshot: object, card: EnvCard) -> None:
         ) from None
 
 
-def _check_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
-    """The emotion and outcome that the dialogue has come to, each turn following from the one
-    before.
+def follow_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
+    """The emotion and outcome that the dialogue has come to; ValueError or TypeError for a turn
+    that does not follow from the one before.
     """
     if dialogue is None:
         return card.start, None

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.bench.folder import MANIFEST, Edits, check_episodes_file, read_manifest
+from rlver_gym.bench.folder import MANIFEST, read_manifest
+from rlver_gym.bench.problems import Problems
+from rlver_gym.bench.records import read_run
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
@@ -48,33 +50,35 @@ class FilteredDialogues(NamedTuple):
     left_out: dict[str, int]
 
 
-class RunRecords(NamedTuple):
-    """All dialogues of some runs, and what was edited in their files."""
+class RunDialogues(NamedTuple):
+    """All dialogues of some runs, and what in these is not as a run of its plan writes it."""
 
     records: list[Record]
-    edits: tuple[Edits, ...]
+    problems: tuple[Problems, ...]
 
 
-def read_records(folders: Sequence[Path], personas: str | None = None) -> RunRecords:
-    """All dialogues of all runs, in order. `personas`: the folder of the runs' persona cards; None
-    for the shipped ones.
+def read_records(folders: Sequence[Path], personas: str | None = None) -> RunDialogues:
+    """All finished dialogues of all runs, in order. `personas`: the folder of the runs' persona
+    cards; None for the shipped ones.
 
     RunError when a folder holds no run, or none of them a dialogue; CardError when the persona
     cards cannot be used.
     """
-    records, edits = [], []
+    records, problems = [], []
     for folder in folders:
         split_of = _splits(folder, personas)
-        checked = check_episodes_file(folder)
-        edits += [checked.edits] if checked.edits.lines else []
-        for episode in checked.episodes:
+        run = read_run(folder)
+        problems.append(run.problems)
+        for episode in run.episodes:
             split = split_of.get(episode.persona.partition("/")[0])
             records.append(Record(folder.resolve().name, split, episode))
     if not records:
+        told = [line for one in problems for line in one.describe(str(one.folder))]
         raise RunError(
-            f"there are no episodes in {', '.join(map(str, folders))}. Run: rlver-gym bench"
+            f"there are no episodes in {', '.join(map(str, folders))}"
+            f"{' that count' if told else ''}. {' '.join(told) or 'Run: rlver-gym bench'}"
         )
-    return RunRecords(records, tuple(edits))
+    return RunDialogues(records, tuple(problems))
 
 
 def filter_records(

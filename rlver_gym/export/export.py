@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rlver_gym.bench.folder import Edits
+from rlver_gym.bench.problems import Problems
 from rlver_gym.export.choose import (
     DialogueFilter,
     FilteredDialogues,
@@ -40,8 +40,8 @@ class ExportResult(NamedTuple):
     points: tuple[Point, ...] | None
     """Where two different replies were given to the same words; None where no pairs were asked for.
     """
-    edits: tuple[Edits, ...] = ()
-    """Of the runs whose file was edited."""
+    problems: tuple[Problems, ...] = ()
+    """Of each run, what in it is not as a run of its plan writes it."""
 
 
 def export(
@@ -78,7 +78,7 @@ def export(
             f"{corpora[0]}: is a corpus, in which nothing is written. Say where to write: --out"
         )
     has_pairs, has_singles = to in ("dpo", "hf"), to in ("dpo", "hf") or min_change is not None
-    records, edits = read_records(runs, personas) if runs else ([], ())
+    records, problems = read_records(runs, personas) if runs else ([], ())
     records += [one for folder in corpora for one in read_dialogues(folder, roles=roles)]
     singles = (
         [one for folder in corpora for one in read_moments(folder, roles=roles)]
@@ -103,7 +103,7 @@ def export(
         (rows,) = views.values()
         write_atomically(path, jsonl(rows, bare))
     counts = {name: len(rows) for name, rows in views.items()}
-    return ExportResult(path, counts, chosen, forks, edits)
+    return ExportResult(path, counts, chosen, forks, problems)
 
 
 MORE_PAIRS = (

@@ -5,12 +5,14 @@ a card that says what it is.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import isnan, nan
 from statistics import fmean
 from typing import Any
 
 import yaml
 
 from rlver_gym.agents import PRIVILEGED_AGENTS
+from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.persona import SPLITS
 from rlver_gym.export.choose import Record
 from rlver_gym.export.files import CARD, MARK, jsonl
@@ -106,13 +108,14 @@ The people are invented. {_describe_privileged(records)}The emotion is what a si
 
 def _agents(records: Sequence[Record]) -> str:
     counts = Counter(record.episode.agent for record in records)
-    finals = {
-        name: fmean(one.episode.final for one in records if one.episode.agent == name)
-        for name in counts
-    }
+    ended: dict[str, list[int]] = {name: [] for name in counts}
+    for episode in drop_failed([record.episode for record in records]):
+        ended[episode.agent].append(episode.final)
+    means = {name: fmean(finals) if finals else nan for name, finals in ended.items()}
     return "\n".join(
-        f"| {_escape_markdown(name)} | {counts[name]} | {finals[name]:.1f} |"
-        for name in sorted(counts, key=lambda name: -finals[name])
+        f"| {_escape_markdown(name)} | {counts[name]} |"
+        f" {'none ended' if isnan(means[name]) else f'{means[name]:.1f}'} |"
+        for name in sorted(counts, key=lambda name: (isnan(means[name]), -means[name]))
     )
 
 

@@ -5,6 +5,7 @@ Errors are of the caller's kind. Knows nothing of what is written.
 
 import errno
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
@@ -45,16 +46,16 @@ def _remedy(error: OSError) -> str:
 def write_atomically(path: Path, text: str, error: MakeError = RunError) -> None:
     """Write a file atomically, all or nothing; its folders are made.
 
-    `error` when it cannot be written: what was there before is intact then.
+    Many may write the same file at once, each a draft of its own: whoever reads it finds what one
+    of them wrote, and the last one's stays. `error` when it cannot be written: what was there
+    before is intact then.
     """
-    draft = path.with_name(path.name + ".part")
+    draft = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(8)}.part")
     with convert_write_errors(path, error):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         try:
-            # A link or a pipe of that name, in a folder from somebody else, is not written through.
-            draft.unlink(missing_ok=True)
             with draft.open("x", encoding="utf-8", newline="\n") as file:
                 file.write(text)
                 file.flush()

@@ -8,6 +8,7 @@ RlverError
   + DialogueError (RuntimeError)  a reply before the start or after the end of a dialogue
   + RunError (ValueError)         a run folder cannot be read, or belongs to another command
       + RunStopped                a server was out for too long; the same command goes on later
+      + SourceNeeded              a run was made with something of somebody's own, to be named
   + AgentError (RuntimeError)     an agent could not be made, or its code failed
       + AgentFailed               an agent gave no reply in one dialogue, which ends as failed
   + UserFailed (RuntimeError)     a user cannot appraise or answer; the dialogue ends as failed
@@ -81,6 +82,12 @@ class RunStopped(RunError):
     """A run was stopped by an outage of a server.
 
     What was finished is kept, and the same command goes on from there.
+    """
+
+
+class SourceNeeded(RunError):
+    """A run was made with a user, cards or a tape of somebody's own, which are used only when they
+    are named.
     """
 
 

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 RESAMPLES = 10_000
+_MAX_DRAWS = 5_000_000
+"""Held in memory at once."""
 REPEATABILITY = 1.96 * sqrt(2)
 """Times the standard deviation of a measurement: two measurements of the same thing differ by less
 in 95 % of cases (the repeatability limit of ISO 5725-6; Bland and Altman 1999).
@@ -34,8 +36,10 @@ def bootstrap(values: NDArray[np.float64]) -> Interval:
     """
     if not len(values):
         return Interval(float("nan"), float("nan"), float("nan"))
-    rng = np.random.default_rng(0)
-    means = values[rng.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
+    rng, rows = np.random.default_rng(0), max(1, _MAX_DRAWS // len(values))
+    sizes = [min(rows, RESAMPLES - done) for done in range(0, RESAMPLES, rows)]
+    draws = (rng.integers(len(values), size=(size, len(values))) for size in sizes)
+    means = np.concatenate([values[drawn].mean(axis=1) for drawn in draws])
     low, high = np.percentile(means, [2.5, 97.5])
     return Interval(float(values.mean()), float(low), float(high))
 

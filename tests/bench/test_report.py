@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rlver_gym.bench.compare import read_comparisons
-from rlver_gym.bench.folder import EPISODES, Edits, edits_to_json
+from rlver_gym.bench.folder import EPISODES
 from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.problems import Problems, problems_to_json
 from rlver_gym.bench.report import build_viewer, page_html, write_report
 from rlver_gym.bench.run import read_episodes, run
 from rlver_gym.bench.score import score_agents
@@ -173,10 +174,15 @@ def test_a_run_without_edits_has_no_warning(folder: Path) -> None:
 
 
 def test_of_many_edited_lines_the_first_hundred_are_in_json() -> None:
-    edits = Edits(Path("run"), tuple(range(1, 1001)), 2000)
-    assert edits_to_json([edits]) == {"edited": {"run": list(range(1, 101))}}
-    assert "(1,000 of 2,000 lines)" in edits.describe("run")
-    assert edits_to_json([]) == {}
+    none = Problems(Path("run"), 2000, {}, {}, 2000, 0, "", "")
+    edits = none._replace(lines={"edited": list(range(1, 1001))})
+    first = list(range(1, 101))
+    assert problems_to_json([none, edits]) == {
+        "problems": {"run": {"edited": {"count": 1000, "lines": first}}},
+        "edited": {"run": first},
+    }
+    assert "(1,000 of 2,000 lines)" in " ".join(edits.describe("run"))
+    assert problems_to_json([none]) == problems_to_json([]) == {}
 
 
 def test_an_empty_run_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,18 @@ def test_errors_are_of_the_callers_kind_and_name_a_remedy(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(CardError, match="A file lies where a folder is needed"):
         write_atomically(tmp_path / "file" / "out.json", "x", CardError)
+
+
+def test_many_writers_of_one_file_neither_fail_nor_let_a_reader_see_a_part(tmp_path: Path) -> None:
+    path, texts = tmp_path / "out.json", [str(number) * 200_000 for number in range(3)]
+    write_atomically(path, texts[0])
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        writing = [pool.submit(write_atomically, path, text) for text in texts * 20]
+        seen = {path.read_text(encoding="utf-8") for _ in range(100)}
+        for one in writing:
+            one.result()
+    assert seen <= set(texts)
+    assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
 
 
 @pytest.mark.timeout(10)

@@ -7,7 +7,7 @@ from typing import Annotated, cast, get_args
 import typer
 from rich.text import Text
 
-from rlver_gym.bench.folder import edits_to_json
+from rlver_gym.bench.problems import problems_to_json
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.persona import SPLITS, Split
 from rlver_gym.export.choose import VALID, DialogueFilter
@@ -168,11 +168,12 @@ def export(
     console = SafeConsole()
     for name, text in _lines(done):
         console.print(Text.assemble((f"{name:9s}", "bold"), " ", text), soft_wrap=True)
-    for edits in done.edits:
-        warning = one_line(edits.describe(str(edits.folder)))
-        console.print(
-            Text.assemble(("edited   ", "bold"), " ", (warning, "yellow")), soft_wrap=True
-        )
+    for problems in done.problems:
+        for warning in problems.describe(str(problems.folder)):
+            console.print(
+                Text.assemble(("caution  ", "bold"), " ", (one_line(warning), "yellow")),
+                soft_wrap=True,
+            )
 
 
 def _outcomes(names: list[str] | None) -> tuple[Outcome, ...]:
@@ -193,7 +194,7 @@ def _result_to_json(done: ExportResult) -> dict[str, object]:
         "dialogues": len(done.chosen.records),
         "left_out": done.chosen.left_out,
         "points_by_turn": _by_turn(done),
-        **edits_to_json(done.edits),
+        **problems_to_json(done.problems),
     }
 
 

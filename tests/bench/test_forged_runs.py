@@ -1,0 +1,735 @@
+"""Runs that somebody bent: with the embedded user and with an LLM user, checksums and fingerprints
+computed anew. `verify` names what is wrong, and `report` says it, on the terminal, on the page and
+in JSON.
+"""
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE, read_episodes
+from rlver_gym.bench.plan import BenchPlan, manifest_check
+from rlver_gym.bench.plan import fingerprint as compute_fingerprint
+from rlver_gym.bench.run import open_run, run
+from rlver_gym.bench.verify import replay_episode
+from rlver_gym.cli.root import app
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Reason, ReasonCode, Turn
+from rlver_gym.core.emotion import Outcome
+from rlver_gym.core.library import library
+from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.export.export import Format, export
+from rlver_gym.io.errors import RlverError, RunError
+from rlver_gym.io.files import shipped_cards
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+from rlver_gym.users import EmbeddedUser
+
+PEOPLE = ("noor-missed-evening", "elias-unfinished-thesis")
+AGENTS = ("listener", "comfort")
+
+
+def command(*words: object) -> Result:
+    """A command's result; an error of the package is its exception."""
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    if result.exception and not isinstance(result.exception, SystemExit | RlverError):
+        raise result.exception
+    return result
+
+
+class Bent:
+    """The files of a run, to be bent and written with everything that can be computed anew."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.episodes = read_episodes(folder)
+        self.manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        self.has_new_checksum = True
+
+    def write(self) -> None:
+        lines = "".join(f"{episode.to_json()}\n" for episode in self.episodes)
+        (self.folder / EPISODES).write_text(lines, encoding="utf-8")
+        there = self.manifest
+        if self.has_new_checksum:
+            names = ("plan", "env_hash", "personas", "user", "package", "agents", "server")
+            pinned = {name: there[name] for name in names if name in there}
+            there["fingerprint"] = compute_fingerprint(pinned)
+            there["check"] = manifest_check(there)
+        (self.folder / MANIFEST).write_text(json.dumps(there), encoding="utf-8")
+
+    def longest(self) -> int:
+        """Where the longest dialogue stands."""
+        return max(range(len(self.episodes)), key=lambda number: len(self.episodes[number].turns))
+
+    def replace(self, at: int, **fields: Any) -> None:
+        self.episodes[at] = self.episodes[at]._replace(**fields)
+
+    def replace_turn(self, at: int, number: int, **fields: Any) -> None:
+        turns = list(self.episodes[at].turns)
+        turns[number] = turns[number]._replace(**fields)
+        self.replace(at, turns=tuple(turns))
+
+    def rename(self, old: str, new: str) -> None:
+        """An agent, wherever its name stands."""
+        plan = self.manifest["plan"]
+        plan["agents"] = [new if name == old else name for name in plan["agents"]]
+        self.manifest["agents"][new] = self.manifest["agents"].pop(old)
+        self.episodes = [
+            one._replace(agent=new) if one.agent == old else one for one in self.episodes
+        ]
+
+
+def cut_at_the_best_moment(run: Bent, outcome: Outcome | None = None) -> None:
+    for at, episode in enumerate(run.episodes):
+        best = max(range(len(episode.turns) - 1), key=lambda number: episode.turns[number].emotion)
+        run.replace(at, turns=episode.turns[: best + 1])
+        run.replace_turn(at, best, outcome=outcome)
+
+
+def worst(run: Bent) -> int:
+    return min(range(len(run.episodes)), key=lambda number: run.episodes[number].final)
+
+
+def best_in_place_of_the_worst(run: Bent) -> None:
+    best = max(run.episodes, key=lambda one: one.final)
+    run.episodes[worst(run)] = best
+
+
+def swap_agents(run: Bent) -> None:
+    other: dict[str, str] = dict(zip(AGENTS, reversed(AGENTS), strict=True))
+    run.episodes = [one._replace(agent=other[one.agent]) for one in run.episodes]
+
+
+def swap_seeds(run: Bent) -> None:
+    run.episodes = [one._replace(seed=1 - one.seed) for one in run.episodes]
+
+
+def swap_people(run: Bent) -> None:
+    other: dict[str, str] = dict(zip(PEOPLE, reversed(PEOPLE), strict=True))
+    hashes = run.manifest["personas"]
+    run.episodes = [
+        one._replace(persona=other[one.persona], persona_hash=hashes[other[one.persona]])
+        for one in run.episodes
+    ]
+
+
+def fail(run: Bent, reason: Reason, utterance: str | None = None) -> None:
+    """End the worst dialogue in its second turn, as one that failed."""
+    at = worst(run)
+    first, second, *_ = run.episodes[at].turns
+    words = second.utterance if utterance is None else utterance
+    felt = Appraisal(0, "", (reason,))
+    failed = Turn(words, felt, first.emotion, 0.0, Outcome.FAILED, "")
+    run.replace(at, turns=(first, failed))
+
+
+def fail_by_the_agent(run: Bent) -> None:
+    fail(run, Reason(ReasonCode.AGENT_FAILED, 0.0, "the agent failed: its time was up"), "")
+
+
+def fail_by_the_user(run: Bent) -> None:
+    fail(run, Reason(ReasonCode.FAILED, 0.0, "the user failed: no usable answer"))
+
+
+def feel_better(run: Bent) -> None:
+    """Two points more in the first turn, and so in all that follow: sums and ends fit."""
+    at = run.longest()
+    for number, turn in enumerate(run.episodes[at].turns):
+        felt = turn.appraisal
+        more = felt._replace(change=felt.change + 2) if number == 0 else felt
+        reward = turn.reward + 2.0 if number == 0 else turn.reward
+        run.replace_turn(at, number, appraisal=more, emotion=turn.emotion + 2, reward=reward)
+
+
+def swap_turns(run: Bent) -> None:
+    at = run.longest()
+    first, second, *rest = run.episodes[at].turns
+    run.replace(at, turns=(second, first, *rest))
+
+
+def go_on_after_the_end(run: Bent) -> None:
+    at = next(number for number, one in enumerate(run.episodes) if len(one.turns) < 10)
+    run.replace(at, turns=(*run.episodes[at].turns, run.episodes[at].turns[-1]))
+
+
+def change_outcome(run: Bent) -> None:
+    run.replace_turn(0, -1, outcome=Outcome.CONTENT)
+
+
+def change_everywhere(field: str, value: object) -> Callable[[Bent], None]:
+    def change(run: Bent) -> None:
+        run.episodes = [one._replace(**{field: value}) for one in run.episodes]
+
+    return change
+
+
+def change_turn(field: str, value: object) -> Callable[[Bent], None]:
+    return lambda run: run.replace_turn(run.longest(), 1, **{field: value})
+
+
+def change_appraisal(field: str, value: object) -> Callable[[Bent], None]:
+    def change(run: Bent) -> None:
+        felt = run.episodes[0].turns[1].appraisal
+        run.replace_turn(0, 1, appraisal=felt._replace(**{field: value}))
+
+    return change
+
+
+def change_need(run: Bent) -> None:
+    need = run.episodes[0].need
+    run.replace(0, need="listening" if need != "listening" else "praise")
+
+
+def other_user_version(run: Bent) -> None:
+    run.manifest["user"]["version"] = "99"
+    change_everywhere("user_version", "99")(run)
+
+
+def other_persona(run: Bent) -> None:
+    run.manifest["personas"][PEOPLE[0]] = "0" * 16
+    for at, one in enumerate(run.episodes):
+        if one.persona == PEOPLE[0]:
+            run.replace(at, persona_hash="0" * 16)
+
+
+def other_card(run: Bent) -> None:
+    """Content at 41 points, with the hash of such a card."""
+    run.manifest["env_card"]["content_at"] = 41
+
+
+def change_provenance(**fields: object) -> Callable[[Bent], None]:
+    def change(run: Bent) -> None:
+        run.manifest.update(fields)
+        run.has_new_checksum = False
+
+    return change
+
+
+def change_plan(**fields: object) -> Callable[[Bent], None]:
+    return lambda run: run.manifest["plan"].update(fields)
+
+
+def plan_fewer_people(run: Bent) -> None:
+    run.manifest["plan"]["persona_ids"] = [PEOPLE[0]]
+    del run.manifest["personas"][PEOPLE[1]]
+
+
+def people_without_a_plan(run: Bent) -> None:
+    del run.manifest["personas"][PEOPLE[1]]
+    run.episodes = [one for one in run.episodes if one.persona == PEOPLE[0]]
+
+
+def without(test: Callable[[Episode], bool]) -> Callable[[Bent], None]:
+    def delete(run: Bent) -> None:
+        run.episodes = [one for one in run.episodes if not test(one)]
+
+    return delete
+
+
+def add(**fields: object) -> Callable[[Bent], None]:
+    return lambda run: run.episodes.append(run.episodes[0]._replace(**fields))
+
+
+FORGED: dict[str, tuple[Callable[[Bent], object], str, str]] = {
+    "cut at the best moment": (cut_at_the_best_moment, "it is cut off after", "unfinished"),
+    "cut, and called content": (
+        lambda run: cut_at_the_best_moment(run, Outcome.CONTENT),
+        "outcome is recorded as 'content'",
+        "unfinished",
+    ),
+    "cut, and called out of turns": (
+        lambda run: cut_at_the_best_moment(run, Outcome.OUT_OF_TURNS),
+        "outcome is recorded as 'out_of_turns'",
+        "unfinished",
+    ),
+    "last turn taken out": (
+        lambda run: run.replace(0, turns=run.episodes[0].turns[:-1]),
+        "it is cut off after",
+        "unfinished",
+    ),
+    "no turns at all": (lambda run: run.replace(0, turns=()), "0 turns", "unfinished"),
+    "a turn after the end": (go_on_after_the_end, "it ends after", "unfinished"),
+    "turns in another order": (swap_turns, "turn 1: ", "unfinished"),
+    "outcome edited": (change_outcome, "outcome is recorded as 'content'", "unfinished"),
+    "doubled": (lambda run: run.episodes.append(run.episodes[0]), "it stands twice", "doubled"),
+    "the best in place of the worst": (best_in_place_of_the_worst, "it stands twice", "missing"),
+    "the worst deleted": (
+        lambda run: run.episodes.pop(worst(run)),
+        "1 episode of the plan is missing",
+        "missing",
+    ),
+    "an agent deleted": (
+        without(lambda one: one.agent == AGENTS[0]),
+        "4 episodes of the plan are missing",
+        "missing",
+    ),
+    "a person deleted": (
+        without(lambda one: one.persona == PEOPLE[0]),
+        "4 episodes of the plan are missing",
+        "missing",
+    ),
+    "a person deleted from the manifest too": (
+        people_without_a_plan,
+        "edited manifest: personas is",
+        "manifest",
+    ),
+    "agents swapped": (swap_agents, "asked again it says", ""),
+    "agents renamed": (lambda run: run.rename("comfort", "oracle"), "asked again it says", ""),
+    "people swapped": (swap_people, "recorded", "foreign"),
+    "seeds swapped": (swap_seeds, "recorded", ""),
+    "another seed": (add(seed=7), "the plan has no such episode", "unplanned"),
+    "another person": (add(persona="gus-the-flatmate"), "has no such episode", "unplanned"),
+    "another agent": (add(agent="best"), "has no such episode", "unplanned"),
+    "failed on purpose by the agent": (
+        fail_by_the_agent,
+        "is recorded to fail, asked again it says",
+        "",
+    ),
+    "failed on purpose by the user": (fail_by_the_user, "turn 2: ", ""),
+    "felt better": (feel_better, "turn 1: ", ""),
+    "reward edited": (change_turn("reward", 9.0), "reward is recorded as 9.0", "unfinished"),
+    "emotion edited": (change_turn("emotion", 99), "emotion is recorded as 99", "unfinished"),
+    "utterance edited": (change_turn("utterance", "You did nothing wrong."), "turn 2: ", ""),
+    "reply edited": (change_turn("reply", "Thank you!"), "turn 2: reply is recorded", ""),
+    "disclosures edited": (
+        change_turn("disclosures", ("the-dog",)),
+        "turn 2: .*disclosures",
+        "",
+    ),
+    "thought edited": (change_appraisal("thought", "Kind."), "thought is recorded", ""),
+    "reasons edited": (change_appraisal("reasons", ()), "reasons is recorded", ""),
+    "opening edited": (lambda run: run.replace(0, opening="Hello!"), "opening is recorded", ""),
+    "need edited": (change_need, "need is recorded as", "foreign"),
+    "start edited": (change_everywhere("start", 41), "start is recorded as 41", "foreign"),
+    "persona hash edited": (
+        lambda run: run.replace(0, persona_hash="0" * 16),
+        "persona_hash is recorded",
+        "foreign",
+    ),
+    "card hash edited": (
+        change_everywhere("env_hash", "0" * 16),
+        "env_hash is recorded",
+        "foreign",
+    ),
+    "environment renamed": (
+        change_everywhere("env", "RLVER-Empathy-v0"),
+        "env is recorded",
+        "foreign",
+    ),
+    "user renamed": (change_everywhere("user", "gpt-9"), "user is recorded", "foreign"),
+    "user version edited": (
+        change_everywhere("user_version", "99"),
+        "user_version is recorded as",
+        "foreign",
+    ),
+    "user version edited in the manifest too": (other_user_version, "user is", ""),
+    "persona hash edited in the manifest too": (other_persona, "personas is", "manifest"),
+    "card edited in the manifest": (other_card, "env_card is", "manifest"),
+    "when it was made": (
+        change_provenance(created="2020-01-01T00:00:00+00:00"),
+        "it was changed after it was written",
+        "manifest",
+    ),
+    "how it was made": (
+        change_provenance(command=["rlver-gym", "bench", "--agent", "honest"]),
+        "it was changed after it was written",
+        "manifest",
+    ),
+    "with what it was made": (
+        change_provenance(python="3.9.0", packages={"rlver-gym": "9"}),
+        "it was changed after it was written",
+        "manifest",
+    ),
+    "without its checksum": (
+        change_provenance(created="2020-01-01T00:00:00+00:00", check=""),
+        "it has no checksum",
+        "manifest",
+    ),
+    "by which package": (change_provenance(package="9.9.9"), "fingerprint", "manifest"),
+    "fingerprint edited": (change_provenance(fingerprint="0" * 8), "fingerprint", "manifest"),
+    "plan of fewer seeds": (change_plan(seeds=1), "has no such episode", "unplanned"),
+    "plan of more seeds": (change_plan(seeds=3), "4 episodes of the plan are missing", "missing"),
+    "plan of fewer people": (plan_fewer_people, "has no such episode", "unplanned"),
+    "plan of fewer agents": (
+        lambda run: run.manifest.update(
+            plan=run.manifest["plan"] | {"agents": [AGENTS[0]]}, agents={AGENTS[0]: {}}
+        ),
+        "has no such episode",
+        "unplanned",
+    ),
+    "plan of another split": (change_plan(persona_ids=[], split="demo"), "personas is", "manifest"),
+    "a pin of a shipped agent": (
+        lambda run: run.manifest["agents"].update(comfort={"source": "mine"}),
+        "the agents that it pins",
+        "manifest",
+    ),
+}
+"""How a run is bent, what `verify` says of it, and which problem `report` names, if it need not
+recompute to see it.
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ChatServer]:
+    with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
+        yield server
+
+
+def make_plan(user: str, server: ChatServer, **changed: Any) -> BenchPlan:
+    chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 1})
+    plain = {"agents": AGENTS, "seeds": 2, "persona_ids": PEOPLE, "user": user, "chat": chat}
+    return BenchPlan.model_validate(plain | changed)
+
+
+@pytest.fixture(scope="module", params=["embedded", "openai:user"])
+def honest(
+    request: pytest.FixtureRequest, server: ChatServer, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    folder = tmp_path_factory.mktemp("honest") / "run"
+    list(run(make_plan(request.param, server), folder))
+    tape = folder / RESPONSE_CACHE_FILE
+    if tape.exists():  # what is still in its log goes into the one file
+        with sqlite3.connect(tape) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.close()
+    return folder
+
+
+@pytest.fixture
+def bent(honest: Path, tmp_path: Path) -> Bent:
+    return Bent(Path(shutil.copytree(honest, tmp_path / "run")))
+
+
+def test_what_is_not_bent_is_sound_and_nothing_is_said_of_it(bent: Bent) -> None:
+    bent.write()
+    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    assert told == {
+        "run": str(bent.folder),
+        "sound": True,
+        "checked": 8,
+        "divergent": 0,
+        "divergence": None,
+        "failed": {"total": 0, "agent": 0, "user": 0, "agents": {}},
+        "asked_again": list(AGENTS),
+    }
+    found = json.loads(command("report", bent.folder, "--json").stdout)
+    assert found["verified"] == {str(bent.folder): told}
+    assert "problems" not in found
+    assert 'class="alarm"' not in (bent.folder / "report.html").read_text(encoding="utf-8")
+
+
+def explain(told: dict[str, Any]) -> str:
+    """What a verdict names."""
+    if "refused" in told:
+        return told["refused"]
+    return f"turn {told['divergence']['turn']}: {told['divergence']['what']}"
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_a_forged_run_is_named_by_the_report_on_its_page_and_in_json(kind: str, bent: Bent) -> None:
+    bend, says, problem = FORGED[kind]
+    bend(bent)
+    bent.write()
+    report = command("report", bent.folder, "--json")
+    assert report.exit_code == 0, report.exception
+    found = json.loads(report.stdout)
+    told = found["verified"][str(bent.folder)]
+    assert told["sound"] is False
+    assert re.search(says, explain(told)), told
+    assert not problem or problem in found["problems"][str(bent.folder)]
+    page = (bent.folder / "report.html").read_text(encoding="utf-8")
+    assert page.count('class="alarm"') > bool(problem)
+    assert ("not recomputed" if "refused" in told else "not as recorded") in page
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "says"),
+    [
+        ("cut at the best moment", 1, "8 of 8 episodes are not as recorded"),
+        ("the worst deleted", 1, "1 of 8 episodes is not as recorded"),
+        ("how it was made", 2, "it was changed after it was written"),
+        ("agents swapped", 1, "8 of 8 episodes are not as recorded"),
+    ],
+)
+def test_verify_and_report_say_the_same_on_the_terminal_and_in_json(
+    kind: str, code: int, says: str, bent: Bent
+) -> None:
+    FORGED[kind][0](bent)
+    bent.write()
+    shown = command("verify", bent.folder)
+    if code == 2:
+        assert isinstance(shown.exception, RunError)
+    else:
+        assert shown.exit_code == code
+    assert says in f"{shown.output}{shown.exception}"
+    told = command("verify", bent.folder, "--json")
+    assert (told.exit_code, json.loads(told.stdout)["sound"]) == (code, False)
+    assert says in command("report", bent.folder).output
+
+
+def test_lines_in_another_order_are_said_and_change_nothing(bent: Bent) -> None:
+    scores = json.loads(command("report", bent.folder, "--no-recompute", "--json").stdout)["scores"]
+    bent.episodes.reverse()
+    bent.write()
+    assert command("verify", bent.folder).exit_code == 0
+    found = json.loads(command("report", bent.folder, "--json").stdout)
+    assert found["problems"][str(bent.folder)] == {
+        "reordered": {"count": 7, "lines": list(range(2, 9))}
+    }
+    assert found["scores"] == scores
+
+
+def test_dialogues_of_another_run_among_those_of_this_are_named(
+    bent: Bent, server: ChatServer, tmp_path: Path
+) -> None:
+    user = bent.manifest["plan"]["user"]
+    other = tmp_path / "other"
+    list(run(make_plan(user, server, env="RLVER-Challenging-v0", agents=AGENTS[:1]), other))
+    better = {one.key: one for one in read_episodes(other)}
+    bent.episodes = [better.get(one.key, one) for one in bent.episodes]
+    bent.write()
+    found = json.loads(command("report", bent.folder, "--json").stdout)
+    assert found["problems"][str(bent.folder)]["foreign"] == {"count": 4, "lines": [1, 2, 3, 4]}
+    assert found["problems"][str(bent.folder)]["missing"]["count"] == 4
+    assert found["verified"][str(bent.folder)]["divergent"] == 4
+    scores = {one["agent"]: one for one in found["scores"]}
+    assert scores["listener"]["missing"] == 4
+    assert scores["listener"]["final"] == [None] * 3
+
+
+def test_a_failed_last_turn_that_is_taken_out_hides_no_failure(tmp_path: Path) -> None:
+    answers = EmbeddedAnswers(card="SAGE-Sentient-v0")
+    name = library().get(PEOPLE[1]).person.name
+    with ChatServer(
+        lambda body: (
+            "?"
+            if name in body["messages"][0]["content"]
+            and body["messages"][1]["content"].count('"text"') > 4
+            else answers(body)
+        )
+    ) as server:
+        list(run(make_plan("openai:user", server, agents=AGENTS[:1], seeds=1), tmp_path / "run"))
+    bent = Bent(tmp_path / "run")
+    assert [one.failed_by for one in bent.episodes] == [None, "user"]
+    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    assert told["sound"] is True
+    assert told["failed"] == {
+        "total": 1,
+        "agent": 0,
+        "user": 1,
+        "agents": {"listener": {"agent": 0, "user": 1}},
+    }
+    assert "in 1 of them the user failed" in command("verify", bent.folder).output
+    bent.replace(1, turns=bent.episodes[1].turns[:-1])
+    bent.write()
+    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    assert (told["sound"], told["divergence"]["line"]) == (False, 2)
+    assert "it is cut off after" in told["divergence"]["what"]
+
+
+FAILS_WHEN_IT_GOES_BADLY = """
+from rlver_gym.agents import BASELINES
+from rlver_gym.io.errors import AgentFailed
+
+class Agent:
+    def __init__(self):
+        self.inner = BASELINES["advice"](0)
+
+    def reply(self, messages):
+        if len(messages) > 3:
+            raise AgentFailed("its time was up")
+        return self.inner.reply(messages)
+
+class Honest(Agent):
+    def reply(self, messages):
+        return self.inner.reply(messages)
+"""
+
+
+def test_an_agent_that_fails_when_it_goes_badly_ranks_behind_one_that_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "quitter.py").write_text(FAILS_WHEN_IT_GOES_BADLY, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    words = [word for name in PEOPLE for word in ("--persona", name)]
+    words += ["--agent", "quitter:Agent", "--agent", "quitter:Honest", "--seeds", "1"]
+    done = command("bench", *words, "--out", tmp_path / "run", "--json")
+    assert done.exit_code == 4
+    told = json.loads(done.stdout)
+    assert told["failed"] == {"quitter:Agent": {"agent": 2, "user": 0}}
+    first, last = told["scores"]
+    assert (first["agent"], last["agent"]) == ("quitter:Honest", "quitter:Agent")
+    assert (last["failed"], last["failed_by_agent"], last["at_worst"]) == (2, 2, [0.0, 0.0, 0.0])
+    assert first["at_worst"] == first["final"]
+    verdict = json.loads(command("verify", tmp_path / "run", "--json").stdout)
+    assert (verdict["sound"], verdict["failed"]["agent"]) == (True, 2)
+    assert "in 2 of them the agent gave no reply" in command("verify", tmp_path / "run").output
+    card = tmp_path / "hf" / "README.md"
+    command("export", tmp_path / "run", "--to", "hf", "--outcome", "all", "--out", card.parent)
+    assert "| quitter:Agent | 2 | none ended |" in card.read_text(encoding="utf-8")
+    report = command("report", tmp_path / "run").output
+    assert "at worst" in report
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "failed by agent" in page
+
+
+def test_a_run_that_is_continued_holds_again_what_was_cut_off_or_edited(
+    bent: Bent, server: ChatServer
+) -> None:
+    plan = make_plan(bent.manifest["plan"]["user"], server)
+    whole = (bent.folder / EPISODES).read_bytes()
+    bent.replace(0, turns=bent.episodes[0].turns[:-1])
+    bent.write()
+    lines = (bent.folder / EPISODES).read_text(encoding="utf-8")
+    edited = lines.splitlines()[-1]
+    changed = edited.replace('"thought":"', '"thought":"Ah. ', 1)
+    (bent.folder / EPISODES).write_text(lines.replace(edited, changed), encoding="utf-8")
+    with open_run(plan, bent.folder) as continued:
+        assert continued.num_dropped == 2
+        held = [one.key for one in continued.run_missing()]
+    assert held == [bent.episodes[0].key, bent.episodes[-1].key]
+    assert (bent.folder / EPISODES).read_bytes() == whole
+
+
+@pytest.mark.parametrize("kind", ["doubled", "another seed", "another agent"])
+def test_a_run_with_dialogues_of_no_such_plan_is_not_continued(
+    kind: str, bent: Bent, server: ChatServer
+) -> None:
+    FORGED[kind][0](bent)
+    bent.write()
+    with pytest.raises(RunError, match=r"has not written .* line 9.*Take these lines out"):
+        list(run(make_plan(bent.manifest["plan"]["user"], server), bent.folder))
+
+
+def test_a_run_whose_manifest_pins_something_else_is_not_continued(
+    bent: Bent, server: ChatServer
+) -> None:
+    user = bent.manifest["plan"]["user"]
+    bent.manifest["user"]["version"] = "99"
+    bent.has_new_checksum = False
+    bent.write()
+    with pytest.raises(RunError, match="belongs to another plan"):
+        list(run(make_plan(user, server), bent.folder))
+
+
+@pytest.mark.parametrize("to", ["openai", "sft", "hf"])
+def test_what_is_no_record_of_the_plan_is_not_exported(
+    to: Format, bent: Bent, tmp_path: Path
+) -> None:
+    bent.replace(0, turns=bent.episodes[0].turns[:2])
+    bent.replace(1, user_version="99")
+    bent.episodes += [bent.episodes[2], bent.episodes[2]._replace(seed=9)]
+    bent.write()
+    done = export([bent.folder], to, tmp_path / to)
+    assert len(done.chosen.records) == 6
+    assert done.problems[0].lines == {
+        "unfinished": [1],
+        "foreign": [2],
+        "doubled": [9],
+        "unplanned": [10],
+    }
+    told = command("export", bent.folder, "--to", to, "--out", tmp_path / "again")
+    assert "is no finished dialogue" in told.output
+    cut_at_the_best_moment(bent)
+    bent.write()
+    with pytest.raises(RunError, match=r"no episodes .* that count.*are no finished dialogues"):
+        export([bent.folder], to, tmp_path / "none")
+
+
+def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent: Bent) -> None:
+    listener = [one for one in bent.episodes if one.agent == "listener"]
+    bent.episodes.remove(min(listener, key=lambda one: one.final))
+    kept = [one.final for one in bent.episodes if one.agent == "listener"]
+    bent.write()
+    found = json.loads(command("report", bent.folder, "--no-recompute", "--json").stdout)
+    (score,) = [one for one in found["scores"] if one["agent"] == "listener"]
+    assert score["missing"] == 1
+    assert score["at_worst"][0] == sum(kept) / 4
+    assert score["final"][0] > score["at_worst"][0]
+    assert "verified" not in found
+
+
+@pytest.mark.parametrize(
+    ("bend", "says"),
+    [
+        (
+            lambda run: run.replace_turn(0, 1, utterance="You did nothing wrong."),
+            "is recorded to say 'You did nothing wrong.', asked again it says ",
+        ),
+        (swap_seeds, "asked again it says"),
+        (fail_by_the_agent, "is recorded to fail, asked again it says"),
+    ],
+    ids=["utterance edited", "seeds swapped", "failed on purpose"],
+)
+def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_tape(
+    bend: Callable[[Bent], object], says: str, server: ChatServer, tmp_path: Path
+) -> None:
+    plan = make_plan("embedded", server, agents=("openai:agent",), persona_ids=PEOPLE[:1])
+    list(run(plan, tmp_path / "run"))
+    bent = Bent(tmp_path / "run")
+    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    assert (told["sound"], told["asked_again"]) == (True, ["openai:agent"])
+    bend(bent)
+    bent.episodes = [
+        replay_episode(make_session(one), one) if one.failed_by is None else one
+        for one in bent.episodes
+    ]
+    bent.write()
+    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    assert told["sound"] is False
+    assert re.search(says, explain(told)), told
+
+
+def make_session(episode: Episode) -> EmpathySession:
+    """In which the words of an episode can be said again."""
+    persona = library().get(episode.persona)
+    return EmpathySession(EmbeddedUser(), persona, env_card(episode.env), episode.seed)
+
+
+def test_a_run_with_cards_of_its_own_is_not_called_unsound_before_they_are_named(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    people = shipped_cards("personas") / "en"
+    folder = tmp_path / "run"
+    list(run(make_plan("embedded", server, personas=str(people), seeds=1), folder))
+    found = json.loads(command("report", folder, "--json").stdout)
+    told = found["verified"][str(folder)]
+    assert (told["sound"], told["asked_again"], "problems" in found) == (None, [], False)
+    assert "--personas DIR" in told["refused"]
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert 'class="alarm"' not in page
+    assert "not recomputed" in page
+    assert str(tmp_path) not in page.partition("<footer>")[0]
+    assert command("verify", folder, "--personas", people).exit_code == 0
+
+
+def test_the_package_that_is_said_to_have_made_a_run_is_named_when_it_is_not_this_one(
+    bent: Bent,
+) -> None:
+    bent.manifest["package"] = "9.9.9"
+    bent.write()
+    told = json.loads(command("verify", bent.folder, "--json").stdout)
+    assert (told["sound"], told["package"]) == (True, "9.9.9")
+    assert "all as recorded by rlver-gym 9.9.9" in command("verify", bent.folder).output
+
+
+def test_without_a_manifest_what_was_cut_and_called_content_is_not_exported(
+    bent: Bent, tmp_path: Path
+) -> None:
+    bent.replace(0, turns=bent.episodes[0].turns[:2])
+    bent.replace_turn(0, -1, outcome=Outcome.CONTENT)
+    bent.episodes.append(bent.episodes[1])
+    bent.write()
+    (bent.folder / MANIFEST).unlink()
+    done = export([bent.folder], "sft", tmp_path / "sft")
+    assert done.problems[0].lines == {"unfinished": [1], "doubled": [9]}
+    assert len(done.chosen.records) == 7
