@@ -565,7 +565,7 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
             Kind.MALFORMED,
             "max_tokens",
         ),
-        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.MALFORMED, "cannot be used"),
+        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.MALFORMED, "without text"),
         (
             b'{"error": {"message": "upstream is down", "code": 502}}',
             Kind.MALFORMED,

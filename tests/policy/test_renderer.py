@@ -216,7 +216,7 @@ def test_the_prompt_of_a_thinking_turn_holds_only_what_was_heard() -> None:
         ("<think>hm, and no end", ParsedReply("", "hm, and no end", True)),
         ("hm</think>Hello.", ParsedReply("Hello.", "hm", True)),
         ("Well. <think>hm</think>Hello.", ParsedReply("Well.  Hello.", "hm", True)),
-        ("<think>hm</think>Hello.<think>more</think>", ParsedReply("Hello.more", "hm", True)),
+        ("<think>hm</think>Hello.<think>more</think>", ParsedReply("Hello.", "hm\n\nmore", True)),
         ("<think>a<think>b</think>Hello.", ParsedReply("Hello.", "a<think>b", True)),
     ],
 )
