@@ -128,7 +128,7 @@ def carries_structure(token: str) -> bool:
 
 def holds_markup(text: str) -> bool:
     """Whether anything in the text would be taken for markup of a model."""
-    return any(one.search(text) for one in (_TAG, _CHANNEL, _END, _END_OF_STRING, _HEADER))
+    return split_thoughts(text).words != text.strip()
 
 
 def _split_channels(text: str, thoughts: list[str]) -> tuple[str, bool]:

@@ -144,9 +144,9 @@ def test_the_bound_is_a_named_reason_and_the_points_add_up(card: EnvCard) -> Non
     reason = next(
         reason for reason in turn.appraisal.reasons if reason.code == ReasonCode.JUDGE_ADDRESSED
     )
-    assert (turn.appraisal.change, reason.points) == (0, -10.0)
+    assert (turn.appraisal.change, reason.points) == (-10, -20.0)
     assert "note to the judge" in reason.note
-    assert sum(one.points for one in turn.appraisal.reasons) == 0
+    assert sum(one.points for one in turn.appraisal.reasons) == -10
 
 
 def test_what_was_said_to_the_judge_is_heard_once_and_in_no_later_request(card: EnvCard) -> None:
@@ -178,7 +178,7 @@ def test_what_only_the_model_recognises_is_bounded_and_withheld_too(card: EnvCar
     session = EmpathySession(LLMUser(chat, "m", LLMOptions(opening="card")), a_person("en"), card)
     session.start()
     assert [session.reply(words).appraisal.change for words in (said, "What happened then?")] == [
-        0,
+        -5,
         4,
     ]
     assert ["answer key" in request.messages[1].content for request in chat.requests] == [

@@ -144,7 +144,9 @@ class EmpathyTextEnv(TextRLEnvironment):
         return StepResult(result=opening)
 
     async def text_step(self, text: str) -> StepResult:
-        """Say the text to the person: without its thoughts, and without what ended it. DialogueError before `reset` and after the end."""
+        """Say the words of the text to the person. DialogueError before `reset` and after the
+        end.
+        """
         episode = self._began()
         if self._is_broken or (episode.done and not episode.valid and not episode.rewards):
             return _failed()

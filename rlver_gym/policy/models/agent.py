@@ -173,7 +173,9 @@ class HFAgent:
         return twin
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """The next utterance. AgentFailed when it is thoughts alone, AgentError when the dialogue has outgrown the model's context."""
+        """The next utterance. AgentFailed when it is thoughts alone, AgentError when the dialogue
+        has outgrown the model's context.
+        """
         ids, seed = self._prompt(messages)
         (completion,) = self._sampler.sample([Prompt(0, ids, seed)], self._sampling)
         return self._read(completion)
