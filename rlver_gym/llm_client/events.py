@@ -14,7 +14,7 @@ _DONE = b"[DONE]"
 
 def is_event_stream(content: bytes, kind: str) -> bool:
     """Whether a body is a stream of events; `kind` is its Content-Type."""
-    return "event-stream" in kind or content.lstrip().startswith((b"data:", b"event:"))
+    return "event-stream" in kind or content.lstrip().startswith((b"data:", b"event:", b": "))
 
 
 def join_events(content: bytes) -> dict[str, Any]:
