@@ -51,10 +51,10 @@ def make_answer_function(
     return (lambda _: answers) if isinstance(answers, str) else _in_order(tuple(answers))
 
 
-def _in_order(answers: tuple[str | ChatAnswer | Exception, ...]) -> Callable[[Any], str]:
+def _in_order(answers: tuple[str | ChatAnswer | Exception, ...]) -> Callable[[Any], Any]:
     left = iter(answers)
 
-    def answer(_: Any) -> str:
+    def answer(_: Any) -> str | ChatAnswer:
         following = next(left, None)
         if following is None:
             raise ChatError(

@@ -236,6 +236,8 @@ def test_whatever_the_parser_would_read_as_a_change_is_recognised(label: str, nu
         '{"心声": "好"}',
         "I hear you.\n</thinking>",
         "[/THINK] I hear you.",
+        "I hear you.\nMeant for: person",
+        "说给谁：person",
         "I hear you.<|eot_id|>",
         "I hear you.<|channel|>final<|message|>x",
     ],

@@ -110,13 +110,17 @@ def read_claims(text: str, utterances: Iterable[str] = ()) -> Claims:
 
 
 def find_fields(text: str) -> str | None:
-    """Where a text would be read as an answer: a JSON object with a field we know, or a change that
-    is a number. None for other text, words after a label among them.
+    """Where a text would be read as an answer: a JSON object with a field we know, a change that is
+    a number, or whom the words are meant for. None for other text, words after an everyday label
+    among them.
     """
     for pairs, start, end in _objects(text):
         if any(True for _ in _fields(pairs)):
             return text[start:end]
-    for value in _claims(text).get("change", ()):
+    claims = _claims(text)
+    for value in claims.get("meant_for", ()):
+        return str(value)
+    for value in claims.get("change", ()):
         with suppress(Unreadable):
             return f"{whole_number(value):+d}"
     return None
