@@ -16,18 +16,21 @@ _NAMES = (
 )
 _B = r"[ \t]{0,3}"
 _TAG = re.compile(
-    rf"(?:[<＜〈◁]|&lt;){_B}\|?{_B}(?P<slash>[/\\]?){_B}(?:\w{{1,12}}:)?(?P<name>{_NAMES})"
+    rf"(?:[<＜〈◁]|&lt;){_B}\|?{_B}(?P<slash>[/\\]?){_B}(?!(?:begin|start|end)_)"
+    r"(?:\w{1,12}[:_])?"
+    rf"(?P<name>{_NAMES}(?:_process)?)"
     rf"(?:\s{{1,3}}[\w-]{{1,30}}{_B}=[^<>\n]{{0,80}})?{_B}(?P<void>/?){_B}\|?{_B}(?:[>＞〉▷]|&gt;)"
     rf"|\[{_B}(?P<bracket_slash>/?){_B}(?P<bracket>think(?:ing)?|thoughts?|reasoning){_B}\]"
     r"|<\|?(?P<edge>begin|start|end)_of_(?:thoughts?|thinking|reasoning)\|?>"
     r"|<\|(?P<first>start|end)_(?:thinking|reasoning)\|>"
-    r"|<\|(?:think|thinking|reasoning)_(?P<last>start|begin|end)\|>"
+    r"|<\|(?:think|thinking|thought|reasoning)_(?P<last>start|begin|end)\|>"
     r"|<\|inner_(?P<inner>prefix|suffix)\|>"
-    r"|<unused9(?P<unused>4>(?: ?thought\b)?|5>)"
+    r"|<(?:unused|ctrl)9(?P<unused>4>(?: ?thought\b)?|5>)"
+    r"|\[unused1(?P<pangu>6|7)\]"
     r"|(?P<gemma><\|channel> ?thought\b|<channel\|>)",
     re.IGNORECASE,
 )
-_CLOSING = frozenset({"/", "\\", "end", "suffix", "5>", "<channel|>"})
+_CLOSING = frozenset({"/", "\\", "end", "suffix", "5>", "7", "<channel|>"})
 _CHANNEL = re.compile(
     r"(?:<\|start\|>[ \t]*assistant[^<\n]{0,80})?"
     r"(?:<\|channel\|>|\A\s*(?=(?:analysis|commentary|final)\s*<\|message\|>))"
@@ -41,7 +44,8 @@ _PROSE = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _HEADER = re.compile(
-    r"\s*(?:<\|im_start\|>[ \t]*assistant|<\|start\|>[ \t]*assistant|<\|message\|>"
+    r"\s*(?:(?<!.)assistant\n|<\|im_start\|>[ \t]*assistant|<\|start\|>[ \t]*assistant"
+    r"|<\|message\|>"
     r"|<\|start_header_id\|>[ \t]*assistant[ \t]*<\|end_header_id\|>|<start_of_turn>[ \t]*model"
     r"|<\|turn>[ \t]*model|<\|(?:assistant|bot|begin_of_text|bos|startoftext|start_response)\|>"
     r"|<｜(?:assistant|begin▁of▁sentence)｜>|<s>|<bos>|<pad>|\[/INST\]|<\|chatbot_token\|>)",
@@ -54,6 +58,8 @@ _END = re.compile(
     r"|<(?:end|start)_of_turn>|<turn\|>|<eos>|<pad>|\[/?INST\]",
     re.IGNORECASE,
 )
+_TOKEN = re.compile(r"<[|｜][\w▁:-]{1,40}[|｜]>")
+"""Any other token of a template: nobody says such a thing."""
 _END_OF_STRING = re.compile(r"</s>", re.IGNORECASE)
 _WORD = re.compile(r"\S")
 _WRAPPER = re.compile(
@@ -198,7 +204,7 @@ def _find_closing(tags: list[_Tag]) -> list[_Tag | None]:
 def _iterate_tags(text: str) -> Iterator[_Tag]:
     """The tags of thoughts that are no mere mention of one."""
     inside = _json_spans(text)
-    marks = ("slash", "bracket_slash", "edge", "first", "last", "inner", "unused", "gemma")
+    marks = ("slash", "bracket_slash", "edge", "first", "last", "inner", "unused", "pangu", "gemma")
     for found in _TAG.finditer(text):
         if _is_within(found.start(), inside) or _is_mention(text, found):
             continue
@@ -249,12 +255,14 @@ def _is_within(place: int, spans: list[tuple[int, int]]) -> bool:
 
 def _cut_turn(text: str) -> str:
     """The first turn of the text, without its header, its end and the tags of an answer."""
-    begin = 0
-    while header := _HEADER.match(text, begin):
+    text, begin = text.strip(), 0
+    while (header := _HEADER.match(text, begin)) or (
+        (header := _TOKEN.match(text, begin)) and not _END.match(header[0])
+    ):
         begin = header.end()
     text = text[begin:].strip()
     inside, lower = _json_spans(text), text.lower()
-    endings = list(_END.finditer(text))
+    endings = [*_END.finditer(text), *_TOKEN.finditer(text)]
     if lower.find("</s>", max(0, lower.find("<s>"))) >= 0 > lower.find("<s>"):
         endings += _END_OF_STRING.finditer(text)  # otherwise it is the end of struck words
     places = [one.start() for one in endings if not _is_within(one.start(), inside)]
