@@ -168,7 +168,7 @@ def test_a_reply_that_was_cut_is_what_was_said_until_then_and_a_cut_thought_is_n
     assert OpenAIChat("m", chat=ONCE).reply(HELLO) == "I am sorry that"
     for text in ("<think>He is", "", "<|channel|>analysis<|message|>He is"):
         server.answer = cut(text)
-        with pytest.raises(AgentFailed, match="took all the tokens.* Raise max_tokens"):
+        with pytest.raises(AgentFailed, match=r"took all the tokens.* Raise max_tokens"):
             OpenAIChat("m", chat=ONCE).reply(HELLO)
 
 

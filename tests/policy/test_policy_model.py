@@ -398,7 +398,7 @@ def test_a_thought_without_words_is_no_reply_and_silence_is_one(
     assert reply("They are sad.\n</think>\n\nOh no.", ended=True) == "Oh no."
     assert reply("Oh no, and", ended=False) == "Oh no, and"
     assert reply("", ended=True) == ""
-    with pytest.raises(AgentFailed, match="took all the tokens.* Raise max_reply_tokens"):
+    with pytest.raises(AgentFailed, match=r"took all the tokens.* Raise max_reply_tokens"):
         reply("<think>They are", ended=False)
     with pytest.raises(AgentFailed, match="thoughts and no words"):
         reply("<think>They are sad.</think>", ended=True)
