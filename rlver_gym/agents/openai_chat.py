@@ -6,7 +6,7 @@ Its prompt says what every agent may know: that somebody needs to talk.
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from rlver_gym.core.agent import strip_thoughts
+from rlver_gym.core.answer import explain, read_answer
 from rlver_gym.core.dialogue import Message
 from rlver_gym.io.errors import STOPPING, AgentFailed, ChatError
 from rlver_gym.io.event_loop import wait_for
@@ -57,8 +57,8 @@ class OpenAIChat:
         return wait_for(self.areply(messages))
 
     async def areply(self, messages: Sequence[Message]) -> str:
-        """One completion, without the thoughts (`<think>…</think>`) that some models put before
-        their answer.
+        """The words of one completion, without thoughts. One that was cut at the limit of tokens is
+        what the agent said until then; a thought that was cut is no reply.
 
         AgentFailed when there is no usable answer, or none that holds text; a ChatError that
         concerns the whole run comes as it is.
@@ -78,13 +78,10 @@ class OpenAIChat:
                 f" To ask again: rlver-gym tape prune --failures {self._tape}" if self._tape else ""
             )
             raise AgentFailed(f"{self._where}: {error}{again}") from error
-        text = strip_thoughts(answer.text)
-        if not text:
-            raise AgentFailed(
-                f"{self._where} answered without text: all {len(answer.text)} characters are"
-                " thoughts"
-            )
-        return text
+        reply = read_answer(answer.text, answer.finish_reason)
+        if reply.silence:
+            raise AgentFailed(f"{self._where} answered without text: {explain(reply.silence)}")
+        return reply.words
 
     def _to_chat_messages(self, messages: Sequence[Message]) -> Iterator[ChatMessage]:
         yield ChatMessage("system", self.system)

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any, cast
 
 from rlver_gym.core.agent import Agent, AgentMaker
-from rlver_gym.io.errors import AgentError
+from rlver_gym.core.answer import explain, read_answer, read_words
+from rlver_gym.io.errors import AgentError, AgentFailed
 from rlver_gym.io.user_code import describe_error, locate_definition
 
 _OTHERS = ("strategy", "openai", "hf")
@@ -45,9 +46,14 @@ def own_agent_maker(name: str) -> AgentMaker:
 
 
 def require_text(said: object, reply: Callable[..., Any]) -> str:
-    """What `reply` of an agent of one's own gave. AgentError when it is no text, with the place."""
+    """The words of what `reply` of an agent of one's own gave. AgentError when it is no text, with
+    the place; AgentFailed when it is thoughts alone.
+    """
     if isinstance(said, str):
-        return said
+        words = read_words(said)
+        if said.strip() and not words:
+            raise AgentFailed(f"its reply is no words: {explain(read_answer(said).silence)}")
+        return words
     if inspect.iscoroutine(said):
         said.close()
     kind = "None" if said is None else type(said).__name__

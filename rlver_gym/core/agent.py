@@ -2,7 +2,6 @@
 its part.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
@@ -57,16 +56,6 @@ def user_lines(messages: Sequence[Message]) -> list[str]:
 
 Style = Literal["direct", "think"]
 """direct: the reply is all that is said. think: `<think>…</think>` first, which nobody hears."""
-
-_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
-
-
-def strip_thoughts(text: str) -> str:
-    """What is heard of a model's answer: without the `<think>…</think>` that comes first, and
-    without white space around it. A thought that is never closed leaves "".
-    """
-    return _THOUGHTS.sub("", text).strip()
-
 
 _TALK = {
     "en": (

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Self
 
 from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.answer import read_words
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
@@ -182,7 +183,9 @@ class TextEpisode:
         return self._begun(opening)
 
     def say(self, utterance: str) -> StepResult:
-        """Say something to the person. DialogueError before the beginning and after the end."""
+        """Say something to the person: the words of what a model gave, without thoughts and ends of
+        turns; silence where there are none. DialogueError before the beginning and after the end.
+        """
         return self._heard(*self._env.step(self._open(utterance)))
 
     async def asay(self, utterance: str) -> StepResult:
@@ -197,7 +200,7 @@ class TextEpisode:
     def _open(self, utterance: str) -> str:
         if self._done:
             raise DialogueError("the episode is over. Begin another one.")
-        return utterance
+        return read_words(utterance) if isinstance(utterance, str) else utterance
 
     def _heard(
         self, reply: str, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]

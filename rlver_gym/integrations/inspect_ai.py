@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
-from rlver_gym.core.agent import agent_prompt, strip_thoughts
+from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
@@ -112,7 +112,7 @@ def rlver_empathy(
 @solver
 def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> Solver:
     """Plays the dialogue that a sample of `make_samples` names, one `generate` a turn, until it
-    ends. Thoughts (`<think>...</think>`) that come first are not heard.
+    ends. Thoughts are not heard.
 
     `user`, `options`: as for `rlver_empathy`; all samples share the user. A server of the user that
     is out or refuses is an error of the sample.
@@ -133,7 +133,7 @@ def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> S
         _update(state, record, episode, reply)
         while not (episode.done or state.completed):
             state = await generate(state)
-            result = await episode.asay(strip_thoughts(state.output.completion))
+            result = await episode.asay(state.output.completion)
             _update(state, record, episode, result.reply)
         return state
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from rlver_gym.core.answer import read_words
 from rlver_gym.integrations.trl import parse_prompt
 from rlver_gym.io.errors import DialogueError
 
@@ -45,7 +46,7 @@ class EmpathyTool:
         """
         if self._info.get("outcome") is not None:
             raise DialogueError("The conversation is over.")
-        answer, _, _, _, self._info = self._env.step(message)
+        answer, _, _, _, self._info = self._env.step(read_words(message))
         return answer
 
     def get_reward(self) -> float | None:

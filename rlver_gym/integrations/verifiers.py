@@ -17,7 +17,7 @@ from typing import Any
 from openai import AsyncOpenAI, BadRequestError, DefaultAsyncHttpxClient
 from pydantic import field_validator
 
-from rlver_gym.core.agent import agent_prompt, strip_thoughts
+from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
@@ -200,8 +200,8 @@ class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
     """Plays a task's dialogue with the policy; the person speaks first.
 
     All rollouts share the user. A user that fails fails the rollout, which then has an error and no
-    reward; `--env.retries.max-retries` plays it again. Thoughts (`<think>...</think>`) that come
-    before a reply are not said.
+    reward; `--env.retries.max-retries` plays it again. Thoughts are not
+    said.
     """
 
     def __init__(self, config: EmpathyDialogueEnvConfig) -> None:
@@ -221,7 +221,7 @@ class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
                 segment = await interaction.turn(words)
                 if segment.terminated:
                     break
-                result = await episode.asay(strip_thoughts(segment.last_reply))
+                result = await episode.asay(segment.last_reply)
                 words = result.reply
             if not episode.valid:
                 turn = f"in turn {len(episode.rewards)}" if episode.rewards else "to begin"

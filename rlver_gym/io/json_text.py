@@ -20,13 +20,14 @@ def parse_json(
     max_depth: int = MAX_DEPTH,
     max_values: int | None = None,
     allow_nan: bool = False,
+    allow_surrogates: bool = False,
 ) -> Any:
     """The value of a JSON text.
 
     ValueError for what is no JSON, nested deeper than `max_depth`, holds a key twice (the last
-    would silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite, a
-    lone surrogate or, unless `allow_nan`, NaN and Infinity. `max_values`: where time counts, refuse
-    a text with more commas and brackets than that, without parsing it.
+    would silently win), an integer of more than `MAX_DIGITS` digits, a float that is infinite and,
+    unless they are allowed, a lone surrogate, NaN and Infinity. `max_values`: where time counts,
+    refuse a text with more commas and brackets than that, without parsing it.
     """
     try:
         if isinstance(text, bytes):
@@ -46,7 +47,7 @@ def parse_json(
         raise ValueError(f"not UTF-8 text (byte {error.start})") from None
     if _depth(value, max_depth) > max_depth:
         raise ValueError(_TOO_DEEP)
-    if _SURROGATE.search(text):
+    if not allow_surrogates and _SURROGATE.search(text):
         _refuse_surrogates(value)
     return value
 

@@ -8,10 +8,18 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
-
+from rlver_gym.core.answer import (
+    Content,
+    Ending,
+    classify_ending,
+    explain,
+    explain_silence,
+    mend_surrogates,
+    read_content,
+)
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.terminal import one_line
+from rlver_gym.llm_client.events import is_event_stream, join_events
 from rlver_gym.llm_client.retries import Failure, Kind, retry_after_s
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 
@@ -62,18 +70,6 @@ def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class _ChoiceMessage(BaseModel):
-    content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(BaseModel):
-    """What is used of a choice."""
-
-    message: _ChoiceMessage
-    finish_reason: str | None = None
-
-
 class ParsedAnswer(NamedTuple):
     """The parsed body of a response: an answer or why it is none, and what it cost all the same."""
 
@@ -83,39 +79,46 @@ class ParsedAnswer(NamedTuple):
 
 
 def parse_answer(content: bytes, kind: str) -> ParsedAnswer:
-    """The answer in the body of a successful response; `kind` is its Content-Type."""
+    """The answer in the body of a successful response, whole or as a stream of events; `kind` is
+    its Content-Type.
+    """
     try:
-        found = parse_json(content, max_values=_MAX_VALUES, allow_nan=True)
+        found = join_events(content) if is_event_stream(content, kind) else _parse(content)
     except json.JSONDecodeError:
         return ParsedAnswer(_no_json(kind))
     except ValueError as error:
         return ParsedAnswer(Failure(Kind.MALFORMED, "JSON that cannot be used", quote=str(error)))
     try:
-        choice = _Choice.model_validate(
-            found["choices"][0]
-        )  # the first is meant, however many there are
-    except (ValidationError, TypeError, LookupError):
+        choice = found["choices"][0]  # the first is meant, however many there are
+        message = read_content(choice["message"])
+        reason = choice.get("finish_reason")
+        if not isinstance(reason, str | None):
+            raise TypeError("a finish_reason that is no text")
+    except (AttributeError, TypeError, LookupError):
         return ParsedAnswer(_no_completion(found))
-    prompt, written = (
-        _count(found.get("usage"), "prompt_tokens"),
-        _count(found.get("usage"), "completion_tokens"),
-    )
-    return ParsedAnswer(_answer(choice, prompt, written), prompt, written)
+    ending = "broken" if choice.get("error") else classify_ending(reason)
+    usage = found.get("usage")
+    prompt, written = (_count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
+    failure = _explain_missing_answer(message, ending)
+    reason = reason and one_line(reason, max_chars=_MAX_FINISH_REASON_CHARS)
+    answer = failure or ChatAnswer(mend_surrogates(message.text), reason, prompt, written)
+    return ParsedAnswer(answer, prompt, written)
 
 
-def _answer(choice: _Choice, prompt_tokens: int, completion_tokens: int) -> ChatAnswer | Failure:
-    text = choice.message.content or ""
-    if choice.message.refusal:
+def _parse(content: bytes) -> Any:
+    return parse_json(content, max_values=_MAX_VALUES, allow_nan=True, allow_surrogates=True)
+
+
+def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
+    """Why a completion is no answer; None when it is one."""
+    if message.refusal:
         return Failure(Kind.DECLINED, "the model declined to answer")
-    if choice.finish_reason == "content_filter":
+    if ending == "withheld":
         return Failure(Kind.DECLINED, "a content filter of the server withheld the answer")
-    if not text.strip():
-        hint = ": max_tokens is too small" if choice.finish_reason == "length" else ""
-        return Failure(Kind.MALFORMED, f"an answer without text{hint}")
-    reason = choice.finish_reason and one_line(
-        choice.finish_reason, max_chars=_MAX_FINISH_REASON_CHARS
-    )
-    return ChatAnswer(text, reason, prompt_tokens, completion_tokens)
+    if ending == "broken":
+        return Failure(Kind.MALFORMED, "an answer that the server broke off")
+    silence = explain_silence(message, ending)
+    return silence and Failure(Kind.MALFORMED, f"an answer without text: {explain(silence)}")
 
 
 def _no_json(kind: str) -> Failure:
@@ -130,7 +133,9 @@ def _no_json(kind: str) -> Failure:
 
 def _no_completion(found: Any) -> Failure:
     if isinstance(found, dict) and found.get("error"):
-        return Failure(Kind.MALFORMED, "an error instead of an answer", quote=_message(found))
+        return Failure(
+            Kind.MALFORMED, "an error instead of an answer", quote=mend_surrogates(_message(found))
+        )
     if isinstance(found, dict) and found.get("choices") == []:
         return Failure(Kind.MALFORMED, "an answer without choices")
     return Failure(Kind.MALFORMED, "JSON that is no chat completion; does base_url end in /v1?")

@@ -14,10 +14,14 @@ class ScriptedChat:
     """A `Chat` that answers from a script, for `LLMUser(chat=ScriptedChat([...]))` in tests."""
 
     def __init__(
-        self, answers: str | Iterable[str | Exception] | Callable[[ChatRequest], str]
+        self,
+        answers: str
+        | Iterable[str | ChatAnswer | Exception]
+        | Callable[[ChatRequest], str | ChatAnswer],
     ) -> None:
         """`answers` is one text for every request, or texts in order (an exception is raised when
-        its turn comes), or a function of the request.
+        its turn comes), or a function of the request. A ChatAnswer instead of a text comes as it
+        is: cut off, say.
         """
         self.requests: list[ChatRequest] = []
         """What was asked, in order."""
@@ -30,12 +34,14 @@ class ScriptedChat:
         """
         self.requests.append(request)
         text = self._answer(request)
+        if isinstance(text, ChatAnswer):
+            return text
         asked = sum(tokens(message.content) for message in request.messages)
         return ChatAnswer(text, "stop", asked, tokens(text))
 
 
 def make_answer_function(
-    answers: str | Iterable[str | Exception] | Callable[[RequestT], Any],
+    answers: str | Iterable[str | ChatAnswer | Exception] | Callable[[RequestT], Any],
 ) -> Callable[[RequestT], Any]:
     """The function that a script stands for: `answers` itself, always the same text, or one after
     the other.
@@ -45,10 +51,10 @@ def make_answer_function(
     return (lambda _: answers) if isinstance(answers, str) else _in_order(tuple(answers))
 
 
-def _in_order(answers: tuple[str | Exception, ...]) -> Callable[[Any], str]:
+def _in_order(answers: tuple[str | ChatAnswer | Exception, ...]) -> Callable[[Any], Any]:
     left = iter(answers)
 
-    def answer(_: Any) -> str:
+    def answer(_: Any) -> str | ChatAnswer:
         following = next(left, None)
         if following is None:
             raise ChatError(

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 from rlver_gym.agents import make_agent
 from rlver_gym.agents.openai_chat import OpenAIChat
+from rlver_gym.agents.own import require_text
 from rlver_gym.cli import app
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
-from rlver_gym.io.errors import AgentError, ServerRefused, ServerUnreachable
+from rlver_gym.io.errors import AgentError, AgentFailed, ServerRefused, ServerUnreachable
 from rlver_gym.llm_client.settings import ChatSettings
 
 HELLO = (Message("user", "My dog died."),)
@@ -116,6 +117,70 @@ def test_thoughts_are_not_said(server: Server) -> None:
         assert OpenAIChat("m").reply(HELLO) == "I am sorry."
     server.answer = ("application/json", completion("I say <think> aloud </think>."))
     assert OpenAIChat("m").reply(HELLO) == "I say <think> aloud </think>."
+
+
+STREAM = "".join(
+    f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': part}}]})}\n\n"
+    for part in ("<think>He is sad.", "</think>I am ", "sorry.")
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        completion([{"type": "text", "text": "I am sorry."}]),
+        completion(
+            [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "He is sad."}]},
+                {"type": "text", "text": "I am sorry."},
+            ]
+        ),
+        completion("He is sad. Be kind.\n</think>\n\nI am sorry."),
+        completion("<Thinking>He is sad.</thinking>I am sorry.<|im_end|>"),
+        completion("[THINK]He is sad.[/THINK]I am sorry.</s>"),
+        completion(
+            "<|channel|>analysis<|message|>He is sad.<|end|><|start|>assistant<|channel|>final"
+            "<|message|>I am sorry.<|return|>"
+        ),
+    ],
+)
+def test_an_agent_says_its_words_in_whatever_form_they_come(server: Server, answer: str) -> None:
+    server.answer = ("application/json", answer)
+    assert OpenAIChat("m", chat=ONCE).reply(HELLO) == "I am sorry."
+
+
+def test_an_agent_whose_server_only_streams_is_heard(server: Server) -> None:
+    server.answer = ("text/event-stream", f"{STREAM}data: [DONE]\n\n")
+    assert OpenAIChat("m", chat=ONCE).reply(HELLO) == "I am sorry."
+    server.answer = ("text/event-stream", STREAM)
+    with pytest.raises(AgentError, match="broke off"):
+        OpenAIChat("m", chat=ONCE).reply(HELLO)
+
+
+def test_a_reply_that_was_cut_is_what_was_said_until_then_and_a_cut_thought_is_none(
+    server: Server,
+) -> None:
+    def cut(text: str) -> tuple[str, str]:
+        choice = {"message": {"content": text}, "finish_reason": "length"}
+        return "application/json", json.dumps({"choices": [choice]})
+
+    server.answer = cut("<think>He is sad.</think>I am sorry that")
+    assert OpenAIChat("m", chat=ONCE).reply(HELLO) == "I am sorry that"
+    for text in ("<think>He is", "", "<|channel|>analysis<|message|>He is"):
+        server.answer = cut(text)
+        with pytest.raises(AgentFailed, match=r"took all the tokens.* Raise max_tokens"):
+            OpenAIChat("m", chat=ONCE).reply(HELLO)
+
+
+def test_thoughts_of_an_agent_of_ones_own_are_not_said() -> None:
+    def reply(_: object) -> str:
+        return ""
+
+    assert require_text("Hm.\n</think>\n\nI am sorry.<|im_end|>", reply) == "I am sorry."
+    assert require_text("  I think so. ", reply) == "I think so."
+    assert require_text(" ", reply) == ""
+    with pytest.raises(AgentFailed, match="thoughts"):
+        require_text("<think>I should", reply)
 
 
 def test_a_server_that_hangs_is_given_up_within_the_time(server: Server) -> None:

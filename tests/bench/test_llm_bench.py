@@ -8,13 +8,17 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+import zlib
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import pytest
+from completions import JsonHandler
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import data_equivalence
 from typer.testing import CliRunner
@@ -101,6 +105,46 @@ def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(
     list(run(plan(None, chat=replaying(recorded / RESPONSE_CACHE_FILE)), tmp_path))
     assert (tmp_path / EPISODES).read_bytes() == (recorded / EPISODES).read_bytes()
     assert not (tmp_path / RESPONSE_CACHE_FILE).exists()
+
+
+class Cutting(JsonHandler):
+    """Of the user's answers one in twelve is cut at its limit of tokens: a whole object all the
+    same, whose change is one that nobody gave.
+    """
+
+    cut = "length"
+
+    def answered(self, asked: dict[str, Any]) -> tuple[int, Any]:
+        draw = zlib.crc32(json.dumps(asked["messages"]).encode())
+        if asked["model"] == "user" and draw % 12 == 0:
+            text, ended = '{"change": 97, "reply": "I told him"}', self.cut
+        else:
+            text, ended = ANSWERS(asked), "stop"
+        answer = {"message": {"content": text}, "finish_reason": ended}
+        return 200, {"choices": [answer], "usage": None}
+
+
+@pytest.mark.parametrize("ended", ["length", "error"])
+def test_answers_that_were_cut_are_no_reward_and_the_run_verifies_from_what_was_recorded(
+    ended: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cutting, "cut", ended)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Cutting) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        chat = {"base_url": url, "attempts": 1}
+        episodes = list(run(plan(None, chat=chat, agents=("listener",), seeds=4), tmp_path))
+        server.shutdown()
+    turns = [turn for episode in episodes for turn in episode.turns]
+    assert len(turns) > 20
+    assert "I told him" not in {turn.reply for turn in turns}
+    assert not [one for turn in turns for one in turn.appraisal.reasons if one.points == 97]
+    failed = [one for one in episodes if one.outcome is Outcome.FAILED]
+    assert failed
+    assert len(failed) < len(episodes)
+    named = "unfinished" if ended == "length" else "broke off"
+    assert all(named in one.turns[-1].appraisal.reasons[0].note for one in failed if one.turns)
+    assert list(verify(tmp_path)) == [None] * len(episodes)
 
 
 def test_dialogues_go_on_at_once_and_come_in_the_order_of_the_plan(

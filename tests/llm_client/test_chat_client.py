@@ -565,7 +565,7 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
             Kind.MALFORMED,
             "max_tokens",
         ),
-        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.MALFORMED, "cannot be used"),
+        (b'{"choices": [{"message": {"content": "\\ud800"}}]}', Kind.MALFORMED, "without text"),
         (
             b'{"error": {"message": "upstream is down", "code": 502}}',
             Kind.MALFORMED,
@@ -681,3 +681,118 @@ def test_reasons_are_counted_except_for_waiting() -> None:
         Failure(Kind.BROKEN, "b"),
     ]
     assert summarise_failures(failures) == "busy; b (2×)"
+
+
+def read_body(choice: dict[str, object]) -> ChatAnswer | Failure:
+    body = json.dumps({"choices": [choice]}).encode()
+    return wire.parse_answer(body, "application/json").result
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": [{"type": "text", "text": "hi"}]},
+        {"content": [{"type": "text", "text": "h"}, "i"]},
+        {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "hi"}]},
+        {"content": {"type": "text", "text": "hi"}},
+        {"content": "hi", "reasoning_content": "hm"},
+    ],
+)
+def test_text_in_parts_is_an_answer_without_its_thoughts(message: dict[str, object]) -> None:
+    answer = read_body({"message": message, "finish_reason": "stop"})
+    assert answer == ChatAnswer("hi", "stop", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("choice", "kind", "says"),
+    [
+        (
+            {"message": {"content": "", "reasoning_content": "hm"}, "finish_reason": "length"},
+            Kind.MALFORMED,
+            "thoughts took all the tokens that it may have. Raise max_tokens",
+        ),
+        (
+            {"message": {"content": None, "reasoning_content": "hm"}, "finish_reason": "stop"},
+            Kind.MALFORMED,
+            "thoughts and no words",
+        ),
+        (
+            {"message": {"content": [{"type": "thinking", "thinking": "hm"}]}},
+            Kind.MALFORMED,
+            "thoughts and no words",
+        ),
+        (
+            {"message": {"content": "I told him"}, "finish_reason": "error"},
+            Kind.MALFORMED,
+            "broke off",
+        ),
+        (
+            {"message": {"content": "I told"}, "error": {"code": 502}, "finish_reason": "stop"},
+            Kind.MALFORMED,
+            "broke off",
+        ),
+        ({"message": {"content": "I t"}, "finish_reason": "SAFETY"}, Kind.DECLINED, "filter"),
+        (
+            {"message": {"content": [{"type": "refusal", "refusal": "no"}]}},
+            Kind.DECLINED,
+            "declined",
+        ),
+    ],
+)
+def test_a_completion_that_is_no_answer_says_why_and_what_helps(
+    choice: dict[str, object], kind: Kind, says: str
+) -> None:
+    result = read_body(choice)
+    assert isinstance(result, Failure)
+    assert result.kind is kind
+    assert says in result.reason
+
+
+def test_half_a_character_at_the_end_of_an_answer_is_mended() -> None:
+    answer = read_body({"message": {"content": "I hear you \ud83d"}, "finish_reason": "length"})
+    assert isinstance(answer, ChatAnswer)
+    assert answer.text == "I hear you \ufffd"
+
+
+def stream(*events: object, done: bool = True) -> bytes:
+    lines = [f"data: {json.dumps(event)}" for event in events] + ["data: [DONE]"] * done
+    return "\n\n".join((": ping", *lines, "")).encode()
+
+
+def delta(content: object, **rest: object) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": None} | rest]}
+
+
+def test_an_answer_that_comes_as_a_stream_of_events_is_read_whole() -> None:
+    usage = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
+    body = stream(
+        {"choices": [{"index": 0, "delta": {"role": "assistant"}}]},
+        {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]},
+        delta("I hear "),
+        delta([{"type": "text", "text": "you "}]),
+        delta("\ud83d"),
+        delta("\ude00", finish_reason="stop"),
+        usage,
+    )
+    for kind in ("text/event-stream; charset=utf-8", "application/json", ""):
+        read = wire.parse_answer(body, kind)
+        assert read == (ChatAnswer("I hear you \U0001f600", "stop", 7, 3), 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (stream(delta("I hear"), done=False), "broke off"),
+        (stream(delta("I hear"), {"error": {"message": "upstream"}}), "broke off"),
+        (stream({"error": {"message": "upstream is down"}}), "upstream is down"),
+        (stream(delta("", finish_reason="length")), "max_tokens"),
+        (b"data: <html>\n\n", "something else than JSON"),
+        (b"", "something else than JSON"),
+        (b"data: 7\n\n", "cannot be used"),
+        (stream({"choices": [{"delta": {"content": 7}}]}), "cannot be used"),
+    ],
+)
+def test_a_stream_that_holds_no_whole_answer_is_named(body: bytes, says: str) -> None:
+    result = wire.parse_answer(body, "text/event-stream").result
+    assert isinstance(result, Failure)
+    assert says in f"{result.reason} {result.quote}"

@@ -18,7 +18,7 @@ from rlver_gym.core.persona import Persona
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import AgentError, TrainingError
+from rlver_gym.io.errors import AgentError, AgentFailed, TrainingError
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
 from rlver_gym.policy.models.model import causal_lm, export, load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
@@ -379,6 +379,29 @@ def test_a_model_that_is_sampled_draws_by_the_seed_of_its_dialogue(
     assert len(set(replies[0.0])) == 1
     assert replies[1.0][0] == replies[1.0][1]
     assert len(set(replies[1.0])) == 3
+
+
+def test_a_thought_without_words_is_no_reply_and_silence_is_one(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = HFAgent(str(tiny_folder))
+    tokenizer = load_tokenizer(str(tiny_folder))
+    (end,) = tokenizer("<|im_end|>")["input_ids"]
+
+    def reply(text: str, ended: bool) -> str:
+        ids = [*tokenizer(text)["input_ids"], *[end] * ended]
+        monkeypatch.setattr(
+            agent._sampler, "sample", lambda *_: [Completion(ids, [-1.0] * len(ids))]
+        )
+        return agent.reply([Message("user", "Hi.")])
+
+    assert reply("They are sad.\n</think>\n\nOh no.", ended=True) == "Oh no."
+    assert reply("Oh no, and", ended=False) == "Oh no, and"
+    assert reply("", ended=True) == ""
+    with pytest.raises(AgentFailed, match=r"took all the tokens.* Raise max_reply_tokens"):
+        reply("<think>They are", ended=False)
+    with pytest.raises(AgentFailed, match="thoughts and no words"):
+        reply("<think>They are sad.</think>", ended=True)
 
 
 def test_an_agent_that_cannot_speak_says_why(tiny_folder: Path, tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_the_prompt_of_a_thinking_turn_holds_only_what_was_heard() -> None:
         ("<think>hm, and no end", ParsedReply("", "hm, and no end", True)),
         ("hm</think>Hello.", ParsedReply("Hello.", "hm", True)),
         ("Well. <think>hm</think>Hello.", ParsedReply("Well.  Hello.", "hm", True)),
-        ("<think>hm</think>Hello.<think>more</think>", ParsedReply("Hello.more", "hm", True)),
+        ("<think>hm</think>Hello.<think>more</think>", ParsedReply("Hello.", "hm\n\nmore", True)),
         ("<think>a<think>b</think>Hello.", ParsedReply("Hello.", "a<think>b", True)),
     ],
 )
@@ -234,6 +234,37 @@ def test_a_reply_is_read_from_its_ids() -> None:
     assert Renderer(tokenizer, "Be kind.").parse([renderer.end_of_turn]) == ParsedReply(
         "", "", False
     )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "reply"),
+    [
+        (["[THINK]", "[/THINK]"], "[THINK]hm[/THINK]Hello."),
+        (["◁think▷", "◁/think▷"], "◁think▷hm◁/think▷Hello."),
+        (["<think>", "</think>"], "hm</think>Hello."),
+        (
+            ["<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>"],
+            "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>"
+            "Hello.<|return|>",
+        ),
+        (["<|return|>"], "<thinking>hm</thinking>Hello.<|return|>"),
+    ],
+)
+def test_thoughts_in_special_tokens_of_a_family_are_not_heard(
+    tokens: list[str], reply: str
+) -> None:
+    tokenizer = tokenizer_of(CHATML)
+    tokenizer.add_special_tokens({"extra_special_tokens": ["<|im_start|>", *tokens]})
+    renderer = Renderer(tokenizer, "Be kind.")
+    ids = [*tokenizer(reply)["input_ids"], renderer.end_of_turn]
+    assert renderer.parse(ids) == ParsedReply("Hello.", "hm", False)
+
+
+def test_a_thought_that_a_template_of_another_family_begins_is_a_thought() -> None:
+    tokenizer = tokenizer_of(CHATML + "{% if add_generation_prompt %}{{ '[THINK]' }}{% endif %}")
+    renderer = Renderer(tokenizer, "Be kind.")
+    assert renderer.parse(tokenizer("hm[/THINK]Hello.")["input_ids"]).text == "Hello."
+    assert renderer.parse(tokenizer("hm, and no")["input_ids"]) == ("", "hm, and no", False)
 
 
 def test_a_thought_that_the_template_begins_is_a_thought() -> None:

@@ -3,6 +3,7 @@ something goes wrong.
 """
 
 import itertools
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -18,7 +19,12 @@ from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.metrics import compute_metrics
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
-from rlver_gym.policy.models.rollout import ResetSpec, collect_rollouts, make_groups
+from rlver_gym.policy.models.rollout import (
+    ResetSpec,
+    collect_rollouts,
+    make_groups,
+    refuse_all_failed,
+)
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
 
@@ -200,6 +206,36 @@ def test_a_dialogue_that_outgrows_the_context_ends_early_and_is_marked(
     nothing = play(renderer, turns, Counting(), max_tokens=21)
     assert nothing.context_overflow
     assert not nothing.valid, "nothing was said in it"
+
+
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
+def test_a_dialogue_whose_sampler_lost_a_log_probability_is_left_out_and_counted(
+    direct: Renderer, bad: float
+) -> None:
+    class Lossy(Scripted):
+        def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+            return [
+                one._replace(logprobs=[bad, *one.logprobs[1:]]) if prompt.dialogue == 1 else one
+                for prompt, one in zip(prompts, super().sample(prompts, sampling), strict=True)
+            ]
+
+    played = collect_rollouts(
+        Lossy([ids_of(direct, "One.")] * 3),
+        direct,
+        Sampling(20, direct.stop_ids),
+        [Counting(), Counting()],
+        [ResetSpec(number, 5, 2) for number in range(2)],
+        draw_seed=0,
+        max_tokens=4000,
+    )
+    assert [(one.valid, one.logprob_missing, len(one.reward_N)) for one in played] == [
+        (True, False, 3),
+        (False, True, 0),
+    ]
+    assert compute_metrics(played)["logprob_missing"] == 0.5
+    assert (pack(played).dialogues, pack(played).num_skipped) == (1, 1)
+    with pytest.raises(TrainingError, match="log-probabilities"):
+        refuse_all_failed(played[1:])
 
 
 def test_replies_that_were_cut_are_marked(direct: Renderer) -> None:

@@ -4,6 +4,7 @@ re-reading everything each time.
 
 import copy
 import inspect
+import math
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -348,6 +349,18 @@ def test_a_server_whose_answers_cannot_be_learned_from_is_refused(
     Server.answer = answer
     with pytest.raises(TrainingError, match=told):
         ServerSampler(server, "m").sample([Prompt(0, [3], 1)], Sampling(4, frozenset({12})))
+
+
+def test_a_log_probability_that_a_server_lost_ends_no_training(server: str) -> None:
+    for lost in (None, math.nan):
+        Server.answer = {
+            "logprobs": {"tokens": ["token_id:5", "token_id:6"], "token_logprobs": [-1.0, lost]}
+        }
+        (drawn,) = ServerSampler(server, "m").sample(
+            [Prompt(0, [3], 1)], Sampling(4, frozenset({12}))
+        )
+        assert (drawn.ids, drawn.logprobs[0]) == ([5, 6], -1.0)
+        assert math.isnan(drawn.logprobs[1])
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

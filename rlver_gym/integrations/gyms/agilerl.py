@@ -16,7 +16,7 @@ Knows nothing of AgileRL's but what it asks of an environment: `agilerl.protocol
 from collections.abc import Iterable
 from typing import Any
 
-from rlver_gym.core.agent import agent_prompt, strip_thoughts
+from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
@@ -94,14 +94,14 @@ class EmpathyTextEnv:
         return opening, {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Say the text to the person, without thoughts (`<think>...</think>`) that come first: what
-        they answer, the reward, terminated, truncated, and an empty info.
+        """Say the text to the person, without its thoughts: what they answer,
+        the reward, terminated, truncated, and an empty info.
 
         DialogueError before `reset` and after the end, UserFailed when the user failed.
         """
         if self._episode is None:
             raise DialogueError("the dialogue has not begun. Call reset() first.")
-        result = self._episode.say(strip_thoughts(action))
+        result = self._episode.say(action)
         _check_user(self._episode)
         return result.reply, result.reward, result.done, False, {}
 

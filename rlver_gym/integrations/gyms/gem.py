@@ -14,6 +14,7 @@ import numpy as np
 
 from rlver_gym.agents.strategies import STRATEGIES, FixedStrategy
 from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.answer import read_words
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.environment.env import EmpathyEnv
@@ -88,8 +89,8 @@ class EmpathyTextEnv(gem.Env):
         return self._introduce(opening), {**_public(info), "prev_ep_valid": prev_ep_valid}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Say something to the person. DialogueError before `reset` and after the end."""
-        reply, reward, terminated, truncated, info = self._env.step(action)
+        """Say the words of a model's answer. DialogueError before `reset` and after the end."""
+        reply, reward, terminated, truncated, info = self._env.step(read_words(action))
         self._is_valid = info["valid"]
         return reply, reward, terminated, truncated, _public(info)
 

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from rlver_gym.core.agent import strip_thoughts
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.integrations.episodes import (
@@ -145,14 +144,14 @@ class EmpathyTextEnv(TextRLEnvironment):
         return StepResult(result=opening)
 
     async def text_step(self, text: str) -> StepResult:
-        """Say the text to the person: without thoughts (`<think>...</think>`) that come first, and
-        without what ended it. DialogueError before `reset` and after the end.
+        """Say the words of the text to the person. DialogueError before `reset` and after the
+        end.
         """
         episode = self._began()
         if self._is_broken or (episode.done and not episode.valid and not episode.rewards):
             return _failed()
         try:
-            result = await episode.asay(self._heard(text))
+            result = await episode.asay(self._strip_end(text))
         except (DialogueError, UtteranceError):
             raise
         except Exception:  # its message may quote the persona, and the policy would read it
@@ -184,11 +183,10 @@ class EmpathyTextEnv(TextRLEnvironment):
             raise DialogueError("the dialogue has not begun. Call reset() first.")
         return self._episode
 
-    def _heard(self, text: str) -> str:
-        said = strip_thoughts(text)
+    def _strip_end(self, text: str) -> str:
         for token in self._end_tokens:
-            said = said.removesuffix(token).rstrip()
-        return said
+            text = text.rstrip().removesuffix(token)
+        return text.rstrip()
 
 
 @dataclass

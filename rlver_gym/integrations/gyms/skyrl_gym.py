@@ -18,7 +18,7 @@ from dataclasses import is_dataclass
 from functools import lru_cache
 from typing import Any
 
-from rlver_gym.core.agent import agent_prompt, strip_thoughts
+from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
@@ -69,7 +69,7 @@ def make_rows(
 
 class EmpathyTextEnv(BaseTextEnv):
     """One dialogue; the reward of a turn is the change of the emotion in points, in [-10, 10], or
-    what the card says. Thoughts (`<think>...</think>`) that come first are not heard.
+    what the card says. Thoughts are not heard.
 
     SkyRL puts each reward on the last token of its turn. With `step_wise_trajectories`, or a
     `generator.chat_template`, the reward of the last turn alone counts: make the rows with
@@ -119,7 +119,7 @@ class EmpathyTextEnv(BaseTextEnv):
         if self._has_failed_at_once:
             result = StepResult("", 0.0, done=True, valid=False)
         else:
-            result = self._episode.say(strip_thoughts(action))
+            result = self._episode.say(action)
         reply = {"role": "user", "content": result.reply}
         return BaseTextEnvStepOutput(
             observations=[] if result.done else [reply],

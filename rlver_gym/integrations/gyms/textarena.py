@@ -10,6 +10,7 @@ wrapper that gives the whole conversation as text.
 from typing import Any
 
 from rlver_gym.core.agent import agent_prompt
+from rlver_gym.core.answer import read_words
 from rlver_gym.core.cards import shipped_env_ids
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.environment.env import EmpathyEnv
@@ -97,7 +98,7 @@ class EmpathyGame(ta.Env):
 
         DialogueError before `reset` and after the end.
         """
-        reply, reward, terminated, truncated, info = self._env.step(action)
+        reply, reward, terminated, truncated, info = self._env.step(read_words(action))
         self._turn_rewards.append(float(reward))
         self.state.add_observation(
             from_id=SUPPORTER,

@@ -26,8 +26,6 @@ with needs_extra("torchrl"):
     from torchrl.envs.llm import ChatEnv
     from torchrl.modules.llm.policies import ChatHistory
 
-    from rlver_gym.policy.models.renderer import split_thought
-
 SHAPE = torch.Size((1,))
 """The batch size: one dialogue at a time. For more at once: TorchRL's AsyncEnvPool."""
 
@@ -50,7 +48,7 @@ class ValidReader(BaseInfoDictReader):
 class EmpathyChatEnv(ChatEnv):
     """Dialogues with the persons of a list, one after the other, over and over.
 
-    Reads `("history", "full")`, whose last message is the policy's; thoughts in `<think>` are not
+    Reads `("history", "full")`, whose last message is the policy's; thoughts are not
     heard. Writes, batch size (1,):
 
     - `("history", "prompt")`: the dialogue so far, the system prompt first
@@ -120,7 +118,7 @@ class EmpathyChatEnv(ChatEnv):
                 f"the history ends with a message of {last.role!r}. Let the policy add one of"
                 f" {self.policy_role!r} to it, as ('history', 'full')."
             )
-        result = self._episode.say(split_thought(last.content, "direct").text)
+        result = self._episode.say(last.content)
         answer = History(role=self.user_role, content=result.reply, batch_size=SHAPE)
         output = self._observe(self._episode, history.append(answer, inplace=False, dim=-1))
         reward = result.reward if result.valid else float("nan")

@@ -60,8 +60,8 @@ class Batch:
     turns_D: NDArray[np.int64]
     """Turns of a dialogue."""
     num_skipped: int = 0
-    """Dialogues that were played but are not here: they broke off, outgrew the context, or the
-    policy said nothing in them.
+    """Dialogues that were played but are not here: they broke off, outgrew the context, lack a
+    log-probability, or the policy said nothing in them.
     """
 
     @property

@@ -37,9 +37,9 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
 
     `return`: sum of rewards; `emotion`: the last, where the environment tells it; `content`,
     `left`: shares of dialogues; `tokens`: said a reply; `format_error`, `cut` (at the token limit):
-    shares of replies; `context_overflow`: share of dialogues; `does_ACT`: share of replies that do
-    this, for each of `ACTS`; see `repeated_share`, `distinct` and `copied_share` for the rest. NaN
-    where there is nothing to average.
+    shares of replies; `context_overflow`, `logprob_missing`: shares of dialogues; `does_ACT`:
+    share of replies that do this, for each of `ACTS`; see `repeated_share`, `distinct` and
+    `copied_share` for the rest. NaN where there is nothing to average.
     """
     valid = [one for one in dialogues if one.valid]
     said = [int(sequence.action_mask_T.sum()) for one in valid for sequence in one.sequences]
@@ -61,6 +61,7 @@ def compute_metrics(dialogues: Sequence[Trajectory]) -> dict[str, float]:
         "distinct": distinct(replies),
         "copied": _mean([copied_share(one) for one in valid]),
         "context_overflow": _mean([one.context_overflow for one in valid]),
+        "logprob_missing": _mean([one.logprob_missing for one in dialogues]),
         "invalid": float(len(dialogues) - len(valid)),
         **compute_act_shares(replies),
     }

@@ -16,9 +16,10 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rlver_gym.core.agent import Style, agent_prompt, user_lines
+from rlver_gym.core.answer import explain
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import field_errors
-from rlver_gym.io.errors import AgentError, TrainingError
+from rlver_gym.io.errors import AgentError, AgentFailed, TrainingError
 from rlver_gym.io.files import read_bytes
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.policy.models.model import load_model, load_tokenizer, max_context, uses_bf16
@@ -172,10 +173,12 @@ class HFAgent:
         return twin
 
     def reply(self, messages: Sequence[Message]) -> str:
-        """The next utterance. AgentError when the dialogue has outgrown the model's context."""
+        """The next utterance. AgentFailed when it is thoughts alone, AgentError when the dialogue
+        has outgrown the model's context.
+        """
         ids, seed = self._prompt(messages)
         (completion,) = self._sampler.sample([Prompt(0, ids, seed)], self._sampling)
-        return self._renderer.parse(completion.ids).text
+        return self._read(completion)
 
     async def areply(self, messages: Sequence[Message]) -> str:
         """The same, in one batch with whoever asks at the same time.
@@ -183,7 +186,16 @@ class HFAgent:
         In bfloat16 the company can decide a rounding, and with it a token.
         """
         completion = await self._batcher.ask(*self._prompt(messages))
-        return self._renderer.parse(completion.ids).text
+        return self._read(completion)
+
+    def _read(self, completion: Completion) -> str:
+        """What is said. AgentFailed for thoughts alone."""
+        reply = self._renderer.parse(completion.ids)
+        if reply.thought and not reply.text:
+            is_cut = completion.ids[-1] not in self._sampling.stop_ids
+            why = explain("thoughts_cut" if is_cut else "thoughts", "max_reply_tokens")
+            raise AgentFailed(f"{self.name} gave no reply: {why} ({REPLY_CONFIG_FILE})")
+        return reply.text
 
     def _prompt(self, messages: Sequence[Message]) -> tuple[list[int], int]:
         """The ids up to where the reply begins, and what decides the draw."""

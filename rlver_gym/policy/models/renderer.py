@@ -16,9 +16,12 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from rlver_gym.core.agent import Style
+from rlver_gym.core.answer import read_answer
+from rlver_gym.core.markup import CLOSE, OPEN, carries_structure, find_open_thought
 from rlver_gym.io.errors import TrainingError
 
-OPEN, CLOSE = "<think>", "</think>"
+_FORM = re.compile(r"\s*<think>((?!</?think>).)*</think>((?!</?think>).)*", re.DOTALL)
+"""What is asked for in the style "think"."""
 _MARKS = ("SYSTEM·MARK", "USER·MARK·1", "AGENT·MARK", "USER·MARK·2")
 
 
@@ -62,7 +65,7 @@ class Renderer:
         self._specials = _specials(tokenizer)
         self._parts = self._read_template(system)
         self._trims = self._render_marks(user_2=f" {_MARKS[3]} ") == self._render_marks()
-        self._prefilled = self._parts.cue.rstrip().endswith(OPEN)
+        self._opened = find_open_thought(self._parts.cue)
         self.end_of_turn, self._after = self._split_tail()
 
     @property
@@ -135,7 +138,7 @@ class Renderer:
         """A whole thought as the policy would say it: where the template's cue already opens it, it
         is only closed.
         """
-        return f"{'' if self._prefilled else OPEN}{text}{CLOSE}"
+        return f"{'' if self._opened else OPEN}{text}{CLOSE}"
 
     def parse(self, ids: Sequence[int]) -> ParsedReply:
         """The sampled ids of one reply as text.
@@ -146,16 +149,17 @@ class Renderer:
         text: str = self.tokenizer.decode(
             [one for one in ids if one not in silent], skip_special_tokens=False
         )  # pyright: ignore[reportAssignmentType]
-        return split_thought((OPEN if self._prefilled else "") + text, self.style)
+        return split_thought(self._opened + text, self.style)
 
     @cached_property
     def _silent_ids(self) -> frozenset[int]:
-        """Ids that stand for no words; a thought's tags are words here, whatever the tokenizer
-        makes of them.
+        """Ids that stand for no words; what tells thoughts from words is kept, whatever the
+        tokenizer makes of it.
         """
-        thought = [self.tokenizer.convert_tokens_to_ids(tag) for tag in (OPEN, CLOSE)]
+        silent = (*self.tokenizer.all_special_ids, self.end_of_turn)
+        texts = self.tokenizer.convert_ids_to_tokens(list(silent))
         return frozenset(
-            one for one in (*self.tokenizer.all_special_ids, self.end_of_turn) if one not in thought
+            one for one, text in zip(silent, texts, strict=True) if not carries_structure(text)
         )
 
     def _read_template(self, system: str) -> _TemplateParts:
@@ -235,25 +239,13 @@ class Renderer:
 
 
 def split_thought(text: str, style: Style) -> ParsedReply:
-    """A reply taken apart: `<think>…</think>` and what is said after it.
+    """A reply taken apart into what is heard and what is not (`core.answer`).
 
     An unfinished thought leaves silence.
     """
-    before, opened, rest = text.partition(OPEN)
-    thought, closed, reply = rest.partition(CLOSE)
-    if not opened:  # the tag may still be closed: what stands before it was meant as a thought
-        thought, closed, reply = text.rpartition(CLOSE)
-    elif before.strip():
-        reply = f"{before} {reply}"
-    heard = reply.replace(OPEN, "").replace(CLOSE, "").strip()
-    whole = (
-        bool(opened and closed)
-        and not before.strip()
-        and bool(heard)
-        and OPEN not in rest
-        and CLOSE not in reply
-    )
-    return ParsedReply(heard, thought.strip(), style == "think" and not whole)
+    answer = read_answer(text)
+    whole = bool(answer.words) and _FORM.fullmatch(text) is not None
+    return ParsedReply(answer.words, answer.thought, style == "think" and not whole)
 
 
 def _specials(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:

@@ -167,7 +167,7 @@ class _Dialogue:
         self.cut: list[bool] = []
         self.builders: list[_SequenceBuilder] = []
         self.info: dict[str, Any] = {}
-        self.over = self.valid = self.context_overflow = False
+        self.over = self.valid = self.context_overflow = self.logprob_missing = False
 
     def reset(self) -> None:
         if self.num_candidates > 1:
@@ -193,9 +193,16 @@ class _Dialogue:
 
     def step(self, prompt: list[int], completions: Sequence[Completion]) -> None:
         """Say the reply; of several the one that earns most, which is found by saying each of them
-        here and going back.
+        here and going back. One without all its log-probabilities cannot be learned from: it is not
+        said, and where there is no other the dialogue ends.
         """
-        if len(completions) == 1:
+        asked = len(completions)
+        completions = [one for one in completions if np.isfinite(one.logprobs).all()]
+        if not completions:
+            self.over = self.logprob_missing = True
+            self.valid = False
+            return
+        if asked == 1:
             self._record_answer(self.env.step(self._record_reply(prompt, completions[0])))
             return
         save_state, restore = (self.env.get_wrapper_attr(name) for name in _RESTORE_METHODS)
@@ -257,6 +264,7 @@ class _Dialogue:
             info=self.info,
             valid=self.valid,
             context_overflow=self.context_overflow,
+            logprob_missing=self.logprob_missing,
             cut_N=np.array(self.cut, dtype=np.bool_),
             margin_N=np.array(self.margins, dtype=np.float32),
         )
@@ -288,6 +296,8 @@ def refuse_all_failed(trajectories: Sequence[Trajectory]) -> None:
     why = notes[-1] if notes else "their info says no more than valid: false"
     if all(one.context_overflow for one in trajectories):
         why = "no room was left in max_tokens for a first reply"
+    if all(one.logprob_missing for one in trajectories):
+        why = "the sampler gave the tokens of no first reply their log-probabilities"
     raise TrainingError(
         f"all {len(trajectories)} dialogues failed: {why.rstrip('.')}. A run in a folder goes on"
         " with --resume once that is mended."

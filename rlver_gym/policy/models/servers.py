@@ -8,6 +8,7 @@ temperatures.
 """
 
 import hashlib
+import math
 import os
 import re
 import secrets
@@ -43,7 +44,7 @@ of text would end replies without the learner's knowing it.
 
 class _Logprobs(BaseModel):
     tokens: list[str]
-    token_logprobs: list[float]
+    token_logprobs: list[float | None]
 
 
 class _Choice(BaseModel):
@@ -149,7 +150,9 @@ def _completion(choice: _Choice, sampling: Sampling) -> Completion:
             "the server kept the token that ended a reply to itself (the last one it gave is"
             f" {ids[-1]}). Use one that returns every sampled token, such as vLLM."
         )
-    return Completion(ids, choice.logprobs.token_logprobs)
+    return Completion(
+        ids, [math.nan if one is None else one for one in choice.logprobs.token_logprobs]
+    )
 
 
 KEY = "VLLM_API_KEY"

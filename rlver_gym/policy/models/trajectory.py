@@ -59,6 +59,8 @@ class Trajectory:
     """True when it ended early because the context was full. It is left out of learning, for its
     rewards may be missing their end.
     """
+    logprob_missing: bool = False
+    """True when it broke off because the sampler gave a token no log-probability."""
     cut_N: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """The reply of this turn was cut at the token limit."""
     margin_N: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))

@@ -59,13 +59,16 @@ def aggregate_judgements(
     judgements: Sequence[Judgement], emotion: int, addressed: str | None
 ) -> Appraisal:
     """The appraisal by one judgement or more, of which the lower median counts. `addressed` says
-    how the utterance spoke to the judge, if it did.
+    how the utterance spoke to the judge, if it did: that counts as the worst words there are, and
+    half of that where only the model says so.
 
     The reasons' points add up to the change, which is at most ±10 and keeps the emotion within its
     scale.
     """
+    most = -MAX_CHANGE
     if addressed is None and 2 * sum(one.to_machine for one in judgements) > len(judgements):
         addressed = "the model took it for words that are not meant for the person"
+        most = -MAX_CHANGE // 2
     change = median_low(one.change for one in judgements)
     one = next(one for one in judgements if one.change == change)
     reasons = [Reason(ReasonCode.MODEL, float(change), one.fit)]
@@ -79,8 +82,8 @@ def aggregate_judgements(
             )
         )
     if addressed is not None:
-        reasons.append(Reason(ReasonCode.JUDGE_ADDRESSED, float(min(kept, 0) - kept), addressed))
-        kept = min(kept, 0)
+        reasons.append(Reason(ReasonCode.JUDGE_ADDRESSED, float(min(kept, most) - kept), addressed))
+        kept = min(kept, most)
     within = moved(emotion, kept) - emotion
     if within != kept:
         reasons.append(Reason(ReasonCode.SCALE_END, float(within - kept), "the scale ends here"))

@@ -17,6 +17,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from rlver_gym.core.markup import holds_markup
+from rlver_gym.users.llm.parse import find_fields
+
 _LOOKALIKES = str.maketrans(
     "авекмнорстухіјѕԁһɡԛԝґπαβεηικνορτυχωωϲ",
     "abekmhopctyxijsdhgqwrnabeniknoptuxwwc",
@@ -25,6 +28,9 @@ _LEET = str.maketrans("013457@$", "oieastas")
 _UNSEEN = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
+_JOINERS = ("\u200c", "\u200d")
+_AS_PICTURE = "\ufe0f"
+_JOINING = re.compile("[\u200c\u200d\ufe0f]")
 _REGIONAL_FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 _TAG = re.compile("[\U000e0020-\U000e007e]")
 _SPELLED_OUT = re.compile(r"(?<!\w)(?:[^\W_][ .\-_*·|/]{1,2}){4,}[^\W_](?!\w)")
@@ -272,14 +278,41 @@ def find_judge_address(utterance: str, before: str = "") -> str | None:
 @lru_cache(maxsize=4_096)
 def strip_invisible(text: str) -> str:
     """What can be seen of a text: signs without a shape, in which messages can be smuggled, are
-    left out.
+    left out. A joiner stays between two letters or two pictures that it joins, as does what makes a
+    picture of a sign.
     """
-    kept = _UNSEEN.sub("", _TAG.sub("", _REGIONAL_FLAG.sub("\U0001f3f4", text)))
-    return "".join(char for char in kept if unicodedata.category(char) != "Cf")
+    text = _TAG.sub("", _REGIONAL_FLAG.sub("\U0001f3f4", text))
+    return "".join(
+        char
+        for before, char, after in zip("\0" + text, text, text[1:] + "\0", strict=False)
+        if _is_seen(before, char, after)
+    )
+
+
+def _is_seen(before: str, char: str, after: str) -> bool:
+    if char in _JOINERS:
+        return _takes_joiners(before) and _takes_joiners(after)
+    if char == _AS_PICTURE:
+        return unicodedata.category(before) in ("So", "Sm", "Po") and before > "\x7f"
+    return not _UNSEEN.match(char) and unicodedata.category(char) != "Cf"
+
+
+def _takes_joiners(char: str) -> bool:
+    """Whether it is a letter of a script that joins, or (part of) a picture."""
+    return char == _AS_PICTURE or (
+        char >= "\u0600"
+        and not "\u2e80" <= char <= "\ud7ff"
+        and unicodedata.category(char) in ("Lo", "Mn", "Mc", "So", "Sk")
+    )
 
 
 @lru_cache(maxsize=4_096)
 def _find_attempt(text: str) -> str | None:
+    if holds_markup(text):
+        return f"{PATTERNS[0].meaning}: “{' '.join(text.split())[:60]}”"
+    for view in (text, normalise(text)):
+        if fields := find_fields(view):
+            return f"{PATTERNS[1].meaning}: “{' '.join(fields.split())[:60]}”"
     for view in _iterate_readings(text):
         for pattern in PATTERNS:
             if match := pattern.found.search(view):
@@ -312,11 +345,8 @@ def normalise(text: str) -> str:
     scripts as Latin ones.
     """
     text = _TAG.sub(lambda tag: chr(ord(tag.group()) - 0xE0000), _REGIONAL_FLAG.sub("", text))
-    text = (
-        unicodedata.normalize("NFKD", html.unescape(strip_invisible(text)))
-        .casefold()
-        .translate(_LOOKALIKES)
-    )
+    seen = _JOINING.sub("", strip_invisible(text))
+    text = unicodedata.normalize("NFKD", html.unescape(seen)).casefold().translate(_LOOKALIKES)
     text = "".join(char for char in text if not unicodedata.combining(char))
     return re.sub(r"[^\S\n]+", " ", text.translate(str.maketrans("−–—’‘", "---''"))).strip()
 

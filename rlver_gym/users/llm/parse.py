@@ -7,10 +7,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
 
-from rlver_gym.core.agent import strip_thoughts
+from rlver_gym.core.answer import mend_surrogates, read_answer
+from rlver_gym.core.markup import holds_markup
 
 MAX_CHARS = 50_000
 """No answer is longer than this."""
@@ -56,7 +58,11 @@ _LABEL = re.compile(
     + r")[ \t*_`\"”]*(?:[(（][^)）\n]{0,40}[)）])?[ \t*_`\"”]*[:：=＝]",
     re.IGNORECASE | re.MULTILINE,
 )
-_PLUS = re.compile(r"([:：]\s*)[+＋](?=\d)")
+_PLUS = re.compile(r"([:：]\s*)[+＋]\s*(?=\d)")
+_SPACED_SIGN = re.compile(r"\A([+-])\s+(?=\d)")
+_BULLET = re.compile(r"[-−–—﹣‐‑⁻][ \t]+\d")
+_LISTED = re.compile(r"\d{1,3}[.)、][ \t]+\w")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL)
 _LAST_COMMA = re.compile(r",(?=\s*[}\]])")
 _BRACKETS = re.compile(r"\([^()]*\)?|\[[^\[\]]*\]?|（[^（）]*）?")
 _MINUS = str.maketrans(dict.fromkeys("−–—﹣‐‑⁻", "-"))
@@ -83,17 +89,84 @@ Claims = dict[str, list[Any]]
 """All that an answer says about each field."""
 
 
-def read_claims(text: str) -> Claims:
+def read_claims(text: str, utterances: Iterable[str] = ()) -> Claims:
     """Every value that the answer gives for a field we know, in JSON objects and in labelled lines
-    outside them. Raises Unreadable.
+    outside them.
+
+    `utterances`: what the agent said. What the answer quotes of them counts for nothing beside what
+    it says itself; of changes that are all quoted the lowest counts. Raises Unreadable.
     """
     if len(text) > MAX_CHARS:
         raise Unreadable("too_long")
-    text = strip_thoughts(sound(text))
-    if not text:
+    if not read_answer(text).words:
         raise Unreadable("empty")
-    found = _claims(text)
-    return found if found else _claims(_LAST_COMMA.sub("", _PLUS.sub(r"\1", text)))
+    claims = _read(text)
+    quotable = [one for one in utterances if _claims(one) or holds_markup(one)]
+    if not quotable:
+        return claims
+    return _drop_quoted(claims, [_claims(one) for one in quotable]) | _read(
+        _cut_quotes(text, quotable)
+    )
+
+
+def find_fields(text: str) -> str | None:
+    """Where a text would be read as an answer: a JSON object with a field we know, a change that is
+    a number, or whom the words are meant for. None for other text, words after an everyday label
+    among them.
+    """
+    for pairs, start, end in _objects(text):
+        if any(True for _ in _fields(pairs)):
+            return text[start:end]
+    claims = _claims(text)
+    for value in claims.get("meant_for", ()):
+        return str(value)
+    for value in claims.get("change", ()):
+        with suppress(Unreadable):
+            return f"{whole_number(value):+d}"
+    return None
+
+
+def _read(text: str) -> Claims:
+    words = read_answer(text).words
+    found = _claims(words)
+    return found if found else _claims(_LAST_COMMA.sub("", _PLUS.sub(r"\1", words)))
+
+
+def _cut_quotes(text: str, utterances: Iterable[str]) -> str:
+    """The text without what it repeats word for word: a whole utterance, or else those of its lines
+    and JSON objects that could be taken for part of an answer.
+    """
+    for one in utterances:
+        lines = [line for line in one.splitlines() if _LABEL.search(line) or holds_markup(line)]
+        parts = [*(one[start:end] for _, start, end in _objects(one)), *lines]
+        for quotes in ([one], parts):
+            before = text
+            for quote in filter(None, map(str.strip, quotes)):
+                text = re.sub(re.escape(quote) + r"(?!\d)", " ", text, count=1)
+            if text != before:
+                break
+    return text
+
+
+def _drop_quoted(claims: Claims, quoted: list[Claims]) -> Claims:
+    """The claims that stand in no utterance, or all of a field that has no others: of changes the
+    lowest.
+    """
+    kept: Claims = {}
+    for field, values in claims.items():
+        said = {_comparable(one) for found in quoted for one in found.get(field, ())}
+        own = [one for one in values if _comparable(one) not in said]
+        numbers = [one for one in map(_comparable, values) if isinstance(one, int)]
+        kept[field] = own or ([min(numbers)] if field == "change" and numbers else values)
+    return kept
+
+
+def _comparable(value: Any) -> int | str:
+    """A number where it is one, or else the words without what stands around them."""
+    try:
+        return whole_number(value)
+    except Unreadable:
+        return " ".join(re.findall(r"\w+", str(value).casefold()))
 
 
 def change_in(claims: Claims) -> int:
@@ -110,21 +183,29 @@ def change_in(claims: Claims) -> int:
 
 
 def text_in(claims: Claims, field: str) -> str:
-    """What the answer gives for a field of text; empty when it gives nothing."""
-    texts = (_strip_markup(value) for value in claims.get(field, ()) if isinstance(value, str))
-    return next((text for text in texts if text), "")[:_MAX_TEXT]
+    """What the answer gives for a field of text; empty when it gives nothing. Raises Unreadable
+    when it gives different texts.
+    """
+    texts = [_strip_markup(value) for value in claims.get(field, ()) if isinstance(value, str)]
+    told = {_comparable(text): text for text in reversed(texts) if text}
+    if len(told) > 1:
+        raise Unreadable("several_values")
+    return next(iter(told.values()), "")[:_MAX_TEXT]
 
 
 def ids_in(claims: Claims, field: str, known: Iterable[str]) -> tuple[str, ...] | None:
     """Which of the known ids the answer names, in their order; None when it says nothing of them.
 
-    All other ids are left out.
+    All other ids are left out. Raises Unreadable when it names them differently.
     """
     values = [value for value in claims.get(field, ()) if isinstance(value, (str, list))]
     if not values:
         return None
-    named = {one for value in values for one in _ids(value)}
-    return tuple(one for one in dict.fromkeys(known) if one in named)
+    ids = tuple(dict.fromkeys(known))
+    named = {tuple(one for one in ids if one in set(_ids(value))) for value in values}
+    if len(named) > 1:
+        raise Unreadable("several_values")
+    return named.pop()
 
 
 def _ids(value: str | list[Any]) -> Iterator[str]:
@@ -156,6 +237,7 @@ def _parse_number(text: str) -> int:
     plain = unicodedata.normalize("NFKC", text.translate(_MINUS)).translate(_MINUS)
     plain = _BRACKETS.sub(" ", re.sub(r"[*_`\"'“”‘’,]", " ", plain)).strip()
     plain = _SIGN_IN_WORDS.sub(lambda sign: "-" if sign.group(1) else "+", plain)
+    plain = _SPACED_SIGN.sub(r"\1", plain)
     found = _NUMBER.match(plain)
     if not found:
         raise Unreadable("no_number")
@@ -166,21 +248,17 @@ def _parse_number(text: str) -> int:
     return int(found.group(1))
 
 
-def sound(text: str) -> str:
-    """The text with halves of characters, which JSON can spell and no file can hold, made whole or
-    replaced.
-    """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _claims(text: str) -> Claims:
     claims: Claims = {}
+    text = text[: _find_unfinished(text)]
     outside, at = [], 0
     for pairs, start, end in _objects(text):
         outside.append(text[at:start])
         at = end
         for field, value in _fields(pairs):
-            claims.setdefault(field, []).append(sound(value) if isinstance(value, str) else value)
+            claims.setdefault(field, []).append(
+                mend_surrogates(value) if isinstance(value, str) else value
+            )
     outside.append(text[at:])
     for field, value in _parse_labelled_lines("\n".join(outside)):
         claims.setdefault(field, []).append(value)
@@ -202,6 +280,25 @@ def _objects(text: str) -> Iterator[tuple[_Pairs, int, int]]:
         at = text.find("{", end)
 
 
+def _find_unfinished(text: str) -> int:
+    """Where an object begins that never ends, so that its last value may be half of one; the length
+    of a text without any.
+    """
+    at = text.find("{")
+    for _ in range(_MAX_OBJECTS):
+        if at < 0:
+            break
+        try:
+            _, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            rest = _STRING.sub("", text[at:])
+            if text[at + 1 :].lstrip()[:1] == '"' and rest.count("{") > rest.count("}"):
+                return at
+            end = at + 1
+        at = text.find("{", end)
+    return len(text)
+
+
 def _fields(pairs: _Pairs, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The known fields of an object, or of objects within it."""
     for key, value in pairs:
@@ -212,14 +309,22 @@ def _fields(pairs: _Pairs, depth: int = 0) -> Iterator[tuple[str, Any]]:
             yield from _fields(value, depth + 1)
 
 
-def _parse_labelled_lines(text: str) -> Iterator[tuple[str, str]]:
+def _parse_labelled_lines(text: str) -> Iterator[tuple[str, str | None]]:
     """What stands after each label, up to the next label or a blank line."""
     labels = list(_LABEL.finditer(text))
     for label, following in zip_longest(labels, labels[1:]):
         end = following.start() if following else len(text)
         field = _FIELD_OF[label.group(1).casefold()]
-        value = re.split(r"\n\s*\n", text[label.end() : end].lstrip(" \t*_`\n"), maxsplit=1)[0]
-        yield field, value.split("\n")[0] if field == "change" else value
+        after = text[label.end() : end]
+        value = re.split(r"\n\s*\n", after.lstrip(" \t*_`\n"), maxsplit=1)[0]
+        label_gap = after[: len(after) - len(after.lstrip())]
+        if field == "change":
+            value = value.split("\n")[0]
+            if "\n" in label_gap and _LISTED.match(value):
+                continue  # a list with this heading, not a number
+            yield field, None if _BULLET.match(value) else value  # a minus, or a bullet
+        else:
+            yield field, value
 
 
 def _strip_markup(text: str) -> str:

@@ -8,18 +8,19 @@ import hashlib
 from collections.abc import Callable
 from typing import TypeVar
 
+from rlver_gym.core.answer import explain, mend_surrogates, read_answer
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, clean_utterance
 from rlver_gym.core.emotion import Band
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
 from rlver_gym.io.errors import STOPPING, ChatError, UserFailed
 from rlver_gym.io.event_loop import wait_for
-from rlver_gym.llm_client.values import Chat, ChatRequest
+from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 from rlver_gym.users.llm.feel import Judgement, aggregate_judgements, parse_judgement
 from rlver_gym.users.llm.hostile import PATTERNS, find_judge_address, strip_invisible
 from rlver_gym.users.llm.leak import leaks, remove_leaks
 from rlver_gym.users.llm.options import LLMOptions
-from rlver_gym.users.llm.parse import Claims, Unreadable, ids_in, read_claims, sound, text_in
+from rlver_gym.users.llm.parse import Claims, Unreadable, ids_in, read_claims, text_in
 from rlver_gym.users.llm.profile import select_tellable
 from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import RequestBuilder
@@ -27,7 +28,7 @@ from rlver_gym.users.llm.requests import RequestBuilder
 T = TypeVar("T")
 _ReplyParser = Callable[[Claims], Reply]
 
-_CODE = "2"
+_CODE = "3"
 """Counts up whenever the code, not the prompts, would appraise or speak otherwise."""
 _MAX_REPLY = 2_000
 _MAX_SHOWN = 200
@@ -72,7 +73,7 @@ class LLMUser:
         builder = self._make_builder(scene)
         if card and self.options.opening == "card" and builder.language == scene.persona.language:
             return card
-        return (await self._request_reply(builder, builder.open(emotion), ())).text
+        return (await self._request_reply(builder, builder.open(emotion), (), ())).text
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """What the utterance does, by as many judgements as the options say.
@@ -83,7 +84,9 @@ class LLMUser:
         samples = range(self.options.samples)
         ids = select_tellable(scene, emotion, dialogue).ids if self.options.calls == 1 else ()
         asked = (
-            self._request_judgement(builder, builder.appraise(emotion, dialogue, sample), ids)
+            self._request_judgement(
+                builder, builder.appraise(emotion, dialogue, sample), ids, _utterances(dialogue)
+            )
             for sample in samples
         )
         judgements = await asyncio.gather(*asked)
@@ -103,27 +106,37 @@ class LLMUser:
             return appraisal.draft
         builder = self._make_builder(scene)
         ids = select_tellable(scene, emotion, dialogue, appraisal).ids
-        return await self._request_reply(builder, builder.speak(emotion, dialogue, appraisal), ids)
+        request = builder.speak(emotion, dialogue, appraisal)
+        return await self._request_reply(builder, request, ids, _utterances(dialogue))
 
     def _make_builder(self, scene: Scene) -> RequestBuilder:
         return RequestBuilder(self.model, self.options, scene)
 
     async def _request_judgement(
-        self, builder: RequestBuilder, request: ChatRequest, ids: tuple[str, ...]
+        self,
+        builder: RequestBuilder,
+        request: ChatRequest,
+        ids: tuple[str, ...],
+        utterances: tuple[str, ...],
     ) -> Judgement:
         both = self.options.calls == 1
         return await self._request_and_parse(
             builder,
             request,
             ids,
+            utterances,
             lambda claims, reply_in: parse_judgement(claims, reply_in(claims) if both else None),
         )
 
     async def _request_reply(
-        self, builder: RequestBuilder, request: ChatRequest, ids: tuple[str, ...]
+        self,
+        builder: RequestBuilder,
+        request: ChatRequest,
+        ids: tuple[str, ...],
+        utterances: tuple[str, ...],
     ) -> Reply:
         return await self._request_and_parse(
-            builder, request, ids, lambda claims, reply_in: reply_in(claims)
+            builder, request, ids, utterances, lambda claims, reply_in: reply_in(claims)
         )
 
     async def _request_and_parse(
@@ -131,10 +144,11 @@ class LLMUser:
         builder: RequestBuilder,
         request: ChatRequest,
         ids: tuple[str, ...],
+        utterances: tuple[str, ...],
         read: Callable[[Claims, _ReplyParser], T],
     ) -> T:
-        """What the model answers, read. One that cannot be used is asked for once more; of the
-        second, what must not be said is cut out.
+        """What the model answers, read. One that cannot be used, or did not end by itself, is asked
+        for once more; of the second, what must not be said is cut out.
 
         `ids` are those of the disclosures and facts that the request offers: the reply can tell no
         others.
@@ -143,32 +157,58 @@ class LLMUser:
         raw = await self._complete(request)
         try:
             return read(
-                read_claims(raw), lambda claims: _reply(claims, ids, need, text_in(claims, "reply"))
+                _read(raw, utterances),
+                lambda claims: _reply(claims, ids, need, text_in(claims, "reply")),
             )
         except Unreadable as problem:
             code = problem.code
-        raw = await self._complete(builder.repair(request, raw, code))
+        raw = await self._complete(builder.repair(request, raw.text, code))
         try:
             return read(
-                read_claims(raw),
+                _read(raw, utterances),
                 lambda claims: _reply(
                     claims, ids, need, remove_leaks(text_in(claims, "reply"), need)
                 ),
             )
         except Unreadable as problem:
             raise UserFailed(
-                f"{request.model} gave no usable answer, asked twice ({problem}). Try"
-                " structured=False, or a larger model.",
-                sound(raw)[:_MAX_SHOWN],
+                f"{request.model} gave no usable answer, asked twice ({problem})."
+                f" {_remedy(problem.code, request.max_tokens)}",
+                mend_surrogates(raw.text)[:_MAX_SHOWN],
             ) from None
 
-    async def _complete(self, request: ChatRequest) -> str:
+    async def _complete(self, request: ChatRequest) -> ChatAnswer:
         try:
-            return (await self._chat.complete(request)).text
+            return await self._chat.complete(request)
         except STOPPING:
             raise
         except ChatError as error:
             raise UserFailed(str(error)) from error
+
+
+def _utterances(dialogue: Dialogue) -> tuple[str, ...]:
+    """All that the agent said, which an answer may quote."""
+    return (*dialogue.earlier_utterances, dialogue.utterance or "")
+
+
+def _read(answer: ChatAnswer, utterances: tuple[str, ...]) -> Claims:
+    """What an answer claims. Raises Unreadable for one that is not finished, too: half a number is
+    another number.
+    """
+    found = read_answer(answer.text, answer.finish_reason)
+    if found.silence in ("thoughts", "thoughts_cut"):
+        raise Unreadable("thoughts")
+    if found.ending != "finished":
+        raise Unreadable("unfinished")
+    return read_claims(answer.text, utterances)
+
+
+def _remedy(code: str, max_tokens: int | None) -> str:
+    if code == "thoughts":
+        return f"Of the last one, {explain('thoughts_cut', f'max_tokens (now {max_tokens})')}."
+    if code == "unfinished":
+        return f"Raise max_tokens (now {max_tokens}), or limit each field: max_field_chars=400."
+    return "Try structured=False, or a larger model."
 
 
 def _reply(claims: Claims, ids: tuple[str, ...], need: HiddenNeed, text: str) -> Reply:

@@ -1,0 +1,272 @@
+"""What stands around the words of a model's text when nobody took it away: thoughts, channels, ends
+of turns. Knows the spellings of model families, and no server.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+OPEN, CLOSE = "<think>", "</think>"
+"""The tags that this package asks a policy for."""
+_NAMES = (
+    r"(?:think(?:ing)?|thoughts?|reason(?:ing)?(?:_content|_scratchpad)?|analysis|reflection"
+    r"|scratch_?pad|planning|monologue|(?:inner|internal)_(?:thoughts?|monologue|reasoning)"
+    r"|chain_of_thought|cot(?:_budget_reflect)?|antthinking)"
+)
+_B = r"[ \t]{0,3}"
+_TAG = re.compile(
+    rf"(?:[<＜〈◁]|&lt;){_B}\|?{_B}(?P<slash>[/\\]?){_B}(?!(?:begin|start|end)_)"
+    r"(?:\w{1,12}[:_])?"
+    rf"(?P<name>{_NAMES}(?:_process)?)"
+    rf"(?:\s{{1,3}}[\w-]{{1,30}}{_B}=[^<>\n]{{0,80}})?{_B}(?P<void>/?){_B}\|?{_B}(?:[>＞〉▷]|&gt;)"
+    rf"|\[{_B}(?P<bracket_slash>/?){_B}(?P<bracket>think(?:ing)?|thoughts?|reasoning){_B}\]"
+    r"|<\|?(?P<edge>begin|start|end)_of_(?:thoughts?|thinking|reasoning)\|?>"
+    r"|<\|(?P<first>start|end)_(?:thinking|reasoning)\|>"
+    r"|<\|(?:think|thinking|thought|reasoning)_(?P<last>start|begin|end)\|>"
+    r"|<\|inner_(?P<inner>prefix|suffix)\|>"
+    r"|<(?:unused|ctrl)9(?P<unused>4>(?: ?thought\b)?|5>)"
+    r"|\[unused1(?P<pangu>6|7)\]"
+    r"|(?P<gemma><\|channel> ?thought\b|<channel\|>)",
+    re.IGNORECASE,
+)
+_CLOSING = frozenset({"/", "\\", "end", "suffix", "5>", "7", "<channel|>"})
+_CHANNEL = re.compile(
+    r"(?:<\|start\|>[ \t]*assistant[^<\n]{0,80})?"
+    r"(?:<\|channel\|>|\A\s*(?=(?:analysis|commentary|final)\s*<\|message\|>))"
+    r"\s*(analysis|commentary|final)(?:[^<\n]{0,80}(?:<\|constrain\|>[^<\n]{0,40})?<\|message\|>)?",
+    re.IGNORECASE,
+)
+_BARE_CHANNELS = re.compile(r"\A\s*(?:analysis|commentary)(?=\S).*?assistantfinal", re.DOTALL)
+_BARE_ANALYSIS = re.compile(r"\A\s*analysis(?=[A-Z\u4e00-\u9fff])")
+_PROSE = re.compile(
+    r"\A\s*here(?: is|'s) my thought process:?(.*?)(?:here(?: is|'s) my response:?|\Z)",
+    re.DOTALL | re.IGNORECASE,
+)
+_HEADER = re.compile(
+    r"\s*(?:(?<!.)assistant\n|<\|im_start\|>[ \t]*assistant|<\|start\|>[ \t]*assistant"
+    r"|<\|message\|>"
+    r"|<\|start_header_id\|>[ \t]*assistant[ \t]*<\|end_header_id\|>|<start_of_turn>[ \t]*model"
+    r"|<\|turn>[ \t]*model|<\|(?:assistant|bot|begin_of_text|bos|startoftext|start_response)\|>"
+    r"|<｜(?:assistant|begin▁of▁sentence)｜>|<s>|<bos>|<pad>|\[/INST\]|<\|chatbot_token\|>)",
+    re.IGNORECASE,
+)
+_END = re.compile(
+    r"<[|｜](?:im_end|im_start|eot_id|eot|eom_id|eos|end|return|call|start|start_header_id|user"
+    r"|system|observation|endoftext|end_of_text|end[_▁]of[_▁](?:turn|sentence|message)|stop"
+    r"|end_of_turn_token|end_response|endofassistant|endofresponse|pad|assistant)[|｜]>"
+    r"|<(?:end|start)_of_turn>|<turn\|>|<eos>|<pad>|\[/?INST\]",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"<[|｜][\w▁:-]{1,40}[|｜]>")
+"""Any other token of a template: nobody says such a thing."""
+_END_OF_STRING = re.compile(r"</s>", re.IGNORECASE)
+_WORD = re.compile(r"\S")
+_WRAPPER = re.compile(
+    r"\A\s*(?:<(answer|response|reply|final|final_answer|output)>|<\|begin_of_solution\|>)",
+    re.IGNORECASE,
+)
+_CLOSED_WRAPPER = re.compile(
+    r"</(?:answer|response|reply|final|final_answer|output)>|<\|end_of_solution\|>", re.IGNORECASE
+)
+_STRUCTURE = re.compile(r"<\|(?:channel|message|start|end|constrain)\|>", re.IGNORECASE)
+_QUOTES = "`\"'“”‘’「」"
+_NEAR = 120
+"""How far around a tag is looked."""
+_MAX_OBJECTS = 50
+_DECODER = json.JSONDecoder(strict=False)
+
+
+class Split(NamedTuple):
+    """A model's text, taken apart."""
+
+    words: str
+    thought: str
+    is_open: bool
+    """A thought was begun and never ended."""
+
+
+class _Tag(NamedTuple):
+    start: int
+    end: int
+    name: str
+    closes: bool
+    is_void: bool
+    """It holds nothing, as `<think/>`."""
+    is_loud: bool
+    """Nobody but a model writes this, closed or not."""
+
+
+def split_thoughts(text: str, opened: str = "") -> Split:
+    """The words that are meant to be heard, and the thoughts. `opened`: the tag with which the
+    prompt began a thought.
+
+    A thought is what stands in tags of any family, what stands before a tag that only closes, and
+    what stands in a channel other than the final one. Of words that go on after the end of the turn
+    only the turn counts. Tags in quotation marks, in the middle of a sentence, or within JSON are
+    words.
+    """
+    text = opened + text
+    thoughts: list[str] = []
+    words, is_open = _split_channels(text, thoughts)
+    words, tag_is_open = _split_tags(words, thoughts)
+    words = _cut_turn(words)
+    thought = "\n\n".join(one for one in map(str.strip, thoughts) if one)
+    return Split(words, thought, (is_open or tag_is_open))
+
+
+def find_open_thought(cue: str) -> str:
+    """The tag or channel with which a prompt ends when it begins a thought; "" for none."""
+    tail = cue.rstrip()
+    for tag in _iterate_tags(tail):
+        if tag.end == len(tail) and not tag.closes:
+            return tail[tag.start :]
+    for header in _CHANNEL.finditer(tail):
+        if header.end() == len(tail) and header[1].lower() != "final":
+            return tail[header.start() :]
+    return ""
+
+
+def carries_structure(token: str) -> bool:
+    """Whether a special token tells thoughts from words, so that it must not be dropped unread."""
+    return bool(_TAG.fullmatch(token) or _STRUCTURE.fullmatch(token))
+
+
+def holds_markup(text: str) -> bool:
+    """Whether anything in the text would be taken for markup of a model."""
+    return split_thoughts(text).words != text.strip()
+
+
+def _split_channels(text: str, thoughts: list[str]) -> tuple[str, bool]:
+    """The final channel of a text in channels, and whether it never came."""
+    if bare := _BARE_CHANNELS.match(text):
+        thoughts.append(bare[0])
+        return text[bare.end() :], False
+    if bare := _BARE_ANALYSIS.match(text):
+        thoughts.append(text[bare.end() :])
+        return "", True
+    if (prose := _PROSE.match(text)) and prose[1].strip():
+        thoughts.append(prose[1])
+        return text[prose.end() :], prose.end() == len(text)
+    inside = _json_spans(text)
+    headers = [one for one in _CHANNEL.finditer(text) if not _is_within(one.start(), inside)]
+    if not headers:
+        return text, False
+    words = text[: headers[0].start()]
+    ends = [one.start() for one in headers[1:]] + [len(text)]
+    for header, end in zip(headers, ends, strict=True):
+        part = text[header.end() : end]
+        if header[1].lower() == "final":
+            words += part
+        else:
+            thoughts.append(_cut_turn(part))
+    return words, headers[-1][1].lower() != "final"
+
+
+def _split_tags(text: str, thoughts: list[str]) -> tuple[str, bool]:
+    """The text without what stands in tags, and whether the last of them is never closed."""
+    tags = list(_iterate_tags(text))
+    closing = _find_closing(tags)
+    words, at, had_block = "", 0, False
+    for tag, end in zip(tags, closing, strict=True):
+        if tag.start < at:
+            continue
+        words, at = words + text[at : tag.start], tag.end
+        if tag.is_void:
+            continue
+        if tag.closes:  # what stands before it was a thought, unless it is a tag too many
+            if _WORD.search(text, at) or not had_block:
+                thoughts.append(words)
+                words = ""
+            had_block = True
+        elif end is not None:
+            thoughts.append(text[tag.end : end.start])
+            words, at, had_block = words + (" " if words.strip() else ""), end.end, True
+        elif tag.is_loud:
+            thoughts.append(text[tag.end :])
+            return words, True
+        else:
+            words += text[tag.start : tag.end]
+    return words + text[at:], False
+
+
+def _find_closing(tags: list[_Tag]) -> list[_Tag | None]:
+    """For each tag the next one that closes it: of its own name, or else of any."""
+    found: list[_Tag | None] = []
+    nearest: dict[str, _Tag] = {}
+    for tag in reversed(tags):
+        found.append(nearest.get(tag.name) or nearest.get(""))
+        if tag.closes:
+            nearest[tag.name] = nearest[""] = tag
+    return found[::-1]
+
+
+def _iterate_tags(text: str) -> Iterator[_Tag]:
+    """The tags of thoughts that are no mere mention of one."""
+    inside = _json_spans(text)
+    marks = ("slash", "bracket_slash", "edge", "first", "last", "inner", "unused", "pangu", "gemma")
+    for found in _TAG.finditer(text):
+        if _is_within(found.start(), inside) or _is_mention(text, found):
+            continue
+        mark = next((found[one] for one in marks if found[one]), "").lower()
+        name = (found["name"] or found["bracket"] or "special").lower()
+        is_loud = not found["bracket"] or found["bracket"].isupper()
+        is_void = bool(found["void"])
+        yield _Tag(found.start(), found.end(), name, mark in _CLOSING, is_void, is_loud)
+
+
+def _is_mention(text: str, found: re.Match[str]) -> bool:
+    """Whether somebody speaks of the tag: in quotation marks, or both tags between the words of one
+    sentence.
+    """
+    before = text[max(0, found.start() - _NEAR) : found.start()]
+    after = text[found.end() : found.end() + _NEAR]
+    if before[-1:] in _QUOTES and after[:1] in _QUOTES and before and after:
+        return True
+    if not found["name"]:
+        return False
+    line, rest = before.rpartition("\n")[2], after.partition("\n")[0]
+    other = rf"<{'' if found['slash'] else '/'}{re.escape(found['name'])}>"
+    if found["slash"]:
+        return bool(re.search(rf"\w {other} \w[^<>]* \Z", line) and re.match(r" \w|[.,;!?]", rest))
+    return bool(re.search(r"\w \Z", line) and re.match(rf" \w[^<>]* {other}(?: \w|[.,;!?])", rest))
+
+
+def _json_spans(text: str) -> list[tuple[int, int]]:
+    """Where the outermost JSON objects of the text stand."""
+    spans: list[tuple[int, int]] = []
+    at = text.find("{")
+    for _ in range(_MAX_OBJECTS):
+        if at < 0:
+            break
+        try:
+            _, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("{", at + 1)
+            continue
+        spans.append((at, end))
+        at = text.find("{", end)
+    return spans
+
+
+def _is_within(place: int, spans: list[tuple[int, int]]) -> bool:
+    return any(start <= place < end for start, end in spans)
+
+
+def _cut_turn(text: str) -> str:
+    """The first turn of the text, without its header, its end and the tags of an answer."""
+    text, begin = text.strip(), 0
+    while (header := _HEADER.match(text, begin)) or (
+        (header := _TOKEN.match(text, begin)) and not _END.match(header[0])
+    ):
+        begin = header.end()
+    text = text[begin:].strip()
+    inside, lower = _json_spans(text), text.lower()
+    endings = [*_END.finditer(text), *_TOKEN.finditer(text)]
+    if lower.find("</s>", max(0, lower.find("<s>"))) >= 0 > lower.find("<s>"):
+        endings += _END_OF_STRING.finditer(text)  # otherwise it is the end of struck words
+    places = [one.start() for one in endings if not _is_within(one.start(), inside)]
+    text = text[: min(places, default=len(text))].strip()
+    if wrapper := _WRAPPER.match(text):
+        text = _CLOSED_WRAPPER.sub("", text[wrapper.end() :]).strip()
+    return text
