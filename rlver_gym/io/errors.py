@@ -153,6 +153,13 @@ class ServerRefused(ChatError):
     credit. Stops a run.
     """
 
+    def __init__(self, message: str, *, is_of_model: bool = False) -> None:
+        """`is_of_model`: it is of a model that has not answered yet in this process: one that has
+        answered before refuses the one request.
+        """
+        super().__init__(message)
+        self.is_of_model = is_of_model
+
 
 class BudgetSpent(ChatError):
     """The money, tokens or calls allowed for this run are used up.
