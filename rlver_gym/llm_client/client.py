@@ -239,18 +239,26 @@ class ChatClient:
         if self._may_leave_out(blamed, call):
             call.left_out |= blamed
             return True
-        wait_s = self._retry_policy.wait_s(call.failures, not self._has_answered, call.left_s)
-        if wait_s is not None:
-            await self._sleep(wait_s)
-            call.left_s -= wait_s
+        if await self._pause(call):
             return True
-        if len(call.outages) >= _MAX_OUTAGES or not self._has_answered:
+        may_wait = len(call.outages) < _MAX_OUTAGES and self._has_answered
+        if may_wait and await self.outage.may_wait(call.failures[-1], self.settings.timeout_s):
+            self.concurrency.narrow()
+            call.outages.add(self.outage.count)
+            call.failures, call.left_s = [], self.settings.timeout_s
+            return True
+        if not self.outage.is_nonsense(failure):
             return False
-        if not await self.outage.may_wait(call.failures[-1], self.settings.timeout_s):
+        call.failures[-1] = call.failures[-1]._replace(retry_after_s=None)
+        return await self._pause(call)
+
+    async def _pause(self, call: _Call) -> bool:
+        """Wait as long as the failures so far ask for; returns whether there is time for that."""
+        wait_s = self._retry_policy.wait_s(call.failures, not self._has_answered, call.left_s)
+        if wait_s is None:
             return False
-        self.concurrency.narrow()
-        call.outages.add(self.outage.count)
-        call.failures, call.left_s = [], self.settings.timeout_s
+        await self._sleep(wait_s)
+        call.left_s -= wait_s
         return True
 
     def _taken(self, request: ChatRequest) -> frozenset[str]:
