@@ -300,9 +300,7 @@ class ChatClient:
                     behind.renew(now)
         return _Tried(result, now - attempt.since, is_late=now - began > timeout_s)
 
-    async def _send(
-        self, request: ChatRequest, left_out: frozenset[str]
-    ) -> ChatAnswer | Failure:
+    async def _send(self, request: ChatRequest, left_out: frozenset[str]) -> ChatAnswer | Failure:
         try:
             with self._connections.lend_client() as client:
                 response = await client.post(
@@ -346,7 +344,9 @@ class ChatClient:
         if isinstance(cause, ConnectError | ConnectTimeout | ProxyError):
             self._unconnected += 1
             return Failure(
-                Kind.NO_CONNECTION, "no connection", remedy=explain_no_connection(cause, self.settings)
+                Kind.NO_CONNECTION,
+                "no connection",
+                remedy=explain_no_connection(cause, self.settings),
             )
         return Failure(Kind.BROKEN, "the connection broke off")
 

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 from rlver_gym.io.errors import ServerRefused
 from rlver_gym.llm_client.credentials import URL, without_credentials
@@ -44,7 +44,7 @@ def explain_no_connection(cause: BaseException, settings: ChatSettings) -> str:
             "Its certificate is not trusted here: SSL_CERT_FILE names the certificates that are. "
         )
     url = urlsplit(settings.base_url or os.environ.get(URL) or OPENAI_URL)
-    if proxy_bypass_environment(url.netloc.rpartition("@")[2]):
+    if proxy_bypass(url.netloc.rpartition("@")[2]):
         return ""
     proxies = getproxies()
     scheme = url.scheme if url.scheme in proxies else "all"

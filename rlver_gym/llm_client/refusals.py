@@ -1,5 +1,5 @@
-"""What an HTTP error of a chat server means, and for how much: of this request, of this dialogue, of
-this model with these settings, or of the account.
+"""What an HTTP error of a chat server means, and how far it reaches: this request, this dialogue,
+this model with these settings, or the account.
 
 One table decides, over the words that servers use. What none of them fits goes by its status.
 """
@@ -60,13 +60,15 @@ _TABLE = (
         r"credit balance|arrearage|in good standing|key limit exceeded|payment required",
         r"free[ _]?tier[ _]?only|free tier of the model has been exhausted",
         r"account\b.{0,80}(suspended|deactivated|not active|disabled)|余额不足|欠费|充值",
+        statuses=range(400, 500),
     ),
     _rule(
         Scope.ACCOUNT,
         _CHECK_KEY,
-        r"(invalid|incorrect|expired|wrong|missing)[ _-]{0,2}(api[ _-]?key|authentication|credential)",
+        r"(invalid|incorrect|expired|wrong|missing)[ _-]{0,2}(api[ _-]?key|authent|credential)",
         r"api[ _-]?key[ _](not valid|invalid|expired|is (invalid|missing|expired))",
         r"authentication[ _]fail|user location is not supported|unsupported_country",
+        statuses=range(400, 500),
     ),
     _rule(
         Scope.REQUEST,
@@ -83,7 +85,8 @@ _TABLE = (
         r"(prompt|input|request|message|conversation)s?\b[^.]{0,60}\btoo (long|large)",
         r"reduce (the |your )?(length|message|prompt|input)|model max(imum)? length",
         r"exceed\w* (the |this )?(model|max|maximum)\b[^.]{0,40}(token|length)",
-        r"input[ _](token|length)[^.]{0,50}exceed|range of input length|longer than the (max|model)",
+        r"input[ _](token|length)[^.]{0,50}exceed|range of input length",
+        r"longer than the (max|model)",
         r"inputs?\W? tokens \+|max_model_len|超长|上下文长度|输入长度|超过.{0,12}长度",
     ),
     _rule(
@@ -99,7 +102,8 @@ _TABLE = (
     _rule(
         Scope.REQUEST,
         "Fold the system role into the first message: --omit system.",
-        r"system[ _-]?(role|message|prompt|instruction)s?\b[^.]{0,40}(not|n't|un)[ -]?(support|allow|enabl|permit)",
+        r"system[ _-]?(role|message|prompt|instruction)s?\b[^.]{0,40}"
+        r"(not|n't|un)[ -]?(support|allow|enabl|permit)",
         r"(not|n't) support[^.]{0,30}\bsystem\b|developer instruction is not enabled",
         r"only user\b[^.]{0,40}roles? (are|is) (supported|allowed)|roles? must alternate",
         r"(unknown|unsupported|invalid|unexpected) role\W{0,4}(system|developer)",
@@ -162,7 +166,11 @@ def classify_error(
         return says._replace(scope=Scope.ACCOUNT, remedy=remedy)
     if rule and rule.scope is Scope.ACCOUNT:
         return says._replace(scope=Scope.ACCOUNT, remedy=rule.remedy)
-    if rule and rule.scope is Scope.DIALOGUE and not (status in _OVERLOADED and not _is_size(words)):
+    if (
+        rule
+        and rule.scope is Scope.DIALOGUE
+        and not (status in _OVERLOADED and not _is_size(words))
+    ):
         return says._replace(kind=Kind.UNUSABLE, scope=Scope.DIALOGUE, remedy=rule.remedy)
     if status in _OVERLOADED:
         return says._replace(kind=Kind.BUSY, retry_after_s=retry_after_s(retry_after))
@@ -202,8 +210,10 @@ def _find_fields(status: int, words: str, rule: Rule | None) -> frozenset[str]:
 def _names_other_field(found: Any) -> bool:
     """Whether the server says which field it means, and that is none to do without."""
     error = found.get("error") if isinstance(found, dict) else None
-    return isinstance(error, dict) and str(error.get("code")).startswith("unsupported") and bool(
-        error.get("param")
+    return (
+        isinstance(error, dict)
+        and str(error.get("code")).startswith("unsupported")
+        and bool(error.get("param"))
     )
 
 
