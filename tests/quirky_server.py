@@ -1,5 +1,5 @@
-"""A chat server that shows one of many quirks of real ones on one request in ten, each decided by
-the request's words, and answers all others well.
+"""A chat server that shows one of many quirks of real ones on one request in ten, each in its
+turn, and answers all others well.
 """
 
 import asyncio
@@ -165,7 +165,6 @@ class QuirkyServer:
     def _choose(self, content: bytes) -> str | None:
         self._attempts[content] += 1
         words = f"{self.seed} {self._attempts[content]} ".encode() + content
-        digest = hashlib.sha256(words).digest()
-        if int.from_bytes(digest[:8]) >= self.share * 2**64:
+        if int.from_bytes(hashlib.sha256(words).digest()[:8]) >= self.share * 2**64:
             return None
-        return sorted(QUIRKS)[int.from_bytes(digest[8:16]) % len(QUIRKS)]
+        return min(QUIRKS, key=lambda name: self.shown[name])

@@ -153,12 +153,12 @@ class ServerRefused(ChatError):
     credit. Stops a run.
     """
 
-    def __init__(self, message: str, *, is_of_model: bool = False) -> None:
-        """`is_of_model`: it is of a model that has not answered yet in this process: one that has
-        answered before refuses the one request.
+    def __init__(self, message: str, *, if_answered: str = "") -> None:
+        """`if_answered`: what to say instead, of the one request, where the model has answered
+        others with the same settings. Empty for what no such answer excuses.
         """
         super().__init__(message)
-        self.is_of_model = is_of_model
+        self.if_answered = if_answered
 
 
 class BudgetSpent(ChatError):

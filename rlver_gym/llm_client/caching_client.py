@@ -104,10 +104,10 @@ class CachingClient:
         try:
             result = await chat.complete(request)
         except STOPPING as error:
-            is_of_model = isinstance(error, ServerRefused) and error.is_of_model
-            if not is_of_model or not cache.has_answer_of(request.model):
+            of_one = error.if_answered if isinstance(error, ServerRefused) else ""
+            if not of_one or not cache.has_answer_of(request.model):
                 return error
-            result = ChatError(str(error))  # the model has answered before: of this request alone
+            result = ChatError(of_one)
         except ChatError as error:
             result = error.with_traceback(None)
         stored = cache.put(request, result, server=self._server, overwrite=self._overwrites())

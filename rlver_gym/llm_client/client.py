@@ -169,9 +169,9 @@ class ChatClient:
             result = await self._complete(request)
         finally:
             self._open[settings] -= 1
-        if isinstance(result, ServerRefused) and result.is_of_model:
+        if isinstance(result, ServerRefused) and result.if_answered:
             await self._wait_for_others(settings)
-            return ChatError(str(result)) if settings in self._answered else result
+            return ChatError(result.if_answered) if settings in self._answered else result
         return result
 
     async def _wait_for_others(self, settings: tuple[object, ...]) -> None:
@@ -362,9 +362,14 @@ class ChatClient:
             )
         remedy = f" {last.remedy}" if last.remedy else ""
         if last.kind is Kind.REFUSED:
+            reason = last.reason.rstrip(".")
+            one = (
+                f"{url} refuses this request of model {request.model!r}, which has answered others:"
+                f" {reason}."
+            )
             return ServerRefused(
-                f"{url} refuses model {request.model!r}: {last.reason.rstrip('.')}.{remedy}",
-                is_of_model=last.scope is Scope.MODEL,
+                f"{url} refuses model {request.model!r}: {reason}.{remedy}",
+                if_answered=one if last.scope is Scope.MODEL else "",
             )
         failed = sum(failure.kind not in NOT_FAILED for failure in failures)
         tries = f" in {failed} attempts" if failed > 1 else ""
