@@ -14,7 +14,9 @@ from rlver_gym.testing.replies import completion, encode
 from rlver_gym.testing.wire import Connection, Request
 
 UNFINISHED = "Zanzibar"
-"""Stands in every answer that is cut."""
+"""Stands in every answer that broke off, and in what a user says that was cut: what an agent said
+until its limit of tokens is its reply.
+"""
 THOUGHT = "Timbuktu"
 """Stands in every thought."""
 _HANG_S = 30.0
@@ -37,11 +39,15 @@ class Call(NamedTuple):
         usage = {"prompt_tokens": 90, "completion_tokens": 9}
         self.send(200, {"object": "chat.completion", "choices": [choice], "usage": usage})
 
-    @property
-    def cut(self) -> str:
-        """An answer that ends before it is whole, though it looks as if it were."""
-        if not self.text.startswith("{"):
-            return f"{UNFINISHED}. {self.text[: len(self.text) // 2]}"
+    def cut(self, finish_reason: str) -> None:
+        """Answer with what ends before it is whole, though it looks as if it were."""
+        if self.text.startswith("{"):
+            self.answer(self._cut_json(), finish_reason)
+        else:
+            mark = f"{UNFINISHED}. " if finish_reason == "error" else ""
+            self.answer(mark + self.text[: len(self.text) // 2], finish_reason)
+
+    def _cut_json(self) -> str:
         fields = json.loads(self.text)
         marked = {name: UNFINISHED for name in ("thought", "reply") if name in fields}
         whole = json.dumps({**fields, **marked, **({"change": -10} if "change" in fields else {})})
@@ -95,8 +101,8 @@ QUIRKS: dict[str, Callable[[Call], Awaitable[None] | None]] = {
         f"<|message|>{call.text}<|return|>"
     ),
     "end of turn": lambda call: call.answer(f"{call.text}<|im_end|>"),
-    "cut": lambda call: call.answer(call.cut, "length"),
-    "broken off": lambda call: call.answer(call.cut, "error"),
+    "cut": lambda call: call.cut("length"),
+    "broken off": lambda call: call.cut("error"),
     "content filter, DeepSeek": refuse(400, message("Content Exists Risk")),
     "content filter, DashScope": refuse(400, message("inappropriate content.", code="x")),
     "content filter, OpenRouter": refuse(403, message("requires moderation", code=403)),
