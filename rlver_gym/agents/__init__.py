@@ -3,9 +3,10 @@
 `agent_maker` turns a name into a maker of agents; each dialogue gets a fresh one.
 """
 
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from rlver_gym.agents.adaptive import Adaptive
 from rlver_gym.agents.baselines import BASELINES
@@ -46,14 +47,17 @@ AGENT_NAMES = (*SHIPPED_AGENTS, HUMAN, "strategy:NAME", "openai:MODEL", "hf:PATH
 """All that `agent_maker` takes."""
 
 
-def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
+def agent_maker(
+    name: str, chat: ChatSettings | None = None, options: Mapping[str, Any] | None = None
+) -> AgentMaker:
     """The maker of an agent by name.
 
     One of `SHIPPED_AGENTS`, "human", "strategy:NAME" for one that always does the same (a
     `Strategy`, such as strategy:listen), "openai:MODEL" for a chat model (`chat` says how its
     server is reached), "hf:PATH" for one on this machine (a folder or a Hugging Face name), or
     "package.module:Name" for a class (or function) of your own that takes no arguments and gives an
-    `Agent`. Raises UnknownName, or AgentError when it cannot be made.
+    `Agent`. `options`: what a chat model is asked with beside the words (temperature, top_p, …).
+    Raises UnknownName, or AgentError when it cannot be made.
     """
     if name in BASELINES:
         return lambda persona, seed: cast(Agent, BASELINES[name](seed))
@@ -67,10 +71,11 @@ def agent_maker(name: str, chat: ChatSettings | None = None) -> AgentMaker:
         return lambda persona, seed: FixedStrategy(strategy, seed)
     if uses_server(name):
         # openai takes half a second to import
-        from rlver_gym.agents.openai_chat import OpenAIChat  # noqa: PLC0415
+        from rlver_gym.agents.openai_chat import OpenAIChat, parse_agent_options  # noqa: PLC0415
 
         model = name.partition(":")[2]
-        return lambda persona, seed: OpenAIChat(model, seed=seed, chat=chat)
+        parse_agent_options(options or {})
+        return lambda persona, seed: OpenAIChat(model, seed=seed, options=options, chat=chat)
     if path := _hf_path(name):
         local = _load_hf_module().HFAgent(path)
         return lambda persona, seed: local.with_seed(seed)

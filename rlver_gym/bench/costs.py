@@ -3,18 +3,22 @@ all the times that its command was run: requests, tokens and money.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from rlver_gym.agents import uses_server
+from rlver_gym.bench.folder import RESPONSE_CACHE_FILE
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError
 from rlver_gym.io.files import read_bytes
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.terminal import format_count
+from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.spending import Spending, Spent, money
 
 _USER_PROMPT, _USER_PROMPT_A_TURN, _USER_ANSWER = 1_900, 80, 150
@@ -96,6 +100,8 @@ class Total(BaseModel):
     attempts: NonNegativeInt = 0
     prompt_tokens: NonNegativeInt = 0
     completion_tokens: NonNegativeInt = 0
+    estimated: NonNegativeInt = 0
+    """Answers whose tokens are an estimate."""
 
     def summary(self) -> str:
         """The counts in one line, for people."""
@@ -104,16 +110,23 @@ class Total(BaseModel):
 
 
 class Ledger:
-    """Adds what is spent now to what was spent before."""
+    """Adds what is spent now to what was spent before, and writes it down with every count, so that
+    a killed process has lost none.
+    """
 
     def __init__(self, folder: Path, spending: Sequence[Spending]) -> None:
         """`spending`: of the servers that are asked now, counted from zero; empty when none is.
 
-        RunError for a file that is no ledger.
+        What the folder's own tape holds was spent at least. RunError for a file that is no ledger.
         """
         self._path = folder / SPENT
         self._spending = spending
-        self._before = read_total(folder)
+        self._lock = Lock()
+        before, on_tape = read_total(folder), _read_tape(folder)
+        most = {name: max(value, getattr(on_tape, name)) for name, value in before}
+        self._before = Total(**most)
+        for one in spending:
+            one.on_change = self._write_fast
 
     @property
     def has_earlier_answers(self) -> bool:
@@ -132,7 +145,34 @@ class Ledger:
     def write(self) -> None:
         """Write the total down; nothing when no server is asked."""
         if self._spending:
-            write_atomically(self._path, self.total.model_dump_json() + "\n")
+            with self._lock:
+                write_atomically(self._path, self.total.model_dump_json() + "\n")
+
+    def close(self) -> None:
+        """Write the total down for the last time: what is spent from now on is another's."""
+        for one in self._spending:
+            one.on_change = None
+        self.write()
+
+    def _write_fast(self) -> None:
+        """The same within microseconds: kept when the process is killed, if not when the machine
+        is. A disk that is full stops the run elsewhere.
+        """
+        draft = self._path.with_name(f"{SPENT}.part")
+        with self._lock, suppress(OSError):
+            draft.unlink(missing_ok=True)  # a link of that name is not written through
+            with draft.open("x", encoding="utf-8") as file:
+                file.write(self.total.model_dump_json() + "\n")
+            draft.replace(self._path)
+
+
+def _read_tape(folder: Path) -> Total:
+    """What the answers on the tape in the folder came to."""
+    path = folder / RESPONSE_CACHE_FILE
+    if not path.is_file() or not path.stat().st_size:
+        return Total()
+    calls, prompt, completion = ResponseCache(path, read_only=True).count_spent()
+    return Total(calls=calls, attempts=calls, prompt_tokens=prompt, completion_tokens=completion)
 
 
 def read_total(folder: Path) -> Total:

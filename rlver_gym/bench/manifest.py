@@ -45,6 +45,7 @@ class RecordedPlan(Frozen):
     split: SplitChoice | None
     persona_ids: Annotated[tuple[Name, ...], Field(max_length=MAX_PERSONAS)]
     user_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
+    agent_options: dict[Word, JsonValue] = Field(default_factory=dict, max_length=100)
 
     @field_validator("user_options")
     @classmethod
@@ -55,8 +56,9 @@ class RecordedPlan(Frozen):
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in the manifest."""
-        plan = self.model_dump(mode="json", exclude=None if self.user_options else {"user_options"})
-        return {name: value for name, value in plan.items() if (name, value) != ("user_seeds", 1)}
+        defaults = {"user_options": {}, "agent_options": {}, "user_seeds": 1}
+        plan = self.model_dump(mode="json")
+        return {one: value for one, value in plan.items() if defaults.get(one, ...) != value}
 
 
 class RecordedUser(Frozen):
@@ -81,6 +83,8 @@ class Manifest(Frozen):
     agents: Annotated[dict[Name, dict[Word, Name | None]], Field(max_length=MAX_AGENTS)]
     """What tells each agent from another of its name."""
     server: Name | None = None
+    omit: Word | None = None
+    """Fields that the user's server was not sent."""
     persona_folder: Name | None
     """Where the persona cards were, on the machine of whoever made the run; None for the shipped
     ones.
@@ -152,4 +156,5 @@ class Manifest(Frozen):
             "package": self.package,
             "agents": self.agents,
             **({} if self.server is None else {"server": self.server}),
+            **({} if self.omit is None else {"omit": self.omit}),
         }

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from pydantic import Field, JsonValue, SecretStr, field_validator
+from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
 
 from rlver_gym.agents import SHIPPED_AGENTS, AgentMaker, agent_maker, agent_pin, uses_server
 from rlver_gym.bench.folder import MANIFEST_FORMAT
@@ -62,6 +62,8 @@ class BenchPlan(Frozen):
     """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says
     how its server is reached is not recorded.
     """
+    agent_options: dict[str, JsonValue] = Field(default_factory=dict)
+    """What agents that are chat models are asked with, such as `temperature`."""
     split: SplitChoice | None = None
     """Which personas; None takes the card's split."""
     persona_ids: tuple[str, ...] = ()
@@ -82,6 +84,14 @@ class BenchPlan(Frozen):
                 " api_key out"
             )
         return options
+
+    @model_validator(mode="after")
+    def _apply_options(self) -> Self:
+        if self.agent_options and not any(map(uses_server, self.agents)):
+            raise ValueError("agent_options are for agents that are chat models (openai:MODEL)")
+        if both := sorted(set(self.agent_options) & set(self.chat.omit)):
+            raise ValueError(f"{both[0]} is both an agent option and omitted. Leave one out")
+        return self
 
     @property
     def names_behind_servers(self) -> tuple[str, ...]:
@@ -139,7 +149,7 @@ class BenchPlan(Frozen):
 
     def agent_maker(self, agent: str, chat: ChatSettings) -> AgentMaker:
         """Makes an agent of the plan for a case, with the same seed in every replicate."""
-        make = agent_maker(agent, chat)
+        make = agent_maker(agent, chat, self.agent_options)
         return lambda persona, seed: make(persona, seed % self.seeds)
 
     @cached_property
@@ -153,7 +163,9 @@ class BenchPlan(Frozen):
             for name, value in self.user_options.items()
             if name not in ChatSettings.model_fields
         }
-        default = {"user_seeds"} if self.user_seeds == 1 else set[str]()  # as before there were any
+        # as before there were any
+        default = {"user_seeds"} if self.user_seeds == 1 else set[str]()
+        default |= set[str]() if self.agent_options else {"agent_options"}
         plan = self.model_dump(mode="json", exclude={"personas", "user_options"} | default)
         plan |= {"user_options": options} if options else {}
         return pin_scenes(plan, self.card, self.library, self.select_personas(), user)
@@ -166,8 +178,14 @@ class BenchPlan(Frozen):
 
     @property
     def _server(self) -> dict[str, str]:
-        """The address of the user's server, without credentials; empty for a user without one."""
-        return {"server": public_url(self.user_chat())} if uses_server(self.user) else {}
+        """The address of the user's server, without credentials, and the fields that it is not
+        sent; empty for a user without one.
+        """
+        if not uses_server(self.user):
+            return {}
+        chat = self.user_chat()
+        omitted = {"omit": ",".join(sorted(chat.omit))} if chat.omit else {}
+        return {"server": public_url(chat), **omitted}
 
     @cached_property
     def fingerprint(self) -> str:

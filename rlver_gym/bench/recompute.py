@@ -123,8 +123,9 @@ def find_repeatable(
         replay = ChatSettings(base_url="http://localhost", tape=path, tape_mode="replay")
         for name in filter(uses_server, manifest.plan.agents):
             here, there = agent_pin(name, replay), manifest.agents.get(name, {})
-            if {**here, "base_url": there.get("base_url")} == there:
-                makers[name] = agent_maker(name, replay)
+            # neither the server nor what it was not sent is asked for by a replay
+            if {**there, **here, "base_url": there.get("base_url")} == there:
+                makers[name] = agent_maker(name, replay, manifest.plan.agent_options)
     return makers
 
 

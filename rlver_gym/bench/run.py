@@ -225,7 +225,7 @@ def open_run(
                 ledger,
             )
         finally:
-            ledger.write()
+            ledger.close()
 
 
 def run(plan: BenchPlan, folder: Path) -> Iterator[Episode]:

@@ -40,15 +40,19 @@ from rlver_gym.bench.score import (
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
+    AgentOption,
     BaseUrl,
     BudgetOption,
     Concurrency,
     MaxWait,
     Mode,
+    Omit,
     PricesOption,
     TapeFile,
+    TimeoutOption,
     User,
     UserOption,
+    agent_options,
     chat_settings,
     costs_money,
     seconds_or_none,
@@ -111,6 +115,7 @@ def bench(
     personas: Annotated[
         str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
     ] = None,
+    agent_option: AgentOption = None,
     user: User = "embedded",
     user_option: UserOption = None,
     base_url: BaseUrl = None,
@@ -119,6 +124,8 @@ def bench(
     concurrency: Concurrency = 64,
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    timeout: TimeoutOption = 60.0,
+    omit: Omit = None,
     max_wait: MaxWait = 600.0,
     agent_timeout: Annotated[
         str,
@@ -199,6 +206,12 @@ def bench(
         raise CardError("--agent human talks here, not on a Ray cluster. Leave --ray out.")
     if split not in (None, *SPLIT_CHOICES):
         raise CardError(f"--split {split!r} is not one of: {', '.join(SPLIT_CHOICES)}.")
+    chat = chat_settings(
+        base_url, tape, tape_mode, concurrency, budget, prices, max_wait, timeout, omit
+    )
+    options = agent_options(agent_option, agent or ())
+    if both := sorted(options.keys() & set(chat.omit)):
+        raise CardError(f"{both[0]} is in --agent-option and in --omit. Leave one out.")
     plan = BenchPlan(
         env=env,
         agents=tuple(agent or SHIPPED_AGENTS),
@@ -209,7 +222,8 @@ def bench(
         split=cast(SplitChoice | None, split),
         persona_ids=tuple(persona or ()),
         personas=personas,
-        chat=chat_settings(base_url, tape, tape_mode, concurrency, budget, prices, max_wait),
+        agent_options=options,
+        chat=chat,
     )
     usual = Path("runs") / plan.folder_name
     folder = out or usual

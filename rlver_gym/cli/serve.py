@@ -12,7 +12,9 @@ from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
     Concurrency,
+    Omit,
     PricesOption,
+    TimeoutOption,
     UserOption,
     chat_settings,
     user_options,
@@ -40,6 +42,8 @@ def serve(
     concurrency: Concurrency = 64,
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    timeout: TimeoutOption = 60.0,
+    omit: Omit = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
@@ -100,7 +104,14 @@ def serve(
         )
     except ValidationError as error:
         raise CardError("; ".join(field_errors(error))) from None
-    chat = chat_settings(base_url, concurrency=concurrency, budget=budget, prices=prices)
+    chat = chat_settings(
+        base_url,
+        concurrency=concurrency,
+        budget=budget,
+        prices=prices,
+        timeout_s=timeout,
+        omit=omit,
+    )
     names, options = user or ["embedded"], user_options(user_option)
     users = {name: _make_user(name, dict(chat), options, len(names) == 1) for name in names}
     server_module = _import_server()

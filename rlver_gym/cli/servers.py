@@ -4,6 +4,7 @@ let a chat model speak.
 
 import ipaddress
 import json
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -12,9 +13,17 @@ from urllib.parse import urlsplit
 import typer
 from pydantic import ValidationError
 
+from rlver_gym.agents import uses_server
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.frozen import explain_problem
-from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, TapeMode, public_url
+from rlver_gym.llm_client.settings import (
+    Budget,
+    ChatSettings,
+    OmittedField,
+    Prices,
+    TapeMode,
+    public_url,
+)
 
 User = Annotated[
     str, typer.Option(help="Who is talked to: embedded, openai:MODEL, or MODULE:NAME.")
@@ -56,6 +65,39 @@ Mode = Annotated[
 Concurrency = Annotated[
     int, typer.Option(min=1, help="Most requests, and dialogues, under way at once.")
 ]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help=(
+            "How long a request may take, all its attempts together. Raise it for a slow server;"
+            " waiting behind others does not count."
+        ),
+    ),
+]
+Omit = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD",
+        help=(
+            "A field that the server does not take and is not sent:"
+            f" {', '.join(get_args(OmittedField))} (its text then begins the first message); repeat"
+            " it for more."
+        ),
+    ),
+]
+AgentOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help=(
+            "What agents of the form openai:MODEL are asked with, such as temperature=0, top_p=0.9,"
+            " max_tokens=300 or thinking=false; repeat it for more."
+        ),
+    ),
+]
 MaxWait = Annotated[
     float,
     typer.Option(
@@ -96,13 +138,22 @@ def chat_settings(
     budget: list[str] | None = None,
     prices: str | None = None,
     max_wait_s: float | None = None,
+    timeout_s: float = 60.0,
+    omit: list[str] | None = None,
 ) -> ChatSettings:
     """The settings that the options mean. CardError names what is wrong."""
     if tape_mode not in get_args(TapeMode):
         raise CardError(
             f"--tape-mode {tape_mode!r} is not one of: {', '.join(get_args(TapeMode))}."
         )
+    for field in omit or ():
+        if field not in get_args(OmittedField):
+            raise CardError(
+                f"--omit {field!r} is no field to leave out: {', '.join(get_args(OmittedField))}."
+            )
     asked: dict[str, Any] = {
+        "timeout_s": timeout_s,
+        "omit": tuple(omit or ()),
         "base_url": base_url,
         "tape": tape,
         "tape_mode": tape_mode,
@@ -123,20 +174,29 @@ def chat_settings(
         ) from None
 
 
-def user_options(words: list[str] | None) -> dict[str, Any]:
+def user_options(words: list[str] | None, option: str = "--user-option") -> dict[str, Any]:
     """NAME=VALUE words as options: numbers, true, false and null by their type, all else as text.
 
     CardError for a key, or a word without =.
     """
     options = {
         name: _parse_value(value)
-        for name, value in (_split_pair(word, "--user-option") for word in words or ())
+        for name, value in (_split_pair(word, option) for word in words or ())
     }
     if "api_key" in options:
         raise CardError(
-            "--user-option api_key would be written into the run. Set OPENAI_API_KEY instead."
+            f"{option} api_key would be written into the run. Set OPENAI_API_KEY instead."
         )
     return options
+
+
+def agent_options(words: list[str] | None, agents: Sequence[str]) -> dict[str, Any]:
+    """The same for agents. CardError where none of them is asked over a server."""
+    if words and not any(map(uses_server, agents)):
+        raise CardError(
+            "--agent-option is for agents of the form openai:MODEL, and none is named (--agent)."
+        )
+    return user_options(words, "--agent-option")
 
 
 def seconds_or_none(value: str, option: str) -> float | None:

@@ -19,7 +19,9 @@ from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
     Mode,
+    Omit,
     PricesOption,
+    TimeoutOption,
     User,
     UserOption,
     chat_settings,
@@ -74,6 +76,8 @@ def talk(
     tape_mode: Mode = "auto",
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    timeout: TimeoutOption = 60.0,
+    omit: Omit = None,
 ) -> None:
     """You are the supporter: somebody has something on their mind, and it shows how your words
     land.
@@ -84,7 +88,9 @@ def talk(
     shelf = library(personas)
     demo = shelf.ids("demo") or shelf.ids()
     who = shelf.get(persona or demo[seed % len(demo)])
-    chat = chat_settings(base_url, tape, tape_mode, budget=budget, prices=prices)
+    chat = chat_settings(
+        base_url, tape, tape_mode, budget=budget, prices=prices, timeout_s=timeout, omit=omit
+    )
     reached = dict(chat) if uses_server(user) else {}
     session = EmpathySession(
         make_user(user, **{**reached, **user_options(user_option)}), who, env_card(env), seed

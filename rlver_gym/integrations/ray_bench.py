@@ -71,6 +71,10 @@ class RelayedCache(ResponseCache):
             self._new.append((row, overwrite))
         return result
 
+    def has_answer_of(self, model: str) -> bool:
+        """Whether a model has answered: the cache is a run's, and does not know which."""
+        return any(isinstance(one, ChatAnswer) for one in self._answers.values())
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -153,6 +153,13 @@ class ServerRefused(ChatError):
     credit. Stops a run.
     """
 
+    def __init__(self, message: str, *, if_answered: str = "") -> None:
+        """`if_answered`: what to say instead, of the one request, where the model has answered
+        others with the same settings. Empty for what no such answer excuses.
+        """
+        super().__init__(message)
+        self.if_answered = if_answered
+
 
 class BudgetSpent(ChatError):
     """The money, tokens or calls allowed for this run are used up.

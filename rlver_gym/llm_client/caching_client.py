@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rlver_gym.io.errors import STOPPING, ChatError, NotOnTape
+from rlver_gym.io.errors import STOPPING, ChatError, NotOnTape, ServerRefused
 from rlver_gym.io.event_loop import REQUEST_ORIGIN
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import TapeMode
@@ -104,7 +104,10 @@ class CachingClient:
         try:
             result = await chat.complete(request)
         except STOPPING as error:
-            return error
+            of_one = error.if_answered if isinstance(error, ServerRefused) else ""
+            if not of_one or not cache.has_answer_of(request.model):
+                return error
+            result = ChatError(of_one)
         except ChatError as error:
             result = error.with_traceback(None)
         stored = cache.put(request, result, server=self._server, overwrite=self._overwrites())

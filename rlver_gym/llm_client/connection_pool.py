@@ -18,7 +18,8 @@ import openai
 
 from rlver_gym.io.errors import ServerRefused
 from rlver_gym.llm_client.credentials import find_credentials, without_credentials
-from rlver_gym.llm_client.retries import Failure, Kind
+from rlver_gym.llm_client.proxies import explain_environment
+from rlver_gym.llm_client.retries import Failure, Kind, Scope
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.transport import (
     LOG,
@@ -51,6 +52,10 @@ deadline of the request.
 _IDLE_S = 30.0
 _READ = (b"content-type", b"retry-after")
 """The headers that mean something here."""
+_REDIRECTED = (
+    "Redirects are not followed, since they carry the dialogue elsewhere: if you trust that place,"
+    " make it OPENAI_BASE_URL (base_url)."
+)
 _COMPRESSED = (
     "a compressed answer, which was not asked for (turn compression off in the server, or in the"
     " proxy before it)"
@@ -102,7 +107,14 @@ async def _sanitise(response: Response) -> None:
     if 300 <= response.status_code < 400:
         place = response.headers.get("location", "")
         raise UnusableResponse(
-            Failure(Kind.REFUSED, "a redirect", response.status_code, quote=place)
+            Failure(
+                Kind.REFUSED,
+                "a redirect",
+                response.status_code,
+                scope=Scope.MODEL,
+                remedy=_REDIRECTED,
+                quote=place,
+            )
         )
     if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
         raise UnusableResponse(Failure(Kind.MALFORMED, _COMPRESSED))
@@ -195,18 +207,19 @@ class ConnectionPool:
             await pool.client.close()
 
     def _open_client(self) -> openai.AsyncOpenAI:
-        http = openai.DefaultAsyncHttpxClient(
-            auth=self._auth,
-            timeout=self._times,
-            limits=Limits(
-                max_connections=None, max_keepalive_connections=None, keepalive_expiry=_IDLE_S
-            ),
-            headers={"Accept-Encoding": "identity"},
-            cookies=_NoCookies(),
-            follow_redirects=False,
-            event_hooks={"response": [_sanitise]},
-            verify=_ssl_context(),
-        )
+        with explain_environment():
+            http = openai.DefaultAsyncHttpxClient(
+                auth=self._auth,
+                timeout=self._times,
+                limits=Limits(
+                    max_connections=None, max_keepalive_connections=None, keepalive_expiry=_IDLE_S
+                ),
+                headers={"Accept-Encoding": "identity"},
+                cookies=_NoCookies(),
+                follow_redirects=False,
+                event_hooks={"response": [_sanitise]},
+                verify=_ssl_context(),
+            )
         return openai.AsyncOpenAI(
             api_key=self._key,
             base_url=self._url,

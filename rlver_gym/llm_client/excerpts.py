@@ -4,7 +4,7 @@ but the ordinary words of error messages.
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rlver_gym.io.terminal import one_line
 from rlver_gym.llm_client.retries import Failure
@@ -75,8 +75,8 @@ def mask(text: str, secrets: Sequence[str], request_texts: Sequence[str]) -> str
         if len(secret) >= _LEAST_SECRET:
             text = _mask_runs(text, secret, min(_SHORTEST_OF_KEY, len(secret)), "***")
     text = _KEYS.sub("***", text)
-    repeated = "\n".join(" ".join(one.split()) for one in request_texts)
-    text = _mask_runs(text, repeated, _SHORTEST_OF_WORDS, "[…]")
+    text = hide_repeated(text, request_texts)
+    repeated = "\n".join(request_texts)
     words = {word.casefold() for word in _WORD.findall(repeated)} - _ORDINARY
     text = _HAN.sub(lambda run: _mask_runs(run[0], repeated, 2, "[…]"), text)
     text = _WORD.sub(
@@ -84,6 +84,12 @@ def mask(text: str, secrets: Sequence[str], request_texts: Sequence[str]) -> str
         text,
     )
     return one_line(_SEVERAL.sub("[…]", text), max_chars=EXCERPT)
+
+
+def hide_repeated(text: str, request_texts: Collection[str]) -> str:
+    """The text without the runs that it repeats of the request."""
+    repeated = "\n".join(" ".join(one.split()) for one in request_texts)
+    return _mask_runs(" ".join(text.split()), repeated, _SHORTEST_OF_WORDS, "[…]")
 
 
 def _unescape(escaped: re.Match[str]) -> str:

@@ -66,14 +66,14 @@ class Concurrency:
             self._successes = 0
             self._admit()
 
-    def record_overload(self, round_: int) -> None:
+    def record_overload(self, round_: int, *, divide_by: int = 2) -> None:
         """Record that the server is overloaded, which halves the limit.
 
         All requests of one round together halve it only once.
         """
         if round_ == self._round and self._before is None:
             self._safe = self.limit * 3 // 4
-            self.limit = max(1, self.limit // 2)
+            self.limit = max(1, self.limit // divide_by)
             self._round += 1
             self._successes = 0
 

@@ -25,7 +25,9 @@ class Outage:
     """The state of one server: up, or down since some moment. Belongs to one event loop.
 
     Down means that the server failed several times in at least two dialogues without an answer
-    between, or that it asked to wait for longer than a request may take. An answer that cannot be
+    between, or that it asked to wait for longer than a request may take; for longer than
+    `max_wait_s` only where it asks two dialogues so, since one such word may be nonsense. Whatever
+    it asks, it is asked again after `max_wait_s`. An answer that cannot be
     used says nothing about it, and one dialogue alone never makes an outage. A server that fails
     from the first request on is not waited for: what is wrong with it is hardly that it is down for
     a while.
@@ -64,7 +66,10 @@ class Outage:
         self._next = 0.0
         """When the server is asked again."""
         self._pause_s = _FIRST_PAUSE_S
-        self._asked_to_wait = False
+        self._asked_until = 0.0
+        """What the server's own word comes to, which may be longer than is waited for."""
+        self._told: set[int] = set()
+        """The dialogues that it asked to wait for longer than is allowed, since its last answer."""
 
     @property
     def is_down(self) -> bool:
@@ -82,9 +87,9 @@ class Outage:
             now, end = self._clock(), self._since + self._allowed_s
             if now >= self._next and (now < end or is_first):
                 return True
-            if now >= end or (self._asked_to_wait and self._next > end):
-                if is_first and not self._asked_to_wait:
-                    return True
+            if is_first and now >= end and not self._asked_to_wait:
+                return True
+            if now >= end or self._asked_until > end:
                 raise ServerOutage(self._message())
             await self._sleep(min(self._next - now, end - now, _NAP_S))
         return False
@@ -92,7 +97,7 @@ class Outage:
     def record_answer(self) -> bool:
         """Record that the server gave an answer; returns whether that ends an outage."""
         self._answers, self._answered_at = self._answers + 1, self._clock()
-        self._failures, self._dialogues = 0, set()
+        self._failures, self._dialogues, self._told = 0, set(), set()
         if self._since is None:
             return False
         self._tell(f"{self._server} answers again after {self._clock() - self._since:,.0f} s")
@@ -107,12 +112,18 @@ class Outage:
         if failure.kind in _OF_THE_SERVER:
             origin = REQUEST_ORIGIN.get()
             self._failures += 1
-            self._dialogues |= {origin.dialogue} if origin else set()
+            here = {origin.dialogue} if origin else set()
+            self._dialogues |= here
+            self._told |= here if (failure.retry_after_s or 0.0) > self._max_wait_s else set()
         if probing and self._since is not None:
             self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S)
             self._put_off(failure)
             if self._asked_to_wait:
                 self._tell(self._notice())
+
+    @property
+    def _asked_to_wait(self) -> bool:
+        return self._asked_until > 0
 
     @property
     def _allowed_s(self) -> float:
@@ -133,6 +144,10 @@ class Outage:
             await self._sleep(_NAP_S)
         return True
 
+    def is_nonsense(self, failure: Failure) -> bool:
+        """Whether a server that is not down asked a dialogue to wait for longer than is allowed."""
+        return self._may_be_outage(failure) and (failure.retry_after_s or 0.0) > self._max_wait_s
+
     def _may_be_outage(self, failure: Failure) -> bool:
         return (
             not self._ignored
@@ -147,7 +162,8 @@ class Outage:
         if self._since is not None:
             return True
         asked_to_wait = (failure.retry_after_s or 0.0) > min(timeout_s, MAX_WAIT_S)
-        if not asked_to_wait and not self._fails_for_everybody():
+        believed = asked_to_wait and (not self.is_nonsense(failure) or len(self._told) >= 2)
+        if not believed and not self._fails_for_everybody():
             return False
         self._since = self._clock()
         self.count += 1
@@ -161,11 +177,13 @@ class Outage:
         return is_quiet and self._failures >= self._several and len(self._dialogues) >= 2
 
     def _put_off(self, failure: Failure) -> None:
-        """Set when the server is asked next."""
-        pause_s = failure.retry_after_s or 0.0
-        self._asked_to_wait = pause_s > self._pause_s
+        """Set when the server is asked next: when it says, but never later than is waited for."""
+        assert self._since is not None
+        pause_s, now = failure.retry_after_s or 0.0, self._clock()
+        self._asked_until = now + pause_s if pause_s > self._pause_s else 0.0
         self._reason = failure.reason
-        self._next = self._clock() + max(pause_s, self._pause_s)
+        last = max(self._since + self._max_wait_s, now + self._pause_s)
+        self._next = min(now + max(pause_s, self._pause_s), last)
 
     def _notice(self) -> str:
         assert self._since is not None
@@ -175,7 +193,7 @@ class Outage:
                 f"{self._server} fails ({self._reason}): waiting for it until {last} at most"
                 " (--max-wait)"
             )
-        then = _clock_time(self._next - self._clock())
+        then = _clock_time(self._asked_until - self._clock())
         return (
             f"{self._server} asks to wait ({self._reason}): going on at {then}, if that is before"
             f" {last} (--max-wait)"
@@ -191,7 +209,7 @@ class Outage:
         allowed = f"{self._max_wait_s:g} s are allowed (--max-wait, max_wait_s)"
         if self._asked_to_wait:
             return (
-                f"{self._server} asks to wait for {self._next - self._clock():,.0f} s"
+                f"{self._server} asks to wait for {self._asked_until - self._clock():,.0f} s"
                 f" ({self._reason}), and {allowed}."
             )
         return (

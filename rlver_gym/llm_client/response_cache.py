@@ -151,6 +151,23 @@ class ResponseCache:
             if found:
                 yield _row_from(found)
 
+    def has_answer_of(self, model: str) -> bool:
+        """Whether the model has answered anything."""
+        with self._db() as db:
+            found = db.execute(
+                "SELECT 1 FROM answers WHERE model = ? AND answer IS NOT NULL LIMIT 1", (model,)
+            )
+            return found.fetchone() is not None
+
+    def count_spent(self) -> tuple[int, int, int]:
+        """Requests, prompt tokens and completion tokens of all rows."""
+        with self._db() as db:
+            sums = db.execute(
+                "SELECT count(*), total(prompt_tokens), total(completion_tokens) FROM answers"
+            ).fetchone()
+        calls, prompt, completion = (max(0, min(int(one), _MAX_TOKENS)) for one in sums)
+        return calls, prompt, completion
+
     def damaged_keys(self) -> list[str]:
         """Keys of the rows that are not as they were written."""
         return [row.key for row in self.rows() if not row.is_intact]

@@ -30,6 +30,10 @@ class Kind(Enum):
     """
     BUSY = "busy"
     """The server asks to wait: not a failure, only time limits it."""
+    SLOW = "slow"
+    """No answer in time, to nobody, while others were under way: fewer at once may be answered. No
+    failure.
+    """
     DECLINED = "declined"
     """The model or a content filter would not answer these words. One more attempt, since both
     leave much to chance.
@@ -40,6 +44,19 @@ class Kind(Enum):
     """
     REFUSED = "refused"
     """The server will not serve such requests at all: a wrong key, no such model."""
+
+
+class Scope(Enum):
+    """How far a refusal reaches."""
+
+    REQUEST = "request"
+    """This request as it was sent: without a field it may be answered."""
+    DIALOGUE = "dialogue"
+    """These words: no later request of the dialogue will be answered either."""
+    MODEL = "model"
+    """This model with these settings, unless it has answered with them before."""
+    ACCOUNT = "account"
+    """Everything that is asked with this key."""
 
 
 class Failure(NamedTuple):
@@ -53,10 +70,20 @@ class Failure(NamedTuple):
     """What the server asked for."""
     blames: frozenset[str] = frozenset()
     """Fields of the request that the server seems to object to: it may answer without them."""
+    is_guess: bool = False
+    """Whether the server names no field, and these are only the likeliest."""
+    scope: Scope | None = None
+    """How far it reaches, where the server refused."""
+    remedy: str = ""
+    """What to do about it, in a sentence."""
     quote: str = ""
     """The server's own words, which may hold anything. `excerpts.mask_failure` makes them part of
     the reason.
     """
+
+
+NOT_FAILED = (Kind.BUSY, Kind.SLOW)
+"""What says nothing against the request: being told to wait, and waiting behind others."""
 
 
 class RetryPolicy(NamedTuple):
@@ -79,7 +106,9 @@ class RetryPolicy(NamedTuple):
         """
         last = failures[-1]
         busy = sum(failure.kind is Kind.BUSY for failure in failures)
-        failed = len(failures) - busy
+        failed = sum(failure.kind not in NOT_FAILED for failure in failures)
+        if last.kind is Kind.SLOW:
+            return 0.0
         if last.kind is Kind.BUSY:
             wait = self._draw_backoff_s(busy) + (last.retry_after_s or 0.0)
         elif failed >= self._max_failures(last.kind, never_answered):
@@ -131,7 +160,7 @@ def summarise_failures(failures: Sequence[Failure]) -> str:
     How often the server asked to wait is left out: it differs from run to run, and equal runs
     should say the same.
     """
-    counts = Counter((failure.reason, failure.kind is Kind.BUSY) for failure in failures)
+    counts = Counter((failure.reason, failure.kind in NOT_FAILED) for failure in failures)
     return "; ".join(
         f"{reason} ({count}×)" if count > 1 and not busy else reason
         for (reason, busy), count in counts.items()

@@ -30,6 +30,9 @@ tape. auto: the tape, and the server for the rest.
 """
 
 
+OmittedField = Literal["temperature", "max_tokens", "seed", "response_format", "system"]
+
+
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -70,7 +73,10 @@ class ChatSettings(_Settings):
     (`concurrency`) does not count.
     """
     attempt_timeout_s: PositiveFloat | None = None
-    """For one attempt. None: two thirds of the time that is left, and all of it for the last."""
+    """For one attempt: one that takes longer has failed. None: two thirds of the time that is left,
+    and all of it for the last; one that takes longer may only have waited behind others, so it
+    fails nobody while fewer at once may do.
+    """
     attempts: PositiveInt = 4
     """How often a request is tried when the server fails. Being told to wait (429) is not a
     failure, and only the time limits it.
@@ -81,7 +87,13 @@ class ChatSettings(_Settings):
     every request fails by itself.
     """
     concurrency: PositiveInt = 64
-    """Most requests under way at once; fewer while the server says that it is too many."""
+    """Most requests under way at once; fewer while the server says that it is too many, or is too
+    slow for so many.
+    """
+    omit: tuple[OmittedField, ...] = ()
+    """Fields that are not sent: for servers that refuse them without naming them. system: its text
+    begins the first message.
+    """
     prices: Prices | None = None
     budget: Budget = Budget()
     tape: Path | None = None

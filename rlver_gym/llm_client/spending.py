@@ -1,6 +1,7 @@
 """What was asked for and what it cost, counted while it happens."""
 
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 from rlver_gym.io.errors import BudgetSpent
@@ -16,7 +17,9 @@ class Spent(NamedTuple):
     attempts: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    """As the server counted them; servers that do not count leave 0."""
+    """As the server counted them, or estimated where it does not."""
+    estimated: int = 0
+    """Answers whose tokens are an estimate."""
 
     @property
     def tokens(self) -> int:
@@ -34,6 +37,8 @@ class Spending:
         """Without prices no money is counted; without a budget nothing is refused."""
         self.prices = prices
         self.budget = budget or Budget()
+        self.on_change: Callable[[], None] | None = None
+        """Called after every count, on whichever thread counts."""
         self._lock = threading.Lock()
         self._spent = Spent()
 
@@ -57,6 +62,7 @@ class Spending:
             self._spent = self._spent._replace(
                 calls=self._spent.calls + first, attempts=self._spent.attempts + 1
             )
+        self._tell()
 
     def add(self, spent: Spent) -> None:
         """Count what another process has spent. BudgetSpent when nothing is left after that."""
@@ -64,14 +70,16 @@ class Spending:
             self._spent = Spent(*map(sum, zip(self._spent, spent, strict=True)))
             self._check_budget(first=True)
 
-    def tokens(self, prompt: int, completion: int) -> None:
+    def tokens(self, prompt: int, completion: int, *, is_estimate: bool = False) -> None:
         """Count the tokens of one answer, useful or not."""
         with self._lock:
             spent = self._spent
             self._spent = spent._replace(
                 prompt_tokens=spent.prompt_tokens + prompt,
                 completion_tokens=spent.completion_tokens + completion,
+                estimated=spent.estimated + is_estimate,
             )
+        self._tell()
 
     def reset(self) -> None:
         """Begin again from zero, as for a new run in the same process."""
@@ -86,7 +94,16 @@ class Spending:
             parts[0] += f" ({spent.attempts - spent.calls:,} repeated)"
         if self.money is not None:
             parts.append(f"cost {self.money:,.4f} (your currency)")
+        if spent.estimated:
+            parts.append(
+                f"tokens of {format_count(spent.estimated, 'answer')} estimated, since the server"
+                " does not count them"
+            )
         return ", ".join(parts)
+
+    def _tell(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
     def _check_budget(self, first: bool) -> None:
         if first and self.budget.calls is not None and self._spent.calls >= self.budget.calls:
@@ -106,3 +123,10 @@ class Spending:
 def money(spent: Spent, prices: Prices) -> float:
     """What these tokens cost at these prices (per million)."""
     return (spent.prompt_tokens * prices.prompt + spent.completion_tokens * prices.completion) / 1e6
+
+
+def estimate_tokens(*texts: str) -> int:
+    """About how many tokens these are, rather more than less: one for three bytes, and at least
+    one.
+    """
+    return max(1, sum(len(text.encode("utf-8", "replace")) for text in texts) // 3)

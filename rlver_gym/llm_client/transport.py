@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Headers,
         InvalidURL,
         Limits,
+        ProxyError,
         RequestError,
         Response,
         Timeout,
@@ -34,6 +35,7 @@ else:
     Headers = _http.Headers
     InvalidURL = _http.InvalidURL
     Limits = _http.Limits
+    ProxyError = _http.ProxyError
     RequestError = _http.RequestError
     Response = _http.Response
     Timeout = _http.Timeout
@@ -52,6 +54,7 @@ __all__ = [
     "Headers",
     "InvalidURL",
     "Limits",
+    "ProxyError",
     "RequestError",
     "Response",
     "Timeout",

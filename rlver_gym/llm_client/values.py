@@ -36,6 +36,9 @@ class ChatRequest:
     asks must validate.
     """
 
+    options: Mapping[str, Any] | None = None
+    """Further fields of the request's body, sent as they are, over those above."""
+
     def json(self) -> str:
         """All fields as JSON, the same text on every machine."""
         plain = {
@@ -46,6 +49,7 @@ class ChatRequest:
             "seed": self.seed,
             "sample": self.sample,
             "schema": self.schema,
+            **({"options": dict(self.options)} if self.options else {}),
         }
         return json.dumps(plain, sort_keys=True, ensure_ascii=False)
 
@@ -69,7 +73,7 @@ class ChatAnswer(NamedTuple):
     finish_reason: str | None
     prompt_tokens: int
     completion_tokens: int
-    """Tokens as the server counted them; 0 when it did not say."""
+    """Tokens as the server counted them, or an estimate where it did not say."""
 
     def __repr__(self) -> str:
         """Without the words, which have no place in logs and error messages."""

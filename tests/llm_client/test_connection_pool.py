@@ -21,7 +21,7 @@ from pydantic import SecretStr, ValidationError
 
 from rlver_gym.io.errors import ChatError, ServerRefused
 from rlver_gym.llm_client import connect as shared
-from rlver_gym.llm_client import excerpts, transport, wire
+from rlver_gym.llm_client import excerpts, refusals, transport, wire
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.credentials import find_problem, without_credentials
@@ -143,7 +143,7 @@ def test_a_field_that_no_request_can_do_without_is_not_left_out(field: str) -> N
 def test_each_optional_field_is_left_out_once_and_that_is_an_attempt() -> None:
     async def blame(request: Request, connection: Connection) -> None:
         bodies.append(json.loads(request.body))
-        left = [field for field in sorted(wire.OPTIONAL) if field in bodies[-1]]
+        left = [field for field in sorted(refusals.OPTIONAL) if field in bodies[-1]]
         error = {
             "message": "no",
             "code": "unsupported_parameter",
@@ -311,7 +311,7 @@ def test_no_header_is_too_odd_to_be_read(header: str) -> None:
 @given(st.binary(max_size=200), st.sampled_from([200, 400, 404, 429, 500]))
 def test_no_body_is_too_odd_to_be_read(body: bytes, status: int) -> None:
     wire.parse_answer(body, "application/json")
-    wire.classify_http_error(status, body, {})
+    refusals.classify_http_error(status, body, {})
 
 
 def test_the_http_library_is_the_one_of_openai() -> None:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from rlver_gym.io.errors import ChatError
 from rlver_gym.io.terminal import printable
-from rlver_gym.llm_client import wire
+from rlver_gym.llm_client import refusals, wire
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.retries import Failure, retry_after_s
 from rlver_gym.llm_client.settings import ChatSettings
@@ -134,7 +134,7 @@ def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
 def test_any_http_error_is_a_failure_that_can_be_shown(examples: Any) -> None:
     @given(STATUSES | st.integers(100, 999), BODIES, st.dictionaries(st.just("retry-after"), WAITS))
     def holds(status: int, body: bytes, headers: dict[str, str]) -> None:
-        failure = wire.classify_http_error(status, body, headers)
+        failure = refusals.classify_http_error(status, body, headers)
         assert isinstance(failure, Failure)
         check_result(failure)
         assert failure.retry_after_s is None or 0 <= failure.retry_after_s < float("inf")

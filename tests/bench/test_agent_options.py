@@ -1,0 +1,166 @@
+"""What agents that are chat models are asked with, what servers are not sent, and how long they may
+take, from the command line into the manifest; and what a killed run has spent.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import run_command
+
+from rlver_gym.agents import agent_maker
+from rlver_gym.agents.openai_chat import parse_agent_options
+from rlver_gym.bench.costs import SPENT, read_total
+from rlver_gym.bench.folder import MANIFEST, RESPONSE_CACHE_FILE
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import open_run
+from rlver_gym.bench.verify import verify
+from rlver_gym.core.library import library
+from rlver_gym.io.errors import AgentError, UnknownName
+from rlver_gym.llm_client.response_cache import ResponseCache
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.answers import EmbeddedAnswers
+
+PERSON = library().ids("demo")[0]
+ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
+
+
+def command(server: ChatServer, folder: Path, *words: str) -> list[str]:
+    asked = ["bench", "--agent", "openai:a", "--persona", PERSON, "--seeds", "1"]
+    return [*asked, "--base-url", server.base_url, "--out", str(folder), *words]
+
+
+def bench(server: ChatServer, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return run_command(
+        *command(server, folder, *words), env=os.environ | {"OPENAI_API_KEY": "x", "COLUMNS": "300"}
+    )
+
+
+def agents_bodies(server: ChatServer) -> Sequence[dict[str, Any]]:
+    return [body for body in server.requests if body["model"] == "a"]
+
+
+def test_agent_options_are_sent_with_every_request_and_pinned_in_the_manifest(
+    tmp_path: Path,
+) -> None:
+    words = ("temperature=0", "top_p=0.9", "max_tokens=50", "thinking=false", "stop=###")
+    options = [word for pair in words for word in ("--agent-option", pair)]
+    with ChatServer(ANSWERS) as server:
+        done = bench(server, tmp_path / "greedy", *options, "--user", "openai:u")
+        assert done.returncode == 0, done.stderr
+        for body in agents_bodies(server):
+            assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0, 0.9, 50)
+            assert body["chat_template_kwargs"] == {"enable_thinking": False}
+            assert body["stop"] == "###"
+        assert all("top_p" not in body for body in server.requests if body["model"] == "u")
+        again = bench(server, tmp_path / "greedy", "--user", "openai:u")
+        assert again.returncode == 2
+        assert "another plan" in again.stderr
+        sampled = bench(server, tmp_path / "sampled", "--user", "openai:u")
+        assert sampled.returncode == 0
+    plan = json.loads((tmp_path / "greedy" / MANIFEST).read_text(encoding="utf-8"))["plan"]
+    assert plan["agent_options"]["temperature"] == 0
+    assert plan["agent_options"]["thinking"] is False
+    assert "agent_options" not in json.loads((tmp_path / "sampled" / MANIFEST).read_text())["plan"]
+    assert set(verify(tmp_path / "greedy")) == {None}
+
+
+def test_omitted_fields_are_not_sent_and_are_pinned(tmp_path: Path) -> None:
+    with ChatServer(ANSWERS) as server:
+        done = bench(server, tmp_path, "--omit", "seed", "--omit", "temperature", "--timeout", "9")
+        assert done.returncode == 0, done.stderr
+        assert all({"seed", "temperature"}.isdisjoint(body) for body in server.requests)
+    manifest = json.loads((tmp_path / MANIFEST).read_text(encoding="utf-8"))
+    assert manifest["agents"]["openai:a"]["omit"] == "seed,temperature"
+    assert set(verify(tmp_path)) == {None}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--agent-option", "temprature=0"), "temperature"),
+        (("--agent-option", "temperature=5"), "temperature"),
+        (("--agent-option", "temperature"), "NAME=VALUE"),
+        (("--agent-option", "api_key=abc"), "OPENAI_API_KEY"),
+        (("--agent-option", "temperature=0", "--omit", "temperature"), "Leave one out"),
+        (("--omit", "messages"), "response_format"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused_before_anything_is_asked(
+    words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    with ChatServer("x") as server:
+        done = bench(server, tmp_path, *words)
+        assert done.returncode == 2
+        assert says in done.stderr
+        assert server.requests == ()
+
+
+def test_agent_options_without_a_chat_model_are_refused(tmp_path: Path) -> None:
+    done = run_command("bench", "--agent", "listener", "--agent-option", "top_p=1")
+    assert done.returncode == 2
+    assert "openai:MODEL" in done.stderr
+
+
+def test_options_of_an_agent_are_checked_when_it_is_named() -> None:
+    with pytest.raises(UnknownName, match="top_p"):
+        agent_maker("openai:a", options={"topp": 1})
+    with pytest.raises(AgentError, match="max_tokens"):
+        parse_agent_options({"max_tokens": 0})
+    kept = {"thinking": {"type": "disabled"}, "reasoning_effort": "low"}
+    assert parse_agent_options(kept) == kept
+
+
+def plan(server: ChatServer) -> BenchPlan:
+    return BenchPlan.model_validate(
+        {
+            "agents": ("listener",),
+            "user": "openai:u",
+            "persona_ids": library().ids("test")[:12],
+            "seeds": 2,
+            "chat": {"base_url": server.base_url},
+        }
+    )
+
+
+def test_a_ledger_that_lost_counts_takes_them_from_the_tape(tmp_path: Path) -> None:
+    with ChatServer(ANSWERS) as server:
+        with open_run(plan(server), tmp_path) as under_way:
+            list(under_way.run_missing())
+        whole = read_total(tmp_path)
+        rows = list(ResponseCache(tmp_path / RESPONSE_CACHE_FILE).rows())
+        for lost in ('{"calls": 3, "attempts": 3, "prompt_tokens": 9}', None):
+            if lost is None:
+                (tmp_path / SPENT).unlink()
+            else:
+                (tmp_path / SPENT).write_text(lost, encoding="utf-8")
+            with open_run(plan(server), tmp_path) as under_way:
+                assert under_way.ledger.total == whole
+    assert whole.calls == len(rows)
+
+
+def test_a_killed_run_has_counted_every_call(tmp_path: Path) -> None:
+    with ChatServer(ANSWERS, latency_s=0.05) as server:
+        words = ["--persona", PERSON, "--seeds", "40", "--user", "openai:u", "--agent", "listener"]
+        words += ["--base-url", server.base_url, "--out", str(tmp_path), "--concurrency", "16"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rlver_gym", "bench", *words],
+            env=os.environ | {"OPENAI_API_KEY": "x"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 60
+        while len(server.requests) < 100 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        asked = len(server.requests)
+    assert asked >= 100
+    assert asked <= read_total(tmp_path).calls <= asked + 16

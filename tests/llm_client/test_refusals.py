@@ -1,0 +1,472 @@
+"""How far a refusal reaches, in the forms in which servers put it, and what is done about it."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from rlver_gym.io.errors import ChatError, ServerRefused
+from rlver_gym.llm_client import excerpts
+from rlver_gym.llm_client.caching_client import CachingClient
+from rlver_gym.llm_client.client import ChatClient
+from rlver_gym.llm_client.refusals import classify_http_error
+from rlver_gym.llm_client.response_cache import ResponseCache
+from rlver_gym.llm_client.retries import Kind, Scope
+from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.testing.listener import Listener
+from rlver_gym.testing.wire import Connection, Request
+
+SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}}
+
+
+def error(message: str, **more: Any) -> dict[str, Any]:
+    return {"error": {"message": message, **more}}
+
+
+def mistral(message: object, code: object = None) -> dict[str, Any]:
+    return {"object": "error", "message": message, "type": "invalid_request_error", "code": code}
+
+
+def gemini(message: str, code: int = 400, status: str = "INVALID_ARGUMENT") -> list[Any]:
+    return [{"error": {"code": code, "message": message, "status": status}}]
+
+
+def openrouter(message: str, code: int, raw: object) -> dict[str, Any]:
+    return error(message, code=code, metadata={"raw": raw, "provider_name": "P"})
+
+
+ACCOUNT = [
+    ("openai", 401, error("Incorrect API key provided.", code="invalid_api_key")),
+    ("openai", 429, error("You exceeded your current quota.", code="insufficient_quota")),
+    ("openai", 403, error("Country not supported", code="unsupported_country_region_territory")),
+    ("azure", 401, error("Access denied due to invalid subscription key.", code="401")),
+    ("deepseek", 402, error("Insufficient Balance", type="unknown_error")),
+    ("deepseek", 401, error("Authentication Fails (no such user)", type="authentication_error")),
+    ("moonshot", 401, error("Invalid Authentication", type="invalid_authentication_error")),
+    ("moonshot", 403, error("Your account is not active", type="exceeded_current_quota_error")),
+    ("moonshot", 429, error("check your plan", type="exceeded_current_quota_error")),
+    ("gemini", 400, gemini("API key not valid. Please pass a valid API key.")),
+    ("gemini", 400, gemini("User location is not supported.", status="FAILED_PRECONDITION")),
+    ("dashscope", 400, error("Access denied, make sure it is in good standing", code="Arrearage")),
+    ("dashscope", 403, error("exhausted", code="AllocationQuota.FreeTierOnly")),
+    ("openrouter", 402, error("Insufficient credits", code=402)),
+    ("openrouter", 403, error("Key limit exceeded (total limit)", code=403)),
+    ("litellm", 400, error("Budget has been exceeded! Current cost: 2", type="budget_exceeded")),
+    ("litellm", 429, error("LiteLLM User: a, exceeded budget for model=b")),
+    ("anthropic", 400, error("Your credit balance is too low to access the API.")),
+    ("zhipu", 429, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}),
+]
+TOO_LONG = [
+    ("openai", 400, error("Please shorten.", code="context_length_exceeded")),
+    ("openai", 429, error("Request too large for gpt on tokens per min: Limit 9, Requested 12")),
+    ("azure", 400, error("This model's maximum context length is 8192 tokens.")),
+    (
+        "vllm",
+        400,
+        {"object": "error", "message": "maximum context length is 9 tokens", "code": 400},
+    ),
+    ("vllm", 400, error("The decoder prompt (length 9) is longer than the maximum model length")),
+    (
+        "vllm",
+        400,
+        error("'max_tokens' is too large: 9. This model's maximum context length is 8 tokens"),
+    ),
+    ("llama.cpp", 400, error("request exceeds it", type="exceed_context_size_error", code=400)),
+    ("llama-cpp-python", 500, error("Requested tokens (5000) exceed context window of 2048")),
+    ("ollama", 400, error("the input length exceeds the context length", type="api_error")),
+    ("mistral", 400, mistral("Prompt contains 9 tokens, too large for model", 3051)),
+    ("gemini", 400, gemini("The input token count (9) exceeds the maximum number of tokens")),
+    ("dashscope", 400, error("<400> InternalError.Algo: Range of input length should be [1, 6]")),
+    ("moonshot", 400, error("Invalid request: Your request exceeded model token limit: 8192")),
+    ("moonshot", 400, error("model max length exceeded, max length:8192")),
+    ("deepseek", 400, error("This model's maximum context length is 65536 tokens. However")),
+    (
+        "openrouter",
+        400,
+        openrouter("Provider returned error", 400, '{"error": "prompt is too long"}'),
+    ),
+    ("litellm", 400, error("litellm.ContextWindowExceededError: OpenAIException - no")),
+    ("groq", 413, error("Request too large for model `x`", code="rate_limit_exceeded")),
+    (
+        "tgi",
+        422,
+        {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 9"},
+    ),
+    ("sglang", 400, error("The input (9 tokens) is longer than the model's context length")),
+    ("a proxy", 413, "<html>"),
+]
+FILTERED = [
+    ("openai", 400, error("Invalid prompt: your prompt was flagged", code="invalid_prompt")),
+    ("azure", 400, error("The response was filtered", code="content_filter")),
+    ("azure", 400, error("x", innererror={"code": "ResponsibleAIPolicyViolation"})),
+    ("deepseek", 400, error("Content Exists Risk", type="invalid_request_error")),
+    ("dashscope", 400, error("Input data may contain inappropriate content.", code="x")),
+    ("dashscope", 400, error("<400> InternalError.Algo.DataInspectionFailed: no")),
+    ("moonshot", 400, error("The request was rejected as high risk", type="content_filter")),
+    ("mimo", 400, error("Moderation Block", code="421", param="considered high risk")),
+    ("openrouter", 403, error("m requires moderation on P. Your input was flagged", code=403)),
+    ("litellm", 400, error("litellm.ContentPolicyViolationError: AzureException")),
+    ("litellm", 400, {"detail": {"error": "Violated guardrail policy"}}),
+    ("gemini", 400, gemini("The prompt was blocked due to PROHIBITED_CONTENT")),
+    ("zhipu", 400, {"error": {"code": "1301", "message": "输入可能包含不安全或敏感内容"}}),
+    ("volcengine", 400, error("no", code="InputTextSensitiveContentDetected")),
+    ("anybody", 451, {}),
+]
+FIELDS = [
+    (
+        "openai",
+        400,
+        error("Unsupported parameter", code="unsupported_parameter", param="max_tokens"),
+    ),
+    ("openai", 400, error("Unsupported value: 'temperature' does not support 0.5 with this model")),
+    ("azure", 400, error("Unrecognized request argument supplied: seed")),
+    (
+        "mistral",
+        422,
+        mistral({"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra"}]}),
+    ),
+    (
+        "mistral",
+        422,
+        mistral('{"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}'),
+    ),
+    ("fastapi", 422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs", "input": 3}]}),
+    ("anybody", 422, {"detail": "Extra inputs are not permitted: seed"}),
+    (
+        "gemini",
+        400,
+        gemini('Invalid JSON payload received. Unknown name "seed": Cannot find field.'),
+    ),
+    ("moonshot", 400, error("invalid temperature: only 1 is allowed for this model")),
+    ("litellm", 400, error("litellm.UnsupportedParamsError: no support for ['max_tokens']")),
+    ("litellm", 500, error("litellm.UnsupportedParamsError: does not support: ['seed']")),
+    ("groq", 400, error("property 'seed' is unsupported")),
+    ("groq", 400, error("`max_tokens` must be less than or equal to 8, the context_window is 9")),
+    (
+        "deepseek",
+        400,
+        error("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"),
+    ),
+    ("dashscope", 400, error("<400> InternalError.Algo: Range of max_tokens should be [1, 2000]")),
+    ("deepseek", 400, error("response_format: This response_format type is unavailable now")),
+    ("vllm", 400, error("Invalid grammar: unexpected token")),
+    ("xai", 400, {"code": "invalid argument", "error": "Argument not supported: maxTokens"}),
+]
+SYSTEM_ROLE = [
+    ("vllm", 400, error("System role not supported")),
+    ("vllm", 400, error("Conversation roles must alternate user/assistant/user/assistant/...")),
+    ("llama.cpp", 500, error("Only user and assistant roles are supported! at row 1, column 2")),
+    ("mistral", 400, mistral("Only user, assistant and tool roles are supported, got system")),
+    ("openai", 400, error("'messages[0].role' does not support 'system' with this model")),
+    ("gemini", 400, gemini("Developer instruction is not enabled for models/gemma-3-27b-it")),
+    ("litellm", 400, error("litellm.BadRequestError: system messages are not supported")),
+]
+OF_MODEL = [
+    ("openai", 404, error("The model `x` does not exist", code="model_not_found")),
+    ("ollama", 404, error('model "x" not found, try pulling it first', type="api_error")),
+    ("vllm", 404, {"object": "error", "message": "The model `x` does not exist.", "code": 404}),
+    ("moonshot", 404, error("Not found the model x or Permission denied")),
+    ("dashscope", 403, error("Model access denied.", code="Model.AccessDenied")),
+    ("mistral", 400, mistral("Invalid model: x", "1500")),
+    ("openrouter", 400, error("x is not a valid model ID", code=400)),
+]
+WAITS = [
+    ("openai", 429, error("Rate limit reached for requests", code="rate_limit_exceeded")),
+    (
+        "gemini",
+        429,
+        gemini("You exceeded your current quota, please retry", 429, "RESOURCE_EXHAUSTED"),
+    ),
+    ("dashscope", 429, error("Allocated quota exceeded", code="Throttling.AllocationQuota")),
+    ("moonshot", 429, error("request reached max organization concurrency: 1")),
+    ("llama.cpp", 503, error("Loading model", type="unavailable_error")),
+    ("deepseek", 503, error("Service is too busy")),
+]
+
+
+def cases(forms: list[tuple[str, int, Any]]) -> Any:
+    names = [f"{name}-{number}" for number, (name, *_) in enumerate(forms)]
+    return pytest.mark.parametrize(("status", "body"), [form[1:] for form in forms], ids=names)
+
+
+def classify(status: int, body: Any, *texts: str) -> Any:
+    content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    return classify_http_error(status, content, {}, texts)
+
+
+@cases(ACCOUNT)
+def test_a_key_and_a_credit_are_of_the_account(status: int, body: Any) -> None:
+    found = classify(status, body)
+    assert (found.kind, found.scope, found.blames) == (Kind.REFUSED, Scope.ACCOUNT, frozenset())
+    assert "credit" in found.remedy or "OPENAI_API_KEY" in found.remedy
+
+
+@cases(TOO_LONG + FILTERED)
+def test_what_is_too_long_or_filtered_is_of_the_dialogue(status: int, body: Any) -> None:
+    found = classify(status, body)
+    assert (found.kind, found.scope) == (Kind.UNUSABLE, Scope.DIALOGUE)
+
+
+@cases(FIELDS)
+def test_a_field_that_a_message_names_is_of_the_request(status: int, body: Any) -> None:
+    found = classify(status, body)
+    assert not found.is_guess
+    assert found.blames
+    assert found.blames <= {"temperature", "max_tokens", "seed", "response_format"}
+    named = (
+        json.dumps(body).replace("maxTokens", "max_tokens").replace("grammar", "response_format")
+    )
+    assert all(field in named for field in found.blames)
+
+
+@cases(SYSTEM_ROLE)
+def test_a_system_role_that_is_not_taken_is_of_the_request(status: int, body: Any) -> None:
+    assert classify(status, body).blames == {"system"}
+
+
+@cases(OF_MODEL)
+def test_a_name_that_is_not_served_is_of_the_model(status: int, body: Any) -> None:
+    assert (classify(status, body).kind, classify(status, body).scope) == (
+        Kind.REFUSED,
+        Scope.MODEL,
+    )
+
+
+@cases(WAITS)
+def test_who_has_to_wait_is_not_refused(status: int, body: Any) -> None:
+    assert classify(status, body).kind is Kind.BUSY
+
+
+def test_what_an_error_repeats_of_the_dialogue_decides_nothing() -> None:
+    said = "They said my account was suspended and I have insufficient balance, it is high risk."
+    body = error(f"Invalid content: {said}")
+    assert classify(400, body).scope is Scope.ACCOUNT
+    assert classify(400, body, said).scope is Scope.MODEL
+    assert classify(422, {"detail": [{"msg": "bad", "input": said}]}).scope is Scope.MODEL
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (gemini("a plain word"), "a plain word"),
+        (mistral({"detail": [{"loc": ["body"], "msg": "a plain word"}]}), "a plain word"),
+        (mistral('{"detail": [{"msg": "a plain word"}]}'), "a plain word"),
+        ({"message": {"detail": "a plain word"}}, "a plain word"),
+        ({"errors": [{"message": "a plain word"}]}, "a plain word"),
+        ({"error": {"error": {"message": "a plain word"}}}, "a plain word"),
+        ({"detail": {"error": {"message": "a plain word"}}}, "a plain word"),
+        ({"base_resp": {"status_code": 1, "status_msg": "a plain word"}}, "a plain word"),
+        (openrouter("Provider error", 400, '{"message": "a plain word"}'), "error: a plain word"),
+        ("a plain word", "a plain word"),
+        ({"error": "a plain word"}, "a plain word"),
+    ],
+)
+def test_an_error_is_quoted_wherever_it_stands(body: Any, says: str) -> None:
+    assert says in excerpts.mask_failure(classify(400, body), [], []).reason
+
+
+# From here on: the client.
+
+
+class Server:
+    """Answers 200, or what `decide` says for the body of a request."""
+
+    def __init__(self, decide: Callable[[dict[str, Any]], tuple[int, Any] | None]) -> None:
+        self.decide, self.bodies = decide, list[dict[str, Any]]()
+
+    async def __call__(self, request: Request, connection: Connection) -> None:
+        self.bodies.append(json.loads(request.body))
+        refused = self.decide(self.bodies[-1])
+        if refused is None:
+            await asyncio.sleep(0.05)  # refusals come first
+            message = {"role": "assistant", "content": "fine"}
+            connection.send(200, {"choices": [{"message": message, "finish_reason": "stop"}]})
+        else:
+            connection.send(*refused)
+
+
+@contextmanager
+def serving(server: Server) -> Iterator[str]:
+    listener = Listener(server)
+    try:
+        yield f"http://127.0.0.1:{listener.port}/v1"
+    finally:
+        listener.stop()
+
+
+def request(words: str, **more: Any) -> ChatRequest:
+    messages = (ChatMessage("system", "be kind"), ChatMessage("user", words))
+    return ChatRequest("m", messages, **{"seed": 1, "max_tokens": 9, "schema": SCHEMA, **more})
+
+
+def ask(url: str, *requests: ChatRequest, at_once: bool = False, **settings: Any) -> list[Any]:
+    async def one(client: ChatClient, asked: ChatRequest) -> Any:
+        try:
+            return await client.complete(asked)
+        except ChatError as error:
+            return error
+
+    async def all_of_them() -> list[Any]:
+        client = ChatClient(ChatSettings.model_validate({"base_url": url, **settings}))
+        if at_once:
+            found = list(await asyncio.gather(*[one(client, asked) for asked in requests]))
+        else:
+            found = [await one(client, asked) for asked in requests]
+        await client.close()
+        return found
+
+    return asyncio.run(all_of_them())
+
+
+def words_of(body: dict[str, Any]) -> str:
+    return body["messages"][-1]["content"]
+
+
+UNKNOWN = [
+    (400, error("Something about these words.")),
+    (403, error("Not these words.")),
+    (403, "<html>Sorry, you have been blocked</html>"),
+    (404, error("No endpoints found")),
+    (422, error("Unprocessable")),
+]
+
+
+@pytest.mark.parametrize("refusal", UNKNOWN)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_once_a_model_has_answered_an_unknown_refusal_is_of_that_request(
+    refusal: tuple[int, Any], at_once: bool
+) -> None:
+    status, body = refusal
+    content = body.encode() if isinstance(body, str) else body
+    server = Server(lambda body: (status, content) if words_of(body) == "1" else None)
+    words = ["1", "0", "2", "3"] if at_once else ["0", "1", "2", "3"]
+    with serving(server) as url:
+        found = ask(url, *map(request, words), at_once=at_once)
+    failed = [one for one in found if isinstance(one, ChatError)]
+    assert [type(one) for one in failed] == [ChatError]
+    assert f"refuses this request of model 'm', which has answered others: HTTP {status}" in str(
+        failed[0]
+    )
+    assert "Check" not in str(failed[0])
+    assert sum(isinstance(one, ChatAnswer) for one in found) == 3
+    assert all("response_format" in body for body in server.bodies if words_of(body) != "1")
+
+
+@pytest.mark.parametrize("refusal", UNKNOWN)
+def test_a_model_that_never_answered_is_refused_for_everybody(refusal: tuple[int, Any]) -> None:
+    status, body = refusal
+    content = body.encode() if isinstance(body, str) else body
+    with serving(Server(lambda body: (status, content))) as url:
+        found = ask(url, *map(request, "0123"), at_once=True)
+    assert {type(one) for one in found} == {ServerRefused}
+
+
+def test_other_settings_have_to_answer_first() -> None:
+    server = Server(lambda body: (400, error("no")) if body["temperature"] == 2 else None)
+    with serving(server) as url:
+        first, second = ask(url, request("0"), request("1", temperature=2.0))
+    assert isinstance(first, ChatAnswer)
+    assert type(second) is ServerRefused
+
+
+def test_an_account_that_is_refused_later_stops_everybody() -> None:
+    server = Server(lambda body: (401, error("Invalid key")) if words_of(body) == "1" else None)
+    with serving(server) as url:
+        _, second = ask(url, request("0"), request("1"))
+    assert type(second) is ServerRefused
+
+
+def test_a_run_that_goes_on_knows_from_its_tape_that_the_model_has_answered(tmp_path: Any) -> None:
+    server = Server(lambda body: (400, error("not these")) if words_of(body) == "1" else None)
+
+    async def one(words: str) -> Any:
+        chat = ChatClient(ChatSettings(base_url=url))
+        cache = ResponseCache(tmp_path / "tape.sqlite")
+        try:
+            return await CachingClient(chat, cache).complete(request(words))
+        except ChatError as error:
+            return error
+        finally:
+            await chat.close()
+            cache.close()
+
+    with serving(server) as url:
+        alone = asyncio.run(one("1"))
+        asyncio.run(one("0"))
+        again = asyncio.run(one("1"))
+    assert type(alone) is ServerRefused
+    assert type(again) is ChatError
+
+
+@cases(FIELDS)
+def test_a_field_that_is_named_is_left_out_and_that_is_remembered(status: int, body: Any) -> None:
+    (field,) = classify(status, body).blames
+    server = Server(lambda sent: (status, body) if field in sent else None)
+    with serving(server) as url:
+        found = ask(url, request("0"), request("1"))
+    assert all(isinstance(one, ChatAnswer) for one in found)
+    assert [field in sent for sent in server.bodies] == [True, False, False]
+
+
+@cases(SYSTEM_ROLE)
+def test_a_system_role_that_is_not_taken_is_folded_into_the_first_message(
+    status: int, body: Any
+) -> None:
+    def decide(sent: dict[str, Any]) -> tuple[int, Any] | None:
+        roles = [message["role"] for message in sent["messages"]]
+        is_alternating = roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+        return None if is_alternating else (status, body)
+
+    server = Server(decide)
+    talk = (
+        ChatMessage("system", "be kind"),
+        ChatMessage("user", "hello"),
+        ChatMessage("assistant", "hi"),
+        ChatMessage("user", "I am sad"),
+        ChatMessage("user", "that was no JSON"),
+    )
+    with serving(server) as url:
+        found = ask(url, ChatRequest("m", talk), ChatRequest("m", talk))
+        option = ask(url, ChatRequest("m", talk), omit=["system"])
+    assert all(isinstance(one, ChatAnswer) for one in found + option)
+    assert len(server.bodies) == 4
+    assert server.bodies[-1]["messages"] == [
+        {"role": "user", "content": "be kind\n\nhello"},
+        {"role": "assistant", "content": "hi"},
+        {"role": "user", "content": "I am sad\n\nthat was no JSON"},
+    ]
+
+
+def test_fields_can_be_omitted_and_options_are_sent_as_they_are() -> None:
+    server = Server(lambda body: None)
+    options = {"temperature": 0, "chat_template_kwargs": {"enable_thinking": False}}
+    with serving(server) as url:
+        ask(url, request("0"), omit=["seed", "max_tokens", "response_format"])
+        ask(url, request("0", options=options))
+    first, second = server.bodies
+    assert first.keys() == {"model", "messages", "temperature"}
+    assert second["temperature"] == 0
+    assert second["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_what_was_asked_for_in_so_many_words_is_never_left_out() -> None:
+    server = Server(lambda body: (400, error("temperature is unsupported")))
+    with serving(server) as url:
+        (found,) = ask(url, request("0", options={"temperature": 0}))
+    assert type(found) is ServerRefused
+    assert all(body["temperature"] == 0 for body in server.bodies)
+
+
+def test_an_error_in_a_body_of_200_is_read_by_the_same_table() -> None:
+    body = {"error": {"message": "Content Exists Risk", "code": 400}}
+    server = Server(lambda sent: (200, body) if words_of(sent) == "1" else None)
+    with serving(server) as url:
+        first, second = ask(url, request("0"), request("1"))
+    assert isinstance(first, ChatAnswer)
+    assert type(second) is ChatError
+    assert "content filter" in str(second)
+    assert len(server.bodies) == 2

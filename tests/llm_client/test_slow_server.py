@@ -1,0 +1,221 @@
+"""A server that is slow, that does not count, that asks for ages, and an environment that is in the
+way: nothing fails that only needs patience, and what fails names its remedy.
+"""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
+from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin
+from rlver_gym.llm_client.client import ChatClient
+from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
+from rlver_gym.llm_client.spending import Spent
+from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
+from rlver_gym.testing import ChatServer
+from rlver_gym.testing.listener import Listener
+from rlver_gym.testing.replies import Refused
+from rlver_gym.testing.wire import Connection, Request
+
+GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
+
+
+def ask(url: str, count: int, **settings: Any) -> tuple[list[ChatAnswer | ChatError], ChatClient]:
+    async def one(client: ChatClient, dialogue: int) -> ChatAnswer | ChatError:
+        REQUEST_ORIGIN.set(RequestOrigin(dialogue))
+        try:
+            return await client.complete(ChatRequest("m", (ChatMessage("user", str(dialogue)),)))
+        except ChatError as error:
+            return error
+
+    async def all_of_them() -> tuple[list[ChatAnswer | ChatError], ChatClient]:
+        client = ChatClient(ChatSettings.model_validate({"base_url": url, **settings}))
+        found = await asyncio.gather(*[one(client, number) for number in range(count)])
+        await client.close()
+        return list(found), client
+
+    return asyncio.run(all_of_them())
+
+
+def test_a_server_that_answers_one_at_a_time_fails_nobody_and_is_asked_for_less_at_once() -> None:
+    with ChatServer("x", latency_s=0.15, capacity=1, retry_after_s=None) as server:
+        found, client = ask(server.base_url, 24, timeout_s=3.0)
+    assert all(isinstance(one, ChatAnswer) for one in found)
+    assert client.spending.spent.attempts == 24, "nothing is sent twice for impatience"
+    assert client.concurrency.limit < 64
+
+
+def test_a_server_that_works_on_all_at_once_and_slowly_is_asked_for_fewer() -> None:
+    class Shared:
+        """Takes as long for each as there are others under way."""
+
+        inside = 0
+
+        async def __call__(self, body: dict[str, Any]) -> str:
+            self.inside += 1
+            try:
+                done = 0.0
+                while done < 0.1:
+                    await asyncio.sleep(0.02)
+                    done += 0.02 / self.inside
+            finally:
+                self.inside -= 1
+            return "fine"
+
+    with ChatServer(Shared()) as server:
+        found, client = ask(server.base_url, 16, timeout_s=1.2)
+    assert all(isinstance(one, ChatAnswer) for one in found)
+    assert client.concurrency.limit < 64
+
+
+def test_a_request_that_hangs_alone_is_given_up_and_says_which_options_to_change() -> None:
+    async def one_hangs(body: dict[str, Any]) -> str:
+        if body["messages"][0]["content"] == "3":
+            await asyncio.sleep(60)
+        return "fine"
+
+    began = time.monotonic()
+    with ChatServer(one_hangs) as server:
+        found, _ = ask(server.base_url, 8, timeout_s=1.0, max_wait_s=None)
+    assert [isinstance(one, ChatAnswer) for one in found].count(False) == 1
+    assert "--timeout" in str(found[3])
+    assert "--concurrency" in str(found[3])
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("usage", [None, {}, "?", {"prompt_tokens": 0, "completion_tokens": 0}])
+def test_a_budget_binds_where_the_server_counts_nothing_and_the_summary_says_so(
+    usage: object,
+) -> None:
+    async def answer(request: Request, connection: Connection) -> None:
+        connection.send(200, GOOD if usage == "?" else {**GOOD, "usage": usage})
+
+    listener = Listener(answer)
+    try:
+        prices = Prices(prompt=1e6, completion=1e6)
+        url = f"http://127.0.0.1:{listener.port}/v1"
+        for budget in (Budget(tokens=12), Budget(money=12.0)):
+            found, client = ask(url, 12, concurrency=1, prices=prices, budget=budget)
+            spent = client.spending.spent
+            assert spent.estimated == sum(isinstance(one, ChatAnswer) for one in found) < 12
+            assert spent.tokens >= 12
+            assert type(found[-1]) is BudgetSpent
+            assert "estimated, since the server does not count them" in str(found[-1])
+    finally:
+        listener.stop()
+
+
+def test_what_the_server_counts_is_no_estimate() -> None:
+    with ChatServer("I hear you.") as server:
+        _, client = ask(server.base_url, 2)
+    assert client.spending.spent.estimated == 0
+    assert "estimated" not in client.spending.summary()
+    assert Spent(estimated=1) != Spent()
+
+
+@pytest.mark.parametrize("header", [999_999_999.0, 86_400.0])
+def test_one_hostile_wait_is_not_believed_and_its_request_is_asked_again(header: float) -> None:
+    asked: list[str] = []
+
+    async def answer(body: dict[str, Any]) -> str:
+        asked.append(words := body["messages"][0]["content"])
+        if words == "2" and asked.count("2") == 1:
+            await asyncio.sleep(0.2)
+            raise Refused(429, "Slow down", retry_after_s=header)
+        return "fine"
+
+    began = time.monotonic()
+    with ChatServer(answer) as server:
+        found, _ = ask(server.base_url, 6, timeout_s=30.0)
+    assert all(isinstance(one, ChatAnswer) for one in found)
+    assert time.monotonic() - began < 10
+
+
+def test_a_wait_that_everybody_is_told_ends_with_max_wait() -> None:
+    class Clock:
+        now = 0.0
+
+        def __call__(self) -> float:
+            return self.now
+
+        async def sleep(self, seconds: float) -> None:
+            self.now += seconds
+            await asyncio.sleep(0.01)
+
+    def answer(body: dict[str, Any]) -> str:
+        if is_hostile and body["messages"][0]["content"] != "first":
+            raise Refused(429, "Slow down", retry_after_s=999_999_999)
+        return "fine"
+
+    async def three_times() -> list[list[str]]:
+        nonlocal is_hostile
+        settings = ChatSettings(base_url=server.base_url, max_wait_s=100.0)
+        client = ChatClient(settings, clock=clock, sleep=clock.sleep, random=lambda: 0.5)
+
+        async def one(dialogue: int) -> str:
+            REQUEST_ORIGIN.set(RequestOrigin(dialogue))
+            try:
+                messages = (ChatMessage("user", str(dialogue)),)
+                return (await client.complete(ChatRequest("m", messages))).text
+            except ChatError as error:
+                return type(error).__name__
+
+        await client.complete(ChatRequest("m", (ChatMessage("user", "first"),)))
+        found = [list(await asyncio.gather(*map(one, range(4))))]
+        is_hostile = False
+        for later in (50.0, 101.0):
+            clock.now = max(clock.now, later)
+            found.append(list(await asyncio.gather(*map(one, range(4)))))
+        await client.close()
+        return found
+
+    clock, is_hostile = Clock(), True
+    with ChatServer(answer) as server:
+        first, second, third = asyncio.run(three_times())
+    assert first == second == ["ServerOutage"] * 4
+    assert third == ["fine"] * 4
+
+
+ENVIRONMENTS = [
+    (
+        {"ALL_PROXY": "socks5://me:secret@127.0.0.1:9"},
+        ServerRefused,
+        ("ALL_PROXY", "socks", "Unset"),
+    ),
+    ({"HTTP_PROXY": "foo://127.0.0.1:9"}, ServerRefused, ("HTTP_PROXY", "Unset")),
+    ({"SSL_CERT_FILE": "/nonexistent"}, ServerRefused, ("SSL_CERT_FILE", "No such file")),
+    ({"SSL_CERT_FILE": __file__}, ServerRefused, ("SSL_CERT_FILE", "PEM")),
+    (
+        {"HTTP_PROXY": "http://me:secret@127.0.0.1:9"},
+        ServerUnreachable,
+        ("HTTP_PROXY", "127.0.0.1:9", "NO_PROXY"),
+    ),
+    ({"all_proxy": "http://127.0.0.1:9"}, ServerUnreachable, ("all_proxy", "NO_PROXY")),
+]
+
+
+@pytest.mark.parametrize(("variables", "kind", "words"), ENVIRONMENTS)
+def test_an_environment_that_is_in_the_way_is_named_with_its_remedy(
+    variables: dict[str, str],
+    kind: type[ChatError],
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rlver_gym.llm_client import connection_pool
+
+    for name in ("all_proxy", "http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    connection_pool._ssl_context.cache_clear()
+    try:
+        (found,), _ = ask("http://chat.example/v1", 1)
+    finally:
+        connection_pool._ssl_context.cache_clear()
+    assert type(found) is kind
+    assert all(word in str(found) for word in words), str(found)
+    assert "secret" not in str(found)
+    assert "\n" not in str(found)
