@@ -34,7 +34,9 @@ def main() -> None:
     )
     model.learn(STEPS)
 
-    stranger = gym.make("RLVER-Strategy-v0", split="test", persona="theo-the-burst-pipe")
+    stranger = gym.make(
+        "RLVER-Strategy-v0", split="test", persona="theo-the-burst-pipe", info="privileged"
+    )
     seen, info = stranger.reset(seed=0)
     over = False
     while not over:
