@@ -46,7 +46,9 @@ def main() -> None:
     for utterance in (" ".join(SAY), f"{SAY[0]} {ON_AND_ON} {SAY[1]}"):
         print(f"agent     {utterance}")
         for user in (EmbeddedUser(), Hurried()):
-            env = gym.make("RLVER-Empathy-v0", persona="noor-the-old-dog", info="privileged", user=user)
+            env = gym.make(
+                "RLVER-Empathy-v0", persona="noor-the-old-dog", info="privileged", user=user
+            )
             env.reset(seed=0)
             _, reward, _, _, info = env.step(utterance)
             worst = min(info["reasons"], key=lambda reason: reason["points"])

@@ -158,11 +158,15 @@ class EmpathyEnv(gym.Env[str, str]):
         Raises CardError, or UnknownName for a persona, card, split, user or option that does not
         exist.
         """
-        self.info_choice = check_info_choice(info)
+        self.info_choice: InfoChoice = check_info_choice(info)
         if on_failure not in get_args(FailureChoice):
             raise UnknownName.of("on_failure", on_failure, get_args(FailureChoice), "the two")
         self.on_failure = on_failure
-        modes = self.metadata["render_modes"] if url is None else ["ansi"]
+        self.user: Any = None
+        """Who plays the person; with a `url` the name that the server is asked for."""
+        if url is not None:
+            self.metadata = self.metadata | {"render_modes": ["ansi"]}
+        modes = self.metadata["render_modes"]
         if render_mode not in (None, *modes):
             raise UnknownName.of("render mode", render_mode, modes, f"{', '.join(modes)} or None")
         self.render_mode = render_mode
@@ -193,15 +197,15 @@ class EmpathyEnv(gym.Env[str, str]):
     ) -> None:
         self.card = env_card(card)
         _refuse_secrets(options)
-        self.user = make_user("embedded" if user is None else user, **options)
-        if not isinstance(self.user, SentientUser):
+        self.user = made = make_user("embedded" if user is None else user, **options)
+        if not isinstance(made, SentientUser):
             raise UnknownName.of(
                 "user",
                 user,
                 ["embedded"],
                 'user="embedded", or an object with kind, version, open, appraise and speak',
             )
-        self.is_async = is_async_user(self.user)
+        self.is_async = is_async_user(made)
         """Whether the user is asynchronous: it calls something that takes time, such as a server.
         """
         self._is_deterministic = not self.is_async
@@ -232,12 +236,14 @@ class EmpathyEnv(gym.Env[str, str]):
             raise
 
     @property
-    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def spec(self) -> EnvSpec | None:
         """How it was made; nondeterministic where a language model plays the person."""
         return self._spec
 
     @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
+    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, spec: EnvSpec | None
+    ) -> None:
         if spec is not None and not self._is_deterministic:
             spec = replace(spec, nondeterministic=True)
         self._spec = spec
@@ -462,7 +468,7 @@ def make_for_loop(env_id: str, **options: Any) -> gym.Env[Any, Any]:
     `on_failure="truncate"`, and those on this machine `info="privileged"`, unless the options say
     otherwise; environments of others get their options alone.
     """
-    registered = gym.registry.get(env_id)
+    registered = gym.registry.get(env_id.rpartition(":")[2])
     if registered and str(registered.entry_point).startswith("rlver_gym."):
         ours = {"on_failure": "truncate", **({} if "url" in options else {"info": "privileged"})}
         options = ours | options

@@ -12,7 +12,6 @@ own (`policy.rollout`); nothing that was sampled is tokenized again.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-
 from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.io.errors import TrainingError, needs_extra

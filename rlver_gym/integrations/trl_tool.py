@@ -7,7 +7,6 @@ For models that call tools. The shorter way, in which the policy simply speaks, 
 
 from typing import Any
 
-
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.integrations.trl import parse_prompt
 from rlver_gym.io.errors import DialogueError

@@ -126,7 +126,7 @@ def test_a_split_and_a_seed_draw_as_reset_does(serve: Any, caller: Any) -> None:
 
 
 def test_what_an_agent_may_not_know_stays_on_the_server(serve: Any, caller: Any) -> None:
-    env = EmpathyEnv(persona=PERSONA)
+    env = EmpathyEnv(persona=PERSONA, info="privileged")
     env.reset(seed=0)
     info = env.step(WORDS)[4]
     for privileged in (False, True):
