@@ -31,6 +31,7 @@ _WAIT_FOR_FIRST_ANSWER_S = 2.0
 _PROBLEMS: dict[str, type[RlverError]] = {
     "unauthorized": ServerRefused,
     "foreign-page": ServerRefused,
+    "foreign-host": ServerRefused,
     "user-not-offered": UnknownName,
     "unknown-name": UnknownName,
     "unknown-episode": ResetNeeded,
