@@ -237,7 +237,8 @@ def test_half_a_request_does_nothing(serve: Any, caller: Any) -> None:
     call = caller(server)
     episode = call.begin()["episode_id"]
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        head = f"POST /v1/episodes/{episode}/steps HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n"
+        head = f"POST /v1/episodes/{episode}/steps HTTP/1.1\r\nhost: localhost\r\n"
+        head += "content-length: 99\r\n\r\n"
         connection.sendall(head.encode() + b'{"request_id": "a", "turn": 1')
     assert call("GET", f"/v1/episodes/{episode}").body["turn"] == 0
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 import typer
 from rich.markup import escape
 
+from rlver_gym.cli.help import show_everything
 from rlver_gym.data.demonstrations import read_demonstrations
 from rlver_gym.export.demonstrations import (
     AGENTS,
@@ -40,6 +41,11 @@ WARM_STARTS = {
     "laptop": "--dialogues 6144 --epochs 2 --lr 2e-3",
 }
 """By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
+_USUAL = (
+    *("model", "env", "env_options", "style", "seed", "iterations", "dialogues"),
+    *("max_reply_tokens", "lr", "lora_rank", "eval_every", "algo", "group_size"),
+)
+"""What `--help` shows of the config; `--help-all` shows the rest, too."""
 RayWorkers = Annotated[
     int | None,
     typer.Option(min=1, help="Processes on the cluster. Default: one for each of its CPUs."),
@@ -79,7 +85,8 @@ def _make_option(name: str) -> inspect.Parameter:
         help=escape(help_text),
         metavar=shown,
         show_default=False,
-        rich_help_panel="The run's config",
+        rich_help_panel="The run's config" if name in _USUAL else "The run's config, all of it",
+        hidden=name not in _USUAL,
     )
     return inspect.Parameter(
         name,
@@ -173,6 +180,15 @@ def train(
         ),
     ] = None,
     ray_workers: RayWorkers = None,
+    help_all: Annotated[
+        bool,
+        typer.Option(
+            "--help-all",
+            callback=show_everything,
+            is_eager=True,
+            help="Show this message with every option of the config, and exit.",
+        ),
+    ] = False,
 ) -> None:
     """Train a chat model through a text environment with PPO, GRPO and its kin, or best-of-n
     fine-tuning.
