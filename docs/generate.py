@@ -62,7 +62,7 @@ COMMANDS = (
 
 
 def help_of(command: str) -> str:
-    """What `rlver-gym COMMAND --help` prints."""
+    """What `rlver-gym COMMAND --help` prints; of train all of it."""
     result = CliRunner().invoke(
         app,
         [*command.split(), "--help-all" if command == "train" else "--help"],

@@ -237,7 +237,7 @@ def fidelity(
 
     It hears the recorded words and keeps its own emotion. Every figure has a 95 % interval (over
     people). For Chinese recordings the embedded user is also refitted without the agents or people
-    that it is measured on (needs: pip install 'rlver-gym\\[calibrate]'; --no-left-out goes
+    that it is measured on (needs: pip install '.\\[calibrate]'; --no-left-out goes
     without). --json prints the summary first: turns, within_r (replies to one person),
     within_agent_r, turn1_r, agents_rho, sign, gap, agents.
     """

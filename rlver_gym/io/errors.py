@@ -29,6 +29,8 @@ RlverError
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 
 import gymnasium.error
 
@@ -185,10 +187,24 @@ class MissingExtra(RlverError, ModuleNotFoundError):
     """
 
 
+@cache
+def pip_install(extra: str) -> str:
+    """The command that installs an extra: of the folder that the package was installed from, or of
+    the package by its name.
+    """
+    try:
+        source = distribution("rlver-gym").read_text("direct_url.json")
+    except PackageNotFoundError:
+        source = "file:"
+    if source is None or '"file:' not in f'"{source}':
+        return f"pip install 'rlver-gym[{extra}]'"
+    return f"pip install '.[{extra}]' (in the folder of the clone)"
+
+
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
     """For imports of what an extra installs: MissingExtra when one of them fails."""
-    with needs_packages(f"Install it with: pip install 'rlver-gym[{extra}]'"):
+    with needs_packages(f"Install it with: {pip_install(extra)}"):
         yield
 
 

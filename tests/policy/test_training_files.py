@@ -182,7 +182,7 @@ EDITS: dict[str, Callable[[dict], object]] = {
 
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str) -> None:
-    pytest.importorskip("torch", reason="needs torch: pip install 'rlver-gym[train]'")
+    pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
     from rlver_gym.policy.checkpoints import read_state
 
     state = {

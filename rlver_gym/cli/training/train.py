@@ -22,7 +22,7 @@ from rlver_gym.export.demonstrations import (
     run_here,
     run_on_ray,
 )
-from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.errors import TrainingError, pip_install
 from rlver_gym.io.machine import keep_freed_memory
 from rlver_gym.io.terminal import SafeConsole, progress_bar
 from rlver_gym.policy.config import (
@@ -225,7 +225,7 @@ def import_with_torch(module: str) -> Any:
         if (error.name or "").startswith("rlver_gym"):
             raise
         raise TrainingError(
-            f"training needs {error.name}, which is not installed: pip install 'rlver-gym[train]'"
+            f"training needs {error.name}, which is not installed: {pip_install('train')}"
             " (for a CPU alone, first: pip install torch==2.13.0)."
         ) from error
 
