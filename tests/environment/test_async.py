@@ -373,7 +373,7 @@ def test_an_abandoned_rollout_stops() -> None:
     for _ in rollout(pairs(patient, 1000), concurrency=4):
         break
     deadline = threading.Event()
-    for _ in range(1000):
+    for _ in range(6000):
         if patient.waiting == 0:
             break
         deadline.wait(0.01)

@@ -256,7 +256,7 @@ def test_a_server_that_is_not_there_is_named_soon() -> None:
     began = time.monotonic()
     with pytest.raises(ServerUnreachable, match=r"rlver-gym serve"):
         EmpathyEnv(url=f"http://127.0.0.1:{port}")
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 60, "half of its patience"
 
 
 def test_another_kind_of_server_is_recognised() -> None:
@@ -266,10 +266,14 @@ def test_another_kind_of_server_is_recognised() -> None:
         EmpathyEnv(url=server.base_url.removesuffix("/v1"))
 
 
-def test_a_dropped_episode_says_to_reset(serve: Any, remote: Any) -> None:
-    env = remote(server=serve(idle_s=0.3))
+def test_a_dropped_episode_says_to_reset(serve: Any, remote: Any, caller: Any) -> None:
+    server = serve(idle_s=2.0)
+    env = remote(server=server)
     env.reset(seed=0)
-    time.sleep(0.8)
+    deadline = time.monotonic() + 120
+    while "rlver_gym_open_episodes 1" in caller(server)("GET", "/metrics").body:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     with pytest.raises(DialogueError, match=r"idle.*reset\(\)"):
         env.step(WORDS[0])
     env.reset(seed=0)
@@ -283,7 +287,7 @@ def test_a_full_server_is_waited_for_and_then_named(serve: Any, remote: Any) -> 
         second.reset(seed=0)
     timer = threading.Timer(1.0, first.close)
     timer.start()
-    third = remote(server=server, patience_s=20.0)
+    third = remote(server=server, patience_s=120.0)
     third.reset(seed=0)
     timer.join()
 
@@ -371,11 +375,15 @@ def test_a_step_that_timed_out_can_be_taken_again_and_is_taken_once(
     from test_server import Slow
 
     user = Slow()
-    env = remote(server=serve(users={"slow": user}), timeout_s=0.2, patience_s=0.5)
+    env = remote(server=serve(users={"slow": user}))
     env.reset(seed=0)
+    server = env.unwrapped._remote._server
+    server.close()
+    server.timeout_s, server.patience_s = 1.0, 2.0
     with pytest.raises(ServerUnreachable, match="timed out"):
         env.step(WORDS[0])
     user.may_go_on.set()
+    server.timeout_s = server.patience_s = 120.0
     assert env.step(WORDS[0])[4]["turn"] == 1
     assert user.asked == 1
 

@@ -560,7 +560,7 @@ def test_a_synchronous_user_that_waits_does_not_keep_others_waiting(
     class Waiting(EmbeddedUser):
         def appraise(self, scene, emotion, dialogue):
             is_asked.set()
-            may_go_on.wait(20)
+            may_go_on.wait(120)
             return super().appraise(scene, emotion, dialogue)
 
     class Own(Waiting):
@@ -571,7 +571,7 @@ def test_a_synchronous_user_that_waits_does_not_keep_others_waiting(
     episode = caller(server).begin()["episode_id"]
     with ThreadPoolExecutor(1) as pool:
         turn = pool.submit(caller(server).step, episode, 1, WORDS)
-        assert is_asked.wait(20)
+        assert is_asked.wait(120)
         assert caller(server)("GET", "/healthz").status == 200
         may_go_on.set()
         assert turn.result().status == 200
@@ -606,13 +606,14 @@ def test_a_rate_is_allowed_after_a_burst_and_counts_each_client() -> None:
 
 
 def test_idle_episodes_expire_and_used_ones_do_not(serve: Any, caller: Any) -> None:
-    call = caller(serve(idle_s=0.5))
+    call = caller(serve(idle_s=2.0))
     idle, used = call.begin()["episode_id"], call.begin()["episode_id"]
-    for _ in range(12):
+    began = time.monotonic()
+    while time.monotonic() - began < 3.5:
         time.sleep(0.1)
         assert call("GET", f"/v1/episodes/{used}").status == 200
     problem = assert_problem(call("GET", f"/v1/episodes/{idle}"), 404, "unknown-episode")
-    assert "0.5 s" in problem["detail"]
+    assert "2 s" in problem["detail"]
 
 
 @pytest.mark.parametrize(
