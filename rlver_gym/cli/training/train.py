@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 import typer
 from rich.markup import escape
 
-from rlver_gym.cli.help import show_everything
 from rlver_gym.data.demonstrations import read_demonstrations
 from rlver_gym.export.demonstrations import (
     AGENTS,
@@ -139,6 +138,16 @@ def _parse_value(text: str) -> Any:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
+def _show_everything(ctx: typer.Context, asked: bool) -> None:
+    """The help with the options that `--help` leaves out."""
+    if not asked:
+        return
+    for param in ctx.command.params:
+        param.hidden = False  # pyright: ignore[reportAttributeAccessIssue]
+    typer.echo(ctx.get_help())
+    raise typer.Exit
+
+
 @add_config_options
 def train(
     fields: dict[str, Any],
@@ -184,7 +193,7 @@ def train(
         bool,
         typer.Option(
             "--help-all",
-            callback=show_everything,
+            callback=_show_everything,
             is_eager=True,
             help="Show this message with every option of the config, and exit.",
         ),
