@@ -10,16 +10,14 @@ and replies (some minutes; needs the extra `calibrate`).
 
 import argparse
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.audit.fidelity_checks import spearman, within
+from rlver_gym.audit.corpus_agreement import bootstrap_agreement, compare
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
@@ -33,68 +31,6 @@ from rlver_gym.users import EmbeddedUser
 FOLDER = Path(__file__).parents[1] / "recordings" / "en"
 PAIRS = Path(__file__).parents[1] / "tests" / "data" / "expectations_en.jsonl"
 SPLITS = ("train", "test")
-
-
-class Agreement(NamedTuple):
-    """How far a user's changes agree with the readers'."""
-
-    within: float
-    """Correlation, each persona's mean taken out."""
-    sign: float
-    """Share of replies with the same sign, those left out that readers give 0; a felt 0 is no sign.
-    """
-    positive: float
-    """What the same share would be for a user that is always pleased."""
-    order: float
-    """Spearman correlation of the supporters' means, of those with at least 8 replies."""
-
-
-def compare(rated: Sequence[RatedReply], felt: np.ndarray) -> Agreement:
-    """Of each reply what a user feels, against what the readers do; both in points."""
-    changes = np.array([one.mean("change") for one in rated])
-    has_sign = changes != 0
-    spoke = Counter(one.supporter for one in rated)
-    of = {
-        name: [at for at, one in enumerate(rated) if one.supporter == name]
-        for name in spoke
-        if spoke[name] >= 8
-    }
-    means = np.array(
-        [(float(changes[rows].mean()), float(felt[rows].mean())) for rows in of.values()]
-    )
-    return Agreement(
-        within(changes, felt, np.array([one.persona for one in rated])),
-        float((np.sign(felt[has_sign]) == np.sign(changes[has_sign])).mean()),
-        float((changes[has_sign] > 0).mean()),
-        spearman(means[:, 0], means[:, 1]),
-    )
-
-
-def interval(
-    rated: Sequence[RatedReply], felt: np.ndarray, draws: int = 300
-) -> list[tuple[float, float]]:
-    """95 % bootstrap intervals over supporters, of within, sign and order."""
-    chance, names = np.random.default_rng(0), sorted({one.supporter for one in rated})
-    rows = {name: [at for at, one in enumerate(rated) if one.supporter == name] for name in names}
-    found = []
-    for _ in range(draws):
-        drawn = chance.choice(names, len(names))
-        chosen = [at for name in drawn for at in rows[name]]
-        copies = [
-            one
-            for copy, name in enumerate(drawn)
-            for one in _rename([rated[at] for at in rows[name]], copy)
-        ]
-        one = compare(copies, felt[chosen])
-        found.append((one.within, one.sign, one.order))
-    return [
-        (float(low), float(high)) for low, high in np.nanpercentile(found, (2.5, 97.5), axis=0).T
-    ]
-
-
-def _rename(rated: Sequence[RatedReply], copy: int) -> list[RatedReply]:
-    """A supporter drawn twice is two."""
-    return [replace(one, supporter=f"{one.supporter}/{copy}") for one in rated]
 
 
 def report_agreement(folder: Path) -> int:
@@ -113,12 +49,12 @@ def report_agreement(folder: Path) -> int:
                 for one in rated
             ]
         )
-        found, bounds = compare(rated, felt), interval(rated, felt)
-        spread = [f"({low:.2f} to {high:.2f})" for low, high in bounds]
+        found, (lows, highs) = compare(rated, felt), bootstrap_agreement(rated, felt)
+        spread = [f"({low:.2f} to {high:.2f})" for low, high in zip(lows, highs, strict=True)]
         print(
             f"{name}, {len(rated):,} replies: within-person r {found.within:.2f} {spread[0]}, sign"
             f" {found.sign:.0%} {spread[1]} (always pleased: {found.positive:.0%}), order of"
-            f" supporters {found.order:.2f} {spread[2]}"
+            f" supporters {found.order:.2f} {spread[3]}"
         )
         kind = {one.name: one.kind for one in corpus.supporters.values()}
         parts = {

@@ -2,7 +2,7 @@
 them on the same test personas.
 
 python benchmarks/sb3.py [--seeds 3] [--steps 61440] [--out runs/sb3] [--figure docs/training.svg]
-    (needs: pip install 'rlver-gym[sb3]')
+    (needs: pip install '.[sb3]')
 What is finished in the folder is not trained again.
 """
 

@@ -7,7 +7,7 @@ served: a served user whose every call takes 200 ms; the same number of dialogue
 the one process and in each of two workers. embedded: the embedded user, at growing numbers of
 dialogues. many: so many workers against one server, with calls so slow that the cores of this
 machine are not what limits; from the processor time of each part follows what does at full speed.
-Needs: pip install 'rlver-gym[ray]'
+Needs: pip install '.[ray]'
 """
 
 import argparse

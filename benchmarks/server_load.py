@@ -6,7 +6,7 @@ python benchmarks/server_load.py [--sessions N] [--in-flight N] [--steps N] [--k
 
 The server is `rlver-gym serve` in a process of its own, with the embedded user. A client that dies
 breaks its connection off before, in the middle of, or after its request, and comes back with the
-same request id. Needs: pip install 'rlver-gym[serve]'
+same request id. Needs: pip install '.[serve]'
 """
 
 import argparse

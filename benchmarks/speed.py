@@ -21,8 +21,8 @@ import gymnasium as gym
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
-from rlver_gym.environment.env import Utterance
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.environment.spaces import Utterance
 from rlver_gym.users import EmbeddedUser
 
 STRETCH = 500

@@ -2,7 +2,7 @@
 and asks strangers before and after.
 
 python benchmarks/trl_learns.py MODEL [--steps 80] [--out runs/trl] [--figure docs/trl.svg]
-    (needs: pip install 'rlver-gym[trl]')
+    (needs: pip install '.[trl]')
 MODEL: such as what `rlver-gym sft --model tiny --out MODEL` writes. Leaves `curve.json` and the
 trained model in the folder.
 """

@@ -3,7 +3,7 @@ contender in a process of its own, one after the other, and all of them again in
 a busy machine is never twice the same.
 
 python benchmarks/trl_side_by_side.py MODEL [--rounds 3] [--steps 2] [--dialogues 32]
-    [--reply-tokens 48] [--style think]     (needs: pip install 'rlver-gym[trl]')
+    [--reply-tokens 48] [--style think]     (needs: pip install '.[trl]')
 
 Every reply has the same length and no dialogue ends early, so nobody is spared work by what the
 policy happens to say. With --style think the first half of a reply is a thought: ours are not in

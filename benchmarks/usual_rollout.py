@@ -47,7 +47,7 @@ class UsualRollout:
         return told
 
     def _together(self, prompts: list[Any], trainer: Any) -> Columns:
-        envs = [gym.make(self.env, card=self.card) for _ in prompts]
+        envs = [gym.make(self.env, card=self.card, info="privileged") for _ in prompts]
         names = (
             "prompt_ids",
             "completion_ids",

@@ -62,9 +62,11 @@ COMMANDS = (
 
 
 def help_of(command: str) -> str:
-    """What `rlver-gym COMMAND --help` prints."""
+    """What `rlver-gym COMMAND --help` prints; of train all of it."""
     result = CliRunner().invoke(
-        app, [*command.split(), "--help"], env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+        app,
+        [*command.split(), "--help-all" if command == "train" else "--help"],
+        env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"},
     )
     text = re.sub(r"\x1b\[[0-9;]*m", "", result.stdout)
     return (

@@ -10,7 +10,7 @@ import rlver_gym  # noqa: F401 (registers the environments)
 
 
 def main() -> None:
-    env = gym.make("RLVER-Empathy-v0", persona="noor-the-old-dog")
+    env = gym.make("RLVER-Empathy-v0", persona="noor-the-old-dog", info="privileged")
     text, info = env.reset(seed=0)
     print(f"user   {text}\n       emotion {info['emotion']}")
     for utterance in (

@@ -1,7 +1,7 @@
 """GEM: a group of dialogues with one person in one mood, stepped by threads, and branches of one
 moment.
 
-python examples/gem_group.py [PERSONA]     (needs: pip install 'rlver-gym[gem]')
+python examples/gem_group.py [PERSONA]     (needs: pip install '.[gem]')
 The policy is a random one of the twelve strategies in each turn.
 """
 

@@ -1,7 +1,7 @@
 """An eval of inspect_ai, offline: the listener of the benchmark as its model, with the demo
 personas; the score of each, and the transcript of the best.
 
-python examples/inspect_ai_eval.py [LOG_DIR]     (needs: pip install 'rlver-gym[inspect-ai]')
+python examples/inspect_ai_eval.py [LOG_DIR]     (needs: pip install '.[inspect-ai]')
 With a model of yours: inspect eval rlver_gym/rlver_empathy --model openai/MODEL -T split=test
 """
 

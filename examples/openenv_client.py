@@ -1,6 +1,6 @@
 """OpenEnv: a server of episodes, and several sessions with its typed client at once.
 
-python examples/openenv_client.py [URL]     (needs: pip install 'rlver-gym[openenv]')
+python examples/openenv_client.py [URL]     (needs: pip install '.[openenv]')
 Without a URL it starts a server of its own; examples/openenv_space/server/app.py is one to keep.
 """
 

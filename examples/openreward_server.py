@@ -1,6 +1,6 @@
 """OpenReward: an environment server with every persona as a task, and its client, which plays one.
 
-python examples/openreward_server.py          (needs: pip install 'rlver-gym[openreward]')
+python examples/openreward_server.py          (needs: pip install '.[openreward]')
 python examples/openreward_server.py 8080     serves until it is stopped
 """
 

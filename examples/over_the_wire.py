@@ -1,6 +1,6 @@
 """The person is played by a server, the agent talks to it over HTTP: the same episode as at home.
 
-python examples/over_the_wire.py [URL]     (needs: pip install 'rlver-gym[serve]')
+python examples/over_the_wire.py [URL]     (needs: pip install '.[serve]')
 Without a URL it starts a server of its own; `rlver-gym serve` starts one for other machines.
 """
 

@@ -1,7 +1,7 @@
 """RLlib's PPO on the strategy view: a short training, then a dialogue with somebody that its
 checkpoint has never met.
 
-python examples/rllib_strategies.py [ITERATIONS]     (needs: pip install 'rlver-gym[rllib]')
+python examples/rllib_strategies.py [ITERATIONS]     (needs: pip install '.[rllib]')
 """
 
 # pyright: reportMissingImports=false

@@ -1,7 +1,7 @@
 """Stable-Baselines3 on the strategy view: a short training, then a dialogue with somebody the
 learner has never met.
 
-python examples/sb3_strategies.py     (needs: pip install 'rlver-gym[sb3]')
+python examples/sb3_strategies.py     (needs: pip install '.[sb3]')
 A training to the end, tested against random and fixed choice: rlver-gym sb3
 """
 
@@ -34,7 +34,9 @@ def main() -> None:
     )
     model.learn(STEPS)
 
-    stranger = gym.make("RLVER-Strategy-v0", split="test", persona="theo-the-burst-pipe")
+    stranger = gym.make(
+        "RLVER-Strategy-v0", split="test", persona="theo-the-burst-pipe", info="privileged"
+    )
     seen, info = stranger.reset(seed=0)
     over = False
     while not over:

@@ -1,7 +1,7 @@
 """SkyRL-Gym's environment, offline: rows of a dataset, a dialogue for each of them as SkyRL's
 generator plays it, and the metrics that SkyRL logs.
 
-python examples/skyrl_gym_episode.py [ROWS.jsonl]     (needs: pip install 'rlver-gym[skyrl-gym]')
+python examples/skyrl_gym_episode.py [ROWS.jsonl]     (needs: pip install '.[skyrl-gym]')
 With a name it also writes the rows, to train on with SkyRL: data.train_data='["ROWS.jsonl"]'
 """
 

@@ -1,6 +1,6 @@
 """TextArena: a dialogue as a game for one player, in TextArena's usual loop, with a scripted agent.
 
-python examples/textarena_game.py [PERSONA]     (needs: pip install 'rlver-gym[textarena]')
+python examples/textarena_game.py [PERSONA]     (needs: pip install '.[textarena]')
 With a model: put ta.agents.OpenRouterAgent(model_name=...) in the agent's place, or
 ta.agents.HumanAgent() to play yourself.
 """

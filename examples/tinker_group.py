@@ -1,6 +1,6 @@
 """tinker-cookbook: groups of dialogues with a random policy, and what the trainer would get.
 
-python examples/tinker_group.py [PERSONAS]     (needs: pip install 'rlver-gym[tinker]')
+python examples/tinker_group.py [PERSONAS]     (needs: pip install '.[tinker]')
 To train: give EmpathyDatasetBuilder(...) to tinker_cookbook.rl.train.Config as its dataset_builder.
 """
 

@@ -1,6 +1,6 @@
 """A tiny Qwen from nothing finds out by GRPO which of its sentences do people good.
 
-python examples/train_tiny_qwen.py     (needs: pip install 'rlver-gym[train]'; a minute)
+python examples/train_tiny_qwen.py     (needs: pip install '.[train]'; a minute)
 """
 
 import random

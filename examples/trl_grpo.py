@@ -1,6 +1,6 @@
 """TRL's GRPOTrainer on the text environment: a few steps, then a dialogue of the last one.
 
-python examples/trl_grpo.py [MODEL] [STEPS]     (needs: pip install 'rlver-gym[trl]')
+python examples/trl_grpo.py [MODEL] [STEPS]     (needs: pip install '.[trl]')
 Without a MODEL a tiny one that was never taught to speak. For one that was: rlver-gym sft --model
 tiny --out runs/warm
 """

@@ -1,6 +1,6 @@
 """verifiers plays dialogues with four people and keeps the traces, as `vf-eval rlver-empathy` does.
 
-python examples/verifiers_eval.py [MODEL BASE_URL]      (needs: pip install 'rlver-gym[verifiers]')
+python examples/verifiers_eval.py [MODEL BASE_URL]      (needs: pip install '.[verifiers]')
 Without a MODEL a test server on this machine answers, as an agent that listens. The same from a
 shell: vf-eval rlver-empathy --model MODEL --client.base-url BASE_URL --env.taskset.split demo -n 4
 -r 2 --no-push

@@ -1,7 +1,7 @@
 """verl's agent loop without a GPU: verl's own worker plays a group of dialogues, with a policy of
 stock phrases in place of its LLM server; what its trainer gets, turn by turn.
 
-python examples/verl_agent_loop.py     (needs: pip install 'rlver-gym[verl]')
+python examples/verl_agent_loop.py     (needs: pip install '.[verl]')
 To train: the rows as parquet, the YAML as below, and verl's `main_ppo` on GPUs.
 """
 

@@ -47,7 +47,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         write_cards(Path(name))
         print("wrong with the cards:", *(check_cards(Path(name)) or ["nothing"]))
-        env = gym.make("RLVER-Empathy-v0", personas=name, split="demo")
+        env = gym.make("RLVER-Empathy-v0", personas=name, split="demo", info="privileged")
         text, info = env.reset(seed=0)  # reads the cards
     print(f"\nMika   {text}\n       emotion {info['emotion']}")
     for utterance in SAY:

@@ -11,7 +11,7 @@ from rlver_gym import Appraisal, Dialogue, Reason
 from rlver_gym.core.user import Scene
 from rlver_gym.users import EmbeddedUser
 
-PATIENCE = 15
+PATIENCE, PERSONA = 15, "noor-the-old-dog"
 SAY = "That quiet kitchen must ache.", "How long had he been with you?"
 ON_AND_ON = "I keep thinking of what you told me, and wonder, if I may, and only if you like:"
 
@@ -46,7 +46,7 @@ def main() -> None:
     for utterance in (" ".join(SAY), f"{SAY[0]} {ON_AND_ON} {SAY[1]}"):
         print(f"agent     {utterance}")
         for user in (EmbeddedUser(), Hurried()):
-            env = gym.make("RLVER-Empathy-v0", persona="noor-the-old-dog", user=user)
+            env = gym.make("RLVER-Empathy-v0", persona=PERSONA, info="privileged", user=user)
             env.reset(seed=0)
             _, reward, _, _, info = env.step(utterance)
             worst = min(info["reasons"], key=lambda reason: reason["points"])

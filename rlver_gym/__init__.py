@@ -115,6 +115,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'rlver_gym' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def register_envs() -> None:
     """Register every shipped env card with Gymnasium, and the strategy view.
 
@@ -125,14 +129,14 @@ def register_envs() -> None:
         if path.name.endswith(".yaml") and env_id not in gym.registry:
             gym.register(
                 env_id,
-                entry_point="rlver_gym.serve.client:make_env",
+                entry_point="rlver_gym.environment.env:EmpathyEnv",
                 vector_entry_point="rlver_gym.environment.vector_env:EmpathyVectorEnv",
                 kwargs={"card": env_id},
             )
     if "RLVER-Strategy-v0" not in gym.registry:
         gym.register(
             "RLVER-Strategy-v0",
-            entry_point="rlver_gym.serve.client:make_env",
+            entry_point="rlver_gym.environment.env:EmpathyEnv",
             additional_wrappers=(
                 WrapperSpec(
                     "StrategyAction", "rlver_gym.environment.strategy_env:StrategyAction", {}

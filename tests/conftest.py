@@ -123,9 +123,7 @@ def one_thread() -> None:
     """Torch on one thread: tiny models gain nothing from more, and lose much while the cores are
     busy.
     """
-    pytest.importorskip(
-        "torch", reason="needs torch: pip install 'rlver-gym[train]'"
-    ).set_num_threads(1)
+    pytest.importorskip("torch", reason="needs torch: pip install '.[train]'").set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from rlver_gym.agents.own import is_async_own_agent, is_own_agent, own_agent_mak
 from rlver_gym.agents.strategies import FixedStrategy, parse_strategy_name
 from rlver_gym.core.agent import Agent, AgentMaker, AsyncAgent
 from rlver_gym.core.persona import Persona
-from rlver_gym.io.errors import AgentError, UnknownName
+from rlver_gym.io.errors import AgentError, UnknownName, pip_install
 from rlver_gym.llm_client.settings import ChatSettings
 
 __all__ = [
@@ -140,8 +140,8 @@ def _load_hf_module() -> ModuleType:
             return entry.load()
     except ModuleNotFoundError as error:
         raise AgentError(
-            f"agents of the form hf:PATH need torch and transformers ({error}). Install them: pip"
-            " install 'rlver-gym[train]'"
+            f"agents of the form hf:PATH need torch and transformers ({error}). Install them:"
+            f" {pip_install('train')}"
         ) from error
     raise AgentError(
         "no entry point hf of rlver_gym.agents is installed. Install the package again: pip install"

@@ -36,7 +36,7 @@ def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
         pad_edge=False,
         padding=(0, 2, 0, 0) if whole else (0, 1, 0, 0),
     )
-    table.add_column("agent", style="bold", overflow="ellipsis")
+    table.add_column("agent", style="bold", overflow="fold")
     headings = (
         ("final emotion [95 %]", "content", "left", "turns", "to the best [95 %]")
         if whole
@@ -93,7 +93,7 @@ def needs_table(ranked: Sequence[Score]) -> Table:
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
-    table.add_column("agent", style="bold", no_wrap=True, max_width=24)
+    table.add_column("agent", style="bold", overflow="fold", max_width=24)
     for need in needs:
         table.add_column(
             Text("\n".join(need.replace("_", " ").rsplit(" ", 1))),

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
+from rlver_gym.audit.corpus_agreement import is_corpus, measure_corpus
 from rlver_gym.audit.fidelity_figure import draw
 from rlver_gym.audit.fidelity_report import (
     LLM_USERS,
@@ -190,7 +191,8 @@ def fidelity(
         typer.Argument(
             help=(
                 "A folder of recorded dialogues: SIMULATOR__AGENT.jsonl files, and profile files if"
-                " there are any."
+                " there are any; or a split of the corpus of rated replies, such as"
+                " recordings/en/test."
             )
         ),
     ],
@@ -231,12 +233,17 @@ def fidelity(
     """Replay recorded dialogues through a simulated user, and compare what it feels with what was
     recorded.
 
+    With a split of the corpus it is compared with readers instead, reply by reply.
+
     It hears the recorded words and keeps its own emotion. Every figure has a 95 % interval (over
     people). For Chinese recordings the embedded user is also refitted without the agents or people
-    that it is measured on (needs: pip install 'rlver-gym\\[calibrate]'; --no-left-out goes
+    that it is measured on (needs: pip install '.\\[calibrate]'; --no-left-out goes
     without). --json prints the summary first: turns, within_r (replies to one person),
     within_agent_r, turn1_r, agents_rho, sign, gap, agents.
     """
+    if is_corpus(folder):
+        _fidelity_to_readers(folder, user, as_json)
+        return
     everything = read_recordings(folder)
     recordings = _filter_by_simulator(everything, simulator, folder)
     if len({one.agent for one in recordings}) > MAX_AGENTS:
@@ -266,6 +273,36 @@ def fidelity(
         _print(section, len(recordings))
     if recordings[0].persona.language == "zh":
         SafeConsole().print(LLM_USERS, style="dim")
+
+
+def _fidelity_to_readers(folder: Path, user: str, as_json: bool) -> None:
+    who = make_user(user)
+    with progress_bar() as bar:
+        measured = measure_corpus(who, folder, _show_progress(bar))
+    if as_json:
+        typer.echo(json.dumps(measured.to_dict()))
+        return
+    table = Table(
+        title=f"{user} (version {who.version}) and readers:"
+        f" {format_count(measured.replies, 'reply', 'replies')} of"
+        f" {format_count(measured.supporters, 'supporter')}",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for heading in ("agreement", "found", "95 %, over supporters"):
+        table.add_column(heading, justify="left" if heading == "agreement" else "right")
+    found, low, high = measured.found, measured.low, measured.high
+    rows = {
+        "replies to one person, r": "within",
+        f"same sign (always pleased: {found.positive:.0%})": "sign",
+        "order of supporters, rho": "order",
+    }
+    for what, name in rows.items():
+        bounds = f"{getattr(low, name):.2f} to {getattr(high, name):.2f}"
+        table.add_row(what, f"{getattr(found, name):.2f}", bounds)
+    SafeConsole().print(table)
 
 
 def _filter_by_simulator(

@@ -12,7 +12,6 @@ import typer
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -71,7 +70,7 @@ from rlver_gym.io.errors import (
     TapeError,
 )
 from rlver_gym.io.interval import Spread
-from rlver_gym.io.terminal import SafeConsole, format_count, one_line
+from rlver_gym.io.terminal import LongWork, SafeConsole, format_count, one_line
 from rlver_gym.llm_client.spending import Spending
 
 SOME_FAILED = 4
@@ -312,7 +311,7 @@ def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
 
         execute = partial(execute_on_ray, address=ray, workers=ray_workers)
         stdout = redirect_stdout(sys.stderr)  # where Ray says that a worker has died
-    bar = Progress(
+    bar = LongWork(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),

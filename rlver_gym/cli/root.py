@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from pydantic import ValidationError
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from rlver_gym.cli import audit, bench, envs, personas, report, serve, talk, tape
 from rlver_gym.cli.training import calibrate, export, sb3, train
@@ -25,7 +25,28 @@ _MAX_VALUE_CHARS = 60
 _TRY, _COMPARE, _TRUST, _TRAIN = "Try it", "Compare agents", "Check the score", "Train"
 
 
-class _Commands(TyperGroup):
+class _Command(TyperCommand):
+    """A command, whose flags are shown without a type."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """A group of commands, likewise."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+def _without_types_of_flags(params: Any) -> Any:
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return params
+
+
+class _Commands(_Group):
     """All commands. A value that an option does not take is named in plain words."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -59,14 +80,14 @@ app = typer.Typer(
 )
 app.command("talk", rich_help_panel=_TRY)(talk.talk)
 app.command("appraise", rich_help_panel=_TRY)(talk.appraise)
-app.add_typer(personas.app, name="personas", rich_help_panel=_TRY)
-app.add_typer(envs.app, name="envs", rich_help_panel=_TRY)
+app.add_typer(personas.app, cls=_Group, name="personas", rich_help_panel=_TRY)
+app.add_typer(envs.app, cls=_Group, name="envs", rich_help_panel=_TRY)
 app.command("serve", rich_help_panel=_TRY)(serve.serve)
 app.command("bench", rich_help_panel=_COMPARE)(bench.bench)
 app.command("report", rich_help_panel=_COMPARE)(report.report)
 app.command("verify", rich_help_panel=_COMPARE)(report.verify)
 app.command("export", rich_help_panel=_COMPARE)(export.export)
-app.add_typer(tape.app, name="tape", rich_help_panel=_COMPARE)
+app.add_typer(tape.app, cls=_Group, name="tape", rich_help_panel=_COMPARE)
 app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
 app.command("fidelity", rich_help_panel=_TRUST)(audit.fidelity)
 app.command("conversation", rich_help_panel=_TRUST)(audit.conversation)
@@ -88,7 +109,7 @@ def _help_of(command: Callable[..., object]) -> str:
 for _group in (app, personas.app, envs.app, tape.app):
     for _command in _group.registered_commands:
         if _command.callback:
-            _command.help = _help_of(_command.callback)
+            _command.help, _command.cls = _help_of(_command.callback), _Command
 
 
 def _version(show: bool) -> None:

@@ -62,6 +62,9 @@ def serve(
         float,
         typer.Option(min=0, help="Most requests a second from one address; 0 for any number."),
     ] = 1_000,
+    max_connections: Annotated[
+        int, typer.Option(min=1, help="Most connections from one address at once.")
+    ] = 1_024,
     idle_seconds: Annotated[
         float, typer.Option(min=0.1, help="An episode idle for longer is dropped.")
     ] = 900,
@@ -99,6 +102,7 @@ def serve(
             max_episodes=max_episodes,
             max_in_flight=max_in_flight,
             max_requests_per_s=rate,
+            max_connections=max_connections,
             idle_s=idle_seconds,
             privileged=privileged,
         )
@@ -120,6 +124,7 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     typer.echo(f"serving at http://{shown}:{listening.getsockname()[1]}", err=False)
     server_module.collect_garbage_rarely()
+    server_module.allow_files(settings)
     server.run([listening])
 
 

@@ -1,61 +1,38 @@
 """EmpathyEnv: one dialogue as a Gymnasium environment. A thin layer on a session."""
 
-import string
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 
 from rlver_gym.core.cards import EnvCard, env_card
-from rlver_gym.core.dialogue import Appraisal, Reason, Turn
-from rlver_gym.core.emotion import Band, Outcome
+from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SPLIT_CHOICES, SplitChoice
 from rlver_gym.core.user import Scene, is_async_user
+from rlver_gym.environment.info import (
+    PRIVILEGED,
+    InfoChoice,
+    check_info_choice,
+    describe_turn,
+    select_info,
+)
 from rlver_gym.environment.render import as_text, show_last
 from rlver_gym.environment.session import EmpathySession, Snapshot, run_coroutine
-from rlver_gym.io.errors import CardError, DialogueError, UnknownName
+from rlver_gym.environment.spaces import MAX_REPLY_CHARS, Utterance
+from rlver_gym.io.errors import CardError, DialogueError, ResetNeeded, UnknownName, UserFailed
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.users import SentientUser, make_user
 
+if TYPE_CHECKING:
+    from rlver_gym.environment.remote import RemoteDialogue
 
-class Utterance(spaces.Text):
-    """Text of 0 to `max_length` characters, in any script.
-
-    Gymnasium's own `Text` lists its characters, and its default list refuses a space; listing all
-    of Unicode takes seconds. This one accepts every string that can be encoded, and samples
-    printable ASCII.
-    """
-
-    def __init__(self, max_length: int, seed: int | None = None) -> None:
-        """`max_length` in characters."""
-        super().__init__(
-            max_length,
-            min_length=0,
-            charset=string.ascii_letters + string.digits + " .,!?'",
-            seed=seed,
-        )
-
-    def contains(self, x: Any) -> bool:
-        """Whether x is a string of at most `max_length` characters without lone surrogates."""
-        return (
-            isinstance(x, str)
-            and len(x) <= self.max_length
-            and not any("\ud800" <= char <= "\udfff" for char in x)
-        )
-
-    def __eq__(self, other: object) -> bool:
-        """Equal to utterance spaces of the same length."""
-        return isinstance(other, Utterance) and other.max_length == self.max_length
-
-    def __repr__(self) -> str:
-        """Such as Utterance(4000)."""
-        return f"Utterance({self.max_length})"
-
-
-MAX_REPLY_CHARS = 16_000
+FailureChoice = Literal["raise", "truncate"]
+"""Whether a failed user raises UserFailed, or ends the episode as truncated and not valid."""
 
 
 class EnvState(NamedTuple):
@@ -104,39 +81,52 @@ class EmpathyEnv(gym.Env[str, str]):
 
     All three ends are `terminated`, because the horizon is part of the task: `info["outcome"]` is
     "content" (the emotion reached `content_at`), "left" (it fell below `leave_below`) or
-    "out_of_turns". `truncated` is True only when the user failed to answer (it raised
-    `UserFailed`): the outcome is "failed", the reward 0, the emotion as before, the answer empty,
-    and `info["valid"]` False. Such an episode is no score: leave it out of training and of
-    averages. A user that fails before its first words gives an empty text and `valid` False out of
-    `reset`, and the first `step`, whatever is said, is that end.
+    "out_of_turns". A user that fails to answer (its model gave nothing usable) raises `UserFailed`
+    out of `reset` or `step`: the episode is over and no score, and `reset` begins another. Nothing
+    is `truncated`, so no learner bootstraps from a broken dialogue.
+
+    Loops that leave single episodes out ask for `on_failure="truncate"`: the step is then
+    `truncated`, its outcome "failed", the reward 0, the emotion as before, the answer empty and
+    `info["valid"]` False. A user that fails before its first words gives an empty text and `valid`
+    False out of `reset`, and the first `step`, whatever is said, is that end.
 
     ## Info
 
-    `emotion`, `change` (points, 0 at reset), `band` (S A B C F), `turn`, `outcome` (None while it
-    goes on), `valid` (False when the user failed), `thought`, `reasons` (code, points, note; the
-    points add up to the change), `spread` (only where a user judges more than once: how far its
-    judgements were apart, in points), `persona`, `cut_chars`, and `hidden_need`. Names in
-    `EmpathyEnv.privileged_info` tell what a real supporter could not know: do not feed them to an
-    agent that you want to compare. Nothing in it varies between equal runs.
+    `turn`, `outcome` (None while it goes on), `valid` (False when the user failed), `persona` and
+    `cut_chars`. With `info="privileged"`, for research, also what a real supporter could not know:
+    `emotion`, `change` (points, 0 at reset), `band` (S A B C F), `thought`, `reasons` (code,
+    points, note; the points add up to the change), `spread` (only where a user judges more than
+    once: how far its judgements were apart, in points) and `hidden_need`;
+    `EmpathyEnv.privileged_info` lists these names. A card with `shows_emotion` shows the first
+    three to everybody. Nothing in it varies between equal runs.
 
     ## Arguments
 
     `gym.make("RLVER-Empathy-v0", user="embedded", split=None, persona=None, personas=None,
-    render_mode=None, **options)`
+    info="public", on_failure="raise", url=None, render_mode=None, **options)`
 
     - `user`: "embedded", "openai:MODEL", or any object with the three functions of `SentientUser`
     - `split`: "train", "validation", "test", "demo" or "all"; None takes the card's
     - `persona`: the id of the one persona to talk to; None draws one at each reset
     - `personas`: a folder of persona cards; None takes the shipped ones
-    - `render_mode`: "human" prints each turn, "ansi" gives the dialogue as text
-    - all others are options of the user, such as `base_url` of "openai:MODEL". Its key is read from
-      OPENAI_API_KEY, so that none stands in a spec; for a key of its own make the user first:
-      `user=make_user("openai:MODEL", api_key=...)`
+    - `info`: "public", or "privileged" for everything
+    - `on_failure`: "raise", or "truncate" for loops that read `info["valid"]`
+    - `url`: the address of a server (rlver-gym serve) that plays the person, for the same episodes
+      as here. Its token is read from RLVER_GYM_TOKEN; `user` is one that it offers, by default its
+      first; `info="privileged"` needs a server started with --privileged. The options are then
+      `timeout_s=60.0`, of one request, and `patience_s=120.0`, for how long one is repeated while
+      the server cannot be reached or asks to wait (a repeated request is done once)
+    - `render_mode`: "human" prints each turn, "ansi" gives the dialogue as text; with a `url` only
+      "ansi", of what was said
+    - all others are options of the user, such as `base_url` of "openai:MODEL"; what no user takes
+      is an UnknownName. Its key is read from OPENAI_API_KEY, so that none stands in a spec; for a
+      key of its own make the user first: `user=make_user("openai:MODEL", api_key=...)`
 
     `reset(options={"persona": id})` chooses for one episode, which is the one that
     `gym.make(..., persona=id)` gives with the same seed. A server that cannot be reached, that
     refuses, or a spent budget is an error out of `reset` or `step`; the dialogue is then where it
-    was. `areset` and `astep` are the same for code on an event loop.
+    was. `areset` and `astep` are the same for code on an event loop. `spec.nondeterministic` is
+    True where a language model plays the person.
 
     ## Version History
 
@@ -147,24 +137,19 @@ class EmpathyEnv(gym.Env[str, str]):
         "render_modes": ["ansi", "human"],
         "render_fps": 1,
     }
-    privileged_info: ClassVar[tuple[str, ...]] = (
-        "hidden_need",
-        "emotion",
-        "change",
-        "band",
-        "thought",
-        "reasons",
-        "spread",
-    )
+    privileged_info: ClassVar[tuple[str, ...]] = PRIVILEGED
 
     def __init__(
         self,
         card: str | EnvCard = "RLVER-Empathy-v0",
         *,
-        user: str | SentientUser = "embedded",
+        user: str | SentientUser | None = None,
         split: SplitChoice | None = None,
         persona: str | None = None,
         personas: str | None = None,
+        info: InfoChoice = "public",
+        on_failure: FailureChoice = "raise",
+        url: str | None = None,
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
@@ -173,48 +158,135 @@ class EmpathyEnv(gym.Env[str, str]):
         Raises CardError, or UnknownName for a persona, card, split, user or option that does not
         exist.
         """
+        self.info_choice: InfoChoice = check_info_choice(info)
+        if on_failure not in get_args(FailureChoice):
+            raise UnknownName.of("on_failure", on_failure, get_args(FailureChoice), "the two")
+        self.on_failure = on_failure
+        self.user: Any = None
+        """Who plays the person; with a `url` the name that the server is asked for."""
+        if url is not None:
+            self.metadata = self.metadata | {"render_modes": ["ansi"]}
+        modes = self.metadata["render_modes"]
+        if render_mode not in (None, *modes):
+            raise UnknownName.of("render mode", render_mode, modes, f"{', '.join(modes)} or None")
+        self.render_mode = render_mode
+        self._remote: RemoteDialogue | None = None
+        self._session: EmpathySession | None = None
+        if url is None:
+            self._be_local(card, user, split, persona, personas, options)
+        else:
+            options |= {} if personas is None else {"personas": personas}
+            self._be_remote(url, card, user, split, persona, options)
+        if not self._ids:
+            place = "the server" if self._remote else self._library.folder / "index.yaml"
+            raise CardError(
+                f"{place} has no persona of split {split or self.card.split!r}. Choose another"
+                " split, or pair some."
+            )
+        self.action_space = Utterance(self.card.max_utterance_chars)
+        self.observation_space = Utterance(MAX_REPLY_CHARS)
+
+    def _be_local(
+        self,
+        card: str | EnvCard,
+        user: str | SentientUser | None,
+        split: SplitChoice | None,
+        persona: str | None,
+        personas: str | None,
+        options: dict[str, Any],
+    ) -> None:
         self.card = env_card(card)
         _refuse_secrets(options)
-        self.user = make_user(user, **options)
-        if not isinstance(self.user, SentientUser):
+        self.user = made = make_user("embedded" if user is None else user, **options)
+        if not isinstance(made, SentientUser):
             raise UnknownName.of(
                 "user",
                 user,
                 ["embedded"],
                 'user="embedded", or an object with kind, version, open, appraise and speak',
             )
-        self.is_async = is_async_user(self.user)
+        self.is_async = is_async_user(made)
         """Whether the user is asynchronous: it calls something that takes time, such as a server.
         """
-        self.render_mode = render_mode
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise UnknownName.of(
-                "render mode", render_mode, self.metadata["render_modes"], "'ansi', 'human' or None"
-            )
+        self._is_deterministic = not self.is_async
         self._library = library(personas)
         self._ids = self._library.ids(_check_split(split or self.card.split))
         if persona is not None:
             self._ids = (self._library.get(persona).id,)
-        if not self._ids:
-            raise CardError(
-                f"{self._library.folder / 'index.yaml'}: has no persona of split"
-                f" {split or self.card.split!r}. Choose another split, or pair some."
-            )
-        self.action_space = Utterance(self.card.max_utterance_chars)
-        self.observation_space = Utterance(MAX_REPLY_CHARS)
-        self._session: EmpathySession | None = None
+
+    def _be_remote(
+        self,
+        url: str,
+        card: str | EnvCard,
+        user: str | SentientUser | None,
+        split: SplitChoice | None,
+        persona: str | None,
+        options: dict[str, Any],
+    ) -> None:
+        # only who gives a url needs a client
+        from rlver_gym.environment.remote import RemoteDialogue  # noqa: PLC0415
+
+        self._remote = RemoteDialogue(url, card, user, options)
+        self.card, self.user, self.is_async = self._remote.card, self._remote.user, False
+        self._is_deterministic = self._remote.is_deterministic
+        try:
+            self._ids = self._remote.list_personas(split or self.card.split, persona)
+        except BaseException:
+            self._remote.close()
+            raise
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """How it was made; nondeterministic where a language model plays the person."""
+        return self._spec
+
+    @spec.setter
+    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, spec: EnvSpec | None
+    ) -> None:
+        if spec is not None and not self._is_deterministic:
+            spec = replace(spec, nondeterministic=True)
+        self._spec = spec
+
+    _spec: EnvSpec | None = None
 
     @property
     def has_begun(self) -> bool:
         """Whether there is a dialogue: reset() was called."""
-        return self._session is not None
+        return self._remote.has_begun if self._remote else self._session is not None
+
+    @property
+    def has_failed_to_open(self) -> bool:
+        """Whether the user failed before its first words."""
+        return (self._remote or self.session).has_failed_to_open
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a server plays the person: there is no session and no state to save here."""
+        return self._remote is not None
 
     @property
     def session(self) -> EmpathySession:
-        """The dialogue going on."""
+        """The dialogue going on. ResetNeeded before the first reset, DialogueError with a `url`."""
+        if self._remote:
+            raise DialogueError(
+                "the dialogue is on a server: its session is not here, and cannot be saved or"
+                " restored. Leave out url for one that is."
+            )
         if self._session is None:
-            raise DialogueError("the dialogue has not begun. Call reset() first.")
+            raise ResetNeeded("the dialogue has not begun. Call reset() first.")
         return self._session
+
+    def fork(self) -> Self:
+        """Another environment like this one that shares its user or connection, not yet begun."""
+        other = copy(self)
+        other._session, other._np_random = None, None
+        other._remote = self._remote.fork() if self._remote else None
+        return other
+
+    def validate_utterance(self, utterance: str) -> str:
+        """The utterance as it would be said; raises what `step` would raise for it."""
+        return (self._remote or self.session).validate_utterance(utterance)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -227,20 +299,23 @@ class EmpathyEnv(gym.Env[str, str]):
     ) -> tuple[str, dict[str, Any]]:
         """See `reset`."""
         super().reset(seed=seed)
-        unknown = set(options or {}) - {"persona"}
-        if unknown:
-            raise UnknownName.of(
-                "reset option", sorted(unknown)[0], ["persona"], 'options={"persona": id}'
-            )
-        asked = (options or {}).get("persona")
+        asked = _check_options(options)
         persona_id, user_seed = draw_scene(self.np_random, (asked,) if asked else self._ids)
-        persona = self._library.get(persona_id)
-        session = EmpathySession(self.user, persona, self.card, user_seed)
-        opening = await session.astart()
-        self._session = session
-        if self.render_mode == "human":
-            show_last(session, SafeConsole())
-        return opening, self._info(None, 0)
+        if self._remote:
+            opening, info = self._remote.begin(persona_id, user_seed)
+            if self.info_choice == "privileged":
+                self._remote.require_privileged()
+        else:
+            persona = self._library.get(persona_id)
+            session = EmpathySession(self.user, persona, self.card, user_seed)
+            opening = await session.astart()
+            self._session = session
+            if self.render_mode == "human":
+                show_last(session, SafeConsole())
+            info = describe_turn(session, None, 0)
+        if self.has_failed_to_open and self.on_failure == "raise":
+            raise self._make_failure()
+        return opening, select_info(info, self.info_choice, self.card)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say something; see the class for what comes back."""
@@ -248,6 +323,15 @@ class EmpathyEnv(gym.Env[str, str]):
 
     async def astep(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """See `step`."""
+        reply, reward, is_failed, info = (
+            self._remote.step(action) if self._remote else await self._astep_here(action)
+        )
+        if is_failed and self.on_failure == "raise":
+            raise self._make_failure()
+        is_over = info["outcome"] is not None and not is_failed
+        return reply, reward, is_over, is_failed, select_info(info, self.info_choice, self.card)
+
+    async def _astep_here(self, action: str) -> tuple[str, float, bool, dict[str, Any]]:
         session = self.session
         turn = (
             session.dialogue.turns[0]
@@ -257,20 +341,35 @@ class EmpathyEnv(gym.Env[str, str]):
         if self.render_mode == "human":
             show_last(session, SafeConsole())
         cut = max(0, len(action) - self.card.max_utterance_chars)
-        failed = turn.outcome is Outcome.FAILED
-        return (
-            turn.reply,
-            turn.reward,
-            turn.outcome is not None and not failed,
-            failed,
-            self._info(turn, cut),
+        is_failed = turn.outcome is Outcome.FAILED
+        return turn.reply, turn.reward, is_failed, describe_turn(session, turn, cut)
+
+    def _make_failure(self) -> UserFailed:
+        """The error for a dialogue whose user failed; the dialogue is then over."""
+        cause = "the user failed on the server"
+        if self._remote:
+            self._remote.leave()
+        else:
+            cause = self.session.dialogue.turns[-1].appraisal.reasons[0].note
+        self._session = None
+        return UserFailed(
+            f"{cause.rstrip('.')}. This dialogue is over and no score: call reset() for another, or"
+            ' make the environment with on_failure="truncate", which ends it with info["valid"]'
+            " False."
         )
+
+    def close(self) -> None:
+        """Tell a server that the dialogue is not needed any more."""
+        if self._remote:
+            self._remote.close()
 
     def render(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The dialogue so far as text in mode "ansi"; in mode "human" each turn was already
         shown.
         """
-        return as_text(self.session) if self.render_mode == "ansi" else None
+        if self.render_mode != "ansi":
+            return None
+        return "\n".join(self._remote.lines) if self._remote else as_text(self.session)
 
     def save_state(self) -> EnvState:
         """Everything needed to go on from here, as a value that can be pickled."""
@@ -312,34 +411,10 @@ class EmpathyEnv(gym.Env[str, str]):
             _random_state(self.np_random, state.random),
         )
 
-    def _info(self, turn: Turn | None, cut_chars: int) -> dict[str, Any]:
-        return describe_turn(self.session, turn, cut_chars)
-
 
 def draw_scene(generator: np.random.Generator, ids: Sequence[str]) -> tuple[str, int]:
     """Whom a reset meets, of these personas, and the seed of the scene, from 0 to 2**31 - 1."""
     return ids[int(generator.integers(len(ids)))], int(generator.integers(2**31))
-
-
-def describe_turn(session: EmpathySession, turn: Turn | None, cut_chars: int) -> dict[str, Any]:
-    """The info of a session after this turn, its last one; None after the reset."""
-    emotion, dialogue, outcome = session.snapshot()
-    persona = session.scene.persona
-    appraisal = turn.appraisal if turn else Appraisal(0, "", ())
-    return {
-        "emotion": emotion,
-        "change": appraisal.change,
-        "band": str(Band.of(emotion)),
-        "turn": len(dialogue.turns) if dialogue else 0,
-        "outcome": str(outcome) if outcome else None,
-        "valid": outcome is not Outcome.FAILED,
-        "thought": appraisal.thought,
-        "reasons": _reasons_as_dicts(appraisal.reasons),
-        **({} if appraisal.spread is None else {"spread": appraisal.spread}),
-        "persona": persona.id,
-        "hidden_need": str(persona.need),
-        "cut_chars": cut_chars,
-    }
 
 
 def _scene_key(scene: Scene) -> str:
@@ -360,10 +435,6 @@ def _random_state(generator: np.random.Generator, state: Any) -> Any:
     return state
 
 
-def _reasons_as_dicts(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
-    return [{"code": str(code), "points": points, "note": note} for code, points, note in reasons]
-
-
 def _refuse_secrets(options: dict[str, Any]) -> None:
     """CardError for a key or a password among the options: Gymnasium keeps them in the spec, which
     is printed, pickled and written as JSON.
@@ -374,6 +445,34 @@ def _refuse_secrets(options: dict[str, Any]) -> None:
             " OPENAI_API_KEY and OPENAI_BASE_URL instead, or make the user first:"
             " user=make_user('openai:MODEL', api_key=...)."
         )
+
+
+def _check_options(options: object) -> str | None:
+    """The persona that a reset asks for. UnknownName for any other option."""
+    if options is not None and not isinstance(options, Mapping):
+        raise UnknownName(
+            f'the options of reset must be a mapping, such as {{"persona": id}}, not'
+            f" {type(options).__name__}."
+        )
+    for name in options or {}:
+        if name != "persona":
+            raise UnknownName.of("reset option", name, ["persona"], 'options={"persona": id}')
+    asked = (options or {}).get("persona")
+    if asked is not None and (not isinstance(asked, str) or not asked):
+        raise UnknownName(f"a persona is chosen by its id, a text, not {str(asked)[:80]!r}.")
+    return asked
+
+
+def make_for_loop(env_id: str, **options: Any) -> gym.Env[Any, Any]:
+    """`gym.make` for a loop that leaves failed episodes out and scores by the emotion: ours get
+    `on_failure="truncate"`, and those on this machine `info="privileged"`, unless the options say
+    otherwise; environments of others get their options alone.
+    """
+    registered = gym.registry.get(env_id.rpartition(":")[2])
+    if registered and str(registered.entry_point).startswith("rlver_gym."):
+        ours = {"on_failure": "truncate", **({} if "url" in options else {"info": "privileged"})}
+        options = ours | options
+    return gym.make(env_id, **options)
 
 
 def _check_split(split: str) -> SplitChoice:

@@ -22,7 +22,7 @@ from rlver_gym.core.emotion import MAX_CHANGE, REWARDS, Outcome, moved
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import AsyncSentientUser, Scene, SentientUser, is_async_user
 from rlver_gym.environment.snapshot import Snapshot, check_snapshot
-from rlver_gym.io.errors import AgentFailed, DialogueError, UserFailed
+from rlver_gym.io.errors import AgentFailed, DialogueError, ResetNeeded, UserFailed
 from rlver_gym.io.event_loop import REQUEST_ORIGIN, RequestOrigin, run_sync, wait_for
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class EmpathySession:
     def dialogue(self) -> Dialogue:
         """What was said so far."""
         if self._state.dialogue is None:
-            raise DialogueError(
+            raise ResetNeeded(
                 "the dialogue has not begun. Call start() (or the environment's reset()) first."
             )
         return self._state.dialogue
@@ -116,7 +116,7 @@ class EmpathySession:
         Raises what `reply` would raise for it.
         """
         if self.outcome is not None:
-            raise DialogueError(
+            raise ResetNeeded(
                 f"the dialogue is over ({self.outcome}). Call start() (or the environment's"
                 " reset()) for a new one."
             )
@@ -132,7 +132,7 @@ class EmpathySession:
         A user that raises UserFailed ends the dialogue: outcome "failed", emotion as before, reward
         0, no answer. After any other error the dialogue is where it was, and the same can be said
         again.
-        Raises DialogueError before the start and after the end, UtteranceError for what is not
+        Raises ResetNeeded before the start and after the end, UtteranceError for what is not
         usable text.
         """
         return run_coroutine(self.areply(utterance), self.is_async)

@@ -47,7 +47,7 @@ from rlver_gym.agents.strategies import STRATEGIES, compose_utterance
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import words
-from rlver_gym.io.errors import DialogueError
+from rlver_gym.io.errors import CardError, ResetNeeded, UtteranceError
 
 NEEDS = tuple(HiddenNeed)
 LONG_TURN = 60
@@ -85,9 +85,16 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
         return text, {**info, "strategy": None, "utterance": ""}
 
     def step(self, action: int | np.int64) -> tuple[str, Any, bool, bool, dict[str, Any]]:
-        """Do what the number chooses. DialogueError before reset."""
+        """Do what the number chooses. ResetNeeded before reset, UtteranceError for no number of
+        `STRATEGIES`.
+        """
         if not self._messages:
-            raise DialogueError("the dialogue has not begun. Call reset() first.")
+            raise ResetNeeded("the dialogue has not begun. Call reset() first.")
+        if isinstance(action, bool) or not self.action_space.contains(action):
+            raise UtteranceError(
+                f"there is no strategy {str(action)[:80]!r} ({type(action).__name__}). Give one"
+                f" whole number from 0 to {len(STRATEGIES) - 1}."
+            )
         strategy = STRATEGIES[int(action)]
         utterance = compose_utterance(
             strategy, self._messages, self._offset + len(self._messages) // 2
@@ -112,11 +119,14 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     ) -> None:
         """`turns` is the horizon; beyond it the turn stays at 1.
 
-        None takes horizon and emotion from the environment's card.
+        None takes horizon and emotion from the environment's card. CardError for a horizon below 1,
+        and out of `reset` for an emotion that the environment's `info` does not hold.
         """
         RecordConstructorArgs.__init__(self, turns=turns, emotion=emotion)
         gym.Wrapper.__init__(self, env)
         self.turns: int = env.get_wrapper_attr("card").turns if turns is None else turns
+        if self.turns < 1:
+            raise CardError(f"turns must be 1 or more, not {self.turns}.")
         self.emotion: bool = (
             env.get_wrapper_attr("card").shows_emotion if emotion is None else emotion
         )
@@ -147,6 +157,11 @@ class TalkFeatures(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self._make_observation(text, info), reward, terminated, truncated, info
 
     def _make_observation(self, text: str, info: dict[str, Any]) -> NDArray[np.float32]:
+        if self.emotion and "emotion" not in info:
+            raise CardError(
+                'the emotion is not in info: make the environment with info="privileged", or leave'
+                " out emotion=True."
+            )
         last = self._strategies_used[-1] if self._strategies_used else None
         values = [
             len(self._strategies_used) / self.turns,
@@ -173,6 +188,8 @@ class EveryNeed(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, personas=personas)
         gym.Wrapper.__init__(self, env)
         self.personas = tuple(personas)
+        if not self.personas:
+            raise CardError("personas is empty: give the ids to draw from.")
         self._rng = np.random.default_rng()
 
     def reset(

@@ -5,7 +5,6 @@ The same results as SyncVectorEnv, step for step.
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
-from copy import copy
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,25 +26,28 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
     """`num_envs` dialogues side by side: observations and actions are tuples of strings, rewards an
     array in points.
 
-    `gym.make_vec("RLVER-Empathy-v0", num_envs=64)` makes one. `autoreset_mode` is one of
-    Gymnasium's: SAME_STEP (the default) begins the next dialogue in the step that ends one, with
-    `infos["final_obs"]` and `infos["final_info"]`; NEXT_STEP begins it in the following step, whose
-    action is ignored; DISABLED leaves it to `reset(options={"reset_mask": mask})`.
+    `gym.make_vec("RLVER-Empathy-v0", num_envs=64)` makes one, and steps as Gymnasium's own vector
+    environments do (`vectorization_mode` "sync" and "async"). `autoreset_mode` is one of
+    Gymnasium's: NEXT_STEP (the default, as there) begins the next dialogue in the step after the
+    one that ends it, whose action is ignored; SAME_STEP begins it in the same step, with
+    `infos["final_obs"]` and `infos["final_info"]`; DISABLED leaves it to
+    `reset(options={"reset_mask": mask})`.
 
     `group_size=k` gives k neighbouring dialogues the same seed, so the same persona and user: the
-    groups of GRPO. All other arguments are those of `EmpathyEnv`.
+    groups of GRPO. All other arguments are those of `EmpathyEnv`; with a `url` the dialogues take
+    their turns one after the other.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 (so in Gymnasium)
         **EmpathyEnv.metadata,
-        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
     def __init__(
         self,
         num_envs: int = 1,
         *,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         group_size: int = 1,
         **kwargs: Any,
     ) -> None:
@@ -59,7 +61,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         # All with the same user, so with one client.
         self.envs = [
             first,
-            *(copy(first) for _ in range(num_envs - 1)),
+            *(first.fork() for _ in range(num_envs - 1)),
         ]
         self.num_envs = num_envs
         self.group_size = group_size
@@ -103,8 +105,9 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         """One utterance to every dialogue: `actions` holds `num_envs` strings; the users answer at
         once when they wait for a server.
 
-        When one of the utterances is unusable, or a server stops the run (see `ChatError`), no
-        dialogue has moved.
+        When one of the utterances is unusable, a user failed (UserFailed, unless
+        `on_failure="truncate"`), or a server stops the run (see `ChatError`), no dialogue has
+        moved.
         """
         self._check(actions)
         results = self._run_all(
@@ -140,21 +143,19 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         """The results, in order.
 
         Asynchronous users run concurrently; when one raises, all dialogues are back where they
-        were.
+        were, but for those on a server.
         """
-        if not self.envs[0].is_async:
-            return [run_sync(one) for one in work]
-        return wait_for(self._run_concurrently(work))
-
-    async def _run_concurrently(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        before = [env.save_state() if env.has_begun else None for env in self.envs]
-        tasks = [asyncio.create_task(one) for one in work]
+        todo = list(work)
+        before = [
+            env.save_state() if env.has_begun and not env.is_remote else None for env in self.envs
+        ]
         try:
-            return await asyncio.gather(*tasks)
+            if self.envs[0].is_async:
+                return wait_for(_run_concurrently(todo))
+            return [run_sync(one) for one in todo]
         except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for one in todo:
+                one.close()
             for env, state in zip(self.envs, before, strict=True):
                 if state:
                     env.restore(state)
@@ -172,12 +173,12 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
                 f"{len(actions)} utterances for {self.num_envs} dialogues. Give one each."
             )
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-            if env.session.has_failed_to_open or (
-                self._is_over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP
-            ):
+            if self._is_over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+                continue
+            if env.has_begun and env.has_failed_to_open:
                 continue
             try:
-                env.session.validate_utterance(action)
+                env.validate_utterance(action)
             except RlverError as error:
                 error.add_note(f"in dialogue {number} of {self.num_envs}")
                 raise
@@ -187,6 +188,11 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
     ) -> tuple[str | None, ...] | None:
         """The dialogues as text, in mode "ansi"."""
         return tuple(env.render() for env in self.envs) if self.render_mode == "ansi" else None
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Tell a server that the dialogues are not needed any more."""
+        for env in self.envs:
+            env.close()
 
     def _seeds(self, seed: int | np.integer[Any] | Sequence[int | None] | None) -> list[int | None]:
         if seed is None:
@@ -201,6 +207,17 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
                 " integer."
             )
         return [None if one is None else int(one) for one in seed]
+
+
+async def _run_concurrently(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def _check_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:

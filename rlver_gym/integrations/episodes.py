@@ -105,7 +105,7 @@ class TextEpisode:
     def __init__(self, spec: EpisodeSpec, user: SentientUser) -> None:
         """See `EpisodeHost.episode`."""
         self.spec = spec
-        self._env = EmpathyEnv(spec.env, user=user, persona=spec.persona)
+        self._env = EmpathyEnv(spec.env, user=user, persona=spec.persona, on_failure="truncate")
         self._info: dict[str, Any] = {}
         self._done = False
         self.rewards: list[float] = []

@@ -12,9 +12,8 @@ own (`policy.rollout`); nothing that was sampled is tokenized again.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import gymnasium as gym
-
 from rlver_gym.core.agent import Style, agent_prompt
+from rlver_gym.environment.env import make_for_loop
 from rlver_gym.io.errors import TrainingError, needs_extra
 
 with needs_extra("trl"):
@@ -129,7 +128,7 @@ class Rollout:
         self.max_reply_tokens = max_reply_tokens
         self.workers = workers
         self._sampler = sampler
-        self._make: Callable[[], TextEnv] = lambda: gym.make(env, **env_options)
+        self._make: Callable[[], TextEnv] = lambda: make_for_loop(env, **env_options)
         self._envs: list[TextEnv] = []
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> Columns:

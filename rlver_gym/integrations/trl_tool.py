@@ -7,9 +7,8 @@ For models that call tools. The shorter way, in which the policy simply speaks, 
 
 from typing import Any
 
-import gymnasium as gym
-
 from rlver_gym.core.answer import read_words
+from rlver_gym.environment.env import make_for_loop
 from rlver_gym.integrations.trl import parse_prompt
 from rlver_gym.io.errors import DialogueError
 
@@ -24,7 +23,7 @@ class EmpathyTool:
 
     def __init__(self, env: str = "RLVER-Empathy-v0", **env_options: Any) -> None:
         """`env`, `env_options`: for `gym.make`."""
-        self._env = gym.make(env, **env_options)
+        self._env = make_for_loop(env, **env_options)
         self._info: dict[str, Any] = {}
 
     def reset(self, prompt: Any = None, **columns: Any) -> str:

@@ -7,7 +7,7 @@ whole, and who samples: the trainer's own model, or its vLLM.
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from rlver_gym.io.errors import TrainingError, needs_extra
+from rlver_gym.io.errors import TrainingError, needs_extra, pip_install
 
 with needs_extra("trl"):
     from accelerate.utils import gather_object
@@ -113,5 +113,5 @@ def check_groups(prompts: Sequence[Hashable], trainer: Any) -> None:
     if any(len(group) != size or len(set(group)) > 1 for group in groups):
         raise TrainingError(
             f"TRL did not hand each prompt over {size} times in a row, so that there are no groups"
-            " to compare. This was written for TRL 1.16: pip install 'rlver-gym[trl]'."
+            f" to compare. This was written for TRL 1.16: {pip_install('trl')}."
         )

@@ -4,8 +4,9 @@ about it.
 RlverError
   + CardError (ValueError)        a persona, person, situation, index or env card cannot be used
   + UnknownName (LookupError)     no persona, environment, agent or user has that name
-  + UtteranceError (ValueError)   what the agent said is not usable text
-  + DialogueError (RuntimeError)  a reply before the start or after the end of a dialogue
+  + UtteranceError (ValueError, gymnasium.error.InvalidAction)  not usable text, or no action
+  + DialogueError (RuntimeError)  a state that cannot be restored, an episode that is gone
+      + ResetNeeded (gymnasium.error.ResetNeeded)  a reply before the start or after the end
   + RunError (ValueError)         a run folder cannot be read, or belongs to another command
       + RunStopped                a server was out for too long; the same command goes on later
       + SourceNeeded              a run was made with something of somebody's own, to be named
@@ -28,6 +29,10 @@ RlverError
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+
+import gymnasium.error
 
 from rlver_gym.io.terminal import printable
 
@@ -64,13 +69,17 @@ class UnknownName(RlverError, LookupError):
         return cls(f"there is no {kind} {str(name)[:80]!r}. {hint}All of them: {see}")
 
 
-class UtteranceError(RlverError, ValueError):
+class UtteranceError(RlverError, ValueError, gymnasium.error.InvalidAction):
     """What the agent said is not a string, holds a lone surrogate, or is longer than the card
-    allows.
+    allows; or the number it chose is no action.
     """
 
 
 class DialogueError(RlverError, RuntimeError):
+    """A dialogue cannot do this where it stands."""
+
+
+class ResetNeeded(DialogueError, gymnasium.error.ResetNeeded):
     """A reply was given before the dialogue started or after it had ended."""
 
 
@@ -185,10 +194,24 @@ class MissingExtra(RlverError, ModuleNotFoundError):
     """
 
 
+@cache
+def pip_install(extra: str) -> str:
+    """The command that installs an extra: of the folder that the package was installed from, or of
+    the package by its name.
+    """
+    try:
+        source = distribution("rlver-gym").read_text("direct_url.json")
+    except PackageNotFoundError:
+        source = "file:"
+    if source is None or '"file:' not in f'"{source}':
+        return f"pip install 'rlver-gym[{extra}]'"
+    return f"pip install '.[{extra}]' (in the folder of the clone)"
+
+
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
     """For imports of what an extra installs: MissingExtra when one of them fails."""
-    with needs_packages(f"Install it with: pip install 'rlver-gym[{extra}]'"):
+    with needs_packages(f"Install it with: {pip_install(extra)}"):
         yield
 
 

@@ -3,12 +3,23 @@ and the progress bar of long work.
 """
 
 import re
+import time
 from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment
+
+SECONDS_BETWEEN_LINES = 5.0
+"""Of progress where there is no terminal."""
 
 
 class SafeConsole(Console):
@@ -64,6 +75,38 @@ def format_count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+class LongWork(Progress):
+    """Rich's progress bar; where standard error is no terminal, a line of text every few seconds
+    instead, so that a log shows that something happens.
+    """
+
+    _told_at = 0.0
+
+    def start(self) -> None:
+        """Begin."""
+        self._told_at = time.monotonic()
+        super().start()
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        """So much more is done."""
+        super().advance(task_id, advance)
+        self._tell(task_id)
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        """Something about the task has changed."""
+        super().update(task_id, **changes)
+        self._tell(task_id)
+
+    def _tell(self, task_id: TaskID) -> None:
+        now = time.monotonic()
+        if self.console.is_terminal or now - self._told_at < SECONDS_BETWEEN_LINES:
+            return
+        self._told_at = now
+        task = self._tasks[task_id]
+        total = "" if task.total is None else f" of {task.total:,.0f}"
+        self.console.print(f"{task.description.strip()}: {task.completed:,.0f}{total}")
+
+
 def progress_bar(*, quiet: bool = False) -> Progress:
     """A bar that goes away when the work is done; `quiet`: none, and nothing else is printed on its
     console.
@@ -75,4 +118,4 @@ def progress_bar(*, quiet: bool = False) -> Progress:
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)
+    return LongWork(*columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)

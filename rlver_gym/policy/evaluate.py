@@ -64,7 +64,8 @@ def evaluate(learner: Learner) -> Evaluation:
 
 def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
     """The records of the dialogues that these environments have just held, where they are ours."""
-    sessions = [env.unwrapped.session for env in envs if isinstance(env.unwrapped, EmpathyEnv)]
+    ours = [env.unwrapped for env in envs if isinstance(env.unwrapped, EmpathyEnv)]
+    sessions = [env.session for env in ours if not env.is_remote]
     return [
         Episode.of(one, "policy") for one in sessions if one.outcome not in (None, Outcome.FAILED)
     ]

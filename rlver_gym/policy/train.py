@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import nn
@@ -19,6 +18,7 @@ from transformers import PreTrainedModel
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import EnvCard
+from rlver_gym.environment.env import make_for_loop
 from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations, find_substitutable_words
 from rlver_gym.export.word_substitution import WordSubstitution
 from rlver_gym.io.errors import TrainingError
@@ -220,7 +220,7 @@ def make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
 
     Raises TrainingError for one that rft cannot learn from, and whatever the environment raises.
     """
-    made = [gym.make(config.env, **config.env_options) for _ in range(number)]
+    made = [make_for_loop(config.env, **config.env_options) for _ in range(number)]
     card = getattr(made[0].unwrapped, "card", None)
     if config.algo == "rft" and isinstance(card, EnvCard) and card.reward == "terminal":
         raise TrainingError(
@@ -236,7 +236,7 @@ def make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
 def _make_held_out(config: TrainConfig) -> list[TextEnv]:
     options = config.env_options | config.eval_options
     try:
-        return [gym.make(config.env, **options) for _ in range(config.eval_dialogues)]
+        return [make_for_loop(config.env, **options) for _ in range(config.eval_dialogues)]
     except TypeError as error:
         raise TrainingError(
             f"{config.env} cannot be made with {options} ({error}). What differs when evaluating is"

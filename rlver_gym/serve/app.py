@@ -107,11 +107,11 @@ def _episode_routes(table: EpisodeTable) -> APIRouter:
             **document_problems(*ALWAYS, *WITH_BODY, *BEGINNING),
         },
     )
-    async def begin_episode(request: EpisodeRequest) -> EpisodeAnswer:
+    async def begin_episode(request: EpisodeRequest, http: Request) -> EpisodeAnswer:
         """The same environment, persona (or split), seed and user begin the same episode as
         `gym.make` and `reset` do.
         """
-        return await table.begin(request)
+        return await table.begin(request, client_of(http.scope))
 
     @router.post(
         "/{episode_id}/steps",
@@ -181,7 +181,7 @@ def _operator_routes(table: EpisodeTable, metrics: Metrics, locked: list[Any]) -
     @router.get(
         "/healthz",
         summary="See whether the server answers",
-        responses=document_problems("rate-limited", "foreign-page"),
+        responses=document_problems("rate-limited", "foreign-page", "foreign-host"),
     )
     async def show_health() -> Health:
         """Needs no token."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.environment.env import EmpathyEnv, describe_turn
+from rlver_gym.environment.info import PRIVILEGED, describe_turn, select_info
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.serve.messages import StepAnswer
 from rlver_gym.serve.once import Once
@@ -35,7 +35,8 @@ class Episode:
         session = self.session
         info = describe_turn(session, turn, 0)
         failed = session.outcome is Outcome.FAILED
-        hidden = {name: info[name] for name in EmpathyEnv.privileged_info if name in info}
+        shown = info if privileged else select_info(info, "public", session.scene.card)
+        hidden = {name: shown[name] for name in PRIVILEGED if name in shown}
         return {
             "episode_id": self.id,
             "env": session.scene.card.id,
@@ -47,5 +48,5 @@ class Episode:
             "truncated": failed,
             "outcome": info["outcome"],
             "valid": info["valid"],
-            "privileged": hidden if privileged else None,
+            "privileged": hidden or None,
         }

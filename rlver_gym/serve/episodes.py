@@ -83,9 +83,13 @@ class EpisodeTable:
             raise UnknownName.of("environment", env_id, self.cards, "GET /v1/envs")
         return self.cards[env_id]
 
-    async def begin(self, request: EpisodeRequest) -> EpisodeAnswer:
-        """Begin an episode, or find the one that the same request began."""
-        request_id = request.request_id or secrets.token_hex(16)
+    async def begin(self, request: EpisodeRequest, address: str = "") -> EpisodeAnswer:
+        """Begin an episode, or find the one that the same request of the same client began.
+
+        `address`: of the client, who may give itself a name besides.
+        """
+        own_id = request.request_id or secrets.token_hex(16)
+        request_id = f"{address} {request.client or ''} {own_id}"
         content = request.model_dump(exclude={"type"})
         episode = await self._begun.run(
             request_id, content, lambda: self._begin(request_id, request)

@@ -5,12 +5,14 @@ the size of its body. Counts the answers. Plain ASGI.
 import asyncio
 import contextlib
 import hmac
+import ipaddress
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from math import ceil
 from typing import Any
+from urllib.parse import urlsplit
 
 from rlver_gym.serve.operation import Metrics, ServeSettings
 from rlver_gym.serve.problems import Refusal
@@ -123,11 +125,16 @@ class Guard:
             raise Refusal("unauthorized")
 
     def _check_origin(self, scope: Scope) -> None:
-        """Refuse pages of other hosts: a browser would let any of them talk to loopback."""
+        """Refuse pages of other hosts: a browser would let any of them talk to loopback, also under
+        a name of their own that resolves to it (DNS rebinding). Who sends a token is no such page.
+        """
         origin = _header(scope, b"origin").decode("latin-1")
         host = _header(scope, b"host").decode("latin-1")
         if origin and origin.partition("://")[2] != host:
             raise Refusal("foreign-page")
+        here = (scope.get("server") or ("",))[0]
+        if self._token is None and host and _is_loopback(here) and not _is_loopback(_name(host)):
+            raise Refusal("foreign-host")
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The whole body; None when the client has gone."""
@@ -183,6 +190,22 @@ class Guard:
 def client_of(scope: Scope) -> str:
     """The address that a request comes from."""
     return (scope.get("client") or ("",))[0]
+
+
+def _name(host: str) -> str:
+    """The name or address in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_loopback(name: str) -> bool:
+    """Whether it means this machine, whatever a name server says."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name.rstrip(".") == "localhost"
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

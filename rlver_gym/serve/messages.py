@@ -47,6 +47,12 @@ class EpisodeRequest(_Request):
     """Which episode to begin. Everything may be left out."""
 
     request_id: RequestId | None = None
+    client: RequestId | None = Field(
+        None,
+        description="A name that the client gives itself, such as a random one: the same request id"
+        " of another client, or from another address, is another request.",
+        examples=["trainer-3"],
+    )
     env: str | None = Field(
         None,
         max_length=80,

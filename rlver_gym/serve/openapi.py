@@ -31,7 +31,14 @@ wait as long as `Retry-After` says, and send the same request again.
 `step` or `problem`, and the request id. The same `begin` on a new connection goes on with the
 episode.
 """
-ALWAYS = ("unauthorized", "foreign-page", "not-found", "rate-limited", "server-error")
+ALWAYS = (
+    "unauthorized",
+    "foreign-page",
+    "foreign-host",
+    "not-found",
+    "rate-limited",
+    "server-error",
+)
 WITH_BODY = ("not-json", "slow-request", "too-large", "invalid")
 BEGINNING = (
     *("unknown-name", "user-not-offered", "request-id-used"),

@@ -37,6 +37,12 @@ class ServeSettings(Frozen):
     """Turns that are worked on at once."""
     max_requests_per_s: float = Field(default=1_000.0, ge=0)
     """From one address, after a burst of as many; 0 for any number."""
+    max_connections: int = Field(default=1_024, ge=1)
+    """From one address at once. The oldest of those that have sent no request makes room for
+    another one.
+    """
+    header_timeout_s: float = Field(default=10.0, gt=0)
+    """How long the head of a request may take to arrive."""
     idle_s: float = Field(default=900.0, gt=0)
     """An episode that nobody asked about for so long is dropped."""
     max_body_bytes: int = Field(default=262_144, ge=1_024)

@@ -33,6 +33,12 @@ KINDS = {
     "foreign-page": Kind(
         403, "Asked by a web page", "The page of another host asked. Call this from a program."
     ),
+    "foreign-host": Kind(
+        403,
+        "Asked for another host",
+        "The header Host names another machine. Call 127.0.0.1 or localhost; behind a proxy start"
+        " the server with a token.",
+    ),
     "user-not-offered": Kind(
         403, "No such user here", "The server does not offer the user 'x'. It offers: embedded."
     ),

@@ -14,6 +14,7 @@ import uvicorn
 
 from rlver_gym.io.errors import RlverError
 from rlver_gym.serve.app import make_app
+from rlver_gym.serve.connections import ConnectionLimits, count_allowed_files
 from rlver_gym.serve.operation import ServeSettings
 from rlver_gym.users import SentientUser
 
@@ -37,6 +38,7 @@ def make_server(
 ) -> uvicorn.Server:
     """A server that is not running yet. See `make_app` for the arguments."""
     logging.getLogger("uvicorn.error").addFilter(_is_no_refused_handshake)
+    limits = ConnectionLimits(settings.max_connections, settings.header_timeout_s)
     return uvicorn.Server(
         uvicorn.Config(
             make_app(settings, token=token, users=users),
@@ -45,6 +47,7 @@ def make_server(
             proxy_headers=False,  # anybody can send them
             server_header=False,
             backlog=_BACKLOG,
+            http=limits.make_protocol,  # pyright: ignore[reportArgumentType]
             ws="websockets-sansio",
             ws_max_size=settings.max_body_bytes,
             timeout_keep_alive=_KEEP_ALIVE_S,
@@ -74,6 +77,21 @@ def collect_garbage_rarely() -> None:
     (0.2 to 0.8 s with a thousand of them) no turn is taken.
     """
     gc.set_threshold(*gc.get_threshold()[:2], _FULL_COLLECTION_EVERY)
+
+
+def allow_files(settings: ServeSettings) -> None:
+    """Ask for as many open files as two addresses and the WebSockets can need; warns where the
+    system allows fewer.
+    """
+    wanted = 2 * settings.max_connections + settings.max_episodes + 256
+    allowed = count_allowed_files(wanted)
+    if allowed < wanted:
+        logging.getLogger("rlver_gym.serve").warning(
+            "the system allows %d open files, and these limits may need %d: raise it (ulimit -n),"
+            " or lower --max-connections",
+            allowed,
+            wanted,
+        )
 
 
 class BackgroundServer:

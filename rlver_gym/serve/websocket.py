@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from rlver_gym.serve.episodes import EpisodeTable
+from rlver_gym.serve.guard import client_of
 from rlver_gym.serve.messages import PARSE_MESSAGE, BeginMessage, StepMessage
 from rlver_gym.serve.operation import Metrics
 from rlver_gym.serve.problems import Refusal, describe_invalid
@@ -37,6 +38,7 @@ class Conversation:
         self._socket = socket
         self._check_rate = check_rate
         self._metrics = metrics
+        self._address = client_of(socket.scope)
         self._begin_id = ""
         self._episode_id = ""
 
@@ -87,7 +89,7 @@ class Conversation:
                     "wrong-message",
                     "This connection has its episode. Open another one for the next.",
                 )
-            episode = await self._table.begin(message)
+            episode = await self._table.begin(message, self._address)
             self._begin_id, self._episode_id = message.request_id, episode.episode_id
             return {"type": "episode", **episode.model_dump(mode="json")}
         if not self._episode_id:

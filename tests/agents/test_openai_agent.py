@@ -184,11 +184,11 @@ def test_thoughts_of_an_agent_of_ones_own_are_not_said() -> None:
 
 
 def test_a_server_that_hangs_is_given_up_within_the_time(server: Server) -> None:
-    server.delay_s = 3
+    server.delay_s = 60
     began = time.monotonic()
-    with pytest.raises(AgentError, match=r"timeout_s=0\.3"):
-        OpenAIChat("m", chat=ChatSettings(timeout_s=0.3)).reply(HELLO)
-    assert time.monotonic() - began < 6
+    with pytest.raises(AgentError, match=r"timeout_s=2"):
+        OpenAIChat("m", chat=ChatSettings(timeout_s=2)).reply(HELLO)
+    assert time.monotonic() - began < 60
 
 
 def test_what_concerns_the_whole_run_is_not_put_on_the_agent(

@@ -40,7 +40,7 @@ from rlver_gym.policy.learning.metrics import EVALUATIONS, METRICS
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 _ACTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 _watched: list[str] = []
@@ -413,7 +413,7 @@ def test_a_tape_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) ->
     assert [one.name for one in tmp_path.iterdir()] == ["tape"]
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(200)
 def test_a_tape_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Path) -> None:
     noisy_tape(tmp_path / "tape")
     with sqlite3.connect(tmp_path / "tape") as db:

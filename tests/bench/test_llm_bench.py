@@ -528,7 +528,8 @@ def test_a_spec_with_a_served_user_survives_json_and_holds_no_key(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    env = gym.make("RLVER-Empathy-v0", user="openai:m", base_url=server.base_url, samples=2)
+    options = {"base_url": server.base_url, "samples": 2, "info": "privileged"}
+    env = gym.make("RLVER-Empathy-v0", user="openai:m", **options)
     assert env.spec
     text = env.spec.to_json()
     assert KEY not in text

@@ -67,7 +67,7 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self.leader, keys.encode())
 
-    def wait_for(self, text: str, seconds: float = 60) -> str:
+    def wait_for(self, text: str, seconds: float = 200) -> str:
         """What was shown up to this text, since the last wait."""
         deadline = time.monotonic() + seconds
         while text not in self.fresh:

@@ -4,6 +4,7 @@ error, bounded, and nothing obeyed.
 
 import os
 import resource
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from rlver_gym.data.sage import profile_persona
 from rlver_gym.io.errors import CardError, RecordingError
 from rlver_gym.users.embedded.weights import read_weights
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 THEIRS = "What happened that evening?"
 
 
@@ -261,9 +262,8 @@ def test_hostile_weights_are_one_error_that_names_the_file(tmp_path: Path, fault
 
 
 @pytest.mark.parametrize("name", SLOW_TEXTS)
-@pytest.mark.timeout(10)
 def test_no_text_of_a_profile_makes_reading_it_slow(name: str) -> None:
-    text = SLOW_TEXTS[name]
+    text, began = SLOW_TEXTS[name], time.process_time()
     profile = {
         "id": "lin",
         "player": text,
@@ -273,6 +273,7 @@ def test_no_text_of_a_profile_makes_reading_it_slow(name: str) -> None:
         "cha_group": text,
     }
     assert profile_persona(profile).id == "lin"
+    assert time.process_time() - began < 10
 
 
 def test_a_hostile_config_of_a_training_is_one_error(tmp_path: Path) -> None:

@@ -182,7 +182,9 @@ def test_a_user_without_first_words_is_a_failed_dialogue_with_its_reason() -> No
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 def test_many_dialogues_go_on_beside_one_that_never_began(mode: str) -> None:
     user = Speechless(*IDS[::2])
-    many = gym.make_vec("RLVER-Empathy-v0", num_envs=6, autoreset_mode=mode, user=user)
+    many = gym.make_vec(
+        "RLVER-Empathy-v0", num_envs=6, autoreset_mode=mode, user=user, on_failure="truncate"
+    )
     texts, infos = many.reset(seed=0)
     never_began = [persona in user.personas for persona in infos["persona"]]
     assert set(never_began) == {True, False}
@@ -197,7 +199,7 @@ def test_many_dialogues_go_on_beside_one_that_never_began(mode: str) -> None:
 
 
 def test_one_environment_tells_a_dialogue_that_never_began_as_any_other_that_failed() -> None:
-    env = EmpathyEnv(user=Speechless(IDS[0]))
+    env = EmpathyEnv(user=Speechless(IDS[0]), on_failure="truncate")
     text, info = env.reset(seed=0, options={"persona": IDS[0]})
     assert (text, info["valid"], info["outcome"]) == ("", False, "failed")
     text, reward, terminated, truncated, info = env.step("Hello?")
@@ -206,7 +208,7 @@ def test_one_environment_tells_a_dialogue_that_never_began_as_any_other_that_fai
 
 
 def test_a_failed_user_is_no_score() -> None:
-    env = EmpathyEnv(user=Breaking("And then?", UserFailed("no words")))
+    env = EmpathyEnv(user=Breaking("And then?", UserFailed("no words")), on_failure="truncate")
     env.reset(seed=0)
     _, reward, terminated, truncated, info = env.step("And then?")
     assert (reward, terminated, truncated, info["outcome"], info["valid"]) == (
@@ -234,7 +236,7 @@ def test_the_spread_of_several_judgements_is_told() -> None:
         def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
             return super().appraise(scene, emotion, dialogue)._replace(spread=1.5)
 
-    env = EmpathyEnv(user=Unsure())
+    env = EmpathyEnv(user=Unsure(), info="privileged")
     assert "spread" not in env.reset(seed=0)[1]
     assert env.step("What happened?")[4]["spread"] == 1.5
     assert "spread" in EmpathyEnv.privileged_info
@@ -371,7 +373,7 @@ def test_an_abandoned_rollout_stops() -> None:
     for _ in rollout(pairs(patient, 1000), concurrency=4):
         break
     deadline = threading.Event()
-    for _ in range(1000):
+    for _ in range(6000):
         if patient.waiting == 0:
             break
         deadline.wait(0.01)

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 import rlver_gym  # noqa: F401 (registers the environments)
@@ -17,8 +18,9 @@ from rlver_gym.core.cards import env_card, shipped_env_ids
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
-from rlver_gym.environment.env import EmpathyEnv, EnvState, Utterance
+from rlver_gym.environment.env import EmpathyEnv, EnvState
 from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.spaces import Utterance
 from rlver_gym.io.errors import CardError, DialogueError, UnknownName, UserFailed
 from rlver_gym.users import EmbeddedUser, Scene
 
@@ -80,7 +82,7 @@ def test_closing_twice_is_fine() -> None:
 
 
 def test_rewards_sum_to_the_change_of_emotion() -> None:
-    env = gym.make("RLVER-Empathy-v0")
+    env = gym.make("RLVER-Empathy-v0", info="privileged")
     for seed in range(5):
         _, info = env.reset(seed=seed)
         start, total, over = info["emotion"], 0.0, False
@@ -91,7 +93,7 @@ def test_rewards_sum_to_the_change_of_emotion() -> None:
 
 
 def test_sparse_pays_the_last_emotion_once() -> None:
-    env = gym.make("RLVER-Sparse-v0")
+    env = gym.make("RLVER-Sparse-v0", info="privileged")
     env.reset(seed=0)
     rewards, over, info = [], False, {}
     while not over:
@@ -123,7 +125,7 @@ def test_every_end_is_terminated_and_says_which(agent: str, start: int, outcome:
 
 
 def test_info_explains_the_turn() -> None:
-    env = gym.make("RLVER-Empathy-v0")
+    env = gym.make("RLVER-Empathy-v0", info="privileged")
     _, info = env.reset(seed=0)
     assert (info["emotion"], info["change"], info["turn"], info["outcome"], info["reasons"]) == (
         40,
@@ -217,6 +219,11 @@ def test_the_utterance_space_holds_any_script() -> None:
         ({"card": "/nowhere/card.yaml"}, CardError),
         ({"render_mode": "rgb_array"}, UnknownName),
         ({"persona": "../../etc/passwd"}, UnknownName),
+        ({"info": "all"}, UnknownName),
+        ({"info": None}, UnknownName),
+        ({"on_failure": "ignore"}, UnknownName),
+        ({"timeout_s": "3"}, UnknownName),
+        ({"num_envs": "3"}, UnknownName),
     ],
 )
 def test_wrong_arguments_get_a_named_error(kwargs: dict[str, str], error: type[Exception]) -> None:
@@ -225,17 +232,20 @@ def test_wrong_arguments_get_a_named_error(kwargs: dict[str, str], error: type[E
 
 
 def test_wrong_order_gets_a_named_error() -> None:
-    env = EmpathyEnv("RLVER-Empathy-v0")
-    with pytest.raises(DialogueError, match="reset"):
-        env.step("hello")
+    env = EmpathyEnv("RLVER-Empathy-v0", render_mode="ansi")
+    for too_early in (lambda: env.step("hello"), env.render, env.save_state):
+        with pytest.raises(DialogueError, match="reset") as caught:
+            too_early()
+        assert isinstance(caught.value, ResetNeeded)
     env.reset(seed=0)
     for _ in range(8):
         if env.step("")[2]:
             break
-    with pytest.raises(DialogueError, match="over"):
+    with pytest.raises(ResetNeeded, match="over"):
         env.step("hello")
-    with pytest.raises(UnknownName, match="reset option"):
-        env.reset(options={"person": "x"})
+    for options in ({"person": "x"}, {"persona": 3}, {"persona": ""}, ["persona"], "persona"):
+        with pytest.raises(UnknownName, match=r"option|persona"):
+            env.reset(options=options)  # pyright: ignore[reportArgumentType]
 
 
 def test_info_is_json() -> None:
@@ -246,7 +256,7 @@ def test_info_is_json() -> None:
 
 def test_a_card_object_makes_an_environment() -> None:
     card = env_card("RLVER-Empathy-v0").model_copy(update={"start": 60, "turns": 2})
-    env = gym.make("RLVER-Empathy-v0", card=card)
+    env = gym.make("RLVER-Empathy-v0", card=card, info="privileged")
     assert env.reset(seed=0)[1]["emotion"] == 60
     env.step("Tell me more.")
     assert env.step("And then?")[2]
@@ -273,7 +283,7 @@ class Failing(EmbeddedUser):
 @pytest.mark.parametrize("where", ["appraise", "speak"])
 @pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Sparse-v0"])
 def test_a_user_that_fails_ends_the_dialogue_without_a_score(where: str, env_id: str) -> None:
-    env = gym.make(env_id, user=Failing(where))
+    env = gym.make(env_id, user=Failing(where), info="privileged", on_failure="truncate")
     assert env.reset(seed=0)[1]["valid"]
     before = env.step(WORDS[0])[4]
     reply, reward, terminated, truncated, info = env.step(WORDS[1])
@@ -293,7 +303,7 @@ def test_a_user_that_fails_ends_the_dialogue_without_a_score(where: str, env_id:
 
 
 def test_what_is_no_user_and_no_state_is_named() -> None:
-    for user in (3, None, object()):
+    for user in (3, (), object()):
         with pytest.raises(UnknownName, match="there is no user"):
             gym.make("RLVER-Empathy-v0", user=user)
     env = EmpathyEnv("RLVER-Empathy-v0")

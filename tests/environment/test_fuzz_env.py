@@ -69,7 +69,7 @@ def check_play(
 
     Gives the outcome.
     """
-    env, twin = EmpathyEnv(card, persona=persona), EmpathyEnv(card, persona=persona)
+    env, twin = (EmpathyEnv(card, persona=persona, info="privileged") for _ in range(2))
     supporter = make_agent(agent, library().get(persona))
     begin = env.reset(seed=seed)
     assert data_equivalence(begin, twin.reset(seed=seed))
@@ -167,8 +167,10 @@ def check_vector(
 ) -> None:
     """Side by side they are what each is alone."""
     count = len(rows[0])
-    together = EmpathyVectorEnv(count, card=card, split="demo", autoreset_mode=mode)
-    alone = [EmpathyEnv(card, split="demo") for _ in range(count)]
+    together = EmpathyVectorEnv(
+        count, card=card, split="demo", autoreset_mode=mode, info="privileged"
+    )
+    alone = [EmpathyEnv(card, split="demo", info="privileged") for _ in range(count)]
     texts, _ = together.reset(seed=seed)
     assert texts == tuple(env.reset(seed=seed + number)[0] for number, env in enumerate(alone))
     over = [False] * count

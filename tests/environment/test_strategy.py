@@ -18,8 +18,9 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Message
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.environment.env import EmpathyEnv, Utterance
+from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.environment.spaces import Utterance
 from rlver_gym.environment.strategy_env import (
     NEEDS,
     EveryNeed,
@@ -291,7 +292,9 @@ def test_people_it_was_taught_with_are_read_no_better_than_strangers() -> None:
 
 
 def test_everybody_may_have_any_need_in_training_and_the_draw_follows_the_seed() -> None:
-    env = EveryNeed(gym.make("RLVER-Strategy-v0"), personas=library().ids("train"))
+    env = EveryNeed(
+        gym.make("RLVER-Strategy-v0", info="privileged"), personas=library().ids("train")
+    )
     env.reset(seed=0)
     met = [env.reset()[1] for _ in range(60)]
     assert {info["hidden_need"] for info in met} == {need.value for need in NEEDS}

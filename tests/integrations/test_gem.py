@@ -48,7 +48,7 @@ class Speechless(EmbeddedUser):
 class WaitsForOthers(EmbeddedUser):
     """Appraises only while another one appraises."""
 
-    both = Barrier(2, timeout=30)
+    both = Barrier(2, timeout=120)
 
     def appraise(self, scene, emotion, dialogue):
         self.both.wait()

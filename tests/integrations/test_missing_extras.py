@@ -8,7 +8,13 @@ from configparser import ConfigParser
 import pytest
 from paths import ROOT
 
-from rlver_gym.io.errors import MissingExtra, RlverError, needs_extra, needs_packages
+from rlver_gym.io.errors import (
+    MissingExtra,
+    RlverError,
+    needs_extra,
+    needs_packages,
+    pip_install,
+)
 
 EXTRAS = {
     "inspect_ai": "inspect-ai",
@@ -86,7 +92,8 @@ def test_a_module_names_the_extra_that_installs_its_framework(
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
     assert extra in setup["options.extras_require"]
     assert refusals[name].startswith("MissingExtra: No module named '")
-    assert refusals[name].endswith(f". Install it with: pip install 'rlver-gym[{extra}]'")
+    assert refusals[name].endswith(f". Install it with: {pip_install(extra)}")
+    assert f"pip install '.[{extra}]'" in refusals[name], "as it is installed in a clone"
 
 
 @pytest.mark.parametrize(("name", "remedy"), NO_EXTRA.items())

@@ -489,7 +489,7 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server(
     recorded: tuple[str, bytearray], request: pytest.FixtureRequest
 ) -> None:
     address, sent = recorded
-    reference = EmpathyEnv(persona=PERSONA)
+    reference = EmpathyEnv(persona=PERSONA, info="privileged")
     _, info = reference.reset(seed=5)
     infos = [info]
     for path in ("metadata", "schema", "state", "openapi.json", "rlver_gym/splits"):

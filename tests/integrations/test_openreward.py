@@ -222,7 +222,7 @@ def test_what_the_person_feels_thinks_and_needs_does_not_leave_the_server() -> N
         await app(scope, receive, record if scope["type"] == "http" else send)
 
     server.app = recorded  # pyright: ignore[reportAttributeAccessIssue]
-    reference = EmpathyEnv(persona=PERSONA)
+    reference = EmpathyEnv(persona=PERSONA, info="privileged")
     _, info = reference.reset(seed=5)
     infos = [info]
     with serve(server) as url, connect(url) as env:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 from processes import ancestors
 
-pytest.importorskip("ray", reason="needs Ray: pip install 'rlver-gym[ray]'")
+pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
 
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes
 from rlver_gym.bench.verify import verify
@@ -264,7 +264,7 @@ def test_without_ray_the_extra_is_named(tmp_path: Path) -> None:
         [sys.executable, "-c", code, *words, "--ray", "local"], capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "pip install 'rlver-gym[ray]'" in " ".join(done.stderr.split())
+    assert "pip install '.[ray]'" in " ".join(done.stderr.split())
 
 
 ROLLOUTS = """

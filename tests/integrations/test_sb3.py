@@ -66,7 +66,7 @@ def test_without_sb3_the_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.delitem(sys.modules, "rlver_gym.integrations.gyms.sb3", raising=False)
     done = run_command("sb3")
     assert done.returncode == 2
-    assert "pip install 'rlver-gym[sb3]'" in " ".join(done.stderr.split())
+    assert "pip install '.[sb3]'" in " ".join(done.stderr.split())
 
 
 @pytest.mark.slow

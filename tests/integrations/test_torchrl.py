@@ -87,7 +87,7 @@ def test_the_strategies_of_a_rollout_are_worth_what_they_are_in_gymnasium():
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_their_wrapper_can_be_told_to_say_that_the_user_failed(view):
-    env = GymWrapper(gym.make(view, user=FailsInTurn(2)))
+    env = GymWrapper(gym.make(view, user=FailsInTurn(2), on_failure="truncate"))
     env.set_info_dict_reader(ValidReader())
     check_env_specs(env)
     data = env.rollout(8)

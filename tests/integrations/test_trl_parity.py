@@ -83,7 +83,7 @@ def _user_seed(persona: str, seed: int) -> int:
 
 
 def through_trls_rollout(persona: str, seed: int, utterances: Sequence[str]) -> list[Felt]:
-    pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
+    pytest.importorskip("trl", reason="needs trl: pip install '.[trl]'")
     from tiny_trainer import reciting_trainer
 
     from rlver_gym.integrations.trl import prompt_rows
@@ -102,7 +102,7 @@ def through_trls_rollout(persona: str, seed: int, utterances: Sequence[str]) -> 
 
 
 def through_trls_tool(persona: str, seed: int, utterances: Sequence[str]) -> list[Felt]:
-    pytest.importorskip("trl", reason="needs trl: pip install 'rlver-gym[trl]'")
+    pytest.importorskip("trl", reason="needs trl: pip install '.[trl]'")
     from rlver_gym.integrations.trl import prompt_rows
     from rlver_gym.integrations.trl_tool import EmpathyTool
 

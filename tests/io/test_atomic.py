@@ -55,7 +55,7 @@ def test_many_writers_of_one_file_neither_fail_nor_let_a_reader_see_a_part(tmp_p
     assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(100)
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_a_link_or_pipe_that_lies_where_the_draft_goes_is_not_written_through(
     tmp_path: Path, kind: str

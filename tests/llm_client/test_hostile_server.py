@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from machine import slack
 from pydantic import SecretStr
 
 from rlver_gym.core.library import library
@@ -37,7 +38,7 @@ TOLD = ("Rosalind", "47", "locksmith", "sister", "stole", "inheritance")
 """Words of the request that no message may hold."""
 ATTEMPTS = 2
 TIMEOUT_S, ATTEMPT_S = 1.0, 0.4
-SLACK_S = 3.0
+SLACK_S = 3.0 * slack()
 """What a busy machine may add to a deadline."""
 MOST_WAITS = 6
 """Requests that fit in the time where a server asks to wait, since each wait is longer than the one

@@ -197,7 +197,7 @@ def test_a_tokenizer_without_padding_pads_with_the_end(tiny_folder: Path, tmp_pa
 
 
 def test_what_is_exported_is_what_was_trained(tiny_folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
+    pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
     model, tokenizer = (
         load_model(str(tiny_folder), lora=4, device="cpu"),
         load_tokenizer(str(tiny_folder)),
@@ -226,7 +226,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(tiny_folder: Path) -> N
 
 
 def test_adapters_learn_and_nothing_below_them(tiny_folder: Path) -> None:
-    pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
+    pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
     model = load_model(str(tiny_folder), lora=4, use_bf16=True, device="cpu")
     learning = {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert learning

@@ -12,7 +12,8 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from rlver_gym.environment.env import Utterance
+from rlver_gym.environment.env import make_for_loop
+from rlver_gym.environment.spaces import Utterance
 from rlver_gym.export.word_substitution import WordSubstitution
 from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy.learning.batch import pack
@@ -357,7 +358,7 @@ def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(
             sampler,
             direct,
             Sampling(8, direct.stop_ids),
-            [gym.make("rlver_gym:RLVER-Empathy-v0", split="demo") for _ in range(4)],
+            [make_for_loop("rlver_gym:RLVER-Empathy-v0", split="demo") for _ in range(4)],
             make_groups(4, 2, itertools.count()),
             draw_seed=seed,
             max_tokens=2000,

@@ -36,7 +36,7 @@ def make_states(learner: Learner) -> list[dict[str, Any]]:
 def test_a_learner_with_adapters_is_resumed_exactly_and_exports_what_it_says(
     tiny_folder: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
+    pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
     config = GroupConfig(model=str(tiny_folder), lora_rank=4, group_size=2, **SMALL)
     learner = make_learner(config)
     iterations = train(learner)

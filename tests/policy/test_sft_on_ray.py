@@ -13,6 +13,6 @@ def test_the_dialogues_are_held_on_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(RlverError, match=r"rlver-gym\[ray\]"):
+    with pytest.raises(RlverError, match=r"pip install '\.\[ray\]'"):
         sft(tmp_path / "warm", dialogues=2, ray="local")
     assert not (tmp_path / "warm").exists()

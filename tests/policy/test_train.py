@@ -393,7 +393,7 @@ def test_the_reference_is_the_model_as_it_was_at_the_start(model):
 
 def test_the_reference_of_adapters_is_the_model_below_them(model):
     few = {"iterations": 2, "eval_every": 0, "kl": 0.1, "lr": 1e-2, "lora_rank": 4}
-    pytest.importorskip("peft", reason="needs peft: pip install 'rlver-gym[lora]'")
+    pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
     learner = make_learner(GroupConfig(model=model, **(GROUPS | few)))
     first, second = (one.metrics["reference_kl"] for one in train(learner))
     assert abs(first) < 1e-9 < 1e-6 < second

@@ -41,9 +41,7 @@ from rlver_gym.policy.train import (
 from rlver_gym.testing.tiny_model import build_tiny
 from rlver_gym.users import EmbeddedUser
 
-with_ray = pytest.mark.skipif(
-    find_spec("ray") is None, reason="needs Ray: pip install 'rlver-gym[ray]'"
-)
+with_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install '.[ray]'")
 SMALL = {
     "iterations": 2,
     "dialogues": 6,
@@ -141,7 +139,7 @@ def test_in_other_batches_the_same_is_drawn_up_to_rounding(model: str) -> None:
 def test_only_adapters_travel_where_there_are_any_and_half_precision_where_that_samples(
     model: str,
 ) -> None:
-    pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
+    pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
     sizes = {
         name: len(dump_weights(make_learner(small_config(model, **changes))))
         for name, changes in {
@@ -200,7 +198,7 @@ def test_without_ray_the_extra_is_named(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(RlverError, match=r"rlver-gym\[ray\]"):
+    with pytest.raises(RlverError, match=r"pip install '\.\[ray\]'"):
         train_command(model=model, out=tmp_path / "run", ray="local")
     assert not (tmp_path / "run").exists()
 

@@ -231,7 +231,7 @@ def test_a_run_of_two_processes_leaves_the_folder_that_one_leaves(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_adapters_on_sharded_weights_are_saved_resumed_and_exported(dtype, tmp_path):
-    pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
+    pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
     model, cut, once_folder = tmp_path / "tiny", tmp_path / "cut", tmp_path / "once"
     build_tiny(model, hidden=32, layers=1, vocab=400)
     few = [

@@ -616,7 +616,7 @@ def test_a_critic_is_needed_where_it_is_needed_and_only_there(batch):
     "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
 )  # peft's
 def test_the_base_below_adapters_is_a_reference(batch):
-    peft = pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
+    peft = pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
     base = tiny()
     before = Actor(base)(batch.id_BT, batch.action_mask_BT).logprob_BT.detach()
     actor = Actor(

@@ -14,7 +14,7 @@ import pytest
 import torch
 from completions import JsonHandler, completion
 
-peft = pytest.importorskip("peft", reason="adapters need peft: pip install 'rlver-gym[lora]'")
+peft = pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.config import GroupConfig, make_config
 from rlver_gym.policy.models.model import load_model

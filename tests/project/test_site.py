@@ -171,7 +171,7 @@ def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Mo
 def test_everything_on_a_page_runs_in_order(page: str, tmp_path: Path) -> None:
     extra, module = NEEDS.get(page, ("", ""))
     if module and find_spec(module) is None:
-        pytest.skip(f"needs: pip install 'rlver-gym[{extra}]'")
+        pytest.skip(f"needs: pip install '.[{extra}]'")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = {**os.environ, "PATH": path, "COLUMNS": "200", "OPENAI_API_KEY": ""}
     beside: list[subprocess.Popen[bytes]] = []

@@ -19,7 +19,7 @@ class Caller:
     """One connection to a server."""
 
     def __init__(self, port: int, token: str | None = None) -> None:
-        self.connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        self.connection = HTTPConnection("127.0.0.1", port, timeout=120)
         self.headers = {"content-type": "application/json"}
         if token:
             self.headers["authorization"] = f"Bearer {token}"

@@ -27,7 +27,7 @@ class Talk:
     def ask(self, message: Any) -> Any:
         text = message if isinstance(message, str | bytes) else json.dumps(message)
         self.connection.send(text)
-        return json.loads(self.connection.recv(timeout=20))
+        return json.loads(self.connection.recv(timeout=120))
 
     def begin(self, request_id: str = "begin", **fields: Any) -> Any:
         return self.ask({"type": "begin", "request_id": request_id, **fields})
@@ -172,5 +172,5 @@ def test_too_many_connections_and_foreign_ones_are_refused(serve: Any, connect: 
 def test_a_connection_on_which_nothing_is_said_is_closed(serve: Any, connect: Any) -> None:
     talk = connect(serve(idle_s=0.3))
     with pytest.raises(ConnectionClosed) as closed:
-        talk.connection.recv(timeout=10)
+        talk.connection.recv(timeout=120)
     assert closed.value.rcvd.code == 1001

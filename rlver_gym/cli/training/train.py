@@ -21,7 +21,7 @@ from rlver_gym.export.demonstrations import (
     run_here,
     run_on_ray,
 )
-from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.errors import TrainingError, pip_install
 from rlver_gym.io.machine import keep_freed_memory
 from rlver_gym.io.terminal import SafeConsole, progress_bar
 from rlver_gym.policy.config import (
@@ -40,6 +40,11 @@ WARM_STARTS = {
     "laptop": "--dialogues 6144 --epochs 2 --lr 2e-3",
 }
 """By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
+_USUAL = (
+    *("model", "env", "env_options", "style", "seed", "iterations", "dialogues"),
+    *("max_reply_tokens", "lr", "lora_rank", "eval_every", "algo", "group_size"),
+)
+"""What `--help` shows of the config; `--help-all` shows the rest, too."""
 RayWorkers = Annotated[
     int | None,
     typer.Option(min=1, help="Processes on the cluster. Default: one for each of its CPUs."),
@@ -79,7 +84,8 @@ def _make_option(name: str) -> inspect.Parameter:
         help=escape(help_text),
         metavar=shown,
         show_default=False,
-        rich_help_panel="The run's config",
+        rich_help_panel="The run's config" if name in _USUAL else "The run's config, all of it",
+        hidden=name not in _USUAL,
     )
     return inspect.Parameter(
         name,
@@ -132,6 +138,16 @@ def _parse_value(text: str) -> Any:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
+def _show_everything(ctx: typer.Context, asked: bool) -> None:
+    """The help with the options that `--help` leaves out."""
+    if not asked:
+        return
+    for param in ctx.command.params:
+        param.hidden = False  # pyright: ignore[reportAttributeAccessIssue]
+    typer.echo(ctx.get_help())
+    raise typer.Exit
+
+
 @add_config_options
 def train(
     fields: dict[str, Any],
@@ -173,6 +189,15 @@ def train(
         ),
     ] = None,
     ray_workers: RayWorkers = None,
+    help_all: Annotated[
+        bool,
+        typer.Option(
+            "--help-all",
+            callback=_show_everything,
+            is_eager=True,
+            help="Show this message with every option of the config, and exit.",
+        ),
+    ] = False,
 ) -> None:
     """Train a chat model through a text environment with PPO, GRPO and its kin, or best-of-n
     fine-tuning.
@@ -209,7 +234,7 @@ def import_with_torch(module: str) -> Any:
         if (error.name or "").startswith("rlver_gym"):
             raise
         raise TrainingError(
-            f"training needs {error.name}, which is not installed: pip install 'rlver-gym[train]'"
+            f"training needs {error.name}, which is not installed: {pip_install('train')}"
             " (for a CPU alone, first: pip install torch==2.13.0)."
         ) from error
 

@@ -70,7 +70,9 @@ class EmpathyTextEnv(gem.Env):
             "split": split,
             "instructions": instructions,
         }
-        self._env = EmpathyEnv(env, user=user, split=split, persona=persona, **options)
+        self._env = EmpathyEnv(
+            env, user=user, split=split, persona=persona, on_failure="truncate", **options
+        )
         self._seed = seed
         self._instructions = instructions
         self._is_valid = True
@@ -86,13 +88,13 @@ class EmpathyTextEnv(gem.Env):
         self._seed = None
         opening, info = self._env.reset(seed=seed)
         self._is_valid = info["valid"]
-        return self._introduce(opening), {**_public(info), "prev_ep_valid": prev_ep_valid}
+        return self._introduce(opening), {**info, "prev_ep_valid": prev_ep_valid}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say the words of a model's answer. DialogueError before `reset` and after the end."""
         reply, reward, terminated, truncated, info = self._env.step(read_words(action))
         self._is_valid = info["valid"]
-        return reply, reward, terminated, truncated, _public(info)
+        return reply, reward, terminated, truncated, info
 
     def sample_random_action(self) -> str:
         """An utterance in the manner of a random one of the twelve strategies. The members of a
@@ -123,10 +125,6 @@ class EmpathyTextEnv(gem.Env):
             return opening
         language = self._env.session.scene.persona.language
         return f"{agent_prompt(language)}\n\n{opening}"
-
-
-def _public(info: dict[str, Any]) -> dict[str, Any]:
-    return {name: info[name] for name in info if name not in EmpathyEnv.privileged_info}
 
 
 for _card in shipped_env_ids():

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 import rlver_gym  # noqa: F401  (registers the environments, in the processes of env runners too)
 from rlver_gym.core.library import library
+from rlver_gym.environment.env import make_for_loop
 from rlver_gym.environment.strategy_env import EveryNeed
 from rlver_gym.integrations.gyms.discrete_policies import DiscretePolicy, PolicyFactory
 from rlver_gym.io.errors import CardError, TrainingError, needs_extra
@@ -100,7 +101,7 @@ def make_strategy_env(env_config: Mapping[str, Any]) -> gym.Env[Any, Any]:
             "every_need draws anybody of the train split. Leave persona and split out of"
             " env_config, or every_need."
         )
-    env = gym.make(STRATEGY_ENV, **options)
+    env = make_for_loop(STRATEGY_ENV, **options)
     if every_need:
         env = EveryNeed(env, personas=library().ids("train"))
     return DropFailedEpisodes(env)

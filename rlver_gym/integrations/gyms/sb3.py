@@ -109,7 +109,9 @@ def train(
 
 
 def _env() -> gym.Env[Any, Any]:
-    return EveryNeed(gym.make("RLVER-Strategy-v0"), personas=library().ids("train"))
+    return EveryNeed(
+        gym.make("RLVER-Strategy-v0", info="privileged"), personas=library().ids("train")
+    )
 
 
 class _LearningCurve(BaseCallback):

@@ -69,7 +69,9 @@ class EmpathyGame(ta.Env):
         UnknownName for what does not exist, CardError for a key among the options.
         """
         super().__init__()
-        self._env = EmpathyEnv(env, user=user, split=split, persona=persona, **options)
+        self._env = EmpathyEnv(
+            env, user=user, split=split, persona=persona, on_failure="truncate", **options
+        )
         self._turn_rewards: list[float] = []
 
     def reset(self, num_players: int = 1, seed: int | None = None) -> None:
@@ -107,7 +109,7 @@ class EmpathyGame(ta.Env):
         )
         self._hear(reply)
         if terminated:
-            self.state.set_outcome(info["emotion"] / 100, info["outcome"])
+            self.state.set_outcome(self._env.session.emotion / 100, info["outcome"])
         elif truncated:
             self.state.done = True
             self.state.game_info[SUPPORTER]["reason"] = "the simulated user failed: no result"
@@ -117,7 +119,7 @@ class EmpathyGame(ta.Env):
         }
         self.state.step_info = {
             "reward": float(reward),
-            **{name: info[name] for name in info if name not in EmpathyEnv.privileged_info},
+            **info,
         }
         return self.state.step()
 

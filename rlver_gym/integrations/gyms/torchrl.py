@@ -2,8 +2,8 @@
 
 For policies that are language models (`TransformersWrapper`, `vLLMWrapper`, `LLMCollector`,
 `MCAdvantage`, `GRPOLoss`). TorchRL's own GymWrapper takes `gym.make("RLVER-Strategy-v0")`, with
-vectors, and `gym.make("RLVER-Empathy-v0")`, with NonTensorData; for users that may fail add
-`env.set_info_dict_reader(ValidReader())`.
+vectors, and `gym.make("RLVER-Empathy-v0")`, with NonTensorData; for users that may fail make it
+with `on_failure="truncate"` and add `env.set_info_dict_reader(ValidReader())`.
 """
 
 # pyright: reportMissingImports=false, reportGeneralTypeIssues=false, reportAttributeAccessIssue=false

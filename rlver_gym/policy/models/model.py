@@ -18,7 +18,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from rlver_gym.io.errors import TrainingError
+from rlver_gym.io.errors import TrainingError, pip_install
 from rlver_gym.io.model_cache import hide_progress_bars
 from rlver_gym.testing.local_models import local_model
 
@@ -152,7 +152,7 @@ def _add_adapters(lm: PreTrainedModel, rank: int) -> PreTrainedModel:
         import peft  # noqa: PLC0415 (only whoever asks for adapters needs it)
     except ModuleNotFoundError as error:
         raise TrainingError(
-            "LoRA needs the package peft: pip install 'rlver-gym[lora]'. Or train all weights with"
+            f"LoRA needs the package peft: {pip_install('lora')}. Or train all weights with"
             " --lora-rank 0."
         ) from error
     config = peft.LoraConfig(

@@ -1,0 +1,124 @@
+"""The space of utterances: text of any script, which Gymnasium can flatten, share and batch."""
+
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import read_from_shared_memory
+
+MAX_REPLY_CHARS = 16_000
+"""The longest text that a person says."""
+_SAMPLED = tuple(string.ascii_letters + string.digits + " .,!?'")
+
+
+class _Unicode(Sequence[str]):
+    """Every code point, without a list of them: character number i is chr(i)."""
+
+    def __len__(self) -> int:
+        return 0x110000
+
+    def __getitem__(self, index: Any) -> Any:
+        return chr(index)
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, str) and len(value) == 1
+
+    def __reduce__(self) -> str:
+        return "_UNICODE"
+
+
+_UNICODE: Any = _Unicode()
+
+
+class Utterance(spaces.Text):
+    """Text of 0 to `max_length` characters, in any script.
+
+    Gymnasium's own `Text` lists its characters, and its default list refuses a space; listing all
+    of Unicode takes seconds. This one accepts every string that can be encoded, its characters are
+    their code points when it is flattened or shared between processes, and it samples printable
+    ASCII.
+    """
+
+    def __init__(self, max_length: int, seed: int | None = None) -> None:
+        """`max_length` in characters."""
+        super().__init__(max_length, min_length=0, charset="".join(_SAMPLED), seed=seed)
+
+    @property
+    def character_set(self) -> Any:
+        """All of Unicode."""
+        return _UNICODE
+
+    @property
+    def character_list(self) -> Any:
+        """All of Unicode, in the order of code points."""
+        return _UNICODE
+
+    def character_index(self, char: str) -> np.int32:
+        """The code point."""
+        return np.int32(ord(char))
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """Printable ASCII of a length drawn up to `max_length`, or of the length that the mask
+        gives. ValueError for a mask of characters.
+        """
+        length, weights = mask or probability or (None, None)
+        if weights is not None or not (length is None or 0 <= length <= self.max_length):
+            raise ValueError(
+                f"{self} draws every printable character alike: give (length, None), with a length"
+                f" from 0 to {self.max_length}."
+            )
+        if length is None:
+            length = self.np_random.integers(self.max_length + 1)
+        return "".join(self.np_random.choice(_SAMPLED, size=int(length)))
+
+    def contains(self, x: Any) -> bool:
+        """Whether x is a string of at most `max_length` characters without lone surrogates."""
+        return (
+            isinstance(x, str)
+            and len(x) <= self.max_length
+            and not any("\ud800" <= char <= "\udfff" for char in x)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to utterance spaces of the same length."""
+        return isinstance(other, Utterance) and other.max_length == self.max_length
+
+    def __repr__(self) -> str:
+        """Such as Utterance(4000)."""
+        return f"Utterance({self.max_length})"
+
+
+class SharedTexts(Sequence[str]):
+    """The texts in memory that processes share, as they are when they are looked at; a deep copy is
+    a tuple of what they are now.
+
+    Gymnasium's `AsyncVectorEnv` reads its memory once, and from then on hands out deep copies of
+    what it got: that must be a view.
+    """
+
+    def __init__(self, space: Utterance, memory: Any, num_texts: int) -> None:
+        """`memory`: what `create_shared_memory` made for so many texts of that space."""
+        data = np.frombuffer(memory.get_obj(), dtype=np.int32)
+        self._code_BT = data.reshape(num_texts, space.max_length)
+
+    def __len__(self) -> int:
+        return len(self._code_BT)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        code_T = self._code_BT[index]
+        return "".join(map(chr, code_T[code_T < len(_UNICODE)].tolist()))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> tuple[str, ...]:
+        return tuple(self)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+@read_from_shared_memory.register(Utterance)  # pyright: ignore[reportArgumentType]
+def _read_texts(space: Utterance, shared_memory: Any, n: int = 1) -> SharedTexts:
+    return SharedTexts(space, shared_memory, n)

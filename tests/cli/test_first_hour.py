@@ -1,0 +1,130 @@
+"""What a newcomer tries first, word for word."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+from rich.console import Console
+from typer.testing import CliRunner
+
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.bench.score import score_agents
+from rlver_gym.bench.table import leaderboard, needs_table
+from rlver_gym.cli.root import app
+from rlver_gym.io import terminal
+from rlver_gym.io.errors import pip_install
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def shorten_corpus(folder: Path, replies: int) -> Path:
+    """The shipped corpus with so many of its ratings."""
+    source = ROOT / "recordings" / "en" / "test"
+    for name in ("dialogues.jsonl", "moments.jsonl", "supporters.json"):
+        (folder / name).write_bytes((source / name).read_bytes())
+    ratings = (source / "ratings.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "ratings.jsonl").write_text("".join(ratings[:replies]), encoding="utf-8")
+    return folder
+
+
+def test_fidelity_reads_a_split_of_the_shipped_corpus(tmp_path: Path) -> None:
+    folder = shorten_corpus(tmp_path, 120)
+    done = CliRunner().invoke(app, ["fidelity", str(folder), "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["replies"] > 50
+    assert -1 <= told["low"]["within"] <= told["found"]["within"] <= told["high"]["within"] <= 1
+    shown = CliRunner().invoke(app, ["fidelity", str(folder)]).stdout
+    assert "replies to one person" in shown
+
+
+def test_work_without_a_terminal_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ["redteam", "--attack", "emoji", "--json"],
+        ["bench", "--agent", "silent", "--persona", "noor-the-old-dog", "--json"],
+    ):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        lines = [line for line in done.stderr.splitlines() if re.search(r": \d+ of \d+$", line)]
+        assert len(lines) >= 2, done.stderr
+
+
+def test_short_work_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 600.0)
+    words = ["bench", "--agent", "silent", "--persona", "noor-the-old-dog", "--json"]
+    assert " of " not in CliRunner().invoke(app, words).stderr
+
+
+@pytest.mark.parametrize("command", ["bench", "train", "serve", "personas list", ""])
+def test_flags_are_shown_without_a_type(command: str) -> None:
+    env = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], env=env).stdout
+    assert "--help" in shown
+    assert "bool" not in shown
+
+
+def test_the_help_of_train_is_short_and_all_of_it_can_be_had() -> None:
+    env = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
+    usual, everything = (
+        CliRunner().invoke(app, ["train", option], env=env).stdout
+        for option in ("--help", "--help-all")
+    )
+    assert len(usual.splitlines()) < 100 < len(everything.splitlines())
+    assert "--help-all" in usual
+    assert "--gae-lambda" not in usual
+    assert "--gae-lambda" in everything
+    assert set(re.findall(r"--[a-z-]+", usual)) <= set(re.findall(r"--[a-z-]+", everything))
+
+
+def test_names_of_agents_are_whole_at_80_columns(tmp_path: Path) -> None:
+    names = ("strategy:reflect_feeling", "strategy:invite_reflection")
+    plan = BenchPlan(agents=names, persona_ids=("noor-the-old-dog",), seeds=1)
+    ranked = score_agents(list(run(plan, tmp_path)))
+    for table in (leaderboard(ranked, "x"), needs_table(ranked)):
+        console = Console(width=80, color_system=None)
+        with console.capture() as captured:
+            console.print(table)
+        first = "".join(line.split(" ")[0] for line in captured.get().splitlines())
+        for name in names:
+            assert name in first
+        assert "…" not in captured.get()
+
+
+def test_an_extra_is_installed_from_where_the_package_came_from() -> None:
+    script = (
+        "import importlib.metadata as m\n"
+        "class Found:\n"
+        "    def __init__(self, text): self.text = text\n"
+        "    def read_text(self, name): return self.text\n"
+        "import rlver_gym.io.errors as errors\n"
+        'for text in (\'{"url": "file:///x"}\', None, \'{"url": "https://x/y.whl"}\'):\n'
+        "    errors.distribution = lambda name: Found(text)\n"
+        "    errors.pip_install.cache_clear()\n"
+        "    print(errors.pip_install('sb3'))\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
+    assert shown.splitlines() == [
+        "pip install '.[sb3]' (in the folder of the clone)",
+        "pip install 'rlver-gym[sb3]'",
+        "pip install 'rlver-gym[sb3]'",
+    ]
+    assert pip_install("sb3") == shown.splitlines()[0], "the tests run in a clone"
+
+
+def test_the_readme_names_clone_version_and_time_and_exports_no_test_people() -> None:
+    assert "git clone https://github.com/rlver-gym/rlver-gym" in README
+    assert re.search(r"The fast tests, .* cores", README)
+    assert re.search(r"embedded user is version \d+", README)
+    exported = re.findall(r"rlver-gym export (\S+)", README)
+    for folder in exported:
+        assert re.search(rf"bench --split train .*--out {folder}\n", README), folder

@@ -1,0 +1,327 @@
+"""What Gymnasium's own tools make of the environments: vector modes, wrappers, specs, errors."""
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import wrappers
+from gymnasium.error import InvalidAction, ResetNeeded
+from gymnasium.spaces.utils import flatten, unflatten
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+import rlver_gym
+from rlver_gym.core.cards import env_card, shipped_env_ids
+from rlver_gym.core.dialogue import Reply
+from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.info import PRIVILEGED
+from rlver_gym.environment.spaces import Utterance
+from rlver_gym.environment.strategy_env import EveryNeed, TalkFeatures
+from rlver_gym.io.errors import CardError, UnknownName, UserFailed
+from rlver_gym.users import EmbeddedUser
+
+SAY = ("What happened then?", "你好 😀 That sounds hard.", "Everything will be fine.")
+PERSONA = "noor-the-old-dog"
+
+
+class Failing(EmbeddedUser):
+    """Answers the first turn, and fails in the second; with `at_once` before the first words."""
+
+    def __init__(self, at_once: bool = False) -> None:
+        super().__init__()
+        self.at_once = at_once
+
+    def open(self, scene: Any, emotion: int) -> str:
+        if self.at_once:
+            raise UserFailed("nothing to say")
+        return super().open(scene, emotion)
+
+    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Any:
+        if dialogue.turns:
+            raise UserFailed("the model said nothing")
+        return super().appraise(scene, emotion, dialogue)
+
+
+class Writing(EmbeddedUser):
+    """Answers in every kind of script."""
+
+    def speak(self, scene: Any, emotion: int, dialogue: Any, appraisal: Any) -> Any:
+        return Reply("\x00 naïve 你好 👩‍👩‍👧 \U0010ffff می‌خواهم")
+
+
+class Remote(EmbeddedUser):
+    """Has what an asynchronous user has, as one behind a server."""
+
+    async def aopen(self, *args: Any) -> Any:
+        return self.open(*args)
+
+    async def aappraise(self, *args: Any) -> Any:
+        return self.appraise(*args)
+
+    async def aspeak(self, *args: Any) -> Any:
+        return self.speak(*args)
+
+
+def play_vector(mode: str | None, steps: int = 12, **options: Any) -> list[Any]:
+    """Everything that two dialogues side by side give, beyond the end of both."""
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode=mode, **options)
+    seen: list[Any] = [env.reset(seed=3)[0]]
+    for turn in range(steps):
+        texts, *numbers, _ = env.step((SAY[turn % 3], SAY[(turn + 1) % 3]))
+        seen.append((tuple(texts), *(one.tolist() for one in numbers)))
+    env.close()
+    return seen
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "vector_entry_point"])
+def test_every_vectorization_mode_gives_the_same_texts(mode: str) -> None:
+    expected = play_vector(None)
+    assert any(True in one[2] for one in expected[1:]), "a dialogue ended and another began"
+    assert play_vector(mode) == expected
+
+
+def test_texts_of_every_script_pass_between_processes() -> None:
+    assert play_vector("async", 2, user=Writing()) == play_vector("sync", 2, user=Writing())
+
+
+def test_texts_that_were_given_do_not_change_with_later_steps() -> None:
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, vectorization_mode="async")
+    before, _ = env.reset(seed=0)
+    copy = tuple(before)
+    after = env.step(SAY[:2])[0]
+    assert before == copy != after
+    env.close()
+
+
+def test_gymnasiums_autoreset_is_the_default() -> None:
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=1)
+    assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+
+
+@pytest.mark.parametrize("text", ["", "Hm.", "你好 😀\n\x00\U0010ffff", "a" * 50])
+def test_a_text_can_be_flattened_and_read_back(text: str) -> None:
+    space = Utterance(50)
+    flat = flatten(space, text)
+    assert flat in gym.spaces.flatten_space(space)
+    assert unflatten(space, flat) == text
+
+
+def test_samples_are_in_the_space_and_masks_of_characters_are_refused() -> None:
+    space = Utterance(10, seed=0)
+    assert all(space.sample() in space for _ in range(50))
+    assert len(space.sample((4, None))) == 4
+    for mask in ((4, np.ones(3, dtype=np.int8)), (11, None), (-1, None)):
+        with pytest.raises(ValueError, match="draws every"):
+            space.sample(mask)
+
+
+@pytest.mark.parametrize("env_id", [*shipped_env_ids(), "RLVER-Strategy-v0"])
+@pytest.mark.parametrize("options", [{}, {"info": "privileged"}], ids=["public", "privileged"])
+def test_every_id_passes_gymnasiums_checker(env_id: str, options: dict[str, Any]) -> None:
+    env = gym.make(env_id, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped, skip_render_check=True)
+        if "Strategy" in env_id:  # whose wrappers are what is to be checked
+            warnings.filterwarnings("ignore", message=".*different from the unwrapped version")
+            check_env(env, skip_render_check=True)
+
+
+WRAPPERS: dict[str, Any] = {
+    "flatten": wrappers.FlattenObservation,
+    "time limit": lambda env: wrappers.TimeLimit(env, 3),
+    "time aware": lambda env: wrappers.TimeAwareObservation(wrappers.TimeLimit(env, 9)),
+    "statistics": wrappers.RecordEpisodeStatistics,
+    "autoreset": wrappers.Autoreset,
+    "delay": lambda env: wrappers.DelayObservation(env, 2),
+    "stack": lambda env: wrappers.FrameStackObservation(env, 2),
+    "normal reward": wrappers.NormalizeReward,
+    "clip reward": lambda env: wrappers.ClipReward(env, -1, 1),
+    "sticky": lambda env: wrappers.StickyAction(env, 0.3),
+    "order": wrappers.OrderEnforcing,
+    "checker": wrappers.PassiveEnvChecker,
+}
+
+
+@pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Strategy-v0"])
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_gymnasiums_wrappers_work(name: str, env_id: str) -> None:
+    env = WRAPPERS[name](gym.make(env_id))
+    seen, _ = env.reset(seed=0)
+    for _ in range(3):
+        seen = env.step(3 if "Strategy" in env_id else SAY[0])[0]
+    assert env.observation_space.contains(seen)
+
+
+def test_making_an_environment_loads_no_client_and_a_url_changes_no_class() -> None:
+    script = (
+        "import sys, gymnasium, rlver_gym\n"
+        "env = gymnasium.make('RLVER-Empathy-v0')\n"
+        "env.reset(seed=0); env.step('Go on.')\n"
+        "loaded = [name for name in sys.modules if name.startswith(('rlver_gym.serve',"
+        " 'rlver_gym.environment.remote', 'rlver_gym.llm_client', 'http.client', 'httpx'))]\n"
+        "print(loaded, type(env.unwrapped).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[] EmpathyEnv", done.stderr
+    for env_id in [*shipped_env_ids(), "RLVER-Strategy-v0"]:
+        assert gym.spec(env_id).entry_point == "rlver_gym.environment.env:EmpathyEnv"
+
+
+def test_dir_lists_the_public_names_alone() -> None:
+    assert dir(rlver_gym) == sorted(rlver_gym.__all__)
+    assert all(hasattr(rlver_gym, name) for name in dir(rlver_gym))
+
+
+def test_info_holds_nothing_that_a_supporter_could_not_know() -> None:
+    env, full = gym.make("RLVER-Empathy-v0"), gym.make("RLVER-Empathy-v0", info="privileged")
+    options = {"persona": f"{PERSONA}/praise"}
+    for got, told in (
+        (env.reset(seed=0, options=options)[1], full.reset(seed=0, options=options)[1]),
+        (env.step(SAY[0])[4], full.step(SAY[0])[4]),
+    ):
+        assert set(got) == {"turn", "outcome", "valid", "persona", "cut_chars"}
+        assert set(told) - set(got) == set(PRIVILEGED) - {"spread"}
+        assert "praise" not in str(got)
+        assert told["persona"] == f"{PERSONA}/praise"
+
+
+def test_vectors_and_the_strategy_view_hide_it_too() -> None:
+    for env in (
+        gym.make_vec("RLVER-Empathy-v0", num_envs=2, autoreset_mode="SameStep"),
+        gym.make_vec("RLVER-Strategy-v0", num_envs=2, vectorization_mode="sync"),
+    ):
+        _, infos = env.reset(seed=0)
+        names = set(infos)
+        for _ in range(9):
+            actions = np.array([3, 3]) if "Strategy" in env.spec.id else ("Shut up.",) * 2  # pyright: ignore[reportOptionalMemberAccess]
+            *_, infos = env.step(actions)
+            names |= set(infos) | set(infos.get("final_info", ()))
+        assert not names & set(PRIVILEGED)
+
+
+def test_a_card_that_shows_the_emotion_shows_it_to_everybody() -> None:
+    card = env_card("RLVER-Empathy-v0").model_copy(update={"shows_emotion": True})
+    env = EmpathyEnv(card)
+    assert env.reset(seed=0)[1]["emotion"] == 40
+    assert not {"hidden_need", "reasons", "thought"} & set(env.step(SAY[0])[4])
+
+
+def test_features_with_an_emotion_that_nobody_tells_are_refused() -> None:
+    with pytest.raises(CardError, match="privileged"):
+        TalkFeatures(EmpathyEnv(), emotion=True).reset()
+    env = TalkFeatures(EmpathyEnv(info="privileged"), emotion=True)
+    assert env.reset()[0][-1] == np.float32(0.4)
+    with pytest.raises(CardError, match="turns"):
+        TalkFeatures(EmpathyEnv(), turns=0)
+    with pytest.raises(CardError, match="empty"):
+        EveryNeed(EmpathyEnv(), personas=())
+
+
+def test_a_failed_user_is_an_error_and_no_truncation() -> None:
+    env = gym.make("RLVER-Empathy-v0", user=Failing())
+    env.reset(seed=0)
+    env.step(SAY[0])
+    with pytest.raises(UserFailed, match=r"the model said nothing.*reset\(\).*on_failure"):
+        env.step(SAY[1])
+    with pytest.raises(ResetNeeded):
+        env.step(SAY[1])
+    env.reset(seed=0)
+    assert env.step(SAY[0])[4]["valid"]
+    with pytest.raises(UserFailed, match="nothing to say"):
+        gym.make("RLVER-Strategy-v0", user=Failing(at_once=True)).reset(seed=0)
+
+
+@pytest.mark.parametrize("mode", ["sync", "vector_entry_point"])
+def test_a_failed_user_is_an_error_among_many_too(mode: str) -> None:
+    env = gym.make_vec("RLVER-Empathy-v0", 2, vectorization_mode=mode, user=Failing())
+    env.reset(seed=0)
+    env.step(SAY[:2])
+    with pytest.raises(UserFailed):
+        env.step(SAY[:2])
+
+
+def test_when_one_of_many_fails_no_dialogue_has_moved() -> None:
+    class FailsAt(EmbeddedUser):
+        def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Any:
+            if dialogue.utterance == "fail":
+                raise UserFailed("no")
+            return super().appraise(scene, emotion, dialogue)
+
+    env = gym.make_vec("RLVER-Empathy-v0", num_envs=2, user=FailsAt())
+    twin = gym.make_vec("RLVER-Empathy-v0", num_envs=2)
+    for one in (env, twin):
+        one.reset(seed=0)
+    with pytest.raises(UserFailed):
+        env.step((SAY[0], "fail"))
+    assert env.step(SAY[:2])[0] == twin.step(SAY[:2])[0]
+
+
+def test_a_language_model_makes_the_spec_nondeterministic() -> None:
+    for env_id in ("RLVER-Empathy-v0", "RLVER-Strategy-v0"):
+        ours, theirs = gym.make(env_id), gym.make(env_id, user=Remote())
+        assert ours.spec is not None
+        assert theirs.spec is not None
+        assert (ours.spec.nondeterministic, theirs.spec.nondeterministic) == (False, True)
+        assert not gym.spec(env_id).nondeterministic
+    named = gym.make("RLVER-Empathy-v0", user="openai:any", base_url="http://127.0.0.1:9/v1")
+    assert named.spec is not None
+    assert named.spec.nondeterministic
+
+
+@pytest.mark.parametrize("env_id", ["RLVER-Empathy-v0", "RLVER-Strategy-v0"])
+def test_a_step_before_reset_raises_gymnasiums_error(env_id: str) -> None:
+    many = gym.make_vec(env_id, num_envs=2)
+    inner = gym.make(env_id, disable_env_checker=True)
+    while not isinstance(inner, wrappers.OrderEnforcing) and inner is not inner.unwrapped:
+        inner = inner.env  # pyright: ignore[reportAttributeAccessIssue]
+    for step in (
+        lambda: gym.make(env_id).step(3 if "Strategy" in env_id else "Hello"),
+        lambda: inner.unwrapped.step("Hello"),
+        lambda: many.step(np.array([1, 1]) if "Strategy" in env_id else ("Hello",) * 2),
+    ):
+        with pytest.raises(ResetNeeded):
+            step()
+
+
+ACTIONS = [-1, 12, 99, np.array([3]), [3], (3,), True, np.True_, 3.0, 3.7, np.float32(2), "3", "",
+           None, float("nan"), np.array([]), np.array([1, 2]), {}, 10**30]  # fmt: skip
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=repr)
+def test_what_is_no_strategy_is_refused_and_costs_no_turn(action: Any) -> None:
+    env, twin = gym.make("RLVER-Strategy-v0"), gym.make("RLVER-Strategy-v0")
+    for one in (env, twin):
+        one.reset(seed=0)
+    with pytest.raises(InvalidAction, match="from 0 to 11"):
+        env.step(action)
+    assert env.step(3)[4] == twin.step(3)[4]
+
+
+def test_every_kind_of_whole_number_chooses_a_strategy() -> None:
+    env = gym.make("RLVER-Strategy-v0")
+    told = []
+    for action in (3, np.int64(3), np.uint8(3), np.array(3)):
+        env.reset(seed=0)
+        told.append(env.step(action)[4]["utterance"])
+    assert len(set(told)) == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **one: gym.make("RLVER-Empathy-v0", **one),
+        lambda **one: gym.make("RLVER-Strategy-v0", **one),
+        lambda **one: gym.make("RLVER-Empathy-v0", user=EmbeddedUser(), **one),
+        lambda **one: gym.make("RLVER-Empathy-v0", user="openai:m", **one),
+        lambda **one: gym.make_vec("RLVER-Empathy-v0", num_envs=2, **one),
+    ],
+)
+@pytest.mark.parametrize("option", ["splitt", "seed", "timeout", "url_", "max_turns"])
+def test_no_argument_is_swallowed(make: Any, option: str) -> None:
+    with pytest.raises(UnknownName, match=option):
+        make(**{option: 1})
