@@ -143,7 +143,7 @@ def recording_commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
 
 
 def test_a_noisy_run_is_shown_as_text_by_every_command(
-    tmp_path: Path, outside: Path, watched: list[str]
+    tmp_path: Path, outside: Path, watched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = noisy_run(tmp_path / "run")
     _watching.append(str(outside))
@@ -158,6 +158,7 @@ def test_a_noisy_run_is_shown_as_text_by_every_command(
     assert watched == []
     assert not list(outside.iterdir())
     assert (out / "hf" / "README.md").is_file()
+    monkeypatch.setenv("COLUMNS", "200")  # so that names are not folded
     table = shown("report", folder).output
     assert "[/nope]" in table
     assert not [line for line in table.splitlines() if line.startswith("<img")]

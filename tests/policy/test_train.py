@@ -650,7 +650,7 @@ def test_no_two_ticks_look_alike(low, high):
 def test_every_field_is_an_option_with_a_help_text():
     from rlver_gym.cli.root import app
 
-    shown = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).output
+    shown = CliRunner().invoke(app, ["train", "--help-all"], env={"COLUMNS": "200"}).output
     assert "runs/train-ALGO-STYLE-MODEL-SEED" in " ".join(shown.split())
     assert folder_name(GroupConfig(model="runs/warm", seed=3)) == "train-grpo-direct-warm-3"
     assert "[default: grpo]" in shown
