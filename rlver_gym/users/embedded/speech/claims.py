@@ -1,0 +1,450 @@
+"""Claims: names, numbers, dates, relations, roles and doers in what was said to a person, against
+what they told in this dialogue and against their card. Pure; in doubt nothing is wrong.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from rlver_gym.core.dialogue import Dialogue
+from rlver_gym.core.persona import Persona
+from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
+from rlver_gym.text.tokens import DAYS, PRONOUNS, YOU, token_of
+from rlver_gym.users.embedded.speech.facts import (
+    DATES,
+    MONTHS,
+    OCCUPATIONS,
+    RELATION_OF,
+    RELATIONS,
+    WEEKDAYS,
+    FactBase,
+    Quantity,
+    Statement,
+    compile_statement,
+    fact_base,
+    quantities_in,
+)
+
+Verdict = Literal["told", "true", "false", "unknown"]
+Kind = Literal["name", "relation", "number", "date", "work", "doer"]
+
+
+class Claim(NamedTuple):
+    """One thing that a sentence says about the person's story."""
+
+    verdict: Verdict
+    """What they told and what their card says; "unknown" when neither says anything."""
+    kind: Kind
+    sentence: str
+    said: str
+    """The word or words that are so or not."""
+    right: str = ""
+    """What should stand there instead; empty when that is not known."""
+    source: str = ""
+    """The sentence of theirs that says so."""
+    is_sure: bool = False
+    """Whether it is so plainly wrong that they would put it right."""
+
+
+_MOST_WORDS = 400
+_OWN = frozenset({"i", "my", "me", "mine", "i'm", "we", "our", "us"})
+_ADDRESSED = frozenset(
+    "you your yours he she they him her them his their u ur it that".split()
+)
+_HYPOTHETICAL = frozenset(
+    """if imagine suppose maybe perhaps might try write give scale tips steps options ways timer
+    say ring tell set""".split()
+)
+_HEDGED = frozenset("about around nearly almost some over roughly under past more than".split())
+_CLOSE = 0.3
+_ALIKE, _VERY_ALIKE = 0.3, 0.62
+_SOME, _ENOUGH = 2.0, 4.5
+"""Weight in nats that must be shared with a sentence for it to be about the same."""
+
+
+def check_claims(persona: Persona, dialogue: Dialogue) -> tuple[Claim, ...]:
+    """What the last utterance says about the story, sentence by sentence."""
+    if dialogue.utterance is None or persona.language != "en":
+        return ()
+    return _check(fact_base(persona), dialogue.user_lines, dialogue.utterance)
+
+
+@lru_cache(maxsize=64)
+def _check(known: FactBase, told: tuple[str, ...], utterance: str) -> tuple[Claim, ...]:
+    checker = _Checker(known, [part for line in told for part in known.told_statements(line)])
+    found: list[Claim] = []
+    for sentence in split_sentences(utterance.replace("’", "'"))[:40]:
+        words = split_words(sentence)[:_MOST_WORDS]
+        if words:
+            found += checker.check(sentence, words)
+    return tuple(found)
+
+
+class _Near(NamedTuple):
+    statement: Statement
+    shared: float
+    share: float
+    """Of the claim's weight."""
+
+
+class _Checker:
+    """One utterance against one person's facts."""
+
+    def __init__(self, known: FactBase, told: Sequence[Statement]) -> None:
+        self._known, self._told = known, told
+        self._told_words = frozenset().union(*(one.words for one in told))
+        self._told_relations = self._told_words & RELATIONS
+
+    def check(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
+        """The claims of a sentence."""
+        known = self._known
+        has = frozenset(words)
+        claimed = compile_statement(known, sentence, words)
+        names = _names_in(sentence, known.words)
+        is_of_story = bool(has & _ADDRESSED or claimed.people)
+        if names:
+            yield from self._check_names(sentence, claimed, names)
+        if has & known.relation_words:
+            yield from self._check_relations(sentence, words)
+        is_own = bool(has & _OWN) and not has & {"you", "your"} and not claimed.people
+        if is_own:
+            return
+        if claimed.quantities:
+            yield from self._check_quantities(claimed, has)
+        if has & DATES:
+            yield from self._check_dates(claimed, has)
+        if not is_of_story:
+            return
+        if has & OCCUPATIONS:
+            yield from self._check_work(sentence, words)
+        if claimed.people and not names:
+            yield from self._check_doers(sentence)
+
+    def _near(self, claimed: Statement, statements: Sequence[Statement]) -> list[_Near]:
+        """The sentences that share most with a claim, without people and quantities."""
+        weigh = self._known.weigh
+        total = weigh(claimed.content) or 1.0
+        found = []
+        for one in statements:
+            common = claimed.content & one.content
+            if common:
+                shared = weigh(common)
+                found.append(_Near(one, shared, shared / total))
+        found.sort(key=lambda near: -near.shared)
+        return found[:12]
+
+    def _check_names(
+        self, sentence: str, claimed: Statement, names: Sequence[str]
+    ) -> Iterator[Claim]:
+        lower = sentence.casefold()
+        for name in names:
+            if re.search(rf"\b(?:my|our|i'm|i am|called|a|an|in|at|from|to the|as an?) (?:\w+ )?{name}\b", lower) and not re.search(rf"\byour (?:\w+ )?{name}\b", lower):
+                continue
+            meant = self._known.resembling(name)
+            slot = re.search(rf"\byour (?:[\w-]+ )?([\w-]+),? (?:mr |mrs |ms |dr )?{name}\b", lower)
+            if meant is None and slot and slot.group(1) in self._known.relation_of_word:
+                meant = self._known.by_relation(slot.group(1))
+            if meant is not None:
+                yield Claim("false", "name", sentence, name.capitalize(), meant.name, meant.told, True)
+                continue
+            told = [near for near in self._near(claimed, self._told) if near.statement.people]
+            if told and told[0].share >= _ALIKE and told[0].shared >= _SOME:
+                right = self._known.person(sorted(told[0].statement.people)[0])
+                yield Claim("false", "name", sentence, name.capitalize(), right.name if right else "", told[0].statement.text, False)
+            else:
+                is_quoted = _QUOTED.match(sentence[sentence.casefold().find(name) + len(name) :])
+                clause = next((one for one in _CLAUSE.split(lower) if name in one), lower)
+                is_own = not _OWN.isdisjoint(split_words(clause)) and "you" not in clause
+                verdict = "unknown" if is_quoted or is_own else "false"
+                yield Claim(verdict, "name", sentence, name.capitalize())
+
+    def _check_relations(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
+        known = self._known
+        for at, word in enumerate(words):
+            relation = known.relation_of_word.get(word)
+            if relation is None:
+                continue
+            window = words[max(0, at - 6) : at]
+            of_you = "your" in words[max(0, at - 2) : at] or (at >= 2 and words[at - 1] in ("best", "own", "own", "older", "younger", "big", "little") and "your" in window)
+            if not of_you:
+                continue
+            named = self._named_beside(words, at)
+            if named is not None:
+                is_right = relation in named.relations
+                if named.relations and not is_right:
+                    yield Claim("false", "relation", sentence, word, named.who, named.told, True)
+                elif is_right:
+                    yield Claim("true", "relation", sentence, word)
+                continue
+            if word in self._told_words or any(
+                RELATION_OF.get(one) == relation for one in self._told_relations
+            ):
+                yield Claim("told", "relation", sentence, word)
+                continue
+            yield self._judge_relation(sentence, words, word)
+
+    def _judge_relation(self, sentence: str, words: tuple[str, ...], word: str) -> Claim:
+        """A relation of whom they have told nothing: wrong where the sentence says what was told of
+        somebody else, or takes for granted a husband whom the card does not have.
+        """
+        known = self._known
+        relation = known.relation_of_word[word]
+        in_card = relation in known.relations_mentioned
+        counterpart = None if in_card else known.counterpart(word)
+        claimed = compile_statement(known, sentence, words)
+        near = self._near(claimed, self._told)[:2]
+        least = 0.45 if in_card else 0.25
+        for one in near:
+            if one.shared < _SOME or one.share < least:
+                continue
+            people = [known.person(token) for token in sorted(one.statement.people)]
+            right = counterpart or next(
+                (each for each in people if each and each.relations and relation not in each.relations),
+                None,
+            )
+            if right is not None:
+                is_sure = not in_card and (counterpart is not None or one.share >= 0.6)
+                return Claim("false", "relation", sentence, word, right.who, right.told, is_sure)
+        if in_card:
+            return Claim("true", "relation", sentence, word)
+        if counterpart is not None:
+            return Claim("false", "relation", sentence, word, counterpart.who, counterpart.told, "?" not in sentence)
+        is_asked = _ASKED_WHETHER.search(sentence) is not None
+        verdict = "unknown" if is_asked or relation in _ANYBODY_HAS else "false"
+        return Claim(verdict, "relation", sentence, word)
+
+    def _named_beside(self, words: tuple[str, ...], at: int):
+        """The person whom the words beside a relation name: "your sister Marnie", "Marnie is your
+        sister".
+        """
+        known = self._known
+        after = [word for word in words[at + 1 : at + 3]]
+        if after and after[0] in ("mr", "mrs", "ms", "dr"):
+            after = after[1:]
+        for word in after[:1]:
+            if (one := known.name_words.get(word)) is not None:
+                return one
+        before = words[max(0, at - 5) : at]
+        for link in ("is", "was"):
+            if link in before:
+                subject = words[: len(words[:at]) - list(reversed(words[:at])).index(link) - 1]
+                if subject and (one := known.name_words.get(subject[-1])) is not None:
+                    return one
+        if len(before) >= 2 and before[-1] == "your" and (one := known.name_words.get(before[-2])) is not None and len(words) > at + 1:
+            return one
+        return None
+
+    def _check_work(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
+        known = self._known
+        lower = " ".join(words)
+        for at, word in enumerate(words):
+            if word not in OCCUPATIONS or token_of(word) in known.vocabulary:
+                continue
+            before = " ".join(words[max(0, at - 4) : at])
+            if re.search(r"\b(?:you (?:are|were)(?: working)?|you work|working|your (?:job|work) (?:is|as))(?: \w+){0,2}$", before) and not re.search(r"\blike an?$|\bnot (?:\w+ )?an?$", before):
+                yield Claim("false", "work", sentence, word, known.work, known.work_answer, "?" not in sentence or "right?" in sentence or "you are" in lower)
+                continue
+            named = next((known.name_words[one] for one in words[max(0, at - 4) : at] if one in known.name_words), None)
+            if named is not None and re.search(r"\b(?:is|was|works|working|as)(?: \w+)?$", before):
+                yield Claim("false", "work", sentence, word, named.who, named.told, False)
+
+    def _check_quantities(self, claimed: Statement, has: frozenset[str]) -> Iterator[Claim]:
+        """A supporter knows no number but those that were told: another one of the same unit is
+        wrong, unless they suggest or suppose something, or happen to say what the card says.
+        """
+        near_told = self._near(claimed, self._told)
+        near_card = None
+        for said in claimed.quantities:
+            is_supposed = _is_supposed(claimed.text, said.text.split(" ", 1)[0], has)
+            if said.is_vague or (said.value == 1 and said.unit not in DAYS):
+                continue
+            if any(_agrees(said, q) for one in self._told for q in one.quantities):
+                yield Claim("told", "number", claimed.text, said.text)
+                continue
+            if near_card is None:
+                near_card = self._near(claimed, self._known.statements_with_quantities)
+            agreeing = [
+                near.share for near in near_card for q in near.statement.quantities
+                if _agrees(said, q) and _is_comparable(said, q)
+            ]
+            wrong = self._disagreeing(said, near_told, 0.1, 1.0)
+            if wrong is None and not is_supposed:
+                wrong = self._other_told(said)
+            if wrong is None and not agreeing:
+                wrong = self._disagreeing(said, near_card, 0.45, _SOME)
+            if wrong is None or (agreeing and max(agreeing) > max(0.5, 1.3 * wrong[0].share)):
+                yield Claim("true" if agreeing else "unknown", "number", claimed.text, said.text)
+                continue
+            near, right = wrong
+            if is_supposed and near.share < 0.3:
+                yield Claim("unknown", "number", claimed.text, said.text)
+                continue
+            is_sure = not is_supposed and near.shared >= 2.5 and near.share >= 0.3
+            yield Claim("false", "number", claimed.text, said.text, right.text, near.statement.text, is_sure)
+
+    def _disagreeing(
+        self, said: Quantity, near: Sequence[_Near], share: float, shared: float
+    ) -> tuple[_Near, Quantity] | None:
+        for one in near[:4]:
+            if one.share < share or one.shared < shared:
+                continue
+            for other in one.statement.quantities:
+                if _is_comparable(said, other) and not _agrees(said, other):
+                    return one, other
+        return None
+
+    def _other_told(self, said: Quantity) -> tuple[_Near, Quantity] | None:
+        """A number of that unit that was told, the last one."""
+        for one in reversed(self._told):
+            for other in one.quantities:
+                if said.unit and other.unit == said.unit and not other.is_vague:
+                    return _Near(one, 0.0, 0.0), other
+        return None
+
+    def _check_dates(self, claimed: Statement, has: frozenset[str]) -> Iterator[Claim]:
+        near = self._near(claimed, self._told)
+        for date in claimed.dates:
+            is_supposed = _is_supposed(claimed.text, date, has)
+            if any(date in one.dates for one in self._told):
+                yield Claim("told", "date", claimed.text, date.capitalize())
+                continue
+            kind = WEEKDAYS if date in WEEKDAYS else MONTHS
+            near_wrong = next(
+                (
+                    (one, other)
+                    for one in near[:6] if one.shared >= 1.0
+                    for other in one.statement.dates if other in kind
+                ),
+                None,
+            )
+            told = [(one, other) for one in self._told for other in one.dates if other in kind]
+            in_card = date in self._known.dates
+            wrong = near_wrong or (
+                (_Near(told[-1][0], 0.0, 0.0), told[-1][1]) if told and not is_supposed else None
+            )
+            if wrong is None:
+                yield Claim("true" if in_card else "unknown", "date", claimed.text, date.capitalize())
+                continue
+            one, other = wrong
+            is_sure = one.shared >= 2.5 and one.share >= 0.25 and not is_supposed
+            yield Claim("false", "date", claimed.text, date.capitalize(), other.capitalize(), one.statement.text, is_sure)
+
+    def _check_doers(self, sentence: str) -> Iterator[Claim]:
+        """Somebody of the story to whom a clause gives what was told of another one."""
+        known = self._known
+        for clause in _CLAUSE.split(sentence):
+            words = split_words(clause)
+            if len(words) < 3:
+                continue
+            claimed = compile_statement(known, clause, words)
+            if not claimed.people:
+                continue
+            near = self._near(claimed, self._told)
+            if not near or near[0].share < 0.75 or near[0].shared < 3.5:
+                continue
+            best = near[0]
+            people = best.statement.people
+            if not people or claimed.people & people:
+                continue
+            rivals = (*near, *self._near(claimed, known.statements))
+            if any(one.shared >= 0.7 * best.shared and one.statement.people & claimed.people for one in rivals):
+                continue
+            said, right = (known.person(sorted(each)[0]) for each in (claimed.people, people))
+            if said and right:
+                yield Claim("false", "doer", sentence, said.name, right.name, best.statement.text, best.share >= 0.8 and best.shared >= _ENOUGH)
+
+
+def _is_supposed(sentence: str, word: str, has: frozenset[str]) -> bool:
+    """Whether the clause with a word suggests or supposes rather than states."""
+    if has.isdisjoint(_HYPOTHETICAL):
+        return False
+    clause = next((one for one in _CLAUSE.split(sentence) if word in one.casefold()), sentence)
+    return not _HYPOTHETICAL.isdisjoint(split_words(clause))
+
+
+_ASKED_WHETHER = re.compile(
+    r"(?:^|[,;] )(?:and |but |so )?(?:do|does|have|has|is|are|could|can|would|did|might) (?:you|your|there)\b|\b(?:maybe|perhaps|if|or) (?:\w+ ){0,2}your\b",
+    re.IGNORECASE,
+)
+_ANYBODY_HAS = frozenset("mum dad parents friend teacher boss colleague doctor neighbour gp child therapist tutor".split())
+_QUOTED = re.compile(
+    r"(?:'s \w+ \w+ |'s )?(?: himself| herself)? ?(?:held|wrote|thought|told himself|would (?:ask|say|call|have|not)|wouldn't|asks|says|complained|advised|called|taught)\b"
+)
+"""What follows the name of somebody who is cited."""
+_CLAUSE = re.compile(r"[,;:–—()]|\b(?:and|but|because|so|when|that|if|while)\b")
+_CAPITALISED = re.compile(r"(?:^|(?<=[\s\"'“‘(*-]))(?:Mr|Mrs|Ms|Dr)?\.?\s?([A-Z][a-zà-ÿ]{2,})\b(?!:)")
+_STARTS = re.compile(r"^[\W_]*(?:\d+[.)]\s*)?")
+
+
+def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
+    """Lower-case words that can only be names: capitalised within a sentence, or at its beginning
+    before a verb or another name.
+    """
+    begin = _STARTS.match(sentence).end()  # type: ignore[union-attr]
+    found = []
+    capitals = _CAPITALISED.findall(sentence)
+    is_title = len(capitals) >= 3 and len(capitals) * 2 >= len(sentence.split())
+    for at in _CAPITALISED.finditer(sentence):
+        word = at.group(1).casefold()
+        if word in known or word in DATES or word in _NO_NAMES or word in FUNCTION_WORDS or is_title:
+            continue
+        front, behind = (
+            form.search(text)
+            for form, text in (
+                (_BEFORE_IN_TITLE, sentence[: at.start(1)]), (_NEXT_IN_TITLE, sentence[at.end() :])
+            )
+        )
+        if any(one and (one.group(1) or "").casefold() not in known for one in (front, behind)):
+            continue
+        before = sentence[: at.start(1)].rstrip()
+        if at.start(1) <= begin or before[-1:] in (':', '"', '“', "'", '‘', "*", "(", "-", "…", ".", "?", "!"):
+            after = sentence[at.end(1) :]
+            if not _NAME_FOLLOWED.match(after):
+                continue
+            if word in _BEGINS:
+                continue
+        found.append(word)
+    return list(dict.fromkeys(found))
+
+
+_BEFORE_IN_TITLE = re.compile(
+    r"(?:\b(?!Mr|Mrs|Ms|Dr|Aunt|Uncle|And|But|So|Is|Was|Does|Did|Has|Had|Have|Do|Can|Could|Would"
+    r"|Will|Should|If|When|What|Why|How|Who|Where|For|With|To|From|At|In|On|Not|Or|Then|That|Let"
+    r"|Tell|Ask|Maybe|Perhaps|I\b)([A-Z][a-z]+)(?: (?:to|of|and|the))? |\b(?:the|an?|my|our|this)"
+    r" |\b(?:my|our|an?) (?:\w+ ){1,2})$"
+)
+_NEXT_IN_TITLE = re.compile(r"^(?: (?:(?:to|of|and) )?(?!I\b)([A-Z][a-z]+)|[A-Z]|['’](?!s\b)\w{3})")
+_NAME_FOLLOWED = re.compile(
+    r"(?:'s\b|,? (?:and|or|to|as|in) (?:you|dinner|your|him|her)\b| \w+ing\b| (?:at least|again|first|really|just|never|always|still|is|was|has|had|did|does|knows|knew|said|says|told|owes|will|won't|didn't|doesn't|isn't|wasn't|may|might|and you)\b)"
+)
+_NO_NAMES = frozenset(
+    """god imagine wow workload strength english german french spanish okay mum dad mom mommy gran grandma grandad grandpa mother
+    father aunt uncle christmas easter internet whatsapp instagram facebook google youtube zoom
+    uber email mrs europe america england london""".split()
+)
+_BEGINS = frozenset(
+    """nobody somebody everybody everyone someone anyone nothing something anything everything
+    sleep grief silence shame anger home mum dad love money time family trust fear pain guilt
+    hope help work life one two three four five six seven eight nine ten eleven twelve doubt
+    losing being having getting telling saying writing asking waiting what who""".split()
+)
+
+
+def _is_comparable(one: Quantity, other: Quantity) -> bool:
+    if one.unit in DAYS and other.unit in DAYS:
+        return True
+    return one.unit == other.unit and bool(one.unit)
+
+
+def _agrees(one: Quantity, other: Quantity) -> bool:
+    if one.unit in DAYS and other.unit in DAYS:
+        days, others = one.value * DAYS[one.unit], other.value * DAYS[other.unit]
+        loose = _CLOSE if one.unit != other.unit or one.is_hedged else 0.0
+        return abs(days - others) <= loose * max(days, others)
+    if one.is_hedged:
+        return abs(one.value - other.value) <= _CLOSE * max(one.value, other.value)
+    return one.value == other.value
+
+
+_ = (PRONOUNS, YOU, RELATIONS)
