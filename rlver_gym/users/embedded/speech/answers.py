@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from rlver_gym.core.inquiries import Inquiry, Remark
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.text.vectors import embed, similarity
-from rlver_gym.users.embedded.speech.card import Topic
+from rlver_gym.text.vectors import SCALE, embed
+from rlver_gym.users.embedded.speech.card import Line, Topic
 from rlver_gym.users.embedded.speech.claims import check_claims
 from rlver_gym.users.embedded.speech.facts import RELATION_OF, RELATIONS, StoryPerson
 from rlver_gym.users.embedded.speech.listen import FACTUAL, Ask, Sentence
@@ -20,10 +20,12 @@ _FEELING_ASKED, _THREAD_ASKED = 0.35, 0.07
 """How probable it is that a feeling named in a yes-or-no question, or a matter touched, is what was
 asked.
 """
-_PER_NAT, _PER_LIKENESS = 0.12, 1.2
-"""What each nat of words shared between a question and a line adds, and likeness from 0 to 1."""
+_PER_NAT = 0.12
+"""What each nat of words shared between a question and a line adds."""
+_PER_LIKENESS = 1.2
+"""What likeness from 0 to 1 adds, among lines for the same."""
 _MOST_SHARED = 5.0
-_LEAST, _LEAST_FACT = -1.9, -1.25
+_LEAST, _LEAST_FACT = -1.9, -1.7
 """The scores from which lines and facts are an answer."""
 _NOT_THE_FACT = 0.1
 """How probable it is at least that a question does not ask for the fact that fits it best."""
@@ -64,12 +66,13 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     referents = moment.referents(sentence.asked)
     query = card.query(sentence, referents)
     shares, none = card.probabilities(query)
+    asked = Line(query.tokens - PRONOUNS - {YOU}, embed(sentence.asked) / SCALE)
     found: list[Answer] = []
     factual = 0.0
     is_personal = any(name in _PERSONAL for name, _ in ranked[:3])
     for number in shares.argsort(kind="stable")[::-1][:4].tolist():
         topic = card.topics[number]
-        if topic.kind not in ("fact", "disclosure"):
+        if topic.kind not in ("fact", "disclosure", "background"):
             continue
         score = math.log(float(shares[number]) + 1e-9)
         if topic.is_personal and not is_personal and not query.people:
@@ -84,24 +87,22 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
             continue
         elsewhere = _NOBODY if label.startswith("p_") and not (query.people or referents) else 0.0
         lines = _lines_of(moment, label, sentence)
-        _add(moment, found, sentence, math.log(probability) - factual - elsewhere, lines)
+        _add(moment, found, asked, math.log(probability) - factual - elsewhere, lines)
     if sentence.feelings and sentence.ask is Ask.YES_NO and not _YOU_WORDS.isdisjoint(sentence.words):
         number = card.number.get(("feeling", str(sentence.feelings[0])))
         if number is not None:
             lines = moment.trusted(card.topics[number].lines)
-            _add(moment, found, sentence, math.log(_FEELING_ASKED), lines)
-    content = query.tokens - PRONOUNS - {YOU}
-    touched = sorted(
-        (
-            topic
-            for topic in card.topics
-            if topic.kind == "thread" and card.weigh(content & topic.about) > 1.8
-        ),
-        key=lambda topic: -card.weigh(content & topic.about),
-    )
+            _add(moment, found, asked, math.log(_FEELING_ASKED), lines)
+    touched = [
+        (weight, topic)
+        for topic in card.threads
+        if not asked.tokens.isdisjoint(topic.about)
+        and (weight := card.weigh(asked.tokens & topic.about)) > 1.8
+    ]
+    touched = [topic for _, topic in sorted(touched, key=lambda one: -one[0])]
     for topic in touched[:2]:
         lines = [_named(moment, topic, line) for line in moment.trusted(topic.lines)]
-        _add(moment, found, sentence, math.log(_THREAD_ASKED) - factual, lines)
+        _add(moment, found, asked, math.log(_THREAD_ASKED) - factual, lines)
     return sorted([one for one in found if one.score >= _LEAST], key=lambda one: -one.score)
 
 
@@ -112,22 +113,19 @@ def _named(moment: Moment, topic: Topic, line: str) -> str:
 
 
 def _add(
-    moment: Moment, found: list[Answer], sentence: Sentence, score: float, lines: Sequence[str]
+    moment: Moment, found: list[Answer], asked: Line, score: float, lines: Sequence[str]
 ) -> None:
     """Add those lines of a list that were not said and have most to do with what was asked."""
-    fresh = moment.unsaid(lines)
-    if not fresh:
+    if score < _LEAST - _PER_NAT * _MOST_SHARED or not (fresh := moment.unsaid(lines)):
         return
-    card = moment.card
-    tokens = card.tokens(sentence.asked) - PRONOUNS - {YOU}
-    vector = embed(sentence.asked)
-    each = []
+    card, (tokens, vector) = moment.card, asked
+    shared, worth = [], []
     for line in fresh:
-        words = split_words(line)
-        shared = min(_MOST_SHARED, card.weigh(tokens & card.tokens(words)))
-        each.append(_PER_NAT * shared + _PER_LIKENESS * max(0.0, float(similarity(embed(words), vector)) - 0.2))
-    best = [line for line, value in zip(fresh, each, strict=True) if value >= max(each) - 0.15]
-    found.append(Answer(score + max(each), best, None))
+        own = card.line(line)
+        shared.append(_PER_NAT * min(_MOST_SHARED, card.weigh(tokens & own.tokens)))
+        worth.append(shared[-1] + _PER_LIKENESS * float(own.vector @ vector))
+    best = [line for line, value in zip(fresh, worth, strict=True) if value >= max(worth) - 0.15]
+    found.append(Answer(score + max(shared), best, None))
 
 
 def _lines_of(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
@@ -143,14 +141,8 @@ def _lines_of(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
         whom = moment.whom(sentence.asked) or (
             moment.mentioned()[0] if moment.mentioned() and not card.tokens(sentence.asked) & PRONOUNS else None
         )
-        lines = next(
-            (
-                topic.lines
-                for topic in card.topics
-                if topic.kind == "person" and topic.key == label[2:] and topic.person == whom
-            ),
-            (),
-        )
+        topic = card.of_person.get((whom, label[2:]))
+        lines = topic.lines if topic is not None else ()
         return moment.trusted(lines)
     number = card.number.get(("inquiry", label))
     return moment.trusted(card.topics[number].lines) if number is not None else ()
@@ -271,10 +263,10 @@ def explain_last_line(moment: Moment, preferences: Sequence[str] = ()) -> list[A
         if is_source and topic.kind == "disclosure":
             continue
         for line in topic.lines:
-            own = split_words(line)
-            likeness = float(similarity(embed(own), vector))
-            shared = card.weigh(tokens & card.tokens(own))
-            score = 1.5 * is_source + 0.15 * shared + likeness - (len(own) < 5)
+            own = card.line(line)
+            likeness = float(own.vector @ vector) / SCALE
+            shared = card.weigh(tokens & own.tokens)
+            score = 1.5 * is_source + 0.15 * shared + likeness - (line.count(" ") < 4)
             if score > 0.9:
                 found.append(Answer(score, [line], topic if topic.kind == "fact" else None))
     return sorted(found, key=lambda one: -one.score)[:8]
@@ -307,7 +299,7 @@ def _who_is(person: StoryPerson) -> str:
 
 # Yes or no.
 
-_BORNE_OUT, _SAYS_ENOUGH = 0.75, 3.0
+_BORNE_OUT, _SAYS_ENOUGH = 0.85, 3.0
 """The share of a question's weight that a line must say again for a plain yes before it; the weight
 that the question must have, in nats.
 """
@@ -340,5 +332,9 @@ def yes_or_no(moment: Moment, sentence: Sentence, answer: Answer, said: str) -> 
         return None
     if YOU in card.tokens(sentence.asked) and _OF_THEMSELF.isdisjoint(words):
         return None
-    borne = card.weigh(content & card.tokens(words))
+    spoken = card.tokens(words)
+    named = content & frozenset(one.token for one in card.facts.people)
+    if not named <= spoken | card.tokens(split_words(moment.last_line)):
+        return None
+    borne = card.weigh(content & spoken)
     return True if weight >= _SAYS_ENOUGH and borne >= _BORNE_OUT * weight else None

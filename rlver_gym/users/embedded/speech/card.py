@@ -11,17 +11,16 @@ import numpy as np
 
 from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
 from rlver_gym.core.persona import Fact, Persona
-from rlver_gym.core.words import split_words
+from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
 from rlver_gym.io.frozen import cache_by_parts
 from rlver_gym.text.tokens import PRONOUNS, YOU, tokens_of
-from rlver_gym.text.vectors import embed, embed_all, similarity
+from rlver_gym.text.vectors import SCALE, embed, embed_all, similarity
 from rlver_gym.users.embedded.speech.facts import RELATIONS, fact_base, quantities_in
 from rlver_gym.users.embedded.speech.listen import FACTUAL, Ask, Sentence, listen
 
-Kind = Literal["fact", "inquiry", "person", "feeling", "suggestion", "thread", "disclosure"]
-KINDS: tuple[Kind, ...] = (
-    "fact", "inquiry", "person", "feeling", "suggestion", "thread", "disclosure",
-)  # fmt: skip
+Kind = Literal[
+    "fact", "inquiry", "person", "feeling", "suggestion", "thread", "disclosure", "background"
+]
 
 
 class Topic(NamedTuple):
@@ -47,6 +46,22 @@ class Topic(NamedTuple):
     """The kinds of question that it can answer at all: "when" takes a time."""
 
 
+class Line(NamedTuple):
+    """A line, ready to be compared."""
+
+    tokens: frozenset[str]
+    """Without pronouns and the person themself."""
+    vector: np.ndarray
+
+
+class Telling(NamedTuple):
+    """Lines that can be told without a question, with their vectors, one a row."""
+
+    topics: tuple[Topic, ...]
+    lines: tuple[str, ...]
+    vectors: np.ndarray
+
+
 class Query(NamedTuple):
     """A question, ready to be compared."""
 
@@ -65,7 +80,7 @@ FEATURES = (
 )  # fmt: skip
 WEIGHTS = np.array([5.93, -0.3, 2.89, 2.16, 4.95, -0.95, 2.11, 5.41, -2.67, -0.78, 4.44, 0.37])
 """In nats. A softmax over all topics and "none of them"; fitted by research/choose_lines.py."""
-NONE = (18.94, -0.22, -0.11)
+NONE = (18.24, -0.22, -0.11)
 """What speaks for none of them: always, of who, when and where, times the logarithm of the words."""
 _MOST_WORDS = 30
 UNKNOWN = 2.5
@@ -133,7 +148,50 @@ class Card:
         self._personal = np.array([float(topic.is_personal) for topic in self.topics])
         self._is_fact = np.array([float(topic.kind == "fact") for topic in self.topics])
         self._of_person = [topic.person for topic in self.topics]
+        self._lines: dict[str, Line] = {}
+        self.disclosures = self._telling(
+            [(one, one.lines[0]) for one in self.topics if one.kind == "disclosure"]
+        )
+        self.beside = self._telling(
+            [
+                (one, line)
+                for one in self.topics
+                if not one.is_personal and one.kind in ("fact", "thread")
+                for line in one.lines
+                if stands_alone(line)
+            ]
+        )
+        self.suggested = self._telling(
+            [
+                (one, " ".join(way))
+                for one in self.topics
+                if one.kind == "suggestion"
+                for way in one.ways
+            ]
+        )
+        self.threads = tuple(one for one in self.topics if one.kind == "thread")
+        self.of_person = {
+            (one.person, one.key): one for one in self.topics if one.kind == "person"
+        }
         self.number = {(topic.kind, topic.key): at for at, topic in enumerate(self.topics)}
+
+    def line(self, text: str) -> Line:
+        """A line that the person may say. Kept, because lines come again."""
+        found = self._lines.get(text)
+        if found is None:
+            if len(self._lines) > 4_000:
+                self._lines.clear()
+            words = split_words(text)
+            found = self._lines[text] = Line(
+                self.tokens(words) - PRONOUNS - {YOU}, embed(words) / SCALE
+            )
+        return found
+
+    def _telling(self, pairs: Sequence[tuple[Topic, str]]) -> Telling:
+        vectors = embed_all([split_words(line) for _, line in pairs]) / SCALE
+        return Telling(
+            tuple(topic for topic, _ in pairs), tuple(line for _, line in pairs), vectors
+        )
 
     def tokens(self, words: Iterable[str]) -> frozenset[str]:
         """The tokens of some words, people by one token each."""
@@ -270,6 +328,17 @@ def _topics(card: Card, persona: Persona) -> Iterable[Topic]:
         )
 
 
+    for other in situation.people:
+        who = card.facts.person(people[other.name])
+        if who is not None:
+            ways = (f"Who is {other.name}?",)
+            yield topic("background", other.name, (who.told,), about=(other.name,), ways=ways)
+    for number, moment in enumerate(situation.timeline):
+        yield topic("background", f"timeline.{number}", (moment.what,), about=(moment.when,))
+    for number, text in enumerate((*situation.tried, *split_sentences(situation.now))):
+        yield topic("background", f"tried.{number}", (text,), depth=2)
+
+
 def _words_asked(text: str) -> tuple[str, ...]:
     sentences = listen(text).sentences
     return sentences[-1].asked[:_MOST_WORDS] if sentences else split_words(text)
@@ -306,6 +375,21 @@ def _answerable(lines: Sequence[str], kind: Kind) -> frozenset[Ask]:
     if words & _PERSONS or words & RELATIONS or any(line[1:] != line[1:].lower() for line in lines):
         found.add(Ask.WHO)
     return frozenset(found)
+
+
+def stands_alone(text: str) -> bool:
+    """Whether an answer makes sense without its question: long enough, and it begins with who does
+    what.
+    """
+    words = split_words(text)
+    return len(words) >= 6 and (
+        words[0] in ("i", "we", "my")
+        or (
+            text[:1].isupper()
+            and words[0] not in FUNCTION_WORDS
+            and words[1:2] in (("is",), ("was",), ("has",), ("had",), ("says",), ("said",))
+        )
+    )
 
 
 @cache_by_parts("person", "situation")

@@ -228,8 +228,11 @@ def listen(text: str) -> Utterance:
     return Utterance(sentences, _acts(plain, words, asks), words)
 
 
+_SECOND = re.compile(r"\b(?:and|or|but)\b|, (?:who|what|when|where|why|how)\b", re.IGNORECASE)
+
+
 def _split_questions(sentence: str) -> list[str]:
-    if _PREFERENCE.search(sentence):
+    if _SECOND.search(sentence) is None or _PREFERENCE.search(sentence):
         return [sentence]
     found = next(
         (one for one in _TWO.finditer(sentence) if _asks_something(sentence[: one.start()])), None
@@ -251,36 +254,71 @@ def _read(text: str, words: tuple[str, ...], before: Sentence | None) -> Sentenc
     is_ellipsis = len(asked) <= 2 or (len(asked) <= 3 and asked[0] in _PREPOSITIONS)
     if ask in _OPEN and is_ellipsis and before is not None and before.ask is not None:
         asked = (*asked, *before.asked)  # "…, and for how much?"
-    suggests = ask in (None, Ask.YES_NO, Ask.WHAT, Ask.HOW, Ask.WHY) and bool(
-        _SUGGESTION.search(text)
+    suggests = (
+        ask in (None, Ask.YES_NO, Ask.WHAT, Ask.HOW, Ask.WHY)
+        and not _OF_SUGGESTION.isdisjoint(words)
+        and _SUGGESTION.search(text) is not None
     )
     return Sentence(text, words, asked, None if suggests else ask, is_guess, suggests, feelings)
 
 
+_OF_SUGGESTION = frozenset(
+    """could can would might have had what how why shall should need ought must i my advice give
+    write tell ask talk call ring go take put start stop try get make send let sleep breathe
+    forget""".split()
+)
 _PREPOSITIONS = frozenset("for at in by to with from about of since until".split())
 _OPEN = frozenset({Ask.WHO, Ask.WHAT, Ask.WHEN, Ask.WHERE, Ask.WHY, Ask.HOW, Ask.HOW_LONG, Ask.HOW_MANY})
+
+
+_OF_WHOM = frozenset({"who", "which", "whom"})
+_OF_PREFERENCE = frozenset(
+    """advice advise suggestions suggestion solutions solution tips ideas help vent opinion listen
+    listened ear heard hear from me support""".split()
+)
+_OF_FRAME = frozenset(
+    """ask asking mind tell telling say saying share sharing describe explain talk understand
+    wonder wondering curious interested know hear remember help""".split()
+)
+_OF_MORE = frozenset("more everything rest all on going continue else then next listening ears tell and after".split())
+_MAY_ASK = (
+    frozenset("who whom whose what which when where why how".split())
+    | frozenset(word.partition("'")[0].removesuffix("n") for word in _AUX.split("|"))
+    | frozenset(_AUX.split("|"))
+    | _OF_FRAME
+    | _OF_MORE
+    | {"can", "about"}
+)
+"""Words of which one is in every sentence that asks without a question mark."""
 
 
 def _what_is_asked(
     text: str, words: tuple[str, ...]
 ) -> tuple[Ask | None, tuple[str, ...], bool]:
     is_marked = text.rstrip("\"'”)* ").endswith("?")
-    if _WHOM.match(text) and is_marked:
+    has = frozenset(words)
+    if len(words) <= 12 and is_marked and not has.isdisjoint(_OF_WHOM) and _WHOM.match(text):
         return Ask.WHOM, words, False
-    if _MEANING.match(text) and (is_marked or words[0] == "i"):
+    if len(words) <= 9 and (is_marked or words[0] == "i") and _MEANING.match(text):
         return Ask.MEANING, words, False
-    if _PREFERENCE.search(text) and (is_marked or words[0] == "tell"):
+    if (
+        (is_marked or words[0] == "tell")
+        and not has.isdisjoint(_OF_PREFERENCE)
+        and _PREFERENCE.search(text)
+    ):
         return Ask.PREFERENCE, words, False
-    about = _ABOUT.search(text)
+    if not is_marked and has.isdisjoint(_MAY_ASK):
+        return None, words, False
+    about = _ABOUT.search(text) if "about" in has else None
     if about:
         what = about.group(about.lastgroup or "what")
         return (Ask.MORE if _VAGUE.match(what) else Ask.ABOUT), split_words(what), False
-    bare = _LAST_WORDS.sub("", text)
-    framed = _FRAME.match(bare)
+    bare = _LAST_WORDS.sub("", text) if "if" in has or "that" in has else text
+    framed = None if has.isdisjoint(_OF_FRAME) else _FRAME.match(bare)
     if framed:
         asked = framed.group("asked")
         return _kind_of(split_words(asked)), split_words(asked), False
-    if len(words) <= 14 and _MORE.search(text):
+    if len(words) <= 14 and not has.isdisjoint(_OF_MORE) and _MORE.search(text):
         return Ask.MORE, words, False
     if not is_marked:
         if _UNMARKED.match(text) and not _RELATIVE.match(text) and words[0] != "when":
@@ -328,6 +366,19 @@ def _kind_of(words: tuple[str, ...]) -> Ask:
     return Ask.YES_NO
 
 
+_OF_APOLOGY = frozenset("sorry apologise apologize apologies mistake bad forgive wrong back should".split())
+_OF_THANKS = frozenset("thank thanks thx cheers grateful appreciate".split())
+_OF_INSULT = frozenset(
+    """idiot fool coward doormat loser moron crybaby cry liar brat wimp weakling whiner wuss
+    hypocrite jerk bitch bastard arsehole asshole pathetic stupid worthless useless disgusting
+    ridiculous spineless dumb selfish lazy weak crazy insane spoilt spoiled shut grow get screw
+    fuck nobody stop""".split()
+)
+_OF_FAREWELL = frozenset(
+    "bye goodbye night see talk care go run leave log head off speak farewell until".split()
+)
+
+
 def _acts(text: str, words: tuple[str, ...], asks: bool) -> frozenset[Act]:
     found = set()
     count = len(words)
@@ -340,13 +391,14 @@ def _acts(text: str, words: tuple[str, ...], asks: bool) -> frozenset[Act]:
             found.add(Act.SHOUTS)
     if count <= 5 and _GREETING.match(text):
         found.add(Act.GREETS)
-    if _APOLOGY.search(text):
+    has = frozenset(words)
+    if not has.isdisjoint(_OF_APOLOGY) and _APOLOGY.search(text):
         found.add(Act.APOLOGISES)
-    if count <= 30 and _THANKS.search(text):
+    if count <= 30 and not has.isdisjoint(_OF_THANKS) and _THANKS.search(text):
         found.add(Act.THANKS)
-    if _INSULT.search(text):
+    if not has.isdisjoint(_OF_INSULT) and _INSULT.search(text):
         found.add(Act.INSULTS)
-    if not asks and count <= 40 and _FAREWELL.search(text):
+    if not asks and count <= 40 and not has.isdisjoint(_OF_FAREWELL) and _FAREWELL.search(text):
         found.add(Act.FAREWELL)
     if _is_foreign(text, words):
         found.add(Act.FOREIGN)

@@ -12,11 +12,11 @@ from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.inquiries import Inquiry, Remark
 from rlver_gym.core.persona import Disposition, Fact
 from rlver_gym.core.user import Scene
-from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
+from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.io.files import load_json
 from rlver_gym.text.names import introduce
 from rlver_gym.text.tokens import PRONOUNS, YOU
-from rlver_gym.text.vectors import embed, similarity
+from rlver_gym.text.vectors import SCALE, embed
 from rlver_gym.users.embedded.speech.answers import (
     Answer,
     answers_to,
@@ -123,7 +123,7 @@ def _say_goodbye(moment: Moment, outcome: Outcome) -> str:
 def _answer_act(moment: Moment) -> list[str] | None:
     """The answer to silence, a greeting, a farewell and their kind, when that is all there is."""
     acts, count = moment.heard.acts, len(moment.heard.words)
-    asks = bool(moment.heard.questions)
+    asks = any(not one.is_guess for one in moment.heard.questions)
     for act in (Act.SILENCE, Act.COMMAND, Act.FOREIGN, Act.SHOUTS, Act.FAREWELL):
         if act in acts:
             return _say(moment, act.value)
@@ -131,17 +131,15 @@ def _answer_act(moment: Moment) -> list[str] | None:
         return _say(moment, Act.INSULTS.value)
     if Act.APOLOGISES in acts and count <= 30 and not asks:
         return [*_say(moment, Act.APOLOGISES.value), *(_go_on(moment) if moment.emotion >= 20 else [])]
-    if asks:
+    if moment.heard.questions:
         return None
-    form = _manner_of_form(moment)
-    if form is not None:
-        return _say(moment, form)
     if count <= 12:
         for act in (Act.GREETS, Act.THANKS):
             if act in acts:
                 more = _go_on(moment) if moment.emotion >= 20 else []
                 return [*_say(moment, act.value), *more]
-    return None
+    form = _manner_of_form(moment)
+    return _say(moment, form) if form is not None else None
 
 
 _OF_FORM = {
@@ -244,7 +242,7 @@ def _answer_questions(
         if moment.was_asked(asking[0].sentence):
             parts += _tell_beside(moment, parts)
         else:
-            parts += _hint(moment, 0.2 if _hints_given(moment) else 0.4)
+            parts += _hint(moment, 0.15 if _hints_given(moment) else 0.3, near=[*parts, asking[0].sentence.text])
     return parts
 
 
@@ -309,10 +307,10 @@ def _best_wordings(moment: Moment, sentence: Sentence, lines: Sequence[str]) -> 
         return list(lines)
     card = moment.card
     tokens = card.tokens(sentence.asked) - PRONOUNS - {YOU}
-    vector = embed(sentence.asked)
+    vector = embed(sentence.asked) / SCALE
     worth = [
-        card.weigh(tokens & card.tokens(words)) + 3.0 * float(similarity(embed(words), vector))
-        for words in map(split_words, lines)
+        card.weigh(tokens & own.tokens) + 3.0 * float(own.vector @ vector)
+        for own in map(card.line, lines)
     ]
     return [line for line, value in zip(lines, worth, strict=True) if value >= max(worth) - 0.4]
 
@@ -417,17 +415,17 @@ def _to_suggestion(moment: Moment, sentence: Sentence) -> Sequence[str]:
     """What they say to what a sentence suggests; nothing when they had not thought of it."""
     card = moment.card
     tokens = card.tokens(sentence.words) - PRONOUNS - {YOU}
-    vector = embed(sentence.words)
+    suggested = card.suggested
+    if not suggested.lines:
+        return ()
+    likeness = suggested.vectors @ (embed(sentence.words) / SCALE)
     best, found = 0.55, None
-    for topic in card.topics:
-        if topic.kind != "suggestion":
-            continue
-        for way in topic.ways:
-            named = card.tokens(way) - PRONOUNS - {YOU}
-            shared = card.weigh(named & tokens) / (card.weigh(named) or 1.0)
-            worth = 0.7 * shared + 0.5 * float(similarity(embed(way), vector))
-            if worth > best and (len(named & tokens) >= 2 or shared > 0.9):
-                best, found = worth, topic
+    for topic, way, alike in zip(suggested.topics, suggested.lines, likeness.tolist(), strict=True):
+        named = card.line(way).tokens
+        shared = card.weigh(named & tokens) / (card.weigh(named) or 1.0)
+        worth = 0.7 * shared + 0.5 * alike
+        if worth > best and (len(named & tokens) >= 2 or shared > 0.9):
+            best, found = worth, topic
     return found.lines if found is not None else ()
 
 
@@ -436,8 +434,8 @@ def _thread(moment: Moment, sentence: Sentence) -> str | None:
     card = moment.card
     tokens = card.tokens(sentence.words) - PRONOUNS - {YOU}
     best, found = 1.8, None
-    for topic in card.topics:
-        if topic.kind == "thread" and not tokens.isdisjoint(topic.about):
+    for topic in card.threads:
+        if not tokens.isdisjoint(topic.about):
             shared = card.weigh(tokens & topic.about)
             if shared > best:
                 lines = moment.unsaid(moment.trusted(topic.lines))
@@ -468,13 +466,20 @@ def _hints_given(moment: Moment) -> int:
     return len(hints) - len(moment.unsaid(hints))
 
 
-def _hint(moment: Moment, chance: float) -> list[str]:
-    """A line that lets the need show, with that chance."""
+_NEAR = 0.3
+"""How like what was spoken of a hint must be to stand behind an answer (cosine)."""
+
+
+def _hint(moment: Moment, chance: float, near: Sequence[str] = ()) -> list[str]:
+    """A line that lets the need show, with that chance; one that has to do with some texts."""
     hints = moment.scene.persona.situation.hints.of(moment.scene.persona.need)
     fresh = moment.unsaid(hints)
     if len(hints) - len(fresh) >= _MOST_HINTS or not fresh or moment.draw("hint") >= chance:
         return []
-    return [moment.choose("hint", fresh)]
+    if near:
+        vector = embed(split_words(" ".join(near))) / SCALE
+        fresh = [one for one in fresh if float(moment.card.line(one).vector @ vector) >= _NEAR]
+    return [moment.choose("hint", fresh)] if fresh else []
 
 
 _IN_ORDER, _BY_CHANCE = 0.3, 1.5
@@ -486,20 +491,19 @@ def _tell(moment: Moment, parts: Sequence[str]) -> list[str]:
     card = moment.card
     words = (*moment.heard.words, *split_words(moment.last_line), *split_words(" ".join(parts)))
     tokens = card.tokens(words) - PRONOUNS - {YOU}
-    vector = embed(moment.heard.words)
-    best, found, place = -1e9, None, 0
-    for topic in card.topics:
-        if topic.kind != "disclosure":
-            continue
-        place += 1
+    told = card.disclosures
+    if not told.lines:
+        return []
+    likeness = (told.vectors @ (embed(moment.heard.words) / SCALE)).tolist()
+    best, found = -1e9, None
+    for place, topic in enumerate(told.topics):
         if topic.depth > moment.depth or any(
             not moment.said.isdisjoint(split_line(line).folded) for line in topic.lines
         ):
             continue
-        content = card.tokens(split_words(topic.lines[0]))
         value = (
-            card.weigh(tokens & content)
-            + 4.0 * float(similarity(embed(split_words(topic.lines[0])), vector))
+            card.weigh(tokens & card.line(topic.lines[0]).tokens)
+            + 4.0 * likeness[place]
             - _IN_ORDER * place
             + _BY_CHANCE * moment.draw(f"tell {topic.key}")
         )
@@ -514,36 +518,19 @@ def _tell_beside(moment: Moment, parts: Sequence[str]) -> list[str]:
     """Something more that stands by itself and lies near to some texts."""
     card = moment.card
     words = split_words(" ".join(parts))
-    tokens, vector = card.tokens(words) - PRONOUNS - {YOU}, embed(words)
+    tokens = card.tokens(words) - PRONOUNS - {YOU}
+    told = card.beside
+    if not told.lines:
+        return []
+    likeness = (told.vectors @ (embed(words) / SCALE)).tolist()
     best, found = 0.8, None
-    for topic in card.topics:
-        if topic.is_personal or topic.depth > moment.depth or topic.kind not in ("fact", "thread"):
+    for topic, line, alike in zip(told.topics, told.lines, likeness, strict=True):
+        if topic.depth > moment.depth:
             continue
-        for line in topic.lines:
-            if not stands_alone(line) or _says_again(line, parts):
-                continue
-            own = split_words(line)
-            value = 0.3 * card.weigh(tokens & card.tokens(own)) + float(
-                similarity(embed(own), vector)
-            )
-            if value > best and moment.unsaid([line]):
-                best, found = value, line
+        value = 0.3 * card.weigh(tokens & card.line(line).tokens) + alike
+        if value > best and not _says_again(line, parts) and moment.unsaid([line]):
+            best, found = value, line
     return [found] if found is not None else []
-
-
-def stands_alone(text: str) -> bool:
-    """Whether an answer makes sense without its question: long enough, and it begins with who does
-    what.
-    """
-    words = split_words(text)
-    return len(words) >= 6 and (
-        words[0] in ("i", "we", "my")
-        or (
-            text[:1].isupper()
-            and words[0] not in FUNCTION_WORDS
-            and words[1:2] in (("is",), ("was",), ("has",), ("had",), ("says",), ("said",))
-        )
-    )
 
 
 # Putting it together.
