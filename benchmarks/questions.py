@@ -73,9 +73,9 @@ def _texts(persona: Persona, ids: list[str]) -> tuple[str, ...]:
         if item.id in ids
         for line in (item.high, item.normal, item.low)
     ]
-    lines += [
-        one.what for at, one in enumerate(situation.timeline) if f"timeline.{at}" in ids
-    ] + [one for at, one in enumerate(situation.tried) if f"tried.{at}" in ids]
+    lines += [one.what for at, one in enumerate(situation.timeline) if f"timeline.{at}" in ids] + [
+        one for at, one in enumerate(situation.tried) if f"tried.{at}" in ids
+    ]
     return tuple(sentence for line in lines for sentence in split_sentences(line))
 
 
@@ -95,14 +95,19 @@ def groups(half: str) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
 
     def add(group: str, is_right: bool, words: str, reply: str) -> None:
-        found.setdefault(group, []).append(("right" if is_right else "wrong", f"{words!r} {reply!r}"))
+        found.setdefault(group, []).append(
+            ("right" if is_right else "wrong", f"{words!r} {reply!r}")
+        )
 
     for at, item in enumerate(each):
         persona = library().get(item["persona"])
         if at % 4 == 0:
             words = _PREFERENCES[at // 4 % len(_PREFERENCES)]
             reply = reply_to({**item, "before": [], "utterance": words})
-            wanted = (*PHRASES["preference"][persona.need], *PHRASES["preference_veiled"][persona.need])
+            wanted = (
+                *PHRASES["preference"][persona.need],
+                *PHRASES["preference_veiled"][persona.need],
+            )
             add("preference", _holds(reply, wanted), words, reply)
         words = _MEANINGS[at % len(_MEANINGS)]
         before = [*item["before"], item["utterance"]]
@@ -113,18 +118,30 @@ def groups(half: str) -> dict[str, list[tuple[str, str]]]:
         reply = reply_to({**item, "before": before, "utterance": words})
         names = [word for one in persona.situation.people for word in (one.name, one.who)]
         if any(one.name.casefold() in last for one in persona.situation.people):
-            add("who do you mean", any(name.casefold() in reply for name in names), words, f"{last} -> {reply}")
+            add(
+                "who do you mean",
+                any(name.casefold() in reply for name in names),
+                words,
+                f"{last} -> {reply}",
+            )
         again = reply_to({**item, "before": before})
         accepted = _texts(persona, item["accept"])
         if _holds(last, accepted):
             new = [one for one in split_sentences(again) if one not in last]
-            add("asked again", _holds(again, accepted) and bool(new), item["utterance"], f"{last} -> {again}")
+            add(
+                "asked again",
+                _holds(again, accepted) and bool(new),
+                item["utterance"],
+                f"{last} -> {again}",
+            )
         other = each[at - 1]
         if other["persona"] == item["persona"] and not item["before"] and not other["before"]:
             words = f"{other['utterance'].rstrip('?.! ')}? {item['utterance']}"
             reply = reply_to({**item, "utterance": words})
             both = _holds(reply, accepted) and _holds(reply, _texts(persona, other["accept"]))
-            alone = _holds(last, accepted) and _holds(reply_to(other), _texts(persona, other["accept"]))
+            alone = _holds(last, accepted) and _holds(
+                reply_to(other), _texts(persona, other["accept"])
+            )
             if alone:
                 add("two in one", both, words, reply)
     return found
@@ -137,8 +154,16 @@ def _explains(persona: Persona, last: str, reply: str) -> bool:
     card = compile_card(persona)
     tokens = [card.tokens(split_words(text)) for text in (last, reply)]
     same = any(
-        any(one.casefold().rstrip(".!?") in text for line in topic.lines for one in split_sentences(line))
-        and any(one.casefold().rstrip(".!?") in reply for line in topic.lines for one in split_sentences(line))
+        any(
+            one.casefold().rstrip(".!?") in text
+            for line in topic.lines
+            for one in split_sentences(line)
+        )
+        and any(
+            one.casefold().rstrip(".!?") in reply
+            for line in topic.lines
+            for one in split_sentences(line)
+        )
         for topic in card.topics
         for text in (last,)
     )

@@ -17,7 +17,7 @@ import torch
 
 from rlver_gym.core.library import library
 from rlver_gym.users.embedded.speech.card import FEATURES, compile_card
-from rlver_gym.users.embedded.speech.listen import FACTUAL, listen
+from rlver_gym.text.english.listen import FACTUAL, listen
 
 MOST = 150
 """Questions of one card."""
@@ -45,7 +45,13 @@ def examples(rng):
             if rng.random() < 0.25:
                 features[:, owner] = -99
                 target = len(card.topics)
-            yield persona.situation.id, features, target, [1.0, float(query.ask in FACTUAL), float(np.log(max(1, len(query.tokens))))], card.topics[owner].kind
+            yield (
+                persona.situation.id,
+                features,
+                target,
+                [1.0, float(query.ask in FACTUAL), float(np.log(max(1, len(query.tokens))))],
+                card.topics[owner].kind,
+            )
 
 
 def main():
@@ -71,6 +77,7 @@ def main():
     X, M, N, Y = map(torch.tensor, (X, M, N, Y))
     tr, te = torch.tensor(~test), torch.tensor(test)
     import sys
+
     off = [FEATURES.index(name) for name in sys.argv[1:]]
     X[:, :, off] = 0
     w = torch.zeros(F, requires_grad=True)
@@ -95,7 +102,16 @@ def main():
             top3 = (p.topk(3, 1).indices == Y[mask][:, None]).any(1)
             k = kinds[mask.numpy()]
             some = (Y[mask] < X.shape[1]).numpy()
-            print(name, len(top), f"loss {torch.nn.functional.cross_entropy(p, Y[mask]):.3f}", {kind: f"{top.numpy()[(k == kind) & some].mean():.2f}/{top3.numpy()[(k == kind) & some].mean():.2f}" for kind in set(k)}, f"none {top.numpy()[~some].mean():.2f}")
+            print(
+                name,
+                len(top),
+                f"loss {torch.nn.functional.cross_entropy(p, Y[mask]):.3f}",
+                {
+                    kind: f"{top.numpy()[(k == kind) & some].mean():.2f}/{top3.numpy()[(k == kind) & some].mean():.2f}"
+                    for kind in set(k)
+                },
+                f"none {top.numpy()[~some].mean():.2f}",
+            )
     print({name: round(float(value), 2) for name, value in zip(FEATURES, w)})
     print([round(float(value), 2) for value in v])
 

@@ -31,10 +31,16 @@ NAMES = (
     " Stella Dominik Agnes Boris Carla Derek Edith Felix Gloria Hugo Irene Jasper Katrin Louise"
     " Miles Naomi Otto Pia Quentin Rosa Simon Tessa Ulrich Vincent Wendy Xenia Yusra Zelda"
 ).split()
-_NUMBERS = "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
-_NUMBER = re.compile(rf"(?<![-\w])({'|'.join(_NUMBERS)}|twenty|thirty|forty|fifty|\d{{1,3}})\b(?= \w)", re.I)
+_NUMBERS = (
+    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+)
+_NUMBER = re.compile(
+    rf"(?<![-\w])({'|'.join(_NUMBERS)}|twenty|thirty|forty|fifty|\d{{1,3}})\b(?= \w)", re.I
+)
 _DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_MONTHS = "January February March April June July August September October November December".split()
+_MONTHS = (
+    "January February March April June July August September October November December".split()
+)
 _DATE = re.compile(rf"\b({'|'.join(_DAYS + _MONTHS)})\b")
 _KIN = (
     "mother|mum|father|dad|sister|brother|son|daughter|aunt|uncle|grandmother|gran|grandfather"
@@ -75,7 +81,9 @@ def main() -> None:
         count: Counter[tuple[str, bool]] = Counter()
         denied: Counter[str] = Counter()
         chosen = [i for i in every if i.is_natural == is_natural and i.kind == "true"][: given.most]
-        chosen += [i for i in every if i.is_natural == is_natural and i.kind != "true"][: given.most]
+        chosen += [i for i in every if i.is_natural == is_natural and i.kind != "true"][
+            : given.most
+        ]
         for item in chosen:
             claims = [
                 one
@@ -87,7 +95,9 @@ def main() -> None:
             denied[item.kind] += any(one.is_sure for one in claims)
             if given.show == item.kind or (given.show == "alarms" and item.kind == "true"):
                 if noticed == (item.kind == "true"):
-                    print(f"[{item.persona.id}] {item.kind} {item.wrong}: {item.text}\n     {claims}\n     {item.told[-2:]}")
+                    print(
+                        f"[{item.persona.id}] {item.kind} {item.wrong}: {item.text}\n     {claims}\n     {item.told[-2:]}"
+                    )
         print("natural prose" if is_natural else "card sentences")
         kinds = sorted({kind for kind, _ in count} - {"true"})
         for kind in [*kinds, "true"]:
@@ -100,7 +110,9 @@ def main() -> None:
         total = sum(number for (kind, _), number in count.items() if kind != "true")
         noticed = sum(count[kind, True] for kind in kinds)
         if total:
-            print(f"  all errors {total}: noticed {noticed / total:.0%}, denied {sum(denied[k] for k in kinds) / total:.0%}")
+            print(
+                f"  all errors {total}: noticed {noticed / total:.0%}, denied {sum(denied[k] for k in kinds) / total:.0%}"
+            )
 
 
 def dialogue_of(item: Item) -> Dialogue:
@@ -157,21 +169,50 @@ def made_of(
                 near = [n for n in NAMES if n[0] == other.name[0] and n != other.name]
                 if near:
                     exchange("near name", at, near[0])
-                others = [o.name for o in persona.situation.people if o.name != other.name and o.name in heard]
+                others = [
+                    o.name
+                    for o in persona.situation.people
+                    if o.name != other.name and o.name in heard
+                ]
                 if others:
                     exchange("doer", at, rng.choice(others))
                 break
     for at in _NUMBER.finditer(text):
-        if re.search(rf"\b{re.escape(at.group())} {re.escape(text[at.end() + 1 :].split()[0].strip('.,!?;:'))}", heard, re.I):
-            exchange("number", at, rng.choice([n for n in [*_NUMBERS, "twenty", "thirty"] if abs(_value(n) - _value(at.group().lower())) >= max(1, 0.35 * _value(at.group().lower()))]))
+        if re.search(
+            rf"\b{re.escape(at.group())} {re.escape(text[at.end() + 1 :].split()[0].strip('.,!?;:'))}",
+            heard,
+            re.I,
+        ):
+            exchange(
+                "number",
+                at,
+                rng.choice(
+                    [
+                        n
+                        for n in [*_NUMBERS, "twenty", "thirty"]
+                        if abs(_value(n) - _value(at.group().lower()))
+                        >= max(1, 0.35 * _value(at.group().lower()))
+                    ]
+                ),
+            )
             break
     for at in _DATE.finditer(text):
         if at.group() in heard:
-            exchange("date", at, rng.choice([d for d in (_DAYS if at.group() in _DAYS else _MONTHS) if d not in heard]))
+            exchange(
+                "date",
+                at,
+                rng.choice(
+                    [d for d in (_DAYS if at.group() in _DAYS else _MONTHS) if d not in heard]
+                ),
+            )
             break
     for at in _RELATION.finditer(text):
         if re.search(rf"\b{at.group()}\b", heard, re.I):
-            exchange("relation", at, rng.choice([k for k in _KIN if not _same(k, at.group()) and k not in heard]))
+            exchange(
+                "relation",
+                at,
+                rng.choice([k for k in _KIN if not _same(k, at.group()) and k not in heard]),
+            )
             break
     for at in _ROLE.finditer(text):
         exchange("role", at, rng.choice(_ROLES))
@@ -188,7 +229,12 @@ def _same(one: str, other: str) -> bool:
 
 
 def _value(word: str) -> int:
-    table = {n: i + 2 for i, n in enumerate(_NUMBERS)} | {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50}
+    table = {n: i + 2 for i, n in enumerate(_NUMBERS)} | {
+        "twenty": 20,
+        "thirty": 30,
+        "forty": 40,
+        "fifty": 50,
+    }
     return table.get(word) or (int(word) if word.isdigit() else 0)
 
 

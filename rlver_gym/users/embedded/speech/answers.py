@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.inquiries import Inquiry, Remark
 from rlver_gym.core.words import split_sentences, split_words
+from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence
 from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
 from rlver_gym.text.vectors import SCALE, embed
 from rlver_gym.users.embedded.speech.card import Line, Topic
 from rlver_gym.users.embedded.speech.claims import check_claims
 from rlver_gym.users.embedded.speech.facts import RELATION_OF, RELATIONS, StoryPerson
-from rlver_gym.users.embedded.speech.listen import FACTUAL, Ask, Sentence
 from rlver_gym.users.embedded.speech.moment import Moment, name_first, split_line
 from rlver_gym.users.embedded.speech.react import REACTION_TO
 
@@ -61,7 +61,11 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     card = moment.card
     ranked = moment.labels(at).ranked
     label, probability = ranked[0]
-    if label == Remark.OFFTOPIC and probability >= _OFF_TOPIC and _YOU_WORDS.isdisjoint(sentence.words):
+    if (
+        label == Remark.OFFTOPIC
+        and probability >= _OFF_TOPIC
+        and _YOU_WORDS.isdisjoint(sentence.words)
+    ):
         return []
     referents = moment.referents(sentence.asked)
     query = card.query(sentence, referents)
@@ -88,7 +92,11 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
         elsewhere = _NOBODY if label.startswith("p_") and not (query.people or referents) else 0.0
         lines = _lines_of(moment, label, sentence)
         _add(moment, found, asked, math.log(probability) - factual - elsewhere, lines)
-    if sentence.feelings and sentence.ask is Ask.YES_NO and not _YOU_WORDS.isdisjoint(sentence.words):
+    if (
+        sentence.feelings
+        and sentence.ask is Ask.YES_NO
+        and not _YOU_WORDS.isdisjoint(sentence.words)
+    ):
         number = card.number.get(("feeling", str(sentence.feelings[0])))
         if number is not None:
             lines = moment.trusted(card.topics[number].lines)
@@ -139,7 +147,9 @@ def _lines_of(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
         return getattr(moment.manner, REACTION_TO[Remark.OFFER])
     if label.startswith("p_"):
         whom = moment.whom(sentence.asked) or (
-            moment.mentioned()[0] if moment.mentioned() and not card.tokens(sentence.asked) & PRONOUNS else None
+            moment.mentioned()[0]
+            if moment.mentioned() and not card.tokens(sentence.asked) & PRONOUNS
+            else None
         )
         topic = card.of_person.get((whom, label[2:]))
         lines = topic.lines if topic is not None else ()
@@ -151,8 +161,8 @@ def _lines_of(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
 # Themselves, and names.
 
 _ASKS_NAME = re.compile(
-    r"^(?:what (?:is|was|are|were) )?(?P<whose>(?:your|his|her|their|the|its)\b.*?) (?:first |full |last )?names?(?: again| then)?$"
-    r"|^what (?:is|was|are|were) (?P<called>.+?) called(?: again| then)?$"
+    r"^(?:what (?:is |was |are |were )?)?(?P<whose>(?:your|his|her|their|the|its)\b.*?) (?:first |full |last )?names?(?: is| was| are)?(?: again| then)?$"
+    r"|^what (?:is |was |are |were )?(?P<called>.+?) (?:is |was |are )?called(?: again| then)?$"
     r"|^what (?:do|did) (?:you|they|people) call (?P<call>him|her|them|it|your \w+|the \w+)$"
     r"|^(?:who|what) are you (?P<own>called)$"
 )
@@ -161,7 +171,9 @@ _ASKS_AGE = re.compile(r"\bhow old (?:are you|you are)\b|\byour age\b")
 _ASKS_WORK = re.compile(
     r"\bwhat (?:do you do|you do|is your (?:job|work|profession|occupation)|kind of work|sort of work|work do you)\b(?!.*\b(?:now|about|then|when|if|next|with|to (?!earn))\b)|\bwhere do you work\b|\bdo for (?:a living|work)\b|\bwhat is your job\b|\byour (?:job|line of work)$"
 )
-_ASKS_HOME = re.compile(r"\bwhere (?:do you live|you live|are you (?:from|living|based)|is home)\b|\bwho do you live with\b")
+_ASKS_HOME = re.compile(
+    r"\bwhere (?:do you live|you live|are you (?:from|living|based)|is home)\b|\bwho do you live with\b"
+)
 _TELLS_NAME = re.compile(r"\b(?:name|names|named|called)\b", re.IGNORECASE)
 _OWN_TOPICS = (
     (_ASKS_AGE, ("age",)),
@@ -169,6 +181,11 @@ _OWN_TOPICS = (
     (_ASKS_HOME, ("home", "live", "flat", "house", "where")),
 )
 _OBJECT = {"he": "him", "she": "her", "they": "them"}
+
+
+def asks_name(sentence: Sentence) -> bool:
+    """Whether a question asks what somebody or something is called."""
+    return _ASKS_NAME.match(" ".join(sentence.asked)) is not None
 
 
 def own_fact(moment: Moment, sentence: Sentence, phrases: Mapping[str, Any]) -> list[Answer]:
@@ -191,7 +208,7 @@ def own_fact(moment: Moment, sentence: Sentence, phrases: Mapping[str, Any]) -> 
         found = [Answer(0.5, moment.wordings(topic), topic) for topic in topics[:2]]
         if form is _ASKS_AGE and not found:
             lines = [line.format(age=persona.person.age) for line in phrases["age"]]
-            found = [Answer(0.5, lines, None)]
+            found = [Answer(0.5, moment.unsaid(lines)[:1], None)]
         return found
     return []
 
@@ -202,7 +219,7 @@ def _name_of(
     words = whose.split()
     if whose in ("your", "you", "called") or whose == "":
         lines = [line.format(name=moment.scene.persona.person.name) for line in phrases["name"]]
-        return [Answer(0.5, lines, None)]
+        return [Answer(0.5, moment.unsaid(lines)[:1], None)]
     relation = next((RELATION_OF[word] for word in reversed(words) if word in RELATIONS), None)
     facts = moment.card.facts
     token = moment.whom(words)
@@ -215,7 +232,7 @@ def _name_of(
         lines = [
             line.format(name=person.name, them=_OBJECT[person.pronoun]) for line in phrases[key]
         ]
-        return [Answer(0.5, lines, None)]
+        return [Answer(0.5, moment.unsaid(lines)[:1], None)]
     query = moment.card.query(sentence)
     shares, _ = moment.card.probabilities(query)
     meant = query.tokens - PRONOUNS - {YOU}
@@ -224,7 +241,9 @@ def _name_of(
         if topic.kind == "fact":
             for line in topic.lines:
                 if meant & topic.about | (meant & moment.card.tokens(split_words(line))) and (
-                    _TELLS_NAME.search(line) or re.search(r"(?<=[a-z,] )[A-Z][a-z]{2,}", line) or line.split()[0][:-1] in sentence.text
+                    _TELLS_NAME.search(line)
+                    or re.search(r"(?<=[a-z,] )[A-Z][a-z]{2,}", line)
+                    or line.split()[0][:-1] in sentence.text
                 ):
                     return [Answer(0.5, [line], topic)]
     return []
@@ -258,7 +277,9 @@ def explain_last_line(moment: Moment, preferences: Sequence[str] = ()) -> list[A
         if topic.kind in ("suggestion",) or (topic.depth > moment.depth + 1):
             continue
         is_source = any(
-            sentence.casefold() in said for line in topic.lines for sentence in split_sentences(line)
+            sentence.casefold() in said
+            for line in topic.lines
+            for sentence in split_sentences(line)
         )
         if is_source and topic.kind == "disclosure":
             continue
@@ -281,13 +302,18 @@ def say_whom(moment: Moment, sentence: Sentence) -> list[Answer]:
         for token in (card.facts.alias(token_of(word)),)
         if token
     ]
-    pronouns = card.tokens(sentence.words) & PRONOUNS or card.tokens(split_words(moment.last_line)) & PRONOUNS
-    spoken = [person for token in (*of_last, *moment.mentioned()) if (person := card.facts.person(token))]
+    pronouns = (
+        card.tokens(sentence.words) & PRONOUNS
+        or card.tokens(split_words(moment.last_line)) & PRONOUNS
+    )
+    spoken = [
+        person for token in (*of_last, *moment.mentioned()) if (person := card.facts.person(token))
+    ]
+    if not spoken and not pronouns:
+        return explain_last_line(moment)
     spoken += [one for one in card.facts.people if one not in spoken]
     if not of_last and pronouns:
         spoken = [one for one in spoken if one.pronoun in pronouns] or spoken
-    if not of_last and not pronouns:
-        return explain_last_line(moment)
     return [Answer(1.0, [_who_is(one)], None) for one in spoken[:2]]
 
 
@@ -304,7 +330,9 @@ _BORNE_OUT, _SAYS_ENOUGH = 0.85, 3.0
 that the question must have, in nats.
 """
 _ASKED_OTHERWISE = frozenset("or who whom whose what which where why how".split())
-_NEGATIONS = frozenset("not no never nobody none nothing nowhere neither nor without hardly".split())
+_NEGATIONS = frozenset(
+    "not no never nobody none nothing nowhere neither nor without hardly".split()
+)
 _YES_NO = frozenset("yes no yeah yep nope nah".split())
 _OF_THEMSELF = frozenset("i my mine me myself".split())
 
@@ -313,7 +341,11 @@ def yes_or_no(moment: Moment, sentence: Sentence, answer: Answer, said: str) -> 
     """Yes or no in front of an answer, where it was asked for and the answer bears it out; None
     otherwise.
     """
-    if sentence.ask is not Ask.YES_NO or answer.topic is None or not _ASKED_OTHERWISE.isdisjoint(sentence.asked):
+    if (
+        sentence.ask is not Ask.YES_NO
+        or answer.topic is None
+        or not _ASKED_OTHERWISE.isdisjoint(sentence.asked)
+    ):
         return None
     words = split_words(said)
     if not _YES_NO.isdisjoint(words[:3]) or not _NEGATIONS.isdisjoint(words):

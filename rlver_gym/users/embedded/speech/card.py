@@ -13,10 +13,10 @@ from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
 from rlver_gym.core.persona import Fact, Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
 from rlver_gym.io.frozen import cache_by_parts
+from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence, listen
 from rlver_gym.text.tokens import PRONOUNS, YOU, tokens_of
 from rlver_gym.text.vectors import SCALE, embed, embed_all, similarity
 from rlver_gym.users.embedded.speech.facts import RELATIONS, fact_base, quantities_in
-from rlver_gym.users.embedded.speech.listen import FACTUAL, Ask, Sentence, listen
 
 Kind = Literal[
     "fact", "inquiry", "person", "feeling", "suggestion", "thread", "disclosure", "background"
@@ -170,9 +170,7 @@ class Card:
             ]
         )
         self.threads = tuple(one for one in self.topics if one.kind == "thread")
-        self.of_person = {
-            (one.person, one.key): one for one in self.topics if one.kind == "person"
-        }
+        self.of_person = {(one.person, one.key): one for one in self.topics if one.kind == "person"}
         self.number = {(topic.kind, topic.key): at for at, topic in enumerate(self.topics)}
 
     def line(self, text: str) -> Line:
@@ -244,7 +242,9 @@ class Card:
         phrase, vector_alike = self._best_way(phrases), self._best_way(vectors)
         other = np.zeros(len(self.topics))
         if query.people:
-            other = np.array([one is not None and one not in query.people for one in self._of_person])
+            other = np.array(
+                [one is not None and one not in query.people for one in self._of_person]
+            )
         return np.vstack(
             [
                 phrase,
@@ -323,10 +323,7 @@ def _topics(card: Card, persona: Persona) -> Iterable[Topic]:
     for number, thread in enumerate(situation.threads):
         yield topic("thread", str(number), thread.lines, about=thread.about)
     for item in situation.disclosures:
-        yield topic(
-            "disclosure", item.id, (item.normal, item.high, item.low), depth=item.depth
-        )
-
+        yield topic("disclosure", item.id, (item.normal, item.high, item.low), depth=item.depth)
 
     for other in situation.people:
         who = card.facts.person(people[other.name])
@@ -396,5 +393,3 @@ def stands_alone(text: str) -> bool:
 def compile_card(persona: Persona) -> Card:
     """What a persona can say, compiled once."""
     return Card(persona)
-
-

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
-from rlver_gym.text.tokens import DAYS, PRONOUNS, YOU, token_of
+from rlver_gym.text.tokens import DAYS, token_of
 from rlver_gym.users.embedded.speech.facts import (
     DATES,
     MONTHS,
@@ -23,7 +23,7 @@ from rlver_gym.users.embedded.speech.facts import (
     Statement,
     compile_statement,
     fact_base,
-    quantities_in,
+    words_of,
 )
 
 Verdict = Literal["told", "true", "false", "unknown"]
@@ -48,15 +48,9 @@ class Claim(NamedTuple):
 
 
 _MOST_WORDS = 400
-_OWN = frozenset({"i", "my", "me", "mine", "i'm", "we", "our", "us"})
-_ADDRESSED = frozenset(
-    "you your yours he she they him her them his their u ur it that".split()
-)
-_HYPOTHETICAL = frozenset(
-    """if imagine suppose maybe perhaps might try write give scale tips steps options ways timer
-    say ring tell set""".split()
-)
-_HEDGED = frozenset("about around nearly almost some over roughly under past more than".split())
+_OWN = words_of("speaking of themselves")
+_ADDRESSED = words_of("about others")
+_HYPOTHETICAL = words_of("supposing")
 _CLOSE = 0.3
 _ALIKE, _VERY_ALIKE = 0.3, 0.62
 _SOME, _ENOUGH = 2.0, 4.5
@@ -139,19 +133,32 @@ class _Checker:
     ) -> Iterator[Claim]:
         lower = sentence.casefold()
         for name in names:
-            if re.search(rf"\b(?:my|our|i'm|i am|called|a|an|in|at|from|to the|as an?) (?:\w+ )?{name}\b", lower) and not re.search(rf"\byour (?:\w+ )?{name}\b", lower):
+            if re.search(
+                rf"\b(?:my|our|i'm|i am|called|a|an|in|at|from|to the|as an?) (?:\w+ )?{name}\b",
+                lower,
+            ) and not re.search(rf"\byour (?:\w+ )?{name}\b", lower):
                 continue
             meant = self._known.resembling(name)
             slot = re.search(rf"\byour (?:[\w-]+ )?([\w-]+),? (?:mr |mrs |ms |dr )?{name}\b", lower)
             if meant is None and slot and slot.group(1) in self._known.relation_of_word:
                 meant = self._known.by_relation(slot.group(1))
             if meant is not None:
-                yield Claim("false", "name", sentence, name.capitalize(), meant.name, meant.told, True)
+                yield Claim(
+                    "false", "name", sentence, name.capitalize(), meant.name, meant.told, True
+                )
                 continue
             told = [near for near in self._near(claimed, self._told) if near.statement.people]
             if told and told[0].share >= _ALIKE and told[0].shared >= _SOME:
                 right = self._known.person(sorted(told[0].statement.people)[0])
-                yield Claim("false", "name", sentence, name.capitalize(), right.name if right else "", told[0].statement.text, False)
+                yield Claim(
+                    "false",
+                    "name",
+                    sentence,
+                    name.capitalize(),
+                    right.name if right else "",
+                    told[0].statement.text,
+                    False,
+                )
             else:
                 is_quoted = _QUOTED.match(sentence[sentence.casefold().find(name) + len(name) :])
                 clause = next((one for one in _CLAUSE.split(lower) if name in one), lower)
@@ -166,7 +173,11 @@ class _Checker:
             if relation is None:
                 continue
             window = words[max(0, at - 6) : at]
-            of_you = "your" in words[max(0, at - 2) : at] or (at >= 2 and words[at - 1] in ("best", "own", "own", "older", "younger", "big", "little") and "your" in window)
+            of_you = "your" in words[max(0, at - 2) : at] or (
+                at >= 2
+                and words[at - 1] in ("best", "own", "own", "older", "younger", "big", "little")
+                and "your" in window
+            )
             if not of_you:
                 continue
             named = self._named_beside(words, at)
@@ -200,7 +211,11 @@ class _Checker:
                 continue
             people = [known.person(token) for token in sorted(one.statement.people)]
             right = counterpart or next(
-                (each for each in people if each and each.relations and relation not in each.relations),
+                (
+                    each
+                    for each in people
+                    if each and each.relations and relation not in each.relations
+                ),
                 None,
             )
             if right is not None:
@@ -209,7 +224,15 @@ class _Checker:
         if in_card:
             return Claim("true", "relation", sentence, word)
         if counterpart is not None:
-            return Claim("false", "relation", sentence, word, counterpart.who, counterpart.told, "?" not in sentence)
+            return Claim(
+                "false",
+                "relation",
+                sentence,
+                word,
+                counterpart.who,
+                counterpart.told,
+                "?" not in sentence,
+            )
         is_asked = _ASKED_WHETHER.search(sentence) is not None
         verdict = "unknown" if is_asked or relation in _ANYBODY_HAS else "false"
         return Claim(verdict, "relation", sentence, word)
@@ -231,7 +254,12 @@ class _Checker:
                 subject = words[: len(words[:at]) - list(reversed(words[:at])).index(link) - 1]
                 if subject and (one := known.name_words.get(subject[-1])) is not None:
                     return one
-        if len(before) >= 2 and before[-1] == "your" and (one := known.name_words.get(before[-2])) is not None and len(words) > at + 1:
+        if (
+            len(before) >= 2
+            and before[-1] == "your"
+            and (one := known.name_words.get(before[-2])) is not None
+            and len(words) > at + 1
+        ):
             return one
         return None
 
@@ -242,10 +270,28 @@ class _Checker:
             if word not in OCCUPATIONS or token_of(word) in known.vocabulary:
                 continue
             before = " ".join(words[max(0, at - 4) : at])
-            if re.search(r"\b(?:you (?:are|were)(?: working)?|you work|working|your (?:job|work) (?:is|as))(?: \w+){0,2}$", before) and not re.search(r"\blike an?$|\bnot (?:\w+ )?an?$", before):
-                yield Claim("false", "work", sentence, word, known.work, known.work_answer, "?" not in sentence or "right?" in sentence or "you are" in lower)
+            if re.search(
+                r"\b(?:you (?:are|were)(?: working)?|you work|working|your (?:job|work) (?:is|as))(?: \w+){0,2}$",
+                before,
+            ) and not re.search(r"\blike an?$|\bnot (?:\w+ )?an?$", before):
+                yield Claim(
+                    "false",
+                    "work",
+                    sentence,
+                    word,
+                    known.work,
+                    known.work_answer,
+                    "?" not in sentence or "right?" in sentence or "you are" in lower,
+                )
                 continue
-            named = next((known.name_words[one] for one in words[max(0, at - 4) : at] if one in known.name_words), None)
+            named = next(
+                (
+                    known.name_words[one]
+                    for one in words[max(0, at - 4) : at]
+                    if one in known.name_words
+                ),
+                None,
+            )
             if named is not None and re.search(r"\b(?:is|was|works|working|as)(?: \w+)?$", before):
                 yield Claim("false", "work", sentence, word, named.who, named.told, False)
 
@@ -265,7 +311,9 @@ class _Checker:
             if near_card is None:
                 near_card = self._near(claimed, self._known.statements_with_quantities)
             agreeing = [
-                near.share for near in near_card for q in near.statement.quantities
+                near.share
+                for near in near_card
+                for q in near.statement.quantities
                 if _agrees(said, q) and _is_comparable(said, q)
             ]
             wrong = self._disagreeing(said, near_told, 0.1, 1.0)
@@ -281,7 +329,9 @@ class _Checker:
                 yield Claim("unknown", "number", claimed.text, said.text)
                 continue
             is_sure = not is_supposed and near.shared >= 2.5 and near.share >= 0.3
-            yield Claim("false", "number", claimed.text, said.text, right.text, near.statement.text, is_sure)
+            yield Claim(
+                "false", "number", claimed.text, said.text, right.text, near.statement.text, is_sure
+            )
 
     def _disagreeing(
         self, said: Quantity, near: Sequence[_Near], share: float, shared: float
@@ -313,8 +363,10 @@ class _Checker:
             near_wrong = next(
                 (
                     (one, other)
-                    for one in near[:6] if one.shared >= 1.0
-                    for other in one.statement.dates if other in kind
+                    for one in near[:6]
+                    if one.shared >= 1.0
+                    for other in one.statement.dates
+                    if other in kind
                 ),
                 None,
             )
@@ -324,11 +376,21 @@ class _Checker:
                 (_Near(told[-1][0], 0.0, 0.0), told[-1][1]) if told and not is_supposed else None
             )
             if wrong is None:
-                yield Claim("true" if in_card else "unknown", "date", claimed.text, date.capitalize())
+                yield Claim(
+                    "true" if in_card else "unknown", "date", claimed.text, date.capitalize()
+                )
                 continue
             one, other = wrong
             is_sure = one.shared >= 2.5 and one.share >= 0.25 and not is_supposed
-            yield Claim("false", "date", claimed.text, date.capitalize(), other.capitalize(), one.statement.text, is_sure)
+            yield Claim(
+                "false",
+                "date",
+                claimed.text,
+                date.capitalize(),
+                other.capitalize(),
+                one.statement.text,
+                is_sure,
+            )
 
     def _check_doers(self, sentence: str) -> Iterator[Claim]:
         """Somebody of the story to whom a clause gives what was told of another one."""
@@ -348,11 +410,22 @@ class _Checker:
             if not people or claimed.people & people:
                 continue
             rivals = (*near, *self._near(claimed, known.statements))
-            if any(one.shared >= 0.7 * best.shared and one.statement.people & claimed.people for one in rivals):
+            if any(
+                one.shared >= 0.7 * best.shared and one.statement.people & claimed.people
+                for one in rivals
+            ):
                 continue
             said, right = (known.person(sorted(each)[0]) for each in (claimed.people, people))
             if said and right:
-                yield Claim("false", "doer", sentence, said.name, right.name, best.statement.text, best.share >= 0.8 and best.shared >= _ENOUGH)
+                yield Claim(
+                    "false",
+                    "doer",
+                    sentence,
+                    said.name,
+                    right.name,
+                    best.statement.text,
+                    best.share >= 0.8 and best.shared >= _ENOUGH,
+                )
 
 
 def _is_supposed(sentence: str, word: str, has: frozenset[str]) -> bool:
@@ -367,13 +440,15 @@ _ASKED_WHETHER = re.compile(
     r"(?:^|[,;] )(?:and |but |so )?(?:do|does|have|has|is|are|could|can|would|did|might) (?:you|your|there)\b|\b(?:maybe|perhaps|if|or) (?:\w+ ){0,2}your\b",
     re.IGNORECASE,
 )
-_ANYBODY_HAS = frozenset("mum dad parents friend teacher boss colleague doctor neighbour gp child therapist tutor".split())
+_ANYBODY_HAS = words_of("relations that anybody may have")
 _QUOTED = re.compile(
     r"(?:'s \w+ \w+ |'s )?(?: himself| herself)? ?(?:held|wrote|thought|told himself|would (?:ask|say|call|have|not)|wouldn't|asks|says|complained|advised|called|taught)\b"
 )
 """What follows the name of somebody who is cited."""
 _CLAUSE = re.compile(r"[,;:–—()]|\b(?:and|but|because|so|when|that|if|while)\b")
-_CAPITALISED = re.compile(r"(?:^|(?<=[\s\"'“‘(*-]))(?:Mr|Mrs|Ms|Dr)?\.?\s?([A-Z][a-zà-ÿ]{2,})\b(?!:)")
+_CAPITALISED = re.compile(
+    r"(?:^|(?<=[\s\"'“‘(*-]))(?:Mr|Mrs|Ms|Dr)?\.?\s?([A-Z][a-zà-ÿ]{2,})\b(?!:)"
+)
 _STARTS = re.compile(r"^[\W_]*(?:\d+[.)]\s*)?")
 
 
@@ -387,18 +462,38 @@ def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
     is_title = len(capitals) >= 3 and len(capitals) * 2 >= len(sentence.split())
     for at in _CAPITALISED.finditer(sentence):
         word = at.group(1).casefold()
-        if word in known or word in DATES or word in _NO_NAMES or word in FUNCTION_WORDS or is_title:
+        if (
+            word in known
+            or word in DATES
+            or word in _NO_NAMES
+            or word in FUNCTION_WORDS
+            or is_title
+        ):
             continue
         front, behind = (
             form.search(text)
             for form, text in (
-                (_BEFORE_IN_TITLE, sentence[: at.start(1)]), (_NEXT_IN_TITLE, sentence[at.end() :])
+                (_BEFORE_IN_TITLE, sentence[: at.start(1)]),
+                (_NEXT_IN_TITLE, sentence[at.end() :]),
             )
         )
         if any(one and (one.group(1) or "").casefold() not in known for one in (front, behind)):
             continue
         before = sentence[: at.start(1)].rstrip()
-        if at.start(1) <= begin or before[-1:] in (':', '"', '“', "'", '‘', "*", "(", "-", "…", ".", "?", "!"):
+        if at.start(1) <= begin or before[-1:] in (
+            ":",
+            '"',
+            "“",
+            "'",
+            "‘",
+            "*",
+            "(",
+            "-",
+            "…",
+            ".",
+            "?",
+            "!",
+        ):
             after = sentence[at.end(1) :]
             if not _NAME_FOLLOWED.match(after):
                 continue
@@ -418,17 +513,8 @@ _NEXT_IN_TITLE = re.compile(r"^(?: (?:(?:to|of|and) )?(?!I\b)([A-Z][a-z]+)|[A-Z]
 _NAME_FOLLOWED = re.compile(
     r"(?:'s\b|,? (?:and|or|to|as|in) (?:you|dinner|your|him|her)\b| \w+ing\b| (?:at least|again|first|really|just|never|always|still|is|was|has|had|did|does|knows|knew|said|says|told|owes|will|won't|didn't|doesn't|isn't|wasn't|may|might|and you)\b)"
 )
-_NO_NAMES = frozenset(
-    """god imagine wow workload strength english german french spanish okay mum dad mom mommy gran grandma grandad grandpa mother
-    father aunt uncle christmas easter internet whatsapp instagram facebook google youtube zoom
-    uber email mrs europe america england london""".split()
-)
-_BEGINS = frozenset(
-    """nobody somebody everybody everyone someone anyone nothing something anything everything
-    sleep grief silence shame anger home mum dad love money time family trust fear pain guilt
-    hope help work life one two three four five six seven eight nine ten eleven twelve doubt
-    losing being having getting telling saying writing asking waiting what who""".split()
-)
+_NO_NAMES = words_of("capitalised but no names")
+_BEGINS = words_of("beginnings that are no names")
 
 
 def _is_comparable(one: Quantity, other: Quantity) -> bool:
@@ -445,6 +531,3 @@ def _agrees(one: Quantity, other: Quantity) -> bool:
     if one.is_hedged:
         return abs(one.value - other.value) <= _CLOSE * max(one.value, other.value)
     return one.value == other.value
-
-
-_ = (PRONOUNS, YOU, RELATIONS)

@@ -4,58 +4,37 @@ quantities and dates, and who everybody is. Compiled once a card; knows no dialo
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from rlver_gym.core.persona import Other, Persona
 from rlver_gym.core.words import split_sentences, split_words
+from rlver_gym.io.files import load_json
 from rlver_gym.io.frozen import cache_by_parts
 from rlver_gym.text.names import remove_introductions
 from rlver_gym.text.tokens import DAYS, PRONOUNS, YOU, token_of
 
-WEEKDAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())
-MONTHS = frozenset(
-    "january february march april june july august september october november december".split()
-)
+_WORDS: dict[str, str] = load_json("rlver_gym.text", "english/words.json")
+
+
+def words_of(name: str) -> frozenset[str]:
+    """A list of words of the language."""
+    return frozenset(_WORDS[name].replace("|", " ").split())
+
+
+def _groups(name: str) -> list[list[str]]:
+    return [group.split() for group in _WORDS[name].split("|")]
+
+
+WEEKDAYS, MONTHS = words_of("weekdays"), words_of("months")
 DATES = WEEKDAYS | MONTHS
-_KIN = """mum mother mom mummy mam|dad father daddy papa|sister|brother|son|daughter|wife|husband
-boyfriend|girlfriend|partner|gran grandmother grandma nan granny|grandad grandfather grandpa|aunt
-auntie|uncle|cousin|nephew|niece|friend mate pal|boss manager supervisor|colleague coworker
-workmate|neighbour neighbor|flatmate roommate housemate|doctor gp|teacher|tutor|landlord|landlady
-professor|nurse|therapist|lawyer|fiance|fiancee|ex|stepmother|stepfather|godmother|godfather|child
-kid|parents|classmate|mother-in-law|father-in-law|sister-in-law|brother-in-law"""
-RELATION_OF = {
-    word: group.split()[0] for group in _KIN.replace("\n", "|").split("|") for word in group.split()
-}
+RELATION_OF = {word: group[0] for group in _groups("relations") for word in group}
+"""By any word for a relation, the one that stands for all that mean it."""
 RELATIONS = frozenset(RELATION_OF)
 _COUNTERPARTS = {
-    one: other
-    for pair in (
-        "mum dad|sister brother|son daughter|aunt uncle|gran grandad|wife husband|girlfriend"
-        " boyfriend|niece nephew|landlord landlady"
-    ).split("|")
-    for one, other in (pair.split(), reversed(pair.split()))
+    one: other for pair in _groups("counterparts") for one, other in (pair, pair[::-1])
 }
-_NEARLY_SAME = (
-    frozenset({"friend", "classmate", "colleague", "flatmate", "ex"}),
-    frozenset({"boyfriend", "girlfriend", "partner", "husband", "wife", "fiance", "fiancee", "ex"}),
-    frozenset({"boss", "colleague"}),
-    frozenset({"teacher", "tutor", "professor"}),
-    frozenset({"son", "daughter", "child"}),
-    frozenset({"mum", "dad", "parents", "mother-in-law", "father-in-law"}),
-)
-OCCUPATIONS = frozenset(
-    """teacher nurse doctor plumber lawyer cook chef driver dentist carpenter baker accountant
-    electrician mechanic waiter waitress barista cashier clerk secretary receptionist manager
-    engineer programmer developer designer architect builder painter plasterer roofer gardener
-    farmer fisherman sailor captain pilot steward soldier policeman policewoman firefighter
-    paramedic carer caregiver cleaner caretaker janitor guard butcher grocer shopkeeper salesman
-    saleswoman hairdresser barber tailor seamstress librarian journalist editor writer author
-    translator interpreter photographer musician singer actor actress dancer artist scientist
-    researcher professor lecturer tutor therapist psychologist counsellor midwife pharmacist vet
-    surgeon optician banker broker trader consultant analyst judge solicitor notary priest pastor
-    student apprentice trainee pensioner courier postman welder joiner mason student""".split()
-)
+_NEARLY_SAME = tuple(map(frozenset, _groups("relations nearly the same")))
+OCCUPATIONS = words_of("occupations")
 
 
 class Quantity(NamedTuple):
@@ -137,7 +116,9 @@ class FactBase:
             for token in set(map(token_of, words)):
                 count[token] = count.get(token, 0) + 1
         size = len(each)
-        self._weights = {token: min(4.0, math.log(1 + size / n) * 0.6) for token, n in count.items()}
+        self._weights = {
+            token: min(4.0, math.log(1 + size / n) * 0.6) for token, n in count.items()
+        }
         self.statements = tuple(
             compile_statement(self, text, words) for text, words in zip(texts, each, strict=True)
         )
@@ -249,7 +230,12 @@ def _texts_of(persona: Persona) -> Iterable[str]:
         *(f"{one.name} is {one.introduction or one.who}." for one in situation.people),
         *(text for one in situation.people for text in one.may),
         *(text for lines in situation.answers.values() for text in lines),
-        *(text for of in situation.about_people.values() for lines in of.values() for text in lines),
+        *(
+            text
+            for of in situation.about_people.values()
+            for lines in of.values()
+            for text in lines
+        ),
         *(text for lines in situation.feelings.values() for text in lines),
         *(text for one in situation.suggestions for text in one.reply),
         *(text for one in situation.threads for text in one.lines),
@@ -289,31 +275,18 @@ def compile_statement(known: FactBase, text: str, words: Sequence[str]) -> State
     )
 
 
-_UNITS = {
-    name: float(value)
-    for value, name in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-        " fifteen sixteen seventeen eighteen nineteen".split()
-    )
-}
-_TENS = {
-    name: 10.0 * (at + 2)
-    for at, name in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split())
-}
+_UNITS = {word: float(at) for at, word in enumerate(_WORDS["numbers to nineteen"].split())}
+_TENS = {word: 10.0 * at for at, word in enumerate(_WORDS["tens"].split(), 2)}
 _SCALES = {"hundred": 100.0, "thousand": 1000.0}
-_NUMBERS = frozenset({*_UNITS, *_TENS, *_SCALES, "twice", "once", "dozen", "fortnight", "half"})
-_HEDGES = frozenset("about around nearly almost some over roughly more than past close to".split())
-_ORDINALS = {
-    name: float(value)
-    for value, name in enumerate(
-        "second third fourth fifth sixth seventh eighth ninth tenth".split(), 2
-    )
-}
+_NUMBERS = frozenset({*_UNITS, *_TENS, *_SCALES, "twice"}) | words_of("units of time")
+_HEDGES = words_of("hedges")
 
 
 def quantities_in(words: Sequence[str]) -> tuple[Quantity, ...]:
     """The numbers of a sentence and what they count."""
-    if _NUMBERS.isdisjoint(words) and not any(word[0].isdigit() for word in words):
+    if _NUMBERS.isdisjoint(words) and not any(
+        word[0].isdigit() or word.partition("-")[0] in _TENS for word in words
+    ):
         return ()
     found = []
     at = 0
@@ -328,7 +301,7 @@ def quantities_in(words: Sequence[str]) -> tuple[Quantity, ...]:
         unit = token_of(unit_word) if unit_word else ""
         if unit and end + 1 < len(words) and unit not in DAYS and words[end] in _ADJECTIVES:
             unit = token_of(words[end + 1])
-        if not unit and end + 1 < len(words) and unit_word in ("more", "whole", "long", "of"):
+        if not unit and end + 1 < len(words) and unit_word in ("more", "of"):
             unit = token_of(words[end + 1])
         before = words[max(0, at - 2) : at]
         found.append(
@@ -337,14 +310,15 @@ def quantities_in(words: Sequence[str]) -> tuple[Quantity, ...]:
                 unit,
                 " ".join(words[at : end + 1] if unit else words[at:end]),
                 not _HEDGES.isdisjoint(before),
-                (value <= 1 and unit not in DAYS) or (unit_word in ("of", "or", "another", "thing")),
+                (value <= 1 and unit not in DAYS)
+                or (unit_word in ("of", "or", "another", "thing")),
             )
         )
         at = max(end, at + 1)
     return tuple(found)
 
 
-_ADJECTIVES = frozenset("full whole long good other different little small big new old more".split())
+_ADJECTIVES = words_of("adjectives before what is counted")
 
 
 def _number_at(words: Sequence[str], at: int) -> tuple[float | None, int]:
@@ -374,7 +348,13 @@ def _number_at(words: Sequence[str], at: int) -> tuple[float | None, int]:
             part *= _SCALES[word]
             if word == "thousand":
                 total, part = total + part, 0.0
-        elif word == "and" and at > start and words[at - 1] in _SCALES and at + 1 < len(words) and words[at + 1] in (*_UNITS, *_TENS):
+        elif (
+            word == "and"
+            and at > start
+            and words[at - 1] in _SCALES
+            and at + 1 < len(words)
+            and words[at + 1] in (*_UNITS, *_TENS)
+        ):
             pass
         else:
             break
@@ -386,9 +366,6 @@ def _number_at(words: Sequence[str], at: int) -> tuple[float | None, int]:
 def fact_base(persona: Persona) -> FactBase:
     """The facts of a persona, compiled once."""
     return FactBase(persona)
-
-
-_ = lru_cache
 
 
 def _distance(one: str, other: str) -> int:

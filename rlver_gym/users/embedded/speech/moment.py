@@ -11,10 +11,10 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Tone
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import content_stems, is_short, split_sentences, split_words
+from rlver_gym.text.english.listen import Ask, Sentence, listen
 from rlver_gym.text.names import remove_introductions
 from rlver_gym.text.tokens import PRONOUNS, tokens_of
 from rlver_gym.users.embedded.speech.card import Card, Topic, compile_card
-from rlver_gym.users.embedded.speech.listen import Ask, Sentence, listen
 
 _NEARLY = 0.65
 """The share of a line's content words from which it says what an earlier line said."""
@@ -53,7 +53,12 @@ class Moment:
     ) -> None:
         """`emotion` is that after the appraisal."""
         persona = scene.persona
-        self.scene, self.emotion, self.dialogue, self.appraisal = scene, emotion, dialogue, appraisal
+        self.scene, self.emotion, self.dialogue, self.appraisal = (
+            scene,
+            emotion,
+            dialogue,
+            appraisal,
+        )
         self.tone: Tone = Band.of(emotion).tone
         self.turn = len(dialogue.turns)
         self.heard = listen(dialogue.utterance or "")

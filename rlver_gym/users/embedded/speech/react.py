@@ -52,7 +52,9 @@ GENTLE = frozenset(
     apologised""".split()
 )
 """Reactions that may stand before a piece of the story."""
-_PLEASED = frozenset({"seen", "retold", "sympathised", "normalised", "warmed", "encouraged", "confirmed"})
+_PLEASED = frozenset(
+    {"seen", "retold", "sympathised", "normalised", "warmed", "encouraged", "confirmed"}
+)
 """Reactions of somebody whom it did good."""
 HURTING = frozenset({Remark.INSULT, Remark.BLAME, Remark.BELITTLE})
 _WEIGHT_OF = {

@@ -2,24 +2,24 @@
 none, then what comes next to what was spoken about; never the same sentence twice.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.emotion import Band, Outcome
-from rlver_gym.core.inquiries import Inquiry, Remark
-from rlver_gym.core.persona import Disposition, Fact
+from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.io.files import load_json
+from rlver_gym.text.english.listen import Act, Ask, Sentence
 from rlver_gym.text.names import introduce
 from rlver_gym.text.tokens import PRONOUNS, YOU
 from rlver_gym.text.vectors import SCALE, embed
 from rlver_gym.users.embedded.speech.answers import (
     Answer,
     answers_to,
+    asks_name,
     explain_last_line,
     is_inner,
     own_fact,
@@ -27,12 +27,10 @@ from rlver_gym.users.embedded.speech.answers import (
     yes_or_no,
 )
 from rlver_gym.users.embedded.speech.claims import Claim, check_claims
-from rlver_gym.users.embedded.speech.listen import Act, Ask, Sentence
 from rlver_gym.users.embedded.speech.moment import Moment, draw, name_first, split_line
 from rlver_gym.users.embedded.speech.react import (
     ALONE,
     GENTLE,
-    HURTING,
     reaction_to,
     stands_for,
     weigh_remark,
@@ -130,7 +128,10 @@ def _answer_act(moment: Moment) -> list[str] | None:
     if Act.INSULTS in acts and not asks:
         return _say(moment, Act.INSULTS.value)
     if Act.APOLOGISES in acts and count <= 30 and not asks:
-        return [*_say(moment, Act.APOLOGISES.value), *(_go_on(moment) if moment.emotion >= 20 else [])]
+        return [
+            *_say(moment, Act.APOLOGISES.value),
+            *(_go_on(moment) if moment.emotion >= 20 else []),
+        ]
     if moment.heard.questions:
         return None
     if count <= 12:
@@ -211,9 +212,7 @@ class _Asked(NamedTuple):
     answers: Sequence[Answer]
 
 
-def _answer_questions(
-    moment: Moment, claims: Sequence[Claim], is_corrected: bool
-) -> list[str]:
+def _answer_questions(moment: Moment, claims: Sequence[Claim], is_corrected: bool) -> list[str]:
     """Answers to the questions, at most two of them, in their order; or an honest refusal."""
     wrong = {one.sentence for one in claims if one.verdict == "false" and one.is_sure}
     asking: list[_Asked] = []
@@ -242,7 +241,11 @@ def _answer_questions(
         if moment.was_asked(asking[0].sentence):
             parts += _tell_beside(moment, parts)
         else:
-            parts += _hint(moment, 0.15 if _hints_given(moment) else 0.3, near=[*parts, asking[0].sentence.text])
+            parts += _hint(
+                moment,
+                0.15 if _hints_given(moment) else 0.3,
+                near=[*parts, asking[0].sentence.text],
+            )
     return parts
 
 
@@ -290,7 +293,9 @@ def _give(moment: Moment, asked: _Asked, parts: Sequence[str]) -> list[str]:
         plain = yes_or_no(moment, asked.sentence, one, said)
         if plain is None:
             return [said]
-        own = [line for line in (moment.manner.yes if plain else moment.manner.no) if _is_short(line)]
+        own = [
+            line for line in (moment.manner.yes if plain else moment.manner.no) if _is_short(line)
+        ]
         return [moment.choose("yes or no", own or PHRASES["yes" if plain else "no"]), said]
     told = [one for one in asked.answers if one.lines and one.score > -1.2]
     if told and not parts:  # all was told: the point of it again, in a few words
@@ -321,18 +326,20 @@ def _decline(moment: Moment, sentence: Sentence) -> list[str]:
     """
     if sentence.ask is Ask.MORE:
         return _go_on(moment)
+    if _asks_own(sentence):
+        return _say(moment, "not_yet")
     if is_inner(sentence):
         return _say(moment, "unsure") or _say(moment, "unknown")
-    if own_fact(moment, sentence, PHRASES) or _asks_own(sentence):
-        return _say(moment, "not_yet")
     return _say(moment, "unknown") or _say(moment, "unsure")
 
 
-_OWN = re.compile(r"\b(?:your name|old are you|you live|you from|you born|you work|your (?:job|age))\b")
+_OWN = re.compile(
+    r"\b(?:your name|old are you|you live|you from|you born|you work|your (?:job|age))\b"
+)
 
 
 def _asks_own(sentence: Sentence) -> bool:
-    return _OWN.search(" ".join(sentence.asked)) is not None
+    return asks_name(sentence) or _OWN.search(" ".join(sentence.asked)) is not None
 
 
 def _acknowledge(moment: Moment, answered: Sequence[str]) -> list[str]:
@@ -349,7 +356,9 @@ def _acknowledge(moment: Moment, answered: Sequence[str]) -> list[str]:
     if manner is None or manner in ALONE or manner not in GENTLE:
         return []
     brief = [
-        line for line in _manner(moment, manner) if len(split_words(line)) <= _BRIEF and "?" not in line
+        line
+        for line in _manner(moment, manner)
+        if len(split_words(line)) <= _BRIEF and "?" not in line
     ]
     return [moment.choose("acknowledge", brief)] if brief else []
 
@@ -446,7 +455,7 @@ def _thread(moment: Moment, sentence: Sentence) -> str | None:
     topic, lines = found
     person = card.facts.person(topic.person) if topic.person else None
     spoken = (moment.dialogue.utterance or "", moment.lines[-1])
-    line = lines[0]
+    line = moment.choose("thread", lines[:2])
     if person is not None and not any(person.name in text for text in spoken):
         return name_first(line, person.name)
     return line
@@ -482,15 +491,17 @@ def _hint(moment: Moment, chance: float, near: Sequence[str] = ()) -> list[str]:
     return [moment.choose("hint", fresh)] if fresh else []
 
 
-_IN_ORDER, _BY_CHANCE = 0.3, 1.5
+_BEFORE = 0.4
+"""How much words of their own last line count, beside those of the utterance."""
+_IN_ORDER, _BY_CHANCE = 0.3, 2.5
 """What each place further down the card's order costs, and how much chance moves, in nats."""
 
 
 def _tell(moment: Moment, parts: Sequence[str]) -> list[str]:
     """The untold piece of the story that lies nearest to what was spoken about."""
     card = moment.card
-    words = (*moment.heard.words, *split_words(moment.last_line), *split_words(" ".join(parts)))
-    tokens = card.tokens(words) - PRONOUNS - {YOU}
+    spoken = card.tokens(moment.heard.words) - PRONOUNS - {YOU}
+    before = card.tokens(split_words(" ".join((moment.last_line, *parts)))) - PRONOUNS - {YOU} - spoken
     told = card.disclosures
     if not told.lines:
         return []
@@ -502,7 +513,8 @@ def _tell(moment: Moment, parts: Sequence[str]) -> list[str]:
         ):
             continue
         value = (
-            card.weigh(tokens & card.line(topic.lines[0]).tokens)
+            card.weigh(spoken & (own := card.line(topic.lines[0]).tokens))
+            + _BEFORE * card.weigh(before & own)
             + 4.0 * likeness[place]
             - _IN_ORDER * place
             + _BY_CHANCE * moment.draw(f"tell {topic.key}")
@@ -586,6 +598,3 @@ def _is_short(line: str) -> bool:
 
 def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-_ = (math, Inquiry, Remark, Fact, HURTING)

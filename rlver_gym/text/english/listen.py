@@ -125,14 +125,16 @@ _LAST_WORDS = re.compile(
 )
 _ABOUT = re.compile(
     rf"^\W*{_LEAD}(?:(?:can|could|would|will|please|you|maybe|i'd like to hear)\s+)*(?:tell|talk to|say to|explain to)\s+me\s+(?:a (?:bit|little) |some |something |more |again )*about\s+(?P<what>.+)"
-    rf"|^\W*{_LEAD}(?:what|how) about (?P<about>(?!\w+ing\b).+\?)|\b(?:hear|know) more about (?P<more>.+)",
+    rf"|^\W*{_LEAD}what about (?P<about>(?!\w+ing\b).+\?)|\b(?:hear|know) more about (?P<more>.+)",
     re.IGNORECASE,
 )
 _MORE = re.compile(
     r"\b(?:tell me (?:more|everything|the rest|all)|say more|go on|keep going|please continue|what else|and then|what happened (?:then|next|after that)|i'm all ears|take your time and tell)\b|^\W*(?:i'm listening|i am listening|and)\W*$",
     re.IGNORECASE,
 )
-_VAGUE = re.compile(r"^(?:that|it|this|all (?:of )?(?:that|it|this)|everything|what happened)\W*$", re.I)
+_VAGUE = re.compile(
+    r"^(?:that|it|this|all (?:of )?(?:that|it|this)|everything|what happened)\W*$", re.I
+)
 _WH_FIRST = re.compile(rf"^\W*{_LEAD}(?P<word>{_WH})(?:'s|'re|'d|'ll)?\b", re.IGNORECASE)
 _WH_WITHIN = re.compile(
     rf"(?:[,;:–—-]\s*|\b(?:and|but|so|or|wonder|ask|tell me|know|me)\s+)(?P<word>(?:{_WH}))(?:'s|'re|'d|'ll)?\b(?=.*\?)",
@@ -156,7 +158,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _SUGGESTION = re.compile(
-    rf"^\W*{_LEAD}(?:(?:maybe|perhaps|if you)\s+)?(?:(?:could|can|would|might) (?:you|it help)\b(?! (?:tell|say|explain|describe|imagine|know|remember|talk me|share|like|mean|want|rather|prefer)\b)|(?:have|had) you (?:ever )?(?:thought (?:about|of)|considered|tried)\b|what if (?:you|we)\b|(?:what|how) about (?:\w+ing)\b|why (?:don't (?:you|we)|not)\b|shall we\b|should you\b|do you think you (?:could|can|might)\b)"
+    rf"^\W*{_LEAD}(?:(?:maybe|perhaps|if you)\s+)?(?:(?:could|can|would|might) (?:you|it help)\b(?! (?:tell|say|explain|describe|imagine|know|remember|talk me|share|like|mean|want|rather|prefer)\b)|(?:have|had) you (?:ever )?(?:thought (?:about|of)|considered|tried)\b|what if (?:you|we)\b|what about (?:\w+ing)\b|how about\b|why (?:don't (?:you|we)|not)\b|shall we\b|should you\b|do you think you (?:could|can|might)\b)"
     r"|\byou (?:should|could (?!be\b|have\b|n)|might want to|might try|need to|ought to|have to|must (?!be\b|have\b|feel\b|miss\b)|had better)\b|\bi(?:'d| would) (?:suggest|recommend|try|talk|write|ask|tell|go|give|take)\b|\bmy advice\b"
     r"|^\W*(?:just |maybe |perhaps |please )?(?:give|write|tell|ask|talk|call|ring|go|take|put|start|stop|try|get|make|send|let|sleep|breathe|forget)\b(?! me\b| on\b)",
     re.IGNORECASE,
@@ -268,7 +270,9 @@ _OF_SUGGESTION = frozenset(
     forget""".split()
 )
 _PREPOSITIONS = frozenset("for at in by to with from about of since until".split())
-_OPEN = frozenset({Ask.WHO, Ask.WHAT, Ask.WHEN, Ask.WHERE, Ask.WHY, Ask.HOW, Ask.HOW_LONG, Ask.HOW_MANY})
+_OPEN = frozenset(
+    {Ask.WHO, Ask.WHAT, Ask.WHEN, Ask.WHERE, Ask.WHY, Ask.HOW, Ask.HOW_LONG, Ask.HOW_MANY}
+)
 
 
 _OF_WHOM = frozenset({"who", "which", "whom"})
@@ -280,7 +284,9 @@ _OF_FRAME = frozenset(
     """ask asking mind tell telling say saying share sharing describe explain talk understand
     wonder wondering curious interested know hear remember help""".split()
 )
-_OF_MORE = frozenset("more everything rest all on going continue else then next listening ears tell and after".split())
+_OF_MORE = frozenset(
+    "more everything rest all on going continue else then next listening ears tell and after".split()
+)
 _MAY_ASK = (
     frozenset("who whom whose what which when where why how".split())
     | frozenset(word.partition("'")[0].removesuffix("n") for word in _AUX.split("|"))
@@ -292,9 +298,7 @@ _MAY_ASK = (
 """Words of which one is in every sentence that asks without a question mark."""
 
 
-def _what_is_asked(
-    text: str, words: tuple[str, ...]
-) -> tuple[Ask | None, tuple[str, ...], bool]:
+def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple[str, ...], bool]:
     is_marked = text.rstrip("\"'”)* ").endswith("?")
     has = frozenset(words)
     if len(words) <= 12 and is_marked and not has.isdisjoint(_OF_WHOM) and _WHOM.match(text):
@@ -324,7 +328,11 @@ def _what_is_asked(
         if _UNMARKED.match(text) and not _RELATIVE.match(text) and words[0] != "when":
             return _kind_of(words), words, False
         inverted = _INVERTED.match(text)
-        if inverted and words[0] not in ("may", "might", "had", "should", "must") and text[-1] != "!":
+        if (
+            inverted
+            and words[0] not in ("may", "might", "had", "should", "must")
+            and text[-1] != "!"
+        ):
             return Ask.YES_NO, words, False
         return None, words, False
     first = _WH_FIRST.match(bare)
@@ -366,7 +374,9 @@ def _kind_of(words: tuple[str, ...]) -> Ask:
     return Ask.YES_NO
 
 
-_OF_APOLOGY = frozenset("sorry apologise apologize apologies mistake bad forgive wrong back should".split())
+_OF_APOLOGY = frozenset(
+    "sorry apologise apologize apologies mistake bad forgive wrong back should".split()
+)
 _OF_THANKS = frozenset("thank thanks thx cheers grateful appreciate".split())
 _OF_INSULT = frozenset(
     """idiot fool coward doormat loser moron crybaby cry liar brat wimp weakling whiner wuss
