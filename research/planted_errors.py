@@ -21,6 +21,7 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
+from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.core.user import Scene
 from rlver_gym.users.embedded.speech.claims import check_claims
 
@@ -80,6 +81,7 @@ def main() -> None:
     for is_natural in (True, False):
         count: Counter[tuple[str, bool]] = Counter()
         denied: Counter[str] = Counter()
+        plain: Counter[bool] = Counter()
         chosen = [i for i in every if i.is_natural == is_natural and i.kind == "true"][: given.most]
         chosen += [i for i in every if i.is_natural == is_natural and i.kind != "true"][
             : given.most
@@ -92,13 +94,17 @@ def main() -> None:
             ]
             noticed = bool(claims)
             count[item.kind, noticed] += 1
-            denied[item.kind] += any(one.is_sure for one in claims)
+            is_denied = any(one.is_sure for one in claims)
+            denied[item.kind] += is_denied
+            if item.kind != "true" and _is_plain(item):
+                plain[is_denied] += 1
             if given.show == item.kind or (given.show == "alarms" and item.kind == "true"):
                 if noticed == (item.kind == "true"):
                     print(
                         f"[{item.persona.id}] {item.kind} {item.wrong}: {item.text}\n     {claims}\n     {item.told[-2:]}"
                     )
         print("natural prose" if is_natural else "card sentences")
+        print(f"  asserted plainly {sum(plain.values())}: put right {plain[True] / max(1, sum(plain.values())):.0%}")
         kinds = sorted({kind for kind, _ in count} - {"true"})
         for kind in [*kinds, "true"]:
             total = count[kind, True] + count[kind, False]
@@ -113,6 +119,14 @@ def main() -> None:
             print(
                 f"  all errors {total}: noticed {noticed / total:.0%}, denied {sum(denied[k] for k in kinds) / total:.0%}"
             )
+
+
+def _is_plain(item: Item) -> bool:
+    """Whether the error stands in a statement: no question, nothing proposed."""
+    new = item.wrong.split(" -> ")[1]
+    sentence = next((one for one in split_sentences(item.text) if new.casefold() in one.casefold()), "")
+    words = set(split_words(sentence))
+    return not sentence.endswith("?") and not words & {"if", "could", "should", "imagine", "maybe", "perhaps"}
 
 
 def dialogue_of(item: Item) -> Dialogue:

@@ -20,6 +20,8 @@ import torch
 import yaml
 from transformers import AutoModel, AutoTokenizer
 
+from rlver_gym.core.library import library
+from rlver_gym.core.persona import Fact
 from rlver_gym.core.words import split_words
 from rlver_gym.users.reader_network import base_folder
 
@@ -55,6 +57,35 @@ def count_words() -> Counter[str]:
     return found
 
 
+_SMALL = re.compile(r"(?<![\w'-])[a-z][a-z]+(?![\w'-])")
+
+
+def common_words() -> set[str]:
+    """The words that are written small somewhere: no names."""
+    texts = [
+        line.partition("\t")[2]
+        for path in sorted(Path("benchmarks/recogniser").glob("*.tsv"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if not line.partition("\t")[2].islower()  # who writes all of it small writes names so too
+    ]
+    for line in Path("recordings/en/train/moments.jsonl").read_text(encoding="utf-8").splitlines():
+        moment = json.loads(line)
+        texts += [one["text"] for one in moment["replies"] if one["text"] != one["text"].lower()]
+    texts += [one.answers[0] for one in _facts()]
+    found = Counter(word for text in texts if text[:1].isupper() for word in _SMALL.findall(text))
+    return set(found)
+
+
+def _facts() -> list[Fact]:
+    personas = [library().get(name) for name in library().pairings]
+    return [
+        fact
+        for one in personas
+        if one.split != "test"
+        for fact in (*one.situation.facts, *one.person.facts)
+    ]
+
+
 def main() -> None:
     """Write the file."""
     torch.set_num_threads(1)
@@ -80,7 +111,9 @@ def main() -> None:
     whole = np.rint(vectors / np.abs(vectors).max() * 127).astype(np.int8)
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     text = np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
-    np.savez_compressed(TARGET, words=text, vectors=whole)
+    small = common_words()
+    common = np.packbits([word in small for word in words])
+    np.savez_compressed(TARGET, words=text, vectors=whole, common=common)
     print(len(words), TARGET.stat().st_size)
 
 

@@ -11,6 +11,7 @@ from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
 from rlver_gym.text.tokens import DAYS, token_of
+from rlver_gym.text.vectors import is_common_word
 from rlver_gym.users.embedded.speech.facts import (
     DATES,
     MONTHS,
@@ -51,6 +52,7 @@ _MOST_WORDS = 400
 _OWN = words_of("speaking of themselves")
 _ADDRESSED = words_of("about others")
 _HYPOTHETICAL = words_of("supposing")
+_PROPOSING = words_of("proposing")
 _CLOSE = 0.3
 _ALIKE, _VERY_ALIKE = 0.3, 0.62
 _SOME, _ENOUGH = 2.0, 4.5
@@ -113,7 +115,7 @@ class _Checker:
         if has & OCCUPATIONS:
             yield from self._check_work(sentence, words)
         if claimed.people and not names:
-            yield from self._check_doers(sentence)
+            yield from self._check_doers(claimed)
 
     def _near(self, claimed: Statement, statements: Sequence[Statement]) -> list[_Near]:
         """The sentences that share most with a claim, without people and quantities."""
@@ -157,14 +159,22 @@ class _Checker:
                     name.capitalize(),
                     right.name if right else "",
                     told[0].statement.text,
-                    False,
+                    right is not None and told[0].share >= 0.45,
                 )
             else:
                 is_quoted = _QUOTED.match(sentence[sentence.casefold().find(name) + len(name) :])
                 clause = next((one for one in _CLAUSE.split(lower) if name in one), lower)
                 is_own = not _OWN.isdisjoint(split_words(clause)) and "you" not in clause
                 verdict = "unknown" if is_quoted or is_own else "false"
-                yield Claim(verdict, "name", sentence, name.capitalize())
+                is_sure = (
+                    verdict == "false"
+                    and not _ADDRESSED.isdisjoint(claimed.words)
+                    and (
+                        not lower.lstrip("\"'*(“‘- ").startswith(name)
+                        or _ACTS_AT_ONCE.match(lower.lstrip("\"'*(“‘- ")[len(name) :])
+                    )
+                )
+                yield Claim(verdict, "name", sentence, name.capitalize(), is_sure=is_sure)
 
     def _check_relations(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
         known = self._known
@@ -203,12 +213,17 @@ class _Checker:
         relation = known.relation_of_word[word]
         in_card = relation in known.relations_mentioned
         counterpart = None if in_card else known.counterpart(word)
-        claimed = compile_statement(known, sentence, words)
-        near = self._near(claimed, self._told)[:2]
+        near = self._near(compile_statement(known, sentence, words), self._told)[:2]
         least = 0.45 if in_card else 0.25
+        near = [one for one in near if one.shared >= _SOME and one.share >= least]
+        clause = next((one for one in _CLAUSE.split(sentence) if word in one.casefold()), "")
+        part = compile_statement(known, clause, split_words(clause))
+        near += [
+            one
+            for one in self._near(part, self._told)[:2]
+            if one.shared >= 1.5 and one.share >= 0.7
+        ]
         for one in near:
-            if one.shared < _SOME or one.share < least:
-                continue
             people = [known.person(token) for token in sorted(one.statement.people)]
             right = counterpart or next(
                 (
@@ -219,7 +234,7 @@ class _Checker:
                 None,
             )
             if right is not None:
-                is_sure = not in_card and (counterpart is not None or one.share >= 0.6)
+                is_sure = (not in_card and counterpart is not None) or one.share >= 0.7
                 return Claim("false", "relation", sentence, word, right.who, right.told, is_sure)
         if in_card:
             return Claim("true", "relation", sentence, word)
@@ -328,7 +343,7 @@ class _Checker:
             if is_supposed and near.share < 0.3:
                 yield Claim("unknown", "number", claimed.text, said.text)
                 continue
-            is_sure = not is_supposed and near.shared >= 2.5 and near.share >= 0.3
+            is_sure = not is_supposed and (near.share >= 0.2 or near.statement in self._told)
             yield Claim(
                 "false", "number", claimed.text, said.text, right.text, near.statement.text, is_sure
             )
@@ -381,7 +396,7 @@ class _Checker:
                 )
                 continue
             one, other = wrong
-            is_sure = one.shared >= 2.5 and one.share >= 0.25 and not is_supposed
+            is_sure = not is_supposed
             yield Claim(
                 "false",
                 "date",
@@ -392,9 +407,9 @@ class _Checker:
                 is_sure,
             )
 
-    def _check_doers(self, sentence: str) -> Iterator[Claim]:
+    def _check_doers(self, whole: Statement) -> Iterator[Claim]:
         """Somebody of the story to whom a clause gives what was told of another one."""
-        known = self._known
+        known, sentence = self._known, whole.text
         for clause in _CLAUSE.split(sentence):
             words = split_words(clause)
             if len(words) < 3:
@@ -407,7 +422,7 @@ class _Checker:
                 continue
             best = near[0]
             people = best.statement.people
-            if not people or claimed.people & people:
+            if not people or people & whole.people:
                 continue
             rivals = (*near, *self._near(claimed, known.statements))
             if any(
@@ -430,6 +445,8 @@ class _Checker:
 
 def _is_supposed(sentence: str, word: str, has: frozenset[str]) -> bool:
     """Whether the clause with a word suggests or supposes rather than states."""
+    if not has.isdisjoint(_PROPOSING):
+        return True
     if has.isdisjoint(_HYPOTHETICAL):
         return False
     clause = next((one for one in _CLAUSE.split(sentence) if word in one.casefold()), sentence)
@@ -449,72 +466,43 @@ _CLAUSE = re.compile(r"[,;:–—()]|\b(?:and|but|because|so|when|that|if|while)
 _CAPITALISED = re.compile(
     r"(?:^|(?<=[\s\"'“‘(*-]))(?:Mr|Mrs|Ms|Dr)?\.?\s?([A-Z][a-zà-ÿ]{2,})\b(?!:)"
 )
-_STARTS = re.compile(r"^[\W_]*(?:\d+[.)]\s*)?")
 
 
 def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
-    """Lower-case words that can only be names: capitalised within a sentence, or at its beginning
-    before a verb or another name.
+    """The strange names of a sentence, lower-case: capitalised words that nobody writes small, but
+    those within a title.
     """
-    begin = _STARTS.match(sentence).end()  # type: ignore[union-attr]
     found = []
     capitals = _CAPITALISED.findall(sentence)
-    is_title = len(capitals) >= 3 and len(capitals) * 2 >= len(sentence.split())
+    if len(capitals) >= 3 and len(capitals) * 2 >= len(sentence.split()):
+        return []
     for at in _CAPITALISED.finditer(sentence):
         word = at.group(1).casefold()
-        if (
-            word in known
-            or word in DATES
-            or word in _NO_NAMES
-            or word in FUNCTION_WORDS
-            or is_title
-        ):
+        if word in known or word in DATES or word in _NO_NAMES or word in FUNCTION_WORDS:
             continue
-        front, behind = (
-            form.search(text)
-            for form, text in (
-                (_BEFORE_IN_TITLE, sentence[: at.start(1)]),
-                (_NEXT_IN_TITLE, sentence[at.end() :]),
-            )
-        )
-        if any(one and (one.group(1) or "").casefold() not in known for one in (front, behind)):
+        if is_common_word(word) or word.endswith(_NO_NAME_ENDS):
             continue
-        before = sentence[: at.start(1)].rstrip()
-        if at.start(1) <= begin or before[-1:] in (
-            ":",
-            '"',
-            "“",
-            "'",
-            "‘",
-            "*",
-            "(",
-            "-",
-            "…",
-            ".",
-            "?",
-            "!",
-        ):
-            after = sentence[at.end(1) :]
-            if not _NAME_FOLLOWED.match(after):
-                continue
-            if word in _BEGINS:
-                continue
+        front = _BEFORE_IN_TITLE.search(sentence[: at.start(1)])
+        behind = _NEXT_IN_TITLE.search(sentence[at.end() :])
+        beside = [one for one in (front, behind) if one]
+        if any((one.group(1) or "").casefold() not in known for one in beside):
+            continue
         found.append(word)
     return list(dict.fromkeys(found))
 
 
+_ACTS_AT_ONCE = re.compile(
+    r"(?:'s| (?:is|was|has|had|will|did|said|told|took|came|made|wrote|went|\w+ed|\w+[^s]s))\b"
+)
+_NO_NAME_ENDS = ("ing", "ness", "tion", "ment", "ity", "ship", "ance", "ence", "ly", "ed")
 _BEFORE_IN_TITLE = re.compile(
     r"(?:\b(?!Mr|Mrs|Ms|Dr|Aunt|Uncle|And|But|So|Is|Was|Does|Did|Has|Had|Have|Do|Can|Could|Would"
     r"|Will|Should|If|When|What|Why|How|Who|Where|For|With|To|From|At|In|On|Not|Or|Then|That|Let"
     r"|Tell|Ask|Maybe|Perhaps|I\b)([A-Z][a-z]+)(?: (?:to|of|and|the))? |\b(?:the|an?|my|our|this)"
     r" |\b(?:my|our|an?) (?:\w+ ){1,2})$"
 )
-_NEXT_IN_TITLE = re.compile(r"^(?: (?:(?:to|of|and) )?(?!I\b)([A-Z][a-z]+)|[A-Z]|['’](?!s\b)\w{3})")
-_NAME_FOLLOWED = re.compile(
-    r"(?:'s\b|,? (?:and|or|to|as|in) (?:you|dinner|your|him|her)\b| \w+ing\b| (?:at least|again|first|really|just|never|always|still|is|was|has|had|did|does|knows|knew|said|says|told|owes|will|won't|didn't|doesn't|isn't|wasn't|may|might|and you)\b)"
-)
+_NEXT_IN_TITLE = re.compile(r"^(?: (?:(?:to|of|and) )?(?!I\b)([A-Z][a-z]+)|[A-Z]|n?['’](?!s\b))")
 _NO_NAMES = words_of("capitalised but no names")
-_BEGINS = words_of("beginnings that are no names")
 
 
 def _is_comparable(one: Quantity, other: Quantity) -> bool:

@@ -303,15 +303,20 @@ def quantities_in(words: Sequence[str]) -> tuple[Quantity, ...]:
             unit = token_of(words[end + 1])
         if not unit and end + 1 < len(words) and unit_word in ("more", "of"):
             unit = token_of(words[end + 1])
+        if words[end : end + 2] == ("out", "of"):
+            unit = "out of"
+        elif not unit and value >= 100:
+            unit = "sum"
         before = words[max(0, at - 2) : at]
         found.append(
             Quantity(
                 value,
                 unit,
-                " ".join(words[at : end + 1] if unit else words[at:end]),
+                " ".join(words[at:end] if unit in ("", "sum", "out of") else words[at : end + 1]),
                 not _HEDGES.isdisjoint(before),
                 (value <= 1 and unit not in DAYS)
-                or (unit_word in ("of", "or", "another", "thing")),
+                or unit_word in ("of", "or", "another", "thing")
+                or words[max(0, at - 2) : at] == ("out", "of"),
             )
         )
         at = max(end, at + 1)
@@ -339,7 +344,8 @@ def _number_at(words: Sequence[str], at: int) -> tuple[float | None, int]:
     while at < len(words):
         word = words[at]
         if word.isdigit() and len(word) < 9:
-            part += float(word)
+            is_grouped = at > start and len(word) == 3 and words[at - 1].isdigit()  # "4,200"
+            part = part * 1000 + float(word) if is_grouped else part + float(word)
         elif word in _TENS:
             part += _TENS[word]
         elif word in _UNITS:

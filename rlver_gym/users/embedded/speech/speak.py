@@ -493,7 +493,7 @@ def _hint(moment: Moment, chance: float, near: Sequence[str] = ()) -> list[str]:
 
 _BEFORE = 0.4
 """How much words of their own last line count, beside those of the utterance."""
-_IN_ORDER, _BY_CHANCE = 0.3, 2.5
+_IN_ORDER, _BY_CHANCE = 0.3, 4.0
 """What each place further down the card's order costs, and how much chance moves, in nats."""
 
 
@@ -501,7 +501,9 @@ def _tell(moment: Moment, parts: Sequence[str]) -> list[str]:
     """The untold piece of the story that lies nearest to what was spoken about."""
     card = moment.card
     spoken = card.tokens(moment.heard.words) - PRONOUNS - {YOU}
-    before = card.tokens(split_words(" ".join((moment.last_line, *parts)))) - PRONOUNS - {YOU} - spoken
+    before = (
+        card.tokens(split_words(" ".join((moment.last_line, *parts)))) - PRONOUNS - {YOU} - spoken
+    )
     told = card.disclosures
     if not told.lines:
         return []
@@ -515,7 +517,7 @@ def _tell(moment: Moment, parts: Sequence[str]) -> list[str]:
         value = (
             card.weigh(spoken & (own := card.line(topic.lines[0]).tokens))
             + _BEFORE * card.weigh(before & own)
-            + 4.0 * likeness[place]
+            + 2.5 * likeness[place]
             - _IN_ORDER * place
             + _BY_CHANCE * moment.draw(f"tell {topic.key}")
         )
