@@ -158,7 +158,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _SUGGESTION = re.compile(
-    rf"^\W*{_LEAD}(?:(?:maybe|perhaps|if you)\s+)?(?:(?:could|can|would|might) (?:you|it help)\b(?! (?:tell|say|explain|describe|imagine|know|remember|talk me|share|like|mean|want|rather|prefer)\b)|(?:have|had) you (?:ever )?(?:thought (?:about|of)|considered|tried)\b|what if (?:you|we)\b|what about (?:\w+ing)\b|how about\b|why (?:don't (?:you|we)|not)\b|shall we\b|should you\b|do you think you (?:could|can|might)\b)"
+    rf"^\W*{_LEAD}(?:(?:maybe|perhaps|if you)\s+)?(?:(?:could|can|would|might) (?:you|it help)\b(?! (?:tell|say|explain|describe|imagine|know|remember|talk me|share|like|mean|want|rather|prefer)\b)|(?:have|had) you (?:ever )?(?:thought (?:about|of)|considered|tried)\b|what if (?:you|we)\b|what about (?:\w+ing)\b|how about\b|why (?:don't (?:you|we)\b|not \w+)|shall we\b|should you\b|do you think you (?:could|can|might)\b)"
     r"|\byou (?:should|could (?!be\b|have\b|n)|might want to|might try|need to|ought to|have to|must (?!be\b|have\b|feel\b|miss\b)|had better)\b|\bi(?:'d| would) (?:suggest|recommend|try|talk|write|ask|tell|go|give|take)\b|\bmy advice\b"
     r"|^\W*(?:just |maybe |perhaps |please )?(?:give|write|tell|ask|talk|call|ring|go|take|put|start|stop|try|get|make|send|let|sleep|breathe|forget)\b(?! me\b| on\b)",
     re.IGNORECASE,
@@ -212,7 +212,7 @@ _FOREIGN = frozenset(
 _CAPITALS = re.compile(r"[A-Z]{2,}")
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def listen(text: str) -> Utterance:
     """Take an utterance apart. Kept for a moment: several steps ask for it."""
     plain = text[:_MOST_CHARS].replace("’", "'").replace("‘", "'")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver_gym.core.inquiries import Inquiry, Remark
-from rlver_gym.core.words import split_sentences, split_words
+from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
 from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence
 from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.text.vectors import SCALE, embed
+from rlver_gym.text.vectors import SCALE, embed, is_common_word
 from rlver_gym.users.embedded.speech.card import Line, Topic
 from rlver_gym.users.embedded.speech.claims import check_claims
 from rlver_gym.users.embedded.speech.facts import RELATION_OF, RELATIONS, StoryPerson
@@ -87,8 +87,8 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
             found.append(Answer(score, moment.wordings(topic), topic))
     factual += (1 - none) * (sentence.ask in FACTUAL)
     for label, probability in ranked:
-        if label == Inquiry.SAFE and probability < _SAFE:
-            continue
+        if (label == Inquiry.SAFE and probability < _SAFE) or label == Inquiry.HAPPENED:
+            continue  # the opening has said what happened
         elsewhere = _NOBODY if label.startswith("p_") and not (query.people or referents) else 0.0
         lines = _lines_of(moment, label, sentence)
         _add(moment, found, asked, math.log(probability) - factual - elsewhere, lines)
@@ -233,20 +233,27 @@ def _name_of(
             line.format(name=person.name, them=_OBJECT[person.pronoun]) for line in phrases[key]
         ]
         return [Answer(0.5, moment.unsaid(lines)[:1], None)]
-    query = moment.card.query(sentence)
-    shares, _ = moment.card.probabilities(query)
+    card = moment.card
+    query = card.query(sentence)
+    shares, _ = card.probabilities(query)
     meant = query.tokens - PRONOUNS - {YOU}
     for number in shares.argsort(kind="stable")[::-1][:5].tolist():
         topic = moment.card.topics[number]
         if topic.kind == "fact":
             for line in topic.lines:
-                if meant & topic.about | (meant & moment.card.tokens(split_words(line))) and (
-                    _TELLS_NAME.search(line)
-                    or re.search(r"(?<=[a-z,] )[A-Z][a-z]{2,}", line)
-                    or line.split()[0][:-1] in sentence.text
-                ):
+                if not meant.isdisjoint(topic.about | card.line(line).tokens) and _names(line):
                     return [Answer(0.5, [line], topic)]
     return []
+
+
+def _names(line: str) -> bool:
+    """Whether a line says what somebody or something is called."""
+    first = split_words(line)[0]
+    return bool(
+        _TELLS_NAME.search(line)
+        or re.search(r"(?<=[a-z,] )[A-Z][a-z]{2,}", line)
+        or not (is_common_word(first) or first in FUNCTION_WORDS)
+    )
 
 
 _INNER = re.compile(

@@ -63,12 +63,15 @@ def check_claims(persona: Persona, dialogue: Dialogue) -> tuple[Claim, ...]:
     """What the last utterance says about the story, sentence by sentence."""
     if dialogue.utterance is None or persona.language != "en":
         return ()
-    return _check(fact_base(persona), dialogue.user_lines, dialogue.utterance)
+    exchanges = tuple(zip(("", *dialogue.earlier_utterances), dialogue.user_lines, strict=True))
+    return _check(fact_base(persona), exchanges, dialogue.utterance)
 
 
-@lru_cache(maxsize=64)
-def _check(known: FactBase, told: tuple[str, ...], utterance: str) -> tuple[Claim, ...]:
-    checker = _Checker(known, [part for line in told for part in known.told_statements(line)])
+@lru_cache(maxsize=256)
+def _check(
+    known: FactBase, exchanges: tuple[tuple[str, str], ...], utterance: str
+) -> tuple[Claim, ...]:
+    checker = _Checker(known, [one for pair in exchanges for one in known.told(*pair)])
     found: list[Claim] = []
     for sentence in split_sentences(utterance.replace("’", "'"))[:40]:
         words = split_words(sentence)[:_MOST_WORDS]
@@ -169,7 +172,7 @@ class _Checker:
                 is_sure = (
                     verdict == "false"
                     and not _ADDRESSED.isdisjoint(claimed.words)
-                    and (
+                    and bool(
                         not lower.lstrip("\"'*(“‘- ").startswith(name)
                         or _ACTS_AT_ONCE.match(lower.lstrip("\"'*(“‘- ")[len(name) :])
                     )
@@ -418,7 +421,7 @@ class _Checker:
             if not claimed.people:
                 continue
             near = self._near(claimed, self._told)
-            if not near or near[0].share < 0.75 or near[0].shared < 3.5:
+            if not near or near[0].share < 0.75 or near[0].shared < 2.0:
                 continue
             best = near[0]
             people = best.statement.people

@@ -10,6 +10,7 @@ from rlver_gym.core.persona import Other, Persona
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.io.files import load_json
 from rlver_gym.io.frozen import cache_by_parts
+from rlver_gym.text.english.listen import FACTUAL, listen
 from rlver_gym.text.names import remove_introductions
 from rlver_gym.text.tokens import DAYS, PRONOUNS, YOU, token_of
 
@@ -134,18 +135,25 @@ class FactBase:
             ),
             "",
         )
-        self._told: dict[str, tuple[Statement, ...]] = {}
+        self._told: dict[tuple[str, str], tuple[Statement, ...]] = {}
 
-    def told_statements(self, line: str) -> tuple[Statement, ...]:
-        """The sentences of a line that the person said. Kept: they say what is on the card."""
-        found = self._told.get(line)
+    def told(self, asked: str, line: str) -> tuple[Statement, ...]:
+        """The sentences of a line that the person said; what a question asked belongs to its
+        answer: who filmed it, to "It was Jodie.". Kept: they say what is on the card.
+        """
+        found = self._told.get((asked, line))
         if found is None:
             if len(self._told) > 2_000:
                 self._told.clear()
             plain = remove_introductions(self._situation, line)
-            found = self._told[line] = tuple(
+            found = tuple(
                 compile_statement(self, text, split_words(text)) for text in split_sentences(plain)
             )
+            questions = [one for one in listen(asked).questions if one.ask in FACTUAL]
+            if questions and found:
+                content = compile_statement(self, "", questions[-1].asked).content
+                found = (found[0]._replace(content=found[0].content | content), *found[1:])
+            self._told[asked, line] = found
         return found
 
     def weigh(self, tokens: Iterable[str]) -> float:

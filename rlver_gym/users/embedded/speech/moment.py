@@ -11,7 +11,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Tone
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import content_stems, is_short, split_sentences, split_words
-from rlver_gym.text.english.listen import Ask, Sentence, listen
+from rlver_gym.text.english.listen import Ask, Sentence, Utterance, listen
 from rlver_gym.text.names import remove_introductions
 from rlver_gym.text.tokens import PRONOUNS, tokens_of
 from rlver_gym.users.embedded.speech.card import Card, Topic, compile_card
@@ -45,6 +45,27 @@ def draw(scene: Scene, turn: int, purpose: str, words: Sequence[str]) -> float:
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") / 2**64
 
 
+def _complete(heard: Utterance, dialogue: Dialogue) -> Utterance:
+    """With "Why not?" and its kind as what they ask after the question before."""
+    if not dialogue.turns or not any(_is_ellipsis(one) for one in heard.sentences):
+        return heard
+    before = listen(dialogue.turns[-1].utterance).questions
+    words = before[-1].asked if before else split_words(dialogue.user_lines[-1])
+    return heard._replace(
+        sentences=tuple(
+            one._replace(asked=(*one.asked, *words)) if _is_ellipsis(one) else one
+            for one in heard.sentences
+        )
+    )
+
+
+def _is_ellipsis(sentence: Sentence) -> bool:
+    return (
+        sentence.ask in (Ask.WHY, Ask.WHEN, Ask.WHERE, Ask.WHO, Ask.HOW, Ask.HOW_LONG)
+        and len(sentence.asked) <= 2
+    )
+
+
 class Moment:
     """One utterance, to be answered by one person after all that was said."""
 
@@ -61,7 +82,7 @@ class Moment:
         )
         self.tone: Tone = Band.of(emotion).tone
         self.turn = len(dialogue.turns)
-        self.heard = listen(dialogue.utterance or "")
+        self.heard = _complete(listen(dialogue.utterance or ""), dialogue)
         self.card: Card = compile_card(persona)
         self.manner = persona.person.manner
         self.lines = dialogue.user_lines

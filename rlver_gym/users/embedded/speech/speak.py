@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.emotion import Band, Outcome
+from rlver_gym.core.inquiries import Inquiry
 from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
@@ -168,7 +169,11 @@ def _correct(moment: Moment, claims: Sequence[Claim]) -> list[str]:
     """What they say is right, when something about their story was surely wrong; nothing when they
     have just corrected something.
     """
-    wrong = next((one for one in claims if one.verdict == "false" and one.is_sure), None)
+    asked = {one.text for one in moment.heard.sentences if one.ask is Ask.YES_NO}
+    false = [one for one in claims if one.verdict == "false"]
+    wrong = next((one for one in false if one.is_sure), None) or next(
+        (one for one in false if one.right and one.sentence in asked), None
+    )
     if wrong is None or (moment.turn and _was_correction(moment)):
         return []
     truth = _truth_of(moment, wrong)
@@ -210,18 +215,22 @@ class _Asked(NamedTuple):
 
     sentence: Sentence
     answers: Sequence[Answer]
+    invites: bool
+    """Whether it only asks to go on."""
 
 
 def _answer_questions(moment: Moment, claims: Sequence[Claim], is_corrected: bool) -> list[str]:
     """Answers to the questions, at most two of them, in their order; or an honest refusal."""
-    wrong = {one.sentence for one in claims if one.verdict == "false" and one.is_sure}
+    wrong = {one.sentence for one in claims if one.verdict == "false"}
     asking: list[_Asked] = []
     for at, sentence in enumerate(moment.heard.sentences):
         if sentence.ask is None or (is_corrected and sentence.text in wrong):
             continue
         if sentence.ask in (Ask.MEANING, Ask.WHOM) and len(moment.heard.questions) > 1:
             continue
-        asking.append(_Asked(sentence, _answers(moment, sentence, at)))
+        answers = _answers(moment, sentence, at)
+        invites = sentence.ask is Ask.MORE or _only_invites(moment, sentence, at)
+        asking.append(_Asked(sentence, answers, invites))
     if not asking:
         return []
     asking = _two_of(asking)
@@ -267,9 +276,17 @@ def _answers(moment: Moment, sentence: Sentence, at: int) -> Sequence[Answer]:
         return explain_last_line(moment, _preference(moment))
     if sentence.ask is Ask.WHOM:
         return say_whom(moment, sentence)
-    if sentence.ask is Ask.MORE:
+    if sentence.ask is Ask.MORE or _only_invites(moment, sentence, at):
         return []
     return [*own_fact(moment, sentence, PHRASES), *answers_to(moment, sentence, at)]
+
+
+def _only_invites(moment: Moment, sentence: Sentence, at: int) -> bool:
+    """Whether a question asks for no more than the story: "What happened?"."""
+    label, probability = moment.labels(at).ranked[0]
+    if label not in (Inquiry.MORE, Inquiry.HAPPENED) or probability < 0.3:
+        return False
+    return len(moment.card.tokens(sentence.asked) - PRONOUNS - {YOU}) <= 2
 
 
 def _preference(moment: Moment) -> tuple[str, ...]:
@@ -280,7 +297,7 @@ def _preference(moment: Moment) -> tuple[str, ...]:
 
 def _give(moment: Moment, asked: _Asked, parts: Sequence[str]) -> list[str]:
     """What is said to one question; nothing when there is no answer."""
-    if asked.sentence.ask is Ask.MORE:
+    if asked.sentence.ask is Ask.MORE or (not asked.answers and asked.invites):
         return _tell(moment, parts)
     for one in asked.answers:
         if one.topic is not None and one.topic.depth > moment.depth + 1 and moment.emotion < 30:
@@ -428,7 +445,7 @@ def _to_suggestion(moment: Moment, sentence: Sentence) -> Sequence[str]:
     if not suggested.lines:
         return ()
     likeness = suggested.vectors @ (embed(sentence.words) / SCALE)
-    best, found = 0.55, None
+    best, found = 0.62, None
     for topic, way, alike in zip(suggested.topics, suggested.lines, likeness.tolist(), strict=True):
         named = card.line(way).tokens
         shared = card.weigh(named & tokens) / (card.weigh(named) or 1.0)
