@@ -22,6 +22,7 @@ from rlver_gym.users.embedded.speech.facts import (
     FactBase,
     Quantity,
     Statement,
+    StoryPerson,
     compile_statement,
     fact_base,
     words_of,
@@ -47,6 +48,10 @@ class Claim(NamedTuple):
     is_sure: bool = False
     """Whether it is so plainly wrong that they would put it right."""
 
+    def put_right(self, right: str, source: str, is_sure: bool) -> "Claim":
+        """The same as a false claim, with what is right."""
+        return self._replace(verdict="false", right=right, source=source, is_sure=is_sure)
+
 
 _MOST_WORDS = 400
 _OWN = words_of("speaking of themselves")
@@ -54,7 +59,7 @@ _ADDRESSED = words_of("about others")
 _HYPOTHETICAL = words_of("supposing")
 _PROPOSING = words_of("proposing")
 _CLOSE = 0.3
-_ALIKE, _VERY_ALIKE = 0.3, 0.62
+_ALIKE = 0.3
 _SOME, _ENOUGH = 2.0, 4.5
 """Weight in nats that must be shared with a sentence for it to be about the same."""
 
@@ -92,8 +97,8 @@ class _Checker:
 
     def __init__(self, known: FactBase, told: Sequence[Statement]) -> None:
         self._known, self._told = known, told
-        self._told_words = frozenset().union(*(one.words for one in told))
-        self._told_relations = self._told_words & RELATIONS
+        words = frozenset().union(*(one.words for one in told))
+        self._told_relations = {RELATION_OF[word] for word in words & RELATIONS}
 
     def check(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
         """The claims of a sentence."""
@@ -104,7 +109,7 @@ class _Checker:
         is_of_story = bool(has & _ADDRESSED or claimed.people)
         if names:
             yield from self._check_names(sentence, claimed, names)
-        if has & known.relation_words:
+        if has & RELATIONS:
             yield from self._check_relations(sentence, words)
         is_own = bool(has & _OWN) and not has & {"you", "your"} and not claimed.people
         if is_own:
@@ -136,182 +141,113 @@ class _Checker:
     def _check_names(
         self, sentence: str, claimed: Statement, names: Sequence[str]
     ) -> Iterator[Claim]:
-        lower = sentence.casefold()
+        known, lower = self._known, sentence.casefold()
         for name in names:
-            if re.search(
-                rf"\b(?:my|our|i'm|i am|called|a|an|in|at|from|to the|as an?) (?:\w+ )?{name}\b",
-                lower,
-            ) and not re.search(rf"\byour (?:\w+ )?{name}\b", lower):
+            if re.search(rf"\b(?:my|our|i'm|i am|an?|in|at) (?:\w+ )?{name}\b", lower):
                 continue
-            meant = self._known.resembling(name)
+            claim = Claim("false", "name", sentence, name.capitalize())
+            meant = known.resembling(name)
             slot = re.search(rf"\byour (?:[\w-]+ )?([\w-]+),? (?:mr |mrs |ms |dr )?{name}\b", lower)
-            if meant is None and slot and slot.group(1) in self._known.relation_of_word:
-                meant = self._known.by_relation(slot.group(1))
+            if meant is None and slot and slot.group(1) in RELATION_OF:
+                meant = known.by_relation(slot.group(1))
             if meant is not None:
-                yield Claim(
-                    "false", "name", sentence, name.capitalize(), meant.name, meant.told, True
-                )
+                yield claim.put_right(meant.name, meant.told, True)
                 continue
-            told = [near for near in self._near(claimed, self._told) if near.statement.people]
-            if told and told[0].share >= _ALIKE and told[0].shared >= _SOME:
-                right = self._known.person(sorted(told[0].statement.people)[0])
-                yield Claim(
-                    "false",
-                    "name",
-                    sentence,
-                    name.capitalize(),
-                    right.name if right else "",
-                    told[0].statement.text,
-                    right is not None and told[0].share >= 0.45,
-                )
-            else:
-                is_quoted = _QUOTED.match(sentence[sentence.casefold().find(name) + len(name) :])
-                clause = next((one for one in _CLAUSE.split(lower) if name in one), lower)
-                is_own = not _OWN.isdisjoint(split_words(clause)) and "you" not in clause
-                verdict = "unknown" if is_quoted or is_own else "false"
-                is_sure = (
-                    verdict == "false"
-                    and not _ADDRESSED.isdisjoint(claimed.words)
-                    and bool(
-                        not lower.lstrip("\"'*(“‘- ").startswith(name)
-                        or _ACTS_AT_ONCE.match(lower.lstrip("\"'*(“‘- ")[len(name) :])
-                    )
-                )
-                yield Claim(verdict, "name", sentence, name.capitalize(), is_sure=is_sure)
+            told = next(
+                (one for one in self._near(claimed, self._told) if one.statement.people), None
+            )
+            if told and told.share >= _ALIKE and told.shared >= _SOME:
+                right = known.person(min(told.statement.people))
+                is_sure = right is not None and told.share >= 0.45
+                yield claim.put_right(right.name if right else "", told.statement.text, is_sure)
+                continue
+            at = lower.find(name)
+            clause = next((one for one in _CLAUSE.split(lower) if name in one), lower)
+            is_own = not _OWN.isdisjoint(split_words(clause)) and "you" not in clause
+            if is_own or _QUOTED.match(sentence[at + len(name) :]):
+                yield claim._replace(verdict="unknown")
+                continue
+            acts = bool(_ACTS_AT_ONCE.match(lower[at + len(name) :])) or bool(
+                lower[:at].strip("\"'*(“‘- ")
+            )
+            yield claim._replace(is_sure=acts and not _ADDRESSED.isdisjoint(claimed.words))
 
     def _check_relations(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
-        known = self._known
         for at, word in enumerate(words):
-            relation = known.relation_of_word.get(word)
-            if relation is None:
+            relation = RELATION_OF.get(word)
+            if relation is None or "your" not in words[max(0, at - 2) : at]:
                 continue
-            window = words[max(0, at - 6) : at]
-            of_you = "your" in words[max(0, at - 2) : at] or (
-                at >= 2
-                and words[at - 1] in ("best", "own", "own", "older", "younger", "big", "little")
-                and "your" in window
-            )
-            if not of_you:
-                continue
+            claim = Claim("true", "relation", sentence, word)
             named = self._named_beside(words, at)
             if named is not None:
-                is_right = relation in named.relations
-                if named.relations and not is_right:
-                    yield Claim("false", "relation", sentence, word, named.who, named.told, True)
-                elif is_right:
-                    yield Claim("true", "relation", sentence, word)
-                continue
-            if word in self._told_words or any(
-                RELATION_OF.get(one) == relation for one in self._told_relations
-            ):
-                yield Claim("told", "relation", sentence, word)
-                continue
-            yield self._judge_relation(sentence, words, word)
+                if relation in named.relations:
+                    yield claim
+                elif named.relations:
+                    yield claim.put_right(named.who, named.told, True)
+            elif relation in self._told_relations:
+                yield claim._replace(verdict="told")
+            else:
+                yield self._judge_relation(claim, words, relation)
 
-    def _judge_relation(self, sentence: str, words: tuple[str, ...], word: str) -> Claim:
+    def _judge_relation(self, claim: Claim, words: tuple[str, ...], relation: str) -> Claim:
         """A relation of whom they have told nothing: wrong where the sentence says what was told of
         somebody else, or takes for granted a husband whom the card does not have.
         """
-        known = self._known
-        relation = known.relation_of_word[word]
+        known, sentence = self._known, claim.sentence
         in_card = relation in known.relations_mentioned
-        counterpart = None if in_card else known.counterpart(word)
-        near = self._near(compile_statement(known, sentence, words), self._told)[:2]
+        counterpart = None if in_card else known.counterpart(claim.said)
+        clause = next((one for one in _CLAUSE.split(sentence) if claim.said in one.casefold()), "")
+        whole = self._near(compile_statement(known, sentence, words), self._told)[:2]
+        part = self._near(compile_statement(known, clause, split_words(clause)), self._told)[:2]
         least = 0.45 if in_card else 0.25
-        near = [one for one in near if one.shared >= _SOME and one.share >= least]
-        clause = next((one for one in _CLAUSE.split(sentence) if word in one.casefold()), "")
-        part = compile_statement(known, clause, split_words(clause))
-        near += [
-            one
-            for one in self._near(part, self._told)[:2]
-            if one.shared >= 1.5 and one.share >= 0.7
-        ]
+        near = [one for one in whole if one.shared >= _SOME and one.share >= least]
+        near += [one for one in part if one.shared >= 1.5 and one.share >= 0.7]
         for one in near:
-            people = [known.person(token) for token in sorted(one.statement.people)]
-            right = counterpart or next(
-                (
-                    each
-                    for each in people
-                    if each and each.relations and relation not in each.relations
-                ),
-                None,
-            )
+            people = [
+                person for each in sorted(one.statement.people) if (person := known.person(each))
+            ]
+            others = (each for each in people if each.relations and relation not in each.relations)
+            right = counterpart or next(others, None)
             if right is not None:
-                is_sure = (not in_card and counterpart is not None) or one.share >= 0.7
-                return Claim("false", "relation", sentence, word, right.who, right.told, is_sure)
+                is_sure = counterpart is not None or one.share >= 0.7
+                return claim.put_right(right.who, right.told, is_sure)
         if in_card:
-            return Claim("true", "relation", sentence, word)
+            return claim
         if counterpart is not None:
-            return Claim(
-                "false",
-                "relation",
-                sentence,
-                word,
-                counterpart.who,
-                counterpart.told,
-                "?" not in sentence,
-            )
-        is_asked = _ASKED_WHETHER.search(sentence) is not None
-        verdict = "unknown" if is_asked or relation in _ANYBODY_HAS else "false"
-        return Claim(verdict, "relation", sentence, word)
+            return claim.put_right(counterpart.who, counterpart.told, "?" not in sentence)
+        is_possible = relation in _ANYBODY_HAS or _ASKED_WHETHER.search(sentence) is not None
+        return claim._replace(verdict="unknown" if is_possible else "false")
 
-    def _named_beside(self, words: tuple[str, ...], at: int):
+    def _named_beside(self, words: tuple[str, ...], at: int) -> StoryPerson | None:
         """The person whom the words beside a relation name: "your sister Marnie", "Marnie is your
         sister".
         """
-        known = self._known
-        after = [word for word in words[at + 1 : at + 3]]
-        if after and after[0] in ("mr", "mrs", "ms", "dr"):
-            after = after[1:]
-        for word in after[:1]:
-            if (one := known.name_words.get(word)) is not None:
-                return one
-        before = words[max(0, at - 5) : at]
-        for link in ("is", "was"):
-            if link in before:
-                subject = words[: len(words[:at]) - list(reversed(words[:at])).index(link) - 1]
-                if subject and (one := known.name_words.get(subject[-1])) is not None:
-                    return one
-        if (
-            len(before) >= 2
-            and before[-1] == "your"
-            and (one := known.name_words.get(before[-2])) is not None
-            and len(words) > at + 1
-        ):
-            return one
+        names = self._known.name_words
+        after = [word for word in words[at + 1 : at + 3] if word not in ("mr", "mrs", "ms", "dr")]
+        if after and after[0] in names:
+            return names[after[0]]
+        front = words[:at]
+        links = [place for place in range(max(1, at - 5), at) if front[place] in ("is", "was")]
+        if links and front[links[-1] - 1] in names:
+            return names[front[links[-1] - 1]]
+        if len(front) >= 2 and front[-1] == "your" and len(words) > at + 1:
+            return names.get(front[-2])
         return None
 
     def _check_work(self, sentence: str, words: tuple[str, ...]) -> Iterator[Claim]:
         known = self._known
-        lower = " ".join(words)
         for at, word in enumerate(words):
             if word not in OCCUPATIONS or token_of(word) in known.vocabulary:
                 continue
-            before = " ".join(words[max(0, at - 4) : at])
-            if re.search(
-                r"\b(?:you (?:are|were)(?: working)?|you work|working|your (?:job|work) (?:is|as))(?: \w+){0,2}$",
-                before,
-            ) and not re.search(r"\blike an?$|\bnot (?:\w+ )?an?$", before):
-                yield Claim(
-                    "false",
-                    "work",
-                    sentence,
-                    word,
-                    known.work,
-                    known.work_answer,
-                    "?" not in sentence or "right?" in sentence or "you are" in lower,
-                )
+            claim, before = Claim("false", "work", sentence, word), words[max(0, at - 4) : at]
+            text = " ".join(before)
+            if _YOU_WORK.search(text) and not _NOT_SO.search(text):
+                is_sure = "?" not in sentence or "right?" in sentence or "are" in words
+                yield claim.put_right(known.work, known.work_answer, is_sure)
                 continue
-            named = next(
-                (
-                    known.name_words[one]
-                    for one in words[max(0, at - 4) : at]
-                    if one in known.name_words
-                ),
-                None,
-            )
-            if named is not None and re.search(r"\b(?:is|was|works|working|as)(?: \w+)?$", before):
-                yield Claim("false", "work", sentence, word, named.who, named.told, False)
+            named = next((known.name_words[one] for one in before if one in known.name_words), None)
+            if named is not None and _WORKS.search(text):
+                yield claim.put_right(named.who, named.told, False)
 
     def _check_quantities(self, claimed: Statement, has: frozenset[str]) -> Iterator[Claim]:
         """A supporter knows no number but those that were told: another one of the same unit is
@@ -323,16 +259,17 @@ class _Checker:
             is_supposed = _is_supposed(claimed.text, said.text.split(" ", 1)[0], has)
             if said.is_vague or (said.value == 1 and said.unit not in DAYS):
                 continue
+            claim = Claim("unknown", "number", claimed.text, said.text)
             if any(_agrees(said, q) for one in self._told for q in one.quantities):
-                yield Claim("told", "number", claimed.text, said.text)
+                yield claim._replace(verdict="told")
                 continue
             if near_card is None:
                 near_card = self._near(claimed, self._known.statements_with_quantities)
             agreeing = [
                 near.share
                 for near in near_card
-                for q in near.statement.quantities
-                if _agrees(said, q) and _is_comparable(said, q)
+                for other in near.statement.quantities
+                if _agrees(said, other) and _is_comparable(said, other)
             ]
             wrong = self._disagreeing(said, near_told, 0.1, 1.0)
             if wrong is None and not is_supposed:
@@ -340,16 +277,14 @@ class _Checker:
             if wrong is None and not agreeing:
                 wrong = self._disagreeing(said, near_card, 0.45, _SOME)
             if wrong is None or (agreeing and max(agreeing) > max(0.5, 1.3 * wrong[0].share)):
-                yield Claim("true" if agreeing else "unknown", "number", claimed.text, said.text)
+                yield claim._replace(verdict="true" if agreeing else "unknown")
                 continue
             near, right = wrong
             if is_supposed and near.share < 0.3:
-                yield Claim("unknown", "number", claimed.text, said.text)
+                yield claim
                 continue
             is_sure = not is_supposed and (near.share >= 0.2 or near.statement in self._told)
-            yield Claim(
-                "false", "number", claimed.text, said.text, right.text, near.statement.text, is_sure
-            )
+            yield claim.put_right(right.text, near.statement.text, is_sure)
 
     def _disagreeing(
         self, said: Quantity, near: Sequence[_Near], share: float, shared: float
@@ -371,44 +306,24 @@ class _Checker:
         return None
 
     def _check_dates(self, claimed: Statement, has: frozenset[str]) -> Iterator[Claim]:
-        near = self._near(claimed, self._told)
+        near = [one.statement for one in self._near(claimed, self._told)[:6] if one.shared >= 1.0]
         for date in claimed.dates:
-            is_supposed = _is_supposed(claimed.text, date, has)
+            claim = Claim("unknown", "date", claimed.text, date.capitalize())
             if any(date in one.dates for one in self._told):
-                yield Claim("told", "date", claimed.text, date.capitalize())
+                yield claim._replace(verdict="told")
                 continue
             kind = WEEKDAYS if date in WEEKDAYS else MONTHS
-            near_wrong = next(
-                (
-                    (one, other)
-                    for one in near[:6]
-                    if one.shared >= 1.0
-                    for other in one.statement.dates
-                    if other in kind
-                ),
-                None,
+            is_supposed = _is_supposed(claimed.text, date, has)
+            others = (*near, *(() if is_supposed else reversed(self._told)))
+            wrong = next(
+                ((one, other) for one in others for other in one.dates if other in kind), None
             )
-            told = [(one, other) for one in self._told for other in one.dates if other in kind]
-            in_card = date in self._known.dates
-            wrong = near_wrong or (
-                (_Near(told[-1][0], 0.0, 0.0), told[-1][1]) if told and not is_supposed else None
-            )
-            if wrong is None:
-                yield Claim(
-                    "true" if in_card else "unknown", "date", claimed.text, date.capitalize()
-                )
-                continue
-            one, other = wrong
-            is_sure = not is_supposed
-            yield Claim(
-                "false",
-                "date",
-                claimed.text,
-                date.capitalize(),
-                other.capitalize(),
-                one.statement.text,
-                is_sure,
-            )
+            if wrong is not None:
+                yield claim.put_right(wrong[1].capitalize(), wrong[0].text, not is_supposed)
+            elif date in self._known.dates:
+                yield claim._replace(verdict="true")
+            else:
+                yield claim
 
     def _check_doers(self, whole: Statement) -> Iterator[Claim]:
         """Somebody of the story to whom a clause gives what was told of another one."""
@@ -435,15 +350,9 @@ class _Checker:
                 continue
             said, right = (known.person(sorted(each)[0]) for each in (claimed.people, people))
             if said and right:
-                yield Claim(
-                    "false",
-                    "doer",
-                    sentence,
-                    said.name,
-                    right.name,
-                    best.statement.text,
-                    best.share >= 0.8 and best.shared >= _ENOUGH,
-                )
+                is_sure = best.share >= 0.8 and best.shared >= _ENOUGH
+                claim = Claim("false", "doer", sentence, said.name)
+                yield claim.put_right(right.name, best.statement.text, is_sure)
 
 
 def _is_supposed(sentence: str, word: str, has: frozenset[str]) -> bool:
@@ -457,12 +366,19 @@ def _is_supposed(sentence: str, word: str, has: frozenset[str]) -> bool:
 
 
 _ASKED_WHETHER = re.compile(
-    r"(?:^|[,;] )(?:and |but |so )?(?:do|does|have|has|is|are|could|can|would|did|might) (?:you|your|there)\b|\b(?:maybe|perhaps|if|or) (?:\w+ ){0,2}your\b",
+    r"(?:^|[,;] )(?:and |but |so )?(?:do|does|have|has|is|are|could|can|would|did|might)"
+    r" (?:you|your|there)\b|\b(?:maybe|perhaps|if|or) (?:\w+ ){0,2}your\b",
     re.IGNORECASE,
 )
+_YOU_WORK = re.compile(
+    r"\b(?:you (?:are|were)(?: working)?|you work|working|your (?:job|work) (?:is|as))(?: \w+){0,2}$"
+)
+_NOT_SO = re.compile(r"\blike an?$|\bnot (?:\w+ )?an?$")
+_WORKS = re.compile(r"\b(?:is|was|works|working|as)(?: \w+)?$")
 _ANYBODY_HAS = words_of("relations that anybody may have")
 _QUOTED = re.compile(
-    r"(?:'s \w+ \w+ |'s )?(?: himself| herself)? ?(?:held|wrote|thought|told himself|would (?:ask|say|call|have|not)|wouldn't|asks|says|complained|advised|called|taught)\b"
+    r"(?:'s \w+ \w+ |'s )?(?: himself| herself)? ?(?:held|wrote|thought|told himself|would (?:ask|say"
+    r"|call|have|not)|wouldn't|asks|says|complained|advised|called|taught)\b"
 )
 """What follows the name of somebody who is cited."""
 _CLAUSE = re.compile(r"[,;:–—()]|\b(?:and|but|because|so|when|that|if|while)\b")

@@ -101,8 +101,6 @@ class FactBase:
             having = [one for one in self.people if relation in _own_relations(one.who)]
             if len(having) == 1:
                 self._alias.setdefault(token_of(relation), having[0].token)
-        self.relation_of_word = RELATION_OF
-        self.relation_words = RELATIONS
         texts = list(dict.fromkeys(_texts_of(persona)))
         each = [split_words(text) for text in texts]
         self.words = frozenset(word for words in each for word in words) | frozenset(
