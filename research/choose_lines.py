@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from rlver_gym.core.library import library
-from rlver_gym.users.embedded.speech.card import FEATURES, compile_card
 from rlver_gym.text.english.listen import FACTUAL, listen
+from rlver_gym.users.embedded.speech.card import FEATURES, compile_card
 
 MOST = 150
 """Questions of one card."""
@@ -112,7 +112,7 @@ def main():
                 },
                 f"none {top.numpy()[~some].mean():.2f}",
             )
-    print({name: round(float(value), 2) for name, value in zip(FEATURES, w)})
+    print({name: round(float(value), 2) for name, value in zip(FEATURES, w, strict=False)})
     print([round(float(value), 2) for value in v])
 
 

@@ -21,8 +21,8 @@ from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.core.user import Scene
+from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.users.embedded.speech.claims import check_claims
 
 HELD_OUT = frozenset({"grace", "joon", "marcus", "nadia", "petra", "samuel", "tomasz"})
@@ -104,7 +104,9 @@ def main() -> None:
                         f"[{item.persona.id}] {item.kind} {item.wrong}: {item.text}\n     {claims}\n     {item.told[-2:]}"
                     )
         print("natural prose" if is_natural else "card sentences")
-        print(f"  asserted plainly {sum(plain.values())}: put right {plain[True] / max(1, sum(plain.values())):.0%}")
+        print(
+            f"  asserted plainly {sum(plain.values())}: put right {plain[True] / max(1, sum(plain.values())):.0%}"
+        )
         kinds = sorted({kind for kind, _ in count} - {"true"})
         for kind in [*kinds, "true"]:
             total = count[kind, True] + count[kind, False]
@@ -124,9 +126,18 @@ def main() -> None:
 def _is_plain(item: Item) -> bool:
     """Whether the error stands in a statement: no question, nothing proposed."""
     new = item.wrong.split(" -> ")[1]
-    sentence = next((one for one in split_sentences(item.text) if new.casefold() in one.casefold()), "")
+    sentence = next(
+        (one for one in split_sentences(item.text) if new.casefold() in one.casefold()), ""
+    )
     words = set(split_words(sentence))
-    return not sentence.endswith("?") and not words & {"if", "could", "should", "imagine", "maybe", "perhaps"}
+    return not sentence.endswith("?") and not words & {
+        "if",
+        "could",
+        "should",
+        "imagine",
+        "maybe",
+        "perhaps",
+    }
 
 
 def dialogue_of(item: Item) -> Dialogue:

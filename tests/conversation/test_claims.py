@@ -28,7 +28,7 @@ def false(words: str, told: tuple[str, ...] = TOLD) -> list[Claim]:
     [
         ("So she hasn't paid for six months.", "number", "three months"),
         ("How has it been since she stopped paying six months ago?", "number", "three months"),
-        ("You've been carrying this alone, and Kit has been there for nine weeks.", "number", "seven weeks"),
+        ("You carry this alone, and Kit has been there for nine weeks.", "number", "seven weeks"),
         ("And Marcie, does she say anything?", "name", "Marnie"),
         ("It must be hard that your sister Marnie writes you notes.", "relation", "my flatmate"),
         ("Marnie is your sister, so you can't just leave.", "relation", "my flatmate"),

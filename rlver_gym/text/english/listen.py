@@ -269,6 +269,7 @@ _OF_SUGGESTION = frozenset(
     write tell ask talk call ring go take put start stop try get make send let sleep breathe
     forget""".split()
 )
+_SUPPOSING = frozenset({"may", "might", "had", "should", "must"})
 _PREPOSITIONS = frozenset("for at in by to with from about of since until".split())
 _OPEN = frozenset(
     {Ask.WHO, Ask.WHAT, Ask.WHEN, Ask.WHERE, Ask.WHY, Ask.HOW, Ask.HOW_LONG, Ask.HOW_MANY}
@@ -303,10 +304,10 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
     has = frozenset(words)
     if len(words) <= 12 and is_marked and not has.isdisjoint(_OF_WHOM) and _WHOM.match(text):
         return Ask.WHOM, words, False
-    if len(words) <= 9 and (is_marked or words[0] == "i") and _MEANING.match(text):
+    if len(words) <= 9 and (is_marked or words[:1] == ("i",)) and _MEANING.match(text):
         return Ask.MEANING, words, False
     if (
-        (is_marked or words[0] == "tell")
+        (is_marked or words[:1] == ("tell",))
         and not has.isdisjoint(_OF_PREFERENCE)
         and _PREFERENCE.search(text)
     ):
@@ -325,14 +326,10 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
     if len(words) <= 14 and not has.isdisjoint(_OF_MORE) and _MORE.search(text):
         return Ask.MORE, words, False
     if not is_marked:
-        if _UNMARKED.match(text) and not _RELATIVE.match(text) and words[0] != "when":
+        if _UNMARKED.match(text) and not _RELATIVE.match(text) and words[:1] != ("when",):
             return _kind_of(words), words, False
         inverted = _INVERTED.match(text)
-        if (
-            inverted
-            and words[0] not in ("may", "might", "had", "should", "must")
-            and text[-1] != "!"
-        ):
+        if inverted and _SUPPOSING.isdisjoint(words[:1]) and text[-1] != "!":
             return Ask.YES_NO, words, False
         return None, words, False
     first = _WH_FIRST.match(bare)

@@ -161,7 +161,8 @@ def _lines_of(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
 # Themselves, and names.
 
 _ASKS_NAME = re.compile(
-    r"^(?:what (?:is |was |are |were )?)?(?P<whose>(?:your|his|her|their|the|its)\b.*?) (?:first |full |last )?names?(?: is| was| are)?(?: again| then)?$"
+    r"^(?:what (?:is |was |are |were )?)?(?P<whose>(?:your|his|her|their|the|its)\b.*?)"
+    r" (?:first |full |last )?names?(?: is| was| are)?(?: again| then)?$"
     r"|^what (?:is |was |are |were )?(?P<called>.+?) (?:is |was |are )?called(?: again| then)?$"
     r"|^what (?:do|did) (?:you|they|people) call (?P<call>him|her|them|it|your \w+|the \w+)$"
     r"|^(?:who|what) are you (?P<own>called)$"
@@ -169,10 +170,14 @@ _ASKS_NAME = re.compile(
 """In the words of a question, which have no apostrophes."""
 _ASKS_AGE = re.compile(r"\bhow old (?:are you|you are)\b|\byour age\b")
 _ASKS_WORK = re.compile(
-    r"\bwhat (?:do you do|you do|is your (?:job|work|profession|occupation)|kind of work|sort of work|work do you)\b(?!.*\b(?:now|about|then|when|if|next|with|to (?!earn))\b)|\bwhere do you work\b|\bdo for (?:a living|work)\b|\bwhat is your job\b|\byour (?:job|line of work)$"
+    r"\bwhat (?:do you do|you do|is your (?:job|work|profession|occupation)"
+    r"|kind of work|sort of work|work do you)\b"
+    r"(?!.*\b(?:now|about|then|when|if|next|with|to (?!earn))\b)"
+    r"|\bwhere do you work\b|\bdo for (?:a living|work)\b|\bwhat is your job\b|\byour (?:job|line of work)$"
 )
 _ASKS_HOME = re.compile(
-    r"\bwhere (?:do you live|you live|are you (?:from|living|based)|is home)\b|\bwho do you live with\b"
+    r"\bwhere (?:do you live|you live|are you (?:from|living|based)|is home)\b"
+    r"|\bwho do you live with\b"
 )
 _TELLS_NAME = re.compile(r"\b(?:name|names|named|called)\b", re.IGNORECASE)
 _OWN_TOPICS = (
@@ -257,7 +262,8 @@ def _names(line: str) -> bool:
 
 
 _INNER = re.compile(
-    r"\b(?:you (?:feel|think|want|wish|need|hope|believe|imagine|fear|mean)|do you see|would you|could you|are you|does it mean|your (?:feeling|heart|wish))\b"
+    r"\b(?:you (?:feel|think|want|wish|need|hope|believe|imagine|fear|mean)"
+    r"|do you see|would you|could you|are you|does it mean|your (?:feeling|heart|wish))\b"
 )
 
 

@@ -81,7 +81,7 @@ FEATURES = (
 WEIGHTS = np.array([5.93, -0.3, 2.89, 2.16, 4.95, -0.95, 2.11, 5.41, -2.67, -0.78, 4.44, 0.37])
 """In nats. A softmax over all topics and "none of them"; fitted by research/choose_lines.py."""
 NONE = (18.24, -0.22, -0.11)
-"""What speaks for none of them: always, of who, when and where, times the logarithm of the words."""
+"""What speaks for none of them: always; of who, when and where; times the logarithm of words."""
 _MOST_WORDS = 30
 UNKNOWN = 2.5
 """The weight of a token that a card does not have, in nats."""

@@ -371,14 +371,15 @@ _ASKED_WHETHER = re.compile(
     re.IGNORECASE,
 )
 _YOU_WORK = re.compile(
-    r"\b(?:you (?:are|were)(?: working)?|you work|working|your (?:job|work) (?:is|as))(?: \w+){0,2}$"
+    r"\b(?:you (?:are|were)(?: working)?|you work|working|your (?:job|work) (?:is|as))"
+    r"(?: \w+){0,2}$"
 )
 _NOT_SO = re.compile(r"\blike an?$|\bnot (?:\w+ )?an?$")
 _WORKS = re.compile(r"\b(?:is|was|works|working|as)(?: \w+)?$")
 _ANYBODY_HAS = words_of("relations that anybody may have")
 _QUOTED = re.compile(
-    r"(?:'s \w+ \w+ |'s )?(?: himself| herself)? ?(?:held|wrote|thought|told himself|would (?:ask|say"
-    r"|call|have|not)|wouldn't|asks|says|complained|advised|called|taught)\b"
+    r"(?:'s \w+ \w+ |'s )?(?: himself| herself)? ?(?:held|wrote|thought|told himself"
+    r"|would (?:ask|say|call|have|not)|wouldn't|asks|says|complained|advised|called|taught)\b"
 )
 """What follows the name of somebody who is cited."""
 _CLAUSE = re.compile(r"[,;:–—()]|\b(?:and|but|because|so|when|that|if|while)\b")

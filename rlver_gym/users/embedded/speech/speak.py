@@ -433,7 +433,7 @@ def _guesses_a_feeling(sentence: Sentence) -> bool:
         len(sentence.words) <= 16
         and not words.isdisjoint(_FELT)
         and words.isdisjoint(_DENIED)
-        and not (sentence.words[0] in ("i", "my") and "you" not in words)
+        and not (sentence.words[:1] in (("i",), ("my",)) and "you" not in words)
     )
 
 
