@@ -172,6 +172,7 @@ def test_a_question_asked_again_gets_other_words_and_no_sentence_twice() -> None
         "Would you like advice, or should I just listen?",
         "Do you want some ideas, or would you rather just be heard?",
         "What would you like from me?",
+        "Would you rather I listened or gave you some ideas?",
         "Should I just listen, or do you want my opinion?",
     ],
 )

@@ -164,8 +164,8 @@ _SUGGESTION = re.compile(
     re.IGNORECASE,
 )
 _PREFERENCE = re.compile(
-    r"\b(?:advice|advise|suggestions?|solutions?|tips|ideas|help|vent|opinion)\b.*\b(?:or|rather|just|simply|only)\b.*\b(?:listen|listened|hear|heard|ear|vent|talk|advice|ideas|suggestions?|solutions?|company|space)\b"
-    r"|\b(?:listen|ear|vent|heard)\b.*\bor\b.*\b(?:advice|ideas|suggestions?|solutions?|help|think|opinion|tips)\b"
+    r"\b(?:advice|advise|suggestions?|solutions?|tips|ideas|help|vent|opinion)\b.*\b(?:or|rather|just|simply|only)\b.*\b(?:listen(?:ed|ing)?|hear|heard|ear|vent|talk|advice|ideas|suggestions?|solutions?|company|space)\b"
+    r"|\b(?:listen(?:ed|ing)?|ear|vent|heard)\b.*\bor\b.*\b(?:advice|ideas|suggestions?|solutions?|help|think|opinion|tips)\b"
     r"|\bwhat (?:would|do|could) you (?:like|want|need|hope for|wish for|hope)(?: (?:to get|most|for))? (?:from|of|out of) (?:me|this|our|talking)\b|\bhow (?:can|could|may) i (?:best )?(?:help|support|be (?:there|of help|useful))\b|\bwhat (?:would help|do you need|kind of (?:help|support)).{0,20}\bfrom me\b|\bwhat can i do for you\b"
     r"|\b(?:do|would) you (?:want|like|prefer)(?: me)? (?:to (?:just )?(?:listen|hear)|my (?:opinion|advice)|some advice|advice)\b",
     re.IGNORECASE,
@@ -279,7 +279,7 @@ _OPEN = frozenset(
 _OF_WHOM = frozenset({"who", "which", "whom"})
 _OF_PREFERENCE = frozenset(
     """advice advise suggestions suggestion solutions solution tips ideas help vent opinion listen
-    listened ear heard hear from me support""".split()
+    listened listening ear heard hear from me support""".split()
 )
 _OF_FRAME = frozenset(
     """ask asking mind tell telling say saying share sharing describe explain talk understand
