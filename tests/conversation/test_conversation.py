@@ -4,7 +4,6 @@ introductions.
 
 import pytest
 
-from rlver_gym.conversation.recognise import SentenceInput, classify
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther, Remark
@@ -13,6 +12,7 @@ from rlver_gym.core.persona import Disposition
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.text.english.listen import Act, Ask, listen
+from rlver_gym.text.english.recognise import SentenceInput, classify
 from rlver_gym.text.feelings import feelings_in
 from rlver_gym.text.names import introduce, remove_introductions
 from rlver_gym.users import EmbeddedUser

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlver_gym.conversation.recognise import Classification, SentenceInput, classify
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Tone
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import content_stems, is_short, split_sentences, split_words
 from rlver_gym.text.english.listen import Ask, Sentence, Utterance, listen
+from rlver_gym.text.english.recognise import Classification, SentenceInput, classify
 from rlver_gym.text.names import remove_introductions
 from rlver_gym.text.tokens import PRONOUNS, tokens_of
 from rlver_gym.users.embedded.speech.card import Card, Topic, compile_card
