@@ -33,14 +33,11 @@ def answer(
 def test_every_remark_has_a_manner_and_every_manner_answers_something() -> None:
     assert set(REACTION_TO) == set(Remark)
     done = {act.value for act in Act}
-    asked = {"unknown", "unsure", "not_yet", "corrects", "yes", "no"}
-    said = {*REACTION_TO.values(), "unconfirmed", "repeated"}
+    asked = {"unknown", "unsure", "not_yet", "corrects", "yes", "no", "asked_again"}
+    said = {*REACTION_TO.values(), "unconfirmed", "repeated", "helped", "pushed"}
     instead = {stands_for(manner) for manner in said | done | asked}
     assert done | asked | said | instead | {"tags"} >= {
-        name
-        for name in Manner.model_fields
-        if not name.startswith("goodbye")
-        and name not in ("openers", "asked_again", "helped", "pushed")
+        name for name in Manner.model_fields if not name.startswith("goodbye") and name != "openers"
     }
     assert set(Manner.model_fields) >= ALONE | GENTLE
 
@@ -78,6 +75,12 @@ def test_kind_words_that_did_no_good_are_not_thanked_for(words: str) -> None:
     manner = GRACE.person.manner
     pleased = (*manner.sympathised, *manner.warmed, *manner.seen, *manner.heard)
     assert not answer(words, -5).startswith(pleased)
+
+
+@pytest.mark.parametrize(("change", "manner"), [(5, "helped"), (-5, "pushed"), (0, "suggested")])
+def test_advice_is_taken_or_resented_by_what_it_was_worth(change: int, manner: str) -> None:
+    said = answer("You should try to do some yoga every single morning.", change)
+    assert said.startswith(getattr(GRACE.person.manner, manner))
 
 
 def test_blame_that_cost_nothing_does_not_hurt() -> None:

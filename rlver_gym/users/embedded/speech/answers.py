@@ -173,7 +173,8 @@ _ASKS_WORK = re.compile(
     r"\bwhat (?:do you do|you do|is your (?:job|work|profession|occupation)"
     r"|kind of work|sort of work|work do you)\b"
     r"(?!.*\b(?:now|about|then|when|if|next|with|to (?!earn))\b)"
-    r"|\bwhere do you work\b|\bdo for (?:a living|work)\b|\bwhat is your job\b|\byour (?:job|line of work)$"
+    r"|\bwhere do you work\b|\bdo for (?:a living|work)\b|\bwhat is your job\b"
+    r"|\byour (?:job|line of work)$"
 )
 _ASKS_HOME = re.compile(
     r"\bwhere (?:do you live|you live|are you (?:from|living|based)|is home)\b"

@@ -76,6 +76,8 @@ _WEIGHT_OF = {
 _REMARKS = frozenset(map(str, Remark))
 _SURELY = 0.5
 """The probability from which a remark is taken for one that hurts."""
+_WELCOME = 3
+"""The change from which on advice is taken."""
 _CHILLED = -3
 """The change from which on kind words are answered coldly."""
 
@@ -106,12 +108,19 @@ def reaction_to(moment: Moment, at: int, least: float) -> str | None:
         return REACTION_TO[label] if probability >= _SURELY and change < 0 else None
     if probability < least:
         return None
+    if label is Remark.ADVISE:
+        return to_advice(change)
     manner = REACTION_TO[label]
     if manner == "confirmed" and change < 0:
         return "unconfirmed"
     if manner in _PLEASED and change < 0:
         return "cold" if change <= _CHILLED else None
     return manner
+
+
+def to_advice(change: int) -> str:
+    """The manner that answers advice which the card has no answer to."""
+    return "helped" if change >= _WELCOME else "pushed" if change <= _CHILLED else "suggested"
 
 
 def weigh_remark(moment: Moment, at: int) -> float:

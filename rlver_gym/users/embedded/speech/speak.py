@@ -34,6 +34,7 @@ from rlver_gym.users.embedded.speech.react import (
     GENTLE,
     reaction_to,
     stands_for,
+    to_advice,
     weigh_remark,
 )
 
@@ -228,8 +229,8 @@ def _answer_questions(moment: Moment, claims: Sequence[Claim], is_corrected: boo
             continue
         if sentence.ask in (Ask.MEANING, Ask.WHOM) and len(moment.heard.questions) > 1:
             continue
-        answers = _answers(moment, sentence, at)
         invites = sentence.ask is Ask.MORE or _only_invites(moment, sentence, at)
+        answers = () if invites else _answers(moment, sentence, at)
         asking.append(_Asked(sentence, answers, invites))
     if not asking:
         return []
@@ -276,8 +277,6 @@ def _answers(moment: Moment, sentence: Sentence, at: int) -> Sequence[Answer]:
         return explain_last_line(moment, _preference(moment))
     if sentence.ask is Ask.WHOM:
         return say_whom(moment, sentence)
-    if sentence.ask is Ask.MORE or _only_invites(moment, sentence, at):
-        return []
     return [*own_fact(moment, sentence, PHRASES), *answers_to(moment, sentence, at)]
 
 
@@ -297,7 +296,7 @@ def _preference(moment: Moment) -> tuple[str, ...]:
 
 def _give(moment: Moment, asked: _Asked, parts: Sequence[str]) -> list[str]:
     """What is said to one question; nothing when there is no answer."""
-    if asked.sentence.ask is Ask.MORE or (not asked.answers and asked.invites):
+    if asked.invites:
         return _tell(moment, parts)
     for one in asked.answers:
         if one.topic is not None and one.topic.depth > moment.depth + 1 and moment.emotion < 30:
@@ -317,7 +316,8 @@ def _give(moment: Moment, asked: _Asked, parts: Sequence[str]) -> list[str]:
     told = [one for one in asked.answers if one.lines and one.score > -1.2]
     if told and not parts:  # all was told: the point of it again, in a few words
         first = split_sentences(told[0].lines[-1])[0]
-        again = [f"{frame} {first}" for frame in PHRASES["again"]]
+        frames = moment.manner.asked_again or PHRASES["again"]
+        again = [f"{frame.rstrip(',:.')}: {first}" for frame in frames]
         fresh = [line for line in again if line.casefold() not in moment.said]
         return [moment.choose("again", fresh), *_tell_beside(moment, [first])] if fresh else []
     return []
@@ -396,7 +396,7 @@ def _reply_to_remarks(moment: Moment) -> list[str]:
     at = max(range(len(sentences)), key=lambda at: weigh_remark(moment, at))
     main = sentences[at]
     if main.suggests:
-        return _say(moment, "suggested")
+        return _say(moment, to_advice(moment.appraisal.change))
     if main.feelings and _guesses_a_feeling(main):
         for feeling in main.feelings:
             number = moment.card.number.get(("feeling", str(feeling)))
