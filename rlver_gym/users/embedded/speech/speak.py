@@ -282,6 +282,8 @@ def _answers(moment: Moment, sentence: Sentence, at: int) -> Sequence[Answer]:
 
 def _only_invites(moment: Moment, sentence: Sentence, at: int) -> bool:
     """Whether a question asks for no more than the story: "What happened?"."""
+    if sentence.ask in _OPTIONAL:
+        return False
     label, probability = moment.labels(at).ranked[0]
     if label not in (Inquiry.MORE, Inquiry.HAPPENED) or probability < 0.3:
         return False
