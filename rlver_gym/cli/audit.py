@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from rlver_gym.audit.agreement import describe_agreement
 from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
 from rlver_gym.audit.fidelity_figure import draw
 from rlver_gym.audit.fidelity_report import (
@@ -31,6 +32,8 @@ from rlver_gym.audit.red_team import AttackResult, redteam
 from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
+from rlver_gym.core.user import Scene
+from rlver_gym.data.corpus import Corpus
 from rlver_gym.data.recordings import Recording, read_recordings
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RecordingError, UnknownName
@@ -219,7 +222,13 @@ def fidelity(
     that it is measured on (needs: pip install 'rlver-gym\\[calibrate]'; --no-left-out goes
     without). --json prints the summary first: turns, within_r (replies to one person),
     within_agent_r, turn1_r, agents_rho, sign, gap, agents.
+
+    A folder with supporters.json is a corpus of rated replies (docs/corpus.md): then each reply is
+    felt from an emotion of 40 and compared with its readers, within_dialogue_r first.
     """
+    if (folder / "supporters.json").is_file():
+        _report_agreement(folder, make_user(user), as_json=as_json)
+        return
     everything = read_recordings(folder)
     recordings = _filter_by_simulator(everything, simulator, folder)
     if len({one.agent for one in recordings}) > MAX_AGENTS:
@@ -249,6 +258,23 @@ def fidelity(
         _print(section, len(recordings))
     if recordings[0].persona.language == "zh":
         SafeConsole().print(LLM_USERS, style="dim")
+
+
+def _report_agreement(folder: Path, user: SentientUser, *, as_json: bool) -> None:
+    rated, card, shelf = Corpus(folder).rated_replies(), env_card("SAGE-Sentient-v0"), library()
+    felt = []
+    with progress_bar() as bar:
+        task = bar.add_task("feeling", total=len(rated))
+        for one in rated:
+            scene = Scene(shelf.get(one.persona), card, 0)
+            felt.append(user.appraise(scene, card.start, one.dialogue).change)
+            bar.advance(task)
+    found = describe_agreement(rated, felt)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for name, value in found.items():
+        typer.echo(f"{name.replace('_', ' '):22}" + ("-" if value is None else f"{value:.3f}"))
 
 
 def _filter_by_simulator(
