@@ -3,7 +3,7 @@ all at once. Compiled once a card; knows no dialogue.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
@@ -16,7 +16,7 @@ from rlver_gym.io.frozen import cache_by_parts
 from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence, listen
 from rlver_gym.text.tokens import PRONOUNS, YOU, tokens_of
 from rlver_gym.text.vectors import SCALE, embed, embed_all, similarity
-from rlver_gym.users.embedded.speech.facts import RELATIONS, fact_base, quantities_in
+from rlver_gym.users.embedded.speech.facts import fact_base
 
 Kind = Literal[
     "fact", "inquiry", "person", "feeling", "suggestion", "thread", "disclosure", "background"
@@ -42,8 +42,6 @@ class Topic(NamedTuple):
     """The token of the one of the story whom it is about."""
     is_personal: bool
     """Whether it is about the person rather than their story."""
-    answers: frozenset[Ask]
-    """The kinds of question that it can answer at all: "when" takes a time."""
 
 
 class Line(NamedTuple):
@@ -196,10 +194,10 @@ class Card:
         alias = self.facts.alias
         return frozenset([alias(token) or token for token in tokens_of(list(words))])
 
-    def weigh(self, tokens: Iterable[str]) -> float:
+    def weigh(self, tokens: Collection[str]) -> float:
         """How much tokens say, in nats."""
         weights = self._weights
-        return math.fsum([weights.get(token, UNKNOWN) for token in tokens])
+        return math.fsum([weights.get(token, UNKNOWN) for token in tokens]) if tokens else 0.0
 
     def _best_way(self, values: np.ndarray) -> np.ndarray:
         found = np.zeros(len(self.topics))
@@ -297,7 +295,7 @@ def _topics(card: Card, persona: Persona) -> Iterable[Topic]:
             kind, key, tuple(lines), item and item.high, item and item.low,
             item.depth if item else given.get("depth", 1), ways, tokens,
             given.get("person") or (named[0] if len(named) == 1 else None),
-            given.get("is_personal", False), _answerable(lines, kind),
+            given.get("is_personal", False),
         )  # fmt: skip
 
     for is_personal, facts in ((False, situation.facts), (True, person.facts)):
@@ -339,39 +337,6 @@ def _topics(card: Card, persona: Persona) -> Iterable[Topic]:
 def _words_asked(text: str) -> tuple[str, ...]:
     sentences = listen(text).sentences
     return sentences[-1].asked[:_MOST_WORDS] if sentences else split_words(text)
-
-
-_TIMES = frozenset(
-    """ago since until till before after when while always never yet still already now today tonight
-    yesterday tomorrow day night evening morning noon midnight week weekend month year summer winter
-    spring autumn last next first every early late soon often once""".split()
-)
-_PLACES = frozenset(
-    """in at on under behind to from by near home here there nowhere everywhere inside outside
-    upstairs downstairs next across round into""".split()
-)
-_PERSONS = frozenset(
-    """i me my we nobody no everyone everybody someone somebody he she they him her them
-    myself""".split()
-)
-_COUNTS = frozenset("all none no every many few once half both one never often nothing".split())
-
-
-def _answerable(lines: Sequence[str], kind: Kind) -> frozenset[Ask]:
-    """The kinds of question that some lines can answer at all."""
-    each = [split_words(line) for line in lines]
-    words = frozenset(chain.from_iterable(each))
-    found = {Ask.WHAT, Ask.WHY, Ask.HOW, Ask.YES_NO, Ask.ABOUT, Ask.MORE}
-    amounts = any(quantities_in(one) for one in each)
-    if amounts or words & _TIMES:
-        found |= {Ask.WHEN, Ask.HOW_LONG}
-    if amounts or words & _COUNTS:
-        found |= {Ask.HOW_MANY, Ask.HOW_LONG}
-    if words & _PLACES:
-        found.add(Ask.WHERE)
-    if words & _PERSONS or words & RELATIONS or any(line[1:] != line[1:].lower() for line in lines):
-        found.add(Ask.WHO)
-    return frozenset(found)
 
 
 def stands_alone(text: str) -> bool:

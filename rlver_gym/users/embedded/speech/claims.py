@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
+from rlver_gym.text.english.quantities import Quantity
+from rlver_gym.text.english.words import words_of
 from rlver_gym.text.tokens import DAYS, token_of
 from rlver_gym.text.vectors import is_common_word
 from rlver_gym.users.embedded.speech.facts import (
@@ -20,12 +22,10 @@ from rlver_gym.users.embedded.speech.facts import (
     RELATIONS,
     WEEKDAYS,
     FactBase,
-    Quantity,
     Statement,
     StoryPerson,
     compile_statement,
     fact_base,
-    words_of,
 )
 
 Verdict = Literal["told", "true", "false", "unknown"]

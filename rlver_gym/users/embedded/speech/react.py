@@ -4,35 +4,17 @@ from rlver_gym.core.inquiries import Remark
 from rlver_gym.users.embedded.speech.moment import Moment
 
 REACTION_TO = {
-    Remark.SYMPATHY: "sympathised",
-    Remark.VALIDATE: "normalised",
-    Remark.REFLECT: "seen",
-    Remark.RETELL: "retold",
-    Remark.PRAISE: "warmed",
-    Remark.SIDE: "warmed",
-    Remark.REASSURE: "reassured",
-    Remark.BELITTLE: "belittled",
-    Remark.CLICHE: "cold",
-    Remark.ADVISE: "suggested",
-    Remark.LISTEN: "invited",
-    Remark.PERMIT: "given_time",
-    Remark.CONFIDE: "confided",
-    Remark.MOTIVE: "other_minds",
-    Remark.REFRAME: "thinking",
-    Remark.BLAME: "hurt",
-    Remark.INSULT: "hurt",
-    Remark.JOKE: "teased",
-    Remark.SORRY: "apologised",
-    Remark.THANKS: "thanked",
-    Remark.GREET: "greets",
-    Remark.BYE: "farewell",
-    Remark.ENCOURAGE: "encouraged",
-    Remark.EXPLAIN: "explained",
-    Remark.OFFER: "offered",
-    Remark.CHECK: "confirmed",
-    Remark.MACHINE: "machine",
+    Remark.SYMPATHY: "sympathised", Remark.VALIDATE: "normalised", Remark.REFLECT: "seen",
+    Remark.RETELL: "retold", Remark.PRAISE: "warmed", Remark.SIDE: "warmed",
+    Remark.REASSURE: "reassured", Remark.BELITTLE: "belittled", Remark.CLICHE: "cold",
+    Remark.ADVISE: "suggested", Remark.LISTEN: "invited", Remark.PERMIT: "given_time",
+    Remark.CONFIDE: "confided", Remark.MOTIVE: "other_minds", Remark.REFRAME: "thinking",
+    Remark.BLAME: "hurt", Remark.INSULT: "hurt", Remark.JOKE: "teased",
+    Remark.SORRY: "apologised", Remark.THANKS: "thanked", Remark.GREET: "greets",
+    Remark.BYE: "farewell", Remark.ENCOURAGE: "encouraged", Remark.EXPLAIN: "explained",
+    Remark.OFFER: "offered", Remark.CHECK: "confirmed", Remark.MACHINE: "machine",
     Remark.OFFTOPIC: "puzzled",
-}
+}  # fmt: skip
 """By remark, a field of `rlver_gym.core.persona.Manner`."""
 _STANDS_FOR = {
     "greets": "puzzled", "thanked": "cold", "apologised": "cold", "shouted": "hurt",
@@ -58,20 +40,11 @@ _PLEASED = frozenset(
 """Reactions of somebody whom it did good."""
 HURTING = frozenset({Remark.INSULT, Remark.BLAME, Remark.BELITTLE})
 _WEIGHT_OF = {
-    Remark.INSULT: 5.0,
-    Remark.BLAME: 4.0,
-    Remark.BELITTLE: 3.5,
-    Remark.ADVISE: 3.0,
-    Remark.REFLECT: 3.0,
-    Remark.MOTIVE: 2.8,
-    Remark.REFRAME: 2.6,
-    Remark.CONFIDE: 2.5,
-    Remark.PRAISE: 2.4,
-    Remark.SIDE: 2.4,
-    Remark.VALIDATE: 2.2,
-    Remark.MACHINE: 2.0,
+    Remark.INSULT: 5.0, Remark.BLAME: 4.0, Remark.BELITTLE: 3.5, Remark.ADVISE: 3.0,
+    Remark.REFLECT: 3.0, Remark.MOTIVE: 2.8, Remark.REFRAME: 2.6, Remark.CONFIDE: 2.5,
+    Remark.PRAISE: 2.4, Remark.SIDE: 2.4, Remark.VALIDATE: 2.2, Remark.MACHINE: 2.0,
     Remark.RETELL: 2.0,
-}
+}  # fmt: skip
 """How much a remark asks to be answered, beside others in the same utterance; 1.5 for the rest."""
 _REMARKS = frozenset(map(str, Remark))
 _SURELY = 0.5
