@@ -104,8 +104,9 @@ class FactBase:
         self.work_answer = next(
             (
                 fact.answers[-1]
+                for word in ("job", "work", "studies")
                 for fact in person.facts
-                if "job" in fact.id or "work" in fact.id or "studies" in fact.id
+                if word in fact.id.split("-")
             ),
             "",
         )

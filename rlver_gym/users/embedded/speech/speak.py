@@ -180,6 +180,11 @@ def _correct(moment: Moment, claims: Sequence[Claim]) -> list[str]:
     truth = _truth_of(moment, wrong)
     if not truth:
         return []
+    other = next(
+        (one for one in false if one.is_sure and one.kind != wrong.kind and one.right), None
+    )
+    if other is not None:
+        truth = [*truth, *_truth_of(moment, other)]
     openers = moment.unsaid(moment.manner.corrects or PHRASES["correct_first"])
     if wrong.kind == "name" and not wrong.right:
         openers = []
