@@ -198,13 +198,13 @@ def _batches(by_place: dict[str, list[int]], chance: np.random.Generator):
 
 def weigh_factors(rows: Rows, predicted: np.ndarray, is_role: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Points per unit of each factor, and the levels that go with no change. What a fit that has
-    not seen the supporter predicts varies less than ratings do: points make up for half of it. The level is that of roles: machines attack.
+    not seen the supporter predicts varies less than ratings do: points make up for it. The level is that of roles: machines attack.
     """
     change = rows.targets[:, 6]
     design = np.column_stack([rows.targets[:, :6], np.ones(len(change))])
     found = np.linalg.lstsq(design, change, rcond=None)[0]
     raw = predicted @ found[:6]
-    gain = (change.std() / raw.std()) ** 0.5
+    gain = change.std() / raw.std()
     worth, level = found[:6], rows.targets[:, :6].mean(0)
     slope = ((change - change.mean()) @ (rows.targets[:, :6] - level)) / (
         (change - change.mean()) ** 2

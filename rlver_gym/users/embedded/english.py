@@ -33,6 +33,11 @@ _PLAIN_WORDS = 12
 _NOT_PLAIN = frozenset({"not", "never", "no", "were", "was"})
 _WRONG, _AS_OWN, _AGAIN = -3.0, -3.0, -2.0
 """Points for a fact that is surely wrong, their story told as the agent's own, a sentence again."""
+_FORM = frozenset(
+    {ReasonCode.BROKEN, ReasonCode.TORN, ReasonCode.COPYING, ReasonCode.REPETITION}
+)
+_FORM_SHARE = 0.5
+"""What experts take off for what can be pointed at in its form, and how much of that is taken."""
 _WHOLE_SHARE = 0.3
 """Of a change, what may at most be said of the reply as a whole where causes are known."""
 
@@ -134,7 +139,11 @@ def _share_out(told: list[Worth], rest: float) -> list[Worth]:
 
 def _causes(perceived: Perception) -> list[Worth]:
     """What can be pointed at and costs by rule."""
-    found = []
+    found = [
+        Worth(code, points * _FORM_SHARE, note)
+        for code, points, note in perceived.evidence
+        if code in _FORM and points < 0
+    ]
     wrong = next((one for one in perceived.claims if one.verdict == "false" and one.is_sure), None)
     if wrong is not None:
         right = f", not “{quote(wrong.right, 30)}”" if wrong.right else ""
@@ -142,7 +151,7 @@ def _causes(perceived: Perception) -> list[Worth]:
     if perceived.as_own:
         note = f"told their story as its own: “{quote(perceived.as_own)}”"
         found.append(Worth("as_own", _AS_OWN, note))
-    if perceived.said_before:
+    if perceived.said_before and not any(one.code == ReasonCode.REPETITION for one in found):
         note = f"said what was already said: “{quote(perceived.said_before)}”"
         found.append(Worth(ReasonCode.REPETITION, _AGAIN, note))
     for act, points in _PLAIN_ACTS.items():

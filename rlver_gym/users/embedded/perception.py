@@ -25,6 +25,7 @@ from rlver_gym.users.embedded.speech.claims import Claim, check_claims
 from rlver_gym.users.embedded.speech.facts import FactBase, fact_base
 
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
+_SHOUTED = re.compile(r"\b[A-Z]{2,}\b")
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
 _EMOJI = re.compile("[\U0001f300-\U0001faff❤]")
 _YOURS = frozenset({"you", "your", "yours", "yourself"})
@@ -498,7 +499,7 @@ FORM = (
     "sentences", "words", "words_off", "you", "me", "me_over_you", "variety", "word_length",
     "function_words", "unknown_words", "exclamations", "bold", "list", "emoji", "dash", "quote",
     "colon", "lines", "ends_asking", "unended", "questions", "guesses", "suggests", "feelings",
-    "share_asking", "commas", "capitals", "longest", "not",
+    "share_asking", "commas", "shouted", "longest", "not",
 )  # fmt: skip
 
 
@@ -509,7 +510,6 @@ def _form(text: str, line: Line, heard: Utterance) -> list[float]:
     yours, mine = sum(word in _YOURS for word in words), sum(word in _MINE for word in words)
     known = [_WORDS[word] for word in words]
     size, bare = math.log1p(count), text.rstrip()
-    letters = max(1, len(text))
     return [
         math.log1p(len(sentences)), size, (size - 3) ** 2 / 4, yours / floor, mine / floor,
         math.tanh((mine - yours) / 4), len(set(words)) / max(6, count),
@@ -524,7 +524,7 @@ def _form(text: str, line: Line, heard: Utterance) -> list[float]:
         sum(one.suggests for one in sentences) / parts,
         math.tanh(sum(len(one.feelings) for one in sentences)),
         sum(one.ask is not None for one in sentences) / parts, text.count(",") / parts / 2,
-        sum(map(str.isupper, text)) / letters, max((len(one.words) for one in sentences), default=0) / 32,
+        len(_SHOUTED.findall(text)) / floor, max((len(one.words) for one in sentences), default=0) / 32,
         sum(word in ("not", "never", "no") for word in words) / floor,
     ]  # fmt: skip
 
