@@ -129,7 +129,7 @@ def fit(rows: Rows, elsewhere: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
     mean = rows.inputs.mean(0)
     spread = 1 / np.maximum(rows.inputs.std(0), 0.03)
     level, scale = rows.targets.mean(0), rows.targets.std(0)
-    names, number, counts = np.unique(rows.supporters, return_inverse=True, return_counts=True)
+    _names, number, counts = np.unique(rows.supporters, return_inverse=True, return_counts=True)
     weight = counts[number] ** -0.5
     is_there = np.char.startswith(rows.supporters, "misplaced")
     there = rows.targets[is_there].mean(0) if is_there.any() else level
@@ -140,7 +140,11 @@ def fit(rows: Rows, elsewhere: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
     def known(inputs: np.ndarray) -> torch.Tensor:
         return tensor(np.clip((inputs - mean) * spread, -4, 6))
 
-    x, t, w = known(rows.inputs), tensor((rows.targets - level) / scale), tensor(weight / weight.mean())
+    x, t, w = (
+        known(rows.inputs),
+        tensor((rows.targets - level) / scale),
+        tensor(weight / weight.mean()),
+    )
     x_there, t_there = known(elsewhere), tensor((there - level) / scale)
     better, worse = map(known, pairs)
     by_place: dict[str, list[int]] = {}
@@ -160,7 +164,9 @@ def fit(rows: Rows, elsewhere: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
                 said, wanted = net(x[batch]), t[batch]
                 loss = (((said - wanted) ** 2).mean(1) * w[batch]).mean()
                 off = said - wanted
-                loss = loss + WITHIN * ((off - place @ ((place / place.sum(0)).T @ off)) ** 2).mean()
+                loss = (
+                    loss + WITHIN * ((off - place @ ((place / place.sum(0)).T @ off)) ** 2).mean()
+                )
                 drawn = chance.choice(len(x_there), 40)
                 loss = loss + ELSEWHERE * ((net(x_there[drawn]) - t_there) ** 2).mean()
                 drawn = chance.choice(len(better), 30)
@@ -196,7 +202,9 @@ def _batches(by_place: dict[str, list[int]], chance: np.random.Generator):
             packed = []
 
 
-def weigh_factors(rows: Rows, predicted: np.ndarray, is_role: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def weigh_factors(
+    rows: Rows, predicted: np.ndarray, is_role: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Points per unit of each factor, and the levels that go with no change. What a fit that has
     not seen the supporter predicts varies less than ratings do: points make up for it. The level is that of roles: machines attack.
     """
@@ -215,7 +223,9 @@ def weigh_factors(rows: Rows, predicted: np.ndarray, is_role: np.ndarray) -> tup
     return worth, neutral - missing * worth / (worth @ worth)
 
 
-def find_sure(predicted: np.ndarray, rated: np.ndarray) -> tuple[dict[str, float], dict[str, float]]:
+def find_sure(
+    predicted: np.ndarray, rated: np.ndarray
+) -> tuple[dict[str, float], dict[str, float]]:
     """Predictions up to and from which SURE of the replies are rated low (at most 1), or high."""
     low, high = {}, {}
     for at, name in enumerate(FACTORS):
@@ -230,7 +240,9 @@ def find_sure(predicted: np.ndarray, rated: np.ndarray) -> tuple[dict[str, float
     return low, high
 
 
-def leave_out(rows: Rows, elsewhere: np.ndarray, who: np.ndarray, pairs, folds: int = 4) -> np.ndarray:
+def leave_out(
+    rows: Rows, elsewhere: np.ndarray, who: np.ndarray, pairs, folds: int = 4
+) -> np.ndarray:
     """What fits say that had not seen the supporter."""
     names = np.unique(rows.supporters)
     fold = dict(zip(names, np.random.default_rng(0).permutation(len(names)) % folds, strict=True))
@@ -238,7 +250,9 @@ def leave_out(rows: Rows, elsewhere: np.ndarray, who: np.ndarray, pairs, folds: 
     predicted = np.zeros((len(of), 6))
     for each in range(folds):
         seen = Rows(*(part[of != each] for part in rows))
-        predicted[of == each] = fit(seen, elsewhere[of_there != each], pairs)(rows.inputs[of == each])
+        predicted[of == each] = fit(seen, elsewhere[of_there != each], pairs)(
+            rows.inputs[of == each]
+        )
     return predicted
 
 
@@ -252,7 +266,9 @@ def main() -> None:
     rows, pairs = lay_out_all(replies), read_pairs()
     elsewhere, who = displace(replies)
     predicted = leave_out(rows, elsewhere, who, pairs)
-    worth, neutral = weigh_factors(rows, predicted, np.array([one.kind == "role" for one in replies]))
+    worth, neutral = weigh_factors(
+        rows, predicted, np.array([one.kind == "role" for one in replies])
+    )
     low, high = find_sure(predicted, rows.targets[:, :6])
     whole = fit(rows, elsewhere, pairs)
     meta = {"features": [*FEATURES, *EXPERT_ITEMS, *NEEDS], "low": low, "high": high}

@@ -14,7 +14,9 @@ _FEW = 8
 """Replies of a supporter before their mean counts."""
 
 
-def describe_agreement(rated: Sequence[RatedReply], felt: Sequence[float] | np.ndarray) -> dict[str, float | None]:
+def describe_agreement(
+    rated: Sequence[RatedReply], felt: Sequence[float] | np.ndarray
+) -> dict[str, float | None]:
     """Correlations with each dialogue's mean, each moment's and each persona's taken out of both;
     the share of equal signs where readers give one, and that for a user who is always pleased; the
     order of the supporters' means (Spearman).
@@ -26,7 +28,7 @@ def describe_agreement(rated: Sequence[RatedReply], felt: Sequence[float] | np.n
     places = np.array([one.place for one in rated])
     is_dialogue = _is_of_one_supporter(rated)
     has_sign = change != 0
-    names, number, counts = np.unique(
+    _names, number, counts = np.unique(
         [one.supporter for one in rated], return_inverse=True, return_counts=True
     )
     means = [

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.core.dialogue import Reason, ReasonCode
+from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, quote
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.users.embedded.perception import EXPERT_ITEMS, FEATURES, Perception
@@ -33,9 +33,9 @@ _PLAIN_WORDS = 12
 _NOT_PLAIN = frozenset({"not", "never", "no", "were", "was"})
 _WRONG, _AS_OWN, _AGAIN = -3.0, -3.0, -2.0
 """Points for a fact that is surely wrong, their story told as the agent's own, a sentence again."""
-_FORM = frozenset(
-    {ReasonCode.BROKEN, ReasonCode.TORN, ReasonCode.COPYING, ReasonCode.REPETITION}
-)
+_WRONG_NUMBER = -1.5
+"""A number may count something else than theirs."""
+_FORM = frozenset({ReasonCode.BROKEN, ReasonCode.TORN, ReasonCode.COPYING, ReasonCode.REPETITION})
 _FORM_SHARE = 0.5
 """What experts take off for what can be pointed at in its form, and how much of that is taken."""
 _WHOLE_SHARE = 0.3
@@ -64,7 +64,9 @@ def _network() -> _Network:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
         meta = json.loads(bytes(data["meta"]).decode())
         if meta["features"] != [*FEATURES, *EXPERT_ITEMS, *NEEDS]:
-            raise ValueError("english.npz was fitted to other features: run research/fit_english.py")
+            raise ValueError(
+                "english.npz was fitted to other features: run research/fit_english.py"
+            )
         return _Network(
             *(data[name].astype(np.float64) for name in _Network._fields[:8]),
             meta["low"],
@@ -147,7 +149,8 @@ def _causes(perceived: Perception) -> list[Worth]:
     wrong = next((one for one in perceived.claims if one.verdict == "false" and one.is_sure), None)
     if wrong is not None:
         right = f", not “{quote(wrong.right, 30)}”" if wrong.right else ""
-        found.append(Worth("fact", _WRONG, f"got it wrong: “{quote(wrong.said, 30)}”{right}"))
+        cost = _WRONG_NUMBER if wrong.kind == "number" else _WRONG
+        found.append(Worth("fact", cost, f"got it wrong: “{quote(wrong.said, 30)}”{right}"))
     if perceived.as_own:
         note = f"told their story as its own: “{quote(perceived.as_own)}”"
         found.append(Worth("as_own", _AS_OWN, note))

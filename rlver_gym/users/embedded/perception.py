@@ -18,6 +18,7 @@ from rlver_gym.io.files import load_json
 from rlver_gym.io.frozen import cache_by_parts
 from rlver_gym.text.english.listen import Utterance, listen
 from rlver_gym.text.lexicon import Phrase, load_lexicon
+from rlver_gym.text.story_index import texts_of
 from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
 from rlver_gym.text.vectors import SCALE, embed_rows, row_of
 from rlver_gym.users.embedded.evidence import collect_evidence
@@ -130,6 +131,8 @@ class Person(NamedTuple):
     """A card, compiled for being spoken to."""
 
     facts: FactBase
+    text: str
+    """All words of the story, between blanks: a number that stands there is never wrong."""
     vocabulary: frozenset[str]
     names: frozenset[str]
     anchors: AnchorIndex
@@ -148,9 +151,13 @@ def compile_person(persona: Persona) -> Person:
     anchor_rows = [[_WORDS[word].row for word in split_words(one.text)] for _, one in each]
     told = [situation.cause, situation.now, *situation.tried]
     told += [line for one in situation.disclosures for line in (one.in_tone("normal"),)]
-    sentences = [words for text in told for part in split_sentences(text) if (words := split_words(part))]
+    sentences = [
+        words for text in told for part in split_sentences(text) if (words := split_words(part))
+    ]
+    words = [word for text in texts_of(situation.model_dump()) for word in split_words(text)]
     return Person(
         facts,
+        f" {' '.join(words)} ",
         facts.vocabulary,
         frozenset(facts.name_words) | {persona.person.name.lower()},
         AnchorIndex(situation),
@@ -295,15 +302,28 @@ def _perceive(place: _Place) -> Perception:
     persona, dialogue, said = place
     person, text = compile_person(persona), dialogue.utterance or ""
     past = _past(_ById(person), dialogue.opening, said)
-    evidence, claims = collect_evidence(persona, dialogue), check_claims(persona, dialogue)
+    evidence = collect_evidence(persona, dialogue)
+    claims = tuple(
+        [
+            one
+            for one in check_claims(persona, dialogue)
+            if one.kind != "number" or f" {one.said.lower()} " not in person.text
+        ]
+    )
     heard, line = listen(text), read_utterance(text)
     acts = _find_acts(heard)
     touched = _touch(person, heard)
     fresh = tuple(
-        [(name, heard.sentences[at].text) for name, at in touched.items() if name not in past.anchors]
+        [
+            (name, heard.sentences[at].text)
+            for name, at in touched.items()
+            if name not in past.anchors
+        ]
     )
     names = {name.lower() for name in _NAME.findall(text)}
-    strangers = tuple(sorted(name for name in names if name not in past.words and name not in person.facts.words))
+    strangers = tuple(
+        sorted(name for name in names if name not in past.words and name not in person.facts.words)
+    )
     own, again = _find_own_story(heard, past), _find_repeated(heard, past)
     values = [
         *_nearness(person, past, line),
@@ -471,7 +491,12 @@ def _anchors(
     if len(person.kinds):
         best = (person.anchor_vectors @ line.vectors.T).max(1) / float(SCALE * SCALE)
         np.maximum.at(near, person.kinds, best)
-    return [*map(math.tanh, touched), *near.tolist(), math.log1p(len(fresh)), float(count - len(fresh))]
+    return [
+        *map(math.tanh, touched),
+        *near.tolist(),
+        math.log1p(len(fresh)),
+        float(count - len(fresh)),
+    ]
 
 
 FACTS = (
@@ -483,7 +508,7 @@ FACTS = (
 def _facts(
     claims: Sequence[Claim], names: set[str], strangers: Sequence[str], past: Past, person: Person
 ) -> list[float]:
-    count = {verdict: 0 for verdict in ("false", "told", "true", "unknown")}
+    count = dict.fromkeys(("false", "told", "true", "unknown"), 0)
     for one in claims:
         count[one.verdict] += 1
     told = names & past.words
@@ -524,7 +549,8 @@ def _form(text: str, line: Line, heard: Utterance) -> list[float]:
         sum(one.suggests for one in sentences) / parts,
         math.tanh(sum(len(one.feelings) for one in sentences)),
         sum(one.ask is not None for one in sentences) / parts, text.count(",") / parts / 2,
-        len(_SHOUTED.findall(text)) / floor, max((len(one.words) for one in sentences), default=0) / 32,
+        len(_SHOUTED.findall(text)) / floor,
+        max((len(one.words) for one in sentences), default=0) / 32,
         sum(word in ("not", "never", "no") for word in words) / floor,
     ]  # fmt: skip
 
@@ -541,7 +567,8 @@ def _place(past: Past) -> list[float]:
 
 
 FEATURES = (
-    *NEARNESS, *LIKENESS, *COPIES, *ANCHORS, *FACTS, *FORM, *PLACE, *(f"act:{act}" for act in _ACTS),
+    *NEARNESS, *LIKENESS, *COPIES, *ANCHORS, *FACTS, *FORM, *PLACE,
+    *(f"act:{act}" for act in _ACTS),
 )  # fmt: skip
 EXPERT_ITEMS = (
     *(
@@ -549,7 +576,8 @@ EXPERT_ITEMS = (
         for act in (
             "advice", "agree_all", "ai", "blame", "cliche", "command", "hedge", "insult", "invite",
             "meta", "minimise", "motives", "open_question", "other_side", "praise", "promise",
-            "referral", "reflect_feeling", "reflect_prompt", "side", "threat", "told_back", "validate",
+            "referral", "reflect_feeling", "reflect_prompt", "side", "threat", "told_back",
+            "validate",
         )
     ),
     *(f"anchor:{kind}" for kind in _KINDS), "asked_first", "broken", "copying", "elsewhere",
