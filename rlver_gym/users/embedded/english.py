@@ -5,7 +5,7 @@ the six factors that readers rate, and what each is worth. Whole numbers inside;
 import json
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,11 +67,10 @@ def _network() -> _Network:
             raise ValueError(
                 "english.npz was fitted to other features: run research/fit_english.py"
             )
-        return _Network(
-            *(data[name].astype(np.float64) for name in _Network._fields[:8]),
-            meta["low"],
-            meta["high"],
-        )
+        arrays: dict[str, Any] = {
+            name: data[name].astype(np.float64) for name in _Network._fields[:8]
+        }
+        return _Network(**arrays, low=meta["low"], high=meta["high"])
 
 
 def lay_out(perceived: Perception) -> np.ndarray:
