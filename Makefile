@@ -51,10 +51,9 @@ ceilings:        ## what honest agents reach, from which the alarm takes its cei
 
 RECORDINGS ?= ../shared/data/sage
 
-fidelity:        ## the shipped weights again from corpus and recordings, byte for byte, and how faithful they are
-	$(PYTHON) -m rlver_gym calibrate recordings/en/train --pairs tests/data/expectations_en.jsonl --out build/weights_en.json
-	cmp build/weights_en.json rlver_gym/users/embedded/weights_en.json
-	$(PYTHON) benchmarks/agreement.py agree
+fidelity:        ## the shipped weights again from corpus and recordings, and how faithful they are
+	$(PYTHON) research/fit_english.py
+	$(PYTHON) -m rlver_gym fidelity recordings/en/test
 	$(PYTHON) -m rlver_gym calibrate $(RECORDINGS) --out build/weights_zh.json
 	cmp build/weights_zh.json rlver_gym/users/embedded/weights_zh.json
 	$(PYTHON) -m rlver_gym fidelity $(RECORDINGS) --figure docs/fidelity.svg

@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -23,12 +24,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 import torch
 
-from rlver_gym.conversation.parse import names_in
-from rlver_gym.conversation.recognise import generalise, pairs_of
 from rlver_gym.core.words import split_words
+from rlver_gym.text.english.recognise import generalise, pairs_of
+from rlver_gym.text.vectors import is_common_word
+from rlver_gym.users.embedded.speech.facts import DATES
 
 FOLDER = Path(__file__).parent / "recogniser"
-TARGET = Path(__file__).parents[1] / "rlver_gym" / "conversation" / "recogniser_en.npz"
+TARGET = Path(__file__).parents[1] / "rlver_gym" / "text" / "english" / "recogniser.npz"
 SIZE = 64
 EPOCHS = 15
 DROP = 0.3
@@ -39,6 +41,9 @@ TEMPERATURE = 1.5
 """By which logits are divided: what supporters really say is further from these sentences than the
 sentences are from each other.
 """
+
+
+_NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]+\b")
 
 
 def sentences() -> list[tuple[str, str]]:
@@ -52,10 +57,23 @@ def sentences() -> list[tuple[str, str]]:
     return rows
 
 
+_CAPITALISED = re.compile(r"(?<![.!?…:\"“‘'(]\s)(?<!^)\b[A-ZÄÖÜÉ][a-zäöüéèàí]{2,}\b")
+
+
+def names_in(text: str) -> list[str]:
+    """The capitalised words within a sentence that can be names, lower-case."""
+    found = map(str.casefold, _CAPITALISED.findall(text))
+    return [word for word in found if word not in DATES and not is_common_word(word)]
+
+
 def generalised(text: str) -> list[str]:
     """The words of a sentence as the recogniser has them."""
     plain = text.replace("’", "'")
-    return generalise(split_words(plain), frozenset(names_in(plain)), asks=plain.endswith("?"))
+    return generalise(
+        split_words(plain),
+        frozenset(name.casefold() for name in _NAME.findall(plain)),
+        asks=plain.endswith("?"),
+    )
 
 
 class Model(torch.nn.Module):

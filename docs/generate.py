@@ -40,7 +40,6 @@ COMMANDS = (
     "report",
     "export",
     "verify",
-    "conversation",
     "appraise",
     "redteam",
     "fidelity",

@@ -1,7 +1,7 @@
 """Counts how common each word is over the stories: "garden" may belong to one of them, "evening" to
 any.
 
-python tools/count_stories.py        (writes rlver_gym/conversation/stories_en.json)
+python tools/count_stories.py        (writes rlver_gym/text/english/stories.json)
 
 A story is the situation of a train, validation or demo persona.
 """
@@ -12,12 +12,12 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from rlver_gym.conversation.story_index import texts_of
 from rlver_gym.core.library import library
 from rlver_gym.core.words import content_stems
+from rlver_gym.text.story_index import texts_of
 
 ROOT = Path(__file__).parent.parent
-OUT = ROOT / "rlver_gym" / "conversation" / "stories_en.json"
+OUT = ROOT / "rlver_gym" / "text" / "english" / "stories.json"
 ABOUT = (
     "How much a stem says about which story it belongs to: hundredths of the logarithm of all"
     " stories per story that has it. A stem of no story counts 'unknown': it may belong to another"

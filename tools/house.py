@@ -34,6 +34,7 @@ SMALL_FOR_A_REASON = {
     "rlver_gym.testing.hostile_modes": (
         "puts the groups together; the server below knows none of them"
     ),
+    "rlver_gym.text.english.words": "word lists, which quantities, facts and claims all need",
     "rlver_gym.users.llm.make": "imports the client, which the user itself does without",
 }
 

@@ -1,9 +1,6 @@
-"""`rlver-gym redteam`, `fidelity` and `conversation`: whether a user's score and talk can be
-trusted.
-"""
+"""`rlver-gym redteam` and `fidelity`: whether a user's score can be trusted."""
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import isnan
@@ -11,12 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
+from rlver_gym.audit.agreement import (
+    appraise_corpus,
+    bootstrap_agreement,
+    describe_agreement,
+    is_corpus,
+)
 from rlver_gym.audit.attacks import FIXED_ATTACKS, Attack
-from rlver_gym.audit.corpus_agreement import is_corpus, measure_corpus
 from rlver_gym.audit.fidelity_figure import draw
 from rlver_gym.audit.fidelity_report import (
     LLM_USERS,
@@ -34,24 +35,11 @@ from rlver_gym.audit.recorded_attacks import (
 )
 from rlver_gym.audit.red_team import AttackResult, redteam
 from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
-from rlver_gym.bench.folder import read_episodes
-from rlver_gym.conversation.measure import (
-    NO_COUNTS,
-    ConversationCounts,
-    SharedSentences,
-    measure_dialogue,
-    measure_shared_sentences,
-    sentences_in_most_dialogues,
-)
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Dialogue
-from rlver_gym.core.library import PersonaLibrary, library
-from rlver_gym.core.persona import Persona
+from rlver_gym.core.library import library
 from rlver_gym.data.recordings import Recording, read_recordings
-from rlver_gym.environment.episode import Episode
 from rlver_gym.io.atomic import write_atomically
-from rlver_gym.io.errors import RecordingError, RunError, UnknownName
-from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.errors import RecordingError, UnknownName
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
 from rlver_gym.users import SentientUser, make_user
 
@@ -233,16 +221,17 @@ def fidelity(
     """Replay recorded dialogues through a simulated user, and compare what it feels with what was
     recorded.
 
-    With a split of the corpus it is compared with readers instead, reply by reply.
-
     It hears the recorded words and keeps its own emotion. Every figure has a 95 % interval (over
     people). For Chinese recordings the embedded user is also refitted without the agents or people
     that it is measured on (needs: pip install '.\\[calibrate]'; --no-left-out goes
     without). --json prints the summary first: turns, within_r (replies to one person),
     within_agent_r, turn1_r, agents_rho, sign, gap, agents.
+
+    A folder with supporters.json is a corpus of rated replies (docs/corpus.md): then each reply is
+    felt from an emotion of 40 and compared with its readers, within_dialogue_r first.
     """
     if is_corpus(folder):
-        _fidelity_to_readers(folder, user, as_json)
+        _fidelity_to_readers(folder, make_user(user), as_json=as_json)
         return
     everything = read_recordings(folder)
     recordings = _filter_by_simulator(everything, simulator, folder)
@@ -275,17 +264,29 @@ def fidelity(
         SafeConsole().print(LLM_USERS, style="dim")
 
 
-def _fidelity_to_readers(folder: Path, user: str, as_json: bool) -> None:
-    who = make_user(user)
+_AGREEMENT = {
+    "within_dialogue_r": "within a dialogue, r",
+    "within_moment_r": "within a moment, r",
+    "within_person_r": "replies to one person, r",
+    "same_sign": "same sign",
+    "always_pleased": "same sign, if always pleased",
+    "order_of_supporters": "order of supporters, rho",
+}
+
+
+def _fidelity_to_readers(folder: Path, user: SentientUser, *, as_json: bool) -> None:
     with progress_bar() as bar:
-        measured = measure_corpus(who, folder, _show_progress(bar))
+        rated, felt = appraise_corpus(user, folder, _show_progress(bar))
+    found, bounds = describe_agreement(rated, felt), bootstrap_agreement(rated, felt)
+    supporters = len({one.supporter for one in rated})
     if as_json:
-        typer.echo(json.dumps(measured.to_dict()))
+        counts = {"replies": len(rated), "supporters": supporters}
+        typer.echo(json.dumps({**found, **counts, "user": user.version, "bounds": bounds}))
         return
     table = Table(
-        title=f"{user} (version {who.version}) and readers:"
-        f" {format_count(measured.replies, 'reply', 'replies')} of"
-        f" {format_count(measured.supporters, 'supporter')}",
+        title=f"{user.kind} (version {user.version}) and readers:"
+        f" {format_count(len(rated), 'reply', 'replies')} of"
+        f" {format_count(supporters, 'supporter')}",
         title_justify="left",
         box=None,
         pad_edge=False,
@@ -293,15 +294,10 @@ def _fidelity_to_readers(folder: Path, user: str, as_json: bool) -> None:
     )
     for heading in ("agreement", "found", "95 %, over supporters"):
         table.add_column(heading, justify="left" if heading == "agreement" else "right")
-    found, low, high = measured.found, measured.low, measured.high
-    rows = {
-        "replies to one person, r": "within",
-        f"same sign (always pleased: {found.positive:.0%})": "sign",
-        "order of supporters, rho": "order",
-    }
-    for what, name in rows.items():
-        bounds = f"{getattr(low, name):.2f} to {getattr(high, name):.2f}"
-        table.add_row(what, f"{getattr(found, name):.2f}", bounds)
+    for name, what in _AGREEMENT.items():
+        if (value := found[name]) is not None:
+            low, high = bounds[name]
+            table.add_row(what, f"{value:.2f}", f"{low:.2f} to {high:.2f}")
     SafeConsole().print(table)
 
 
@@ -408,120 +404,4 @@ def _checks_table(title: str, columns: tuple[str, ...]) -> Table:
             justify=kinds[number > 0 and column != "what it says"],
             no_wrap=column != "what it says",
         )
-    return table
-
-
-def conversation(
-    run: Annotated[Path, typer.Argument(help="A run folder, your own or anybody's.")],
-    personas: Annotated[
-        str | None,
-        typer.Option(
-            help="The folder of the run's persona cards, when they are not the shipped ones."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Measure how well the simulated person converses: questions answered, declined and missed,
-    mistakes corrected, repetition, names without an introduction.
-
-    Everything is counted from the text of the dialogues against the persona's card, so runs with
-    the embedded user and with LLM users can be compared. It is a count by rules: it finds what they
-    find.
-    """
-    errors, shelf = SafeConsole(stderr=True), library(personas)
-    counted: dict[str, ConversationCounts] = defaultdict(lambda: NO_COUNTS)
-    by_persona: dict[tuple[str, int], dict[str, list[str]]] = defaultdict(dict)
-    by_agent: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(dict)
-    dialogues: list[Dialogue] = []
-    episodes = list(read_episodes(run))
-    for episode in track(episodes, description="reading", console=errors, transient=True):
-        dialogue = Dialogue(episode.opening, episode.turns)
-        dialogues.append(dialogue)
-        counted[episode.agent] += measure_dialogue(_persona(shelf, episode), dialogue)
-        lines = [turn.reply for turn in episode.turns if turn.outcome is None]
-        name = f"{episode.agent} with {episode.persona}, seed {episode.seed}"
-        by_persona[episode.persona, episode.seed][name] = by_agent[episode.persona, episode.agent][
-            name
-        ] = lines
-    across_agents, across_seeds = (
-        measure_shared_sentences(by_persona.values()),
-        measure_shared_sentences(by_agent.values()),
-    )
-    if as_json:
-        agents = {name: {**one._asdict(), "missed": one.missed} for name, one in counted.items()}
-        common = {"agents": across_agents, "seeds": across_seeds}
-        shares = {name: one._asdict() if one else None for name, one in common.items()}
-        typer.echo(dump_json({"run": str(run), "agents": agents, "in_common": shares}))
-        return
-    console = SafeConsole()
-    console.print(_conversation_table(counted, str(run)))
-    for what, one in (
-        ("same person and seed, other agent", across_agents),
-        ("same agent, other seed", across_seeds),
-    ):
-        console.print(Text(f"sentences in common, {what}: {_format_shares(one)}"), soft_wrap=True)
-    for sentence, count in sentences_in_most_dialogues(dialogues):
-        console.print(
-            Text(f"in {count} of {format_count(len(dialogues), 'dialogue')}: {one_line(sentence)}"),
-            soft_wrap=True,
-        )
-
-
-def _persona(shelf: PersonaLibrary, episode: Episode) -> Persona:
-    persona = shelf.get(episode.persona)
-    if persona.hash != episode.persona_hash:
-        raise RunError(
-            f"the card of {episode.persona} is not the one that the run was held with. Give its"
-            " cards with --personas FOLDER, or hold the run anew."
-        )
-    return persona
-
-
-def _format_shares(one: SharedSentences | None) -> str:
-    if one is None:
-        return "–"
-    return (
-        f"{one.mean:.0%} on the mean over pairs, at most {one.most:.0%}"
-        f" ({one_line(' and '.join(one.pair))})"
-    )
-
-
-def _conversation_table(counted: dict[str, ConversationCounts], title: str) -> Table:
-    table = Table(
-        title=Text(one_line(title)),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("agent", style="bold", overflow="ellipsis", no_wrap=True, min_width=10)
-    for heading in (
-        "asked",
-        "answered",
-        "declined",
-        "missed",
-        "mistakes",
-        "corrected",
-        "repeated",
-        "strangers",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for agent, one in counted.items():
-        asked = one.questions or 1
-        shares = [
-            f"{part / asked:.0%}" if one.questions else "–"
-            for part in (one.answered, one.declined, one.missed)
-        ]
-        corrected = f"{one.corrected / one.mistakes:.0%}" if one.mistakes else "–"
-        row = [
-            one_line(agent),
-            str(one.questions),
-            *shares,
-            str(one.mistakes),
-            corrected,
-            str(one.repeated),
-            str(one.strangers),
-        ]
-        table.add_row(*map(Text, row))
     return table

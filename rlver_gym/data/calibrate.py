@@ -4,25 +4,21 @@ The one recipe of the shipped weights and of anybody's own.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rlver_gym.data.belonging import displace, fit_belonging
-from rlver_gym.data.corpus import RatedReply
 from rlver_gym.data.design import Design, build_design
 from rlver_gym.data.dynamics import fit_preset
-from rlver_gym.data.factors import FactorFit, fit_factors
 from rlver_gym.data.fit import RIDGE, fit, fit_relevance
 from rlver_gym.data.recordings import RatedUtterance
-from rlver_gym.data.replies import DescribedPair, DescribedReply, describe_replies
 from rlver_gym.io.errors import RecordingError
 from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.weights import MAX_PRESETS, Weights
 
-RECIPE, RECIPE_BY_RATINGS = "2026-11-21", "2026-11-23"
-"""When the features and these recipes were last changed. Recipe and data determine the file, byte
+RECIPE = "2026-11-21"
+"""When the features and this recipe were last changed. Recipe and data determine the file, byte
 for byte.
 """
 MANY_AGENTS = 3
@@ -30,8 +26,6 @@ MANY_AGENTS = 3
 the agent?
 """
 FEW = 40
-READERS = "readers"
-"""The preset of a corpus: language models in the role of readers."""
 _EVERY = 3
 """`rescale_presets` looks at every third utterance: enough for a mean."""
 
@@ -86,61 +80,6 @@ def fit_weights(
         features=found.features,
     )
     return rescale_presets(rescale_presets(weights, judged), judged)
-
-
-def fit_weights_to_ratings(
-    replies: Sequence[RatedReply],
-    pairs: Sequence[DescribedPair] = (),
-    *,
-    data: Mapping[str, Any] | None = None,
-    on_progress: Callable[[], None] = lambda: None,
-) -> Weights:
-    """Weights fitted to a corpus of rated replies, by factors; `pairs`: replies of which one is
-    known to be better.
-
-    `on_progress` is called once a reply.
-    """
-    if len(replies) < FEW or len({one.supporter for one in replies}) < MANY_AGENTS:
-        raise RecordingError(
-            f"{len(replies)} rated replies are too few: give at least {FEW}, of {MANY_AGENTS}"
-            " supporters or more."
-        )
-    rows = describe_replies(replies, on_progress)
-    fitted = fit_ratings(rows, [one.kind for one in replies], pairs)
-    judged = [
-        RatedUtterance(READERS, one.supporter, row.persona, one.dialogue, 40, 0, row.change)
-        for one, row in zip(replies, rows, strict=True)
-    ]
-    table = build_design(judged)
-    weights = Weights(
-        language="en",
-        provenance={
-            "recipe": RECIPE_BY_RATINGS,
-            "rated replies": len(replies),
-            "supporters": sorted({one.supporter for one in replies}),
-            "people": sorted({shorten_id(one.persona) for one in replies}),
-            "pairs": len(pairs),
-            **(data or {}),
-        },
-        default=READERS,
-        presets={
-            READERS: fit_preset(
-                _about(READERS, judged), table, fitted.worth_B, np.ones(len(judged), bool)
-            )
-        },
-        factors=fitted.factors,
-    )
-    return rescale_presets(rescale_presets(weights, judged), judged)
-
-
-def fit_ratings(
-    rows: Sequence[DescribedReply], kinds: Sequence[str], pairs: Sequence[DescribedPair]
-) -> FactorFit:
-    """First what belongs to whom, then what it is worth; `kinds`: of each row, whether a role or a
-    machine spoke.
-    """
-    displaced = displace(rows, kinds, pairs)
-    return fit_factors(rows, [*pairs, *displaced], fit_belonging(rows, kinds, displaced))
 
 
 def rescale_presets(weights: Weights, judged: Sequence[RatedUtterance]) -> Weights:

@@ -14,7 +14,7 @@ from rlver_gym.core.ledger import Ledger, round_and_clip
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.user import Scene
 from rlver_gym.io.errors import UnknownName, UserFailed, pip_install
-from rlver_gym.users.embedded.factors import VOID
+from rlver_gym.users.embedded.english import VOID
 from rlver_gym.users.embedded.weights import FACTORS
 from rlver_gym.users.embedded_user import EmbeddedUser
 

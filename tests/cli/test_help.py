@@ -15,7 +15,6 @@ COMMANDS = [
         "report",
         "export",
         "verify",
-        "conversation",
         "appraise",
         "redteam",
         "fidelity",

@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from paths import ROOT
+from typer.testing import CliRunner
 
+from rlver_gym.audit.agreement import describe_agreement
+from rlver_gym.cli import app
 from rlver_gym.core.library import library
 from rlver_gym.data.corpus import Corpus
 from rlver_gym.io.errors import RecordingError
@@ -29,7 +32,6 @@ def _script(path: Path) -> Any:
 
 
 tool = _script(ROOT / "benchmarks" / "corpus.py")
-agreement = _script(ROOT / "benchmarks" / "agreement.py")
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +141,35 @@ def test_what_is_no_line_of_a_corpus_is_named(folder: Path) -> None:
 def test_a_user_that_feels_what_readers_feel_agrees_with_them(splits: dict[str, Corpus]) -> None:
     rated = splits["test"].rated_replies()
     felt = np.array([one.mean("change") for one in rated])
-    found = agreement.compare(rated, felt)
-    assert (found.within, found.sign, found.order) == pytest.approx((1.0, 1.0, 1.0))
-    assert agreement.compare(rated, -felt).within == pytest.approx(-1.0)
+    found = describe_agreement(rated, felt)
+    assert next(iter(found)) == "within_dialogue_r"
+    for name in ("within_dialogue_r", "within_moment_r", "within_person_r", "same_sign"):
+        assert found[name] == pytest.approx(1.0), name
+    assert describe_agreement(rated, -felt)["within_dialogue_r"] == pytest.approx(-1.0)
+
+
+def test_knowing_who_speaks_is_no_agreement_within_a_dialogue(splits: dict[str, Corpus]) -> None:
+    rated = splits["test"].rated_replies()
+    means: dict[str, list[float]] = {}
+    for one in rated:
+        means.setdefault(one.place, []).append(one.mean("change"))
+    places = {name: sum(values) / len(values) for name, values in means.items()}
+    found = describe_agreement(rated, np.array([places[one.place] for one in rated]))
+    assert found["within_dialogue_r"] == 0.0
+    assert (found["within_person_r"] or 0.0) > 0.3
+
+
+def test_fidelity_of_a_corpus_prints_agreement_within_dialogues_first(tmp_path: Path) -> None:
+    for name in ("supporters.json", "dialogues.jsonl", "moments.jsonl", "ratings.jsonl"):
+        shutil.copy(SHIPPED / "test" / name, tmp_path / name)
+    kept = lines(tmp_path / "dialogues.jsonl")[:4]
+    write(tmp_path / "dialogues.jsonl", kept)
+    write(tmp_path / "moments.jsonl", lines(tmp_path / "moments.jsonl")[:2])
+    result = CliRunner().invoke(app, ["fidelity", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert list(found)[:2] == ["within_dialogue_r", "within_moment_r"]
+    assert -1.0 <= found["within_dialogue_r"] <= 1.0
 
 
 def test_a_sheet_is_blind_and_shuffled(splits: dict[str, Corpus], tmp_path: Path) -> None:

@@ -108,7 +108,19 @@ def test_a_bad_action_moves_no_dialogue(bad: object) -> None:
 def test_an_ended_dialogue_among_others_moves_none_when_nothing_resets_it() -> None:
     env = EmpathyVectorEnv(2, autoreset_mode=AutoresetMode.DISABLED)
     env.reset(seed=0)
-    while not env.step(("What happened?", ""))[2][1]:
+    said = iter(
+        (
+            "What happened?",
+            "That sounds hard. How did it begin?",
+            "And how are you now?",
+            "Who knows about it?",
+            "What would you wish for?",
+            "You have carried this for a long time.",
+            "I am still here, take your time.",
+            "What was the worst moment?",
+        )
+    )
+    while not env.step((next(said), ""))[2][1]:
         pass
     turns = len(env.envs[0].session.dialogue.turns)
     with pytest.raises(DialogueError, match="over"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rlver_gym.agents import make_agent
 from rlver_gym.core.anchors import AnchorIndex
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Turn
+from rlver_gym.core.dialogue import Appraisal, ReasonCode, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.words import is_short, sentences, stems
@@ -263,7 +263,8 @@ def test_a_challenging_user_warms_less(persona: Persona) -> None:
             EmbeddedUser(), persona, card.model_copy(update={"difficulty": difficulty}), 0
         )
         session.start()
-        changes.append(session.reply(WELCOME).appraisal.change)
+        reasons = session.reply(WELCOME).appraisal.reasons
+        changes.append(sum(one.points for one in reasons if one.code != ReasonCode.ROUNDING))
     assert changes[1] < changes[0]
 
 

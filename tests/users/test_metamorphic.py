@@ -124,13 +124,6 @@ def test_an_insult_costs_three_points_and_two_beside_a_reply_that_hurt_already(
     examples(holds)()
 
 
-@pytest.mark.xfail(
-    reason=(
-        "6 % of orders differ by two points, since words beside each other count (docs/trust.md,"
-        " Laws)"
-    ),
-    strict=True,
-)
 def test_the_order_of_whole_thoughts_hardly_matters() -> None:
     """But for what stands last: it matters whether one ends by asking."""
     apart = []
@@ -198,7 +191,6 @@ def test_one_typo_costs_at_most_the_sentence_it_stands_in(
     assert changes(persona, f"{' '.join(words)} {frame}")[0] >= changes(persona, frame)[0] - 1
 
 
-@pytest.mark.xfail(reason=SLIPS, strict=True)
 def test_most_typos_cost_nothing() -> None:
     lost = total = 0
     for persona, number in itertools.product(PEOPLE[::3], range(2)):

@@ -1,152 +1,108 @@
-"""How people answer: what the agent did decides in which of their manners, for every reason there
-is.
+"""How people answer what was said rather than asked: in one of their manners, by what was done and
+what it was worth to them.
 """
-
-import ast
-from pathlib import Path
 
 import pytest
 
-from rlver_gym.conversation.parse import Act
-from rlver_gym.core import ledger
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Reason, ReasonCode, Turn
-from rlver_gym.core.ledger import ACT_IN_WORDS, KIND_IN_WORDS
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
+from rlver_gym.core.inquiries import Remark
 from rlver_gym.core.library import library
-from rlver_gym.core.persona import Anchors, Disposition, Manner, Persona
-from rlver_gym.environment.session import EmpathySession
-from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded import appraise, evidence
-from rlver_gym.users.embedded.appraise import FORM_IN_WORDS
-from rlver_gym.users.embedded.priors import load_priors
-from rlver_gym.users.embedded.speech.react import REACTION_TO
-from rlver_gym.users.embedded.speech.reactions import ANSWERS, reaction_to
-from rlver_gym.users.embedded.weights import FACTORS
+from rlver_gym.core.persona import Manner, Persona
+from rlver_gym.core.user import Scene
+from rlver_gym.text.english.listen import Act
+from rlver_gym.users.embedded.speech import speak
+from rlver_gym.users.embedded.speech.react import ALONE, GENTLE, REACTION_TO, stands_for
 
-SALAD = (
-    "That of you you SaturdayItG lonely to carry carry That must you hurt That that You youYouYou"
-    " worn worn with by life."
-)
-FOOTBALL = (
-    "Jonas scored twice on Saturday, and Priya's team won the football match three to one in the"
-    " rain. Their coach cried, and the whole stadium sang until midnight."
-)
-FAMILIES = {
-    "act": {*ACT_IN_WORDS, "told_back"},
-    "prior": {act for acts in load_priors().acts.values() for act in acts},
-    "anchor": set(KIND_IN_WORDS),
-    "temper": set(Disposition),
-}
-"""What may follow the colon of a code."""
+GRACE = library().get("grace-the-screenshots")
 
 
-def codes_of(module: object) -> set[str]:
-    """The codes that a module of the appraiser adds to the ledger, as they stand in its source; of
-    a code put together, what stands before the colon.
-    """
-    tree = ast.parse(Path(str(getattr(module, "__file__", ""))).read_text(encoding="utf-8"))
-    calls = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    ]
-    added = [call.args[0] for call in calls if call.func.attr == "add"]  # pyright: ignore[reportAttributeAccessIssue]
-    parts = [node for code in added for node in ast.walk(code)]
-    fixed = {
-        ReasonCode[node.attr].value
-        for node in parts
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "ReasonCode"
-    }
-    return fixed | {
-        node.value
-        for node in parts
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
+def answer(
+    words: str,
+    change: int,
+    reasons: tuple[Reason, ...] = (),
+    persona: Persona = GRACE,
+    emotion: int = 45,
+) -> str:
+    scene = Scene(persona, env_card("SAGE-Sentient-v0"), 0)
+    opening = persona.situation.openings.normal
+    dialogue = Dialogue(opening, (), words)
+    return speak.answer(scene, emotion, dialogue, Appraisal(change, "", reasons))
 
 
-@pytest.mark.parametrize(
-    "module", [appraise, evidence, ledger], ids=lambda module: module.__name__.rpartition(".")[2]
-)
-def test_every_code_that_the_appraiser_adds_has_an_answer(module: object) -> None:
-    codes = codes_of(module)
-    assert len(codes) > 2
-    for code in codes:
-        family, colon, _ = code.partition(":")
-        if colon:
-            assert {f"{family}:{one}" for one in FAMILIES[family]} <= ANSWERS.keys()
-        elif code != "/":
-            assert code in ANSWERS
-
-
-def test_every_factor_has_an_answer() -> None:
-    assert {*FACTORS, "whole"} <= ANSWERS.keys()
-
-
-def test_every_form_that_measured_weights_weigh_has_an_answer() -> None:
-    assert FORM_IN_WORDS.keys() <= ANSWERS.keys()
-
-
-def test_every_manner_of_the_cards_answers_something() -> None:
-    felt = {
-        manner for answer in ANSWERS.values() for manner in (answer.gain, answer.loss) if manner
-    }
-    done = {act.value for act in Act} - {Act.COMMAND}
+def test_every_remark_has_a_manner_and_every_manner_answers_something() -> None:
+    assert set(REACTION_TO) == set(Remark)
+    done = {act.value for act in Act}
     asked = {"unknown", "unsure", "not_yet", "corrects", "yes", "no", "asked_again"}
-    said = {*REACTION_TO.values(), "unconfirmed"}
-    voice = {"openers", "tags"}
-    assert felt | done | asked | said | voice == {
-        name for name in Manner.model_fields if not name.startswith("goodbye")
+    said = {*REACTION_TO.values(), "unconfirmed", "repeated", "helped", "pushed"}
+    instead = {stands_for(manner) for manner in said | done | asked}
+    assert done | asked | said | instead | {"tags"} >= {
+        name for name in Manner.model_fields if not name.startswith("goodbye") and name != "openers"
     }
-
-
-def test_anchors_of_every_kind_have_an_answer() -> None:
-    assert {f"anchor:{kind}" for kind in Anchors.model_fields} <= ANSWERS.keys()
-
-
-def first_turn(persona: Persona, utterance: str) -> Turn:
-    session = EmpathySession(EmbeddedUser(), persona, env_card("RLVER-Empathy-v0"), 0)
-    session.start()
-    return session.reply(utterance)
+    assert set(Manner.model_fields) >= ALONE | GENTLE
 
 
 @pytest.mark.parametrize(
-    "words", [SALAD, FOOTBALL], ids=["word salad", "somebody else's football match"]
+    ("words", "manner"),
+    [
+        ("You are such a coward.", "hurt"),
+        ("PULL YOURSELF TOGETHER NOW", "shouted"),
+        ("Es tut mir so leid für dich", "foreign"),
+        ("", "silence"),
+        ("/help", "puzzled"),
+        ("I have to go now, good night.", "farewell"),
+        ("Hi there!", "greets"),
+    ],
 )
-@pytest.mark.parametrize("persona_id", library().ids("demo"))
-def test_what_nobody_can_follow_puzzles(persona_id: str, words: str) -> None:
-    person = library().get(persona_id).person
-    turn = first_turn(library().get(persona_id), words)
-    assert turn.reply.startswith(person.manner.puzzled)
-    assert turn.appraisal.thought in person.thoughts.puzzled
+def test_what_is_done_with_the_words_is_answered_first(words: str, manner: str) -> None:
+    lines = getattr(GRACE.person.manner, manner) or getattr(GRACE.person.manner, stands_for(manner))
+    assert answer(words, -3).startswith(lines)
+
+
+@pytest.mark.parametrize("code", ["broken", "elsewhere", "strangers", "nonsense", "foreign"])
+def test_what_does_not_belong_puzzles(code: str) -> None:
+    said = answer("The match ended three to one in the rain.", -5, (Reason(code, -5.0, "why"),))
+    assert said in GRACE.person.manner.puzzled
+
+
+def test_the_same_words_again_are_noticed() -> None:
+    said = answer("That must be very lonely for you.", -4, (Reason("repetition", -4.0, "why"),))
+    assert said in GRACE.person.manner.repeated
+
+
+@pytest.mark.parametrize("words", ["I'm so sorry, that's awful.", "You did nothing wrong there."])
+def test_kind_words_that_did_no_good_are_not_thanked_for(words: str) -> None:
+    manner = GRACE.person.manner
+    pleased = (*manner.sympathised, *manner.warmed, *manner.seen, *manner.heard)
+    assert not answer(words, -5).startswith(pleased)
+
+
+@pytest.mark.parametrize(("change", "manner"), [(5, "helped"), (-5, "pushed"), (0, "suggested")])
+def test_advice_is_taken_or_resented_by_what_it_was_worth(change: int, manner: str) -> None:
+    said = answer("You should try to do some yoga every single morning.", change)
+    assert said.startswith(getattr(GRACE.person.manner, manner))
+
+
+def test_blame_that_cost_nothing_does_not_hurt() -> None:
+    assert not answer("You should have known, you brought it on yourself.", 2).startswith(
+        GRACE.person.manner.hurt
+    )
 
 
 @pytest.mark.parametrize(
-    "code", ["broken", "torn", "elsewhere", "strangers", "nonsense", "silence", "foreign"]
+    ("change", "reasons", "kind"),
+    [
+        (6, (), "touched"),
+        (2, (), "eased"),
+        (-4, (), "missed"),
+        (-1, (), "cold"),
+        (-5, (Reason("act:insult", -5.0, "why"),), "hurt"),
+        (-4, (Reason("nonsense", -4.0, "why"),), "puzzled"),
+    ],
 )
-def test_all_that_does_not_belong_puzzles(code: str) -> None:
-    assert (
-        reaction_to((Reason(code, -2.0, "why"), Reason("act:advice", -1.0, "why")), -3) == "puzzled"
-    )
-
-
-def test_a_word_from_elsewhere_puzzles_nobody() -> None:
-    reasons = (Reason("elsewhere", -0.25, "why"), Reason("act:advice", -0.5, "why"))
-    assert reaction_to(reasons, -1) == "pushed"
-
-
-def test_what_is_unwelcome_adds_up() -> None:
-    """A list of advice with a stock phrase in it is advice."""
-    reasons = (
-        Reason("act:cliche", -2.5, "why"),
-        Reason("act:advice", -2.0, "why"),
-        Reason("list", -1.5, "why"),
-    )
-    assert reaction_to(reasons, -6) == "pushed"
-
-
-def test_what_hurts_is_never_the_answer_to_a_gain() -> None:
-    """Weights that were measured may give an insult a few points."""
-    assert (
-        reaction_to((Reason("act:insult", 0.5, "why"), Reason("act:validate", 0.25, "why")), 1)
-        == "heard"
-    )
+def test_what_they_think_goes_with_what_it_was_worth(
+    change: int, reasons: tuple[Reason, ...], kind: str
+) -> None:
+    scene = Scene(GRACE, env_card("SAGE-Sentient-v0"), 0)
+    said = speak.thought(scene, Dialogue("Hm.", (), "Hm."), reasons, change)
+    assert said in getattr(GRACE.person.thoughts, kind)

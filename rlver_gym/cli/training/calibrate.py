@@ -8,17 +8,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from rlver_gym.data.calibrate import fit_weights, fit_weights_to_ratings
+from rlver_gym.data.calibrate import fit_weights
 from rlver_gym.data.corpus import Corpus
 from rlver_gym.data.fit import RIDGE
 from rlver_gym.data.quality import cross_validate
 from rlver_gym.data.recordings import MAX_BYTES, read_rated_utterances, recording_files
-from rlver_gym.data.replies import read_pairs
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RecordingError, needs_extra
 from rlver_gym.io.files import read_bytes
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
-from rlver_gym.users.embedded.weights import FACTORS, Factors, Weights
+from rlver_gym.users.embedded.weights import Weights
 
 
 def calibrate(
@@ -33,15 +32,6 @@ def calibrate(
         float,
         typer.Option(min=0.1, help="How much the weights are drawn to 0: more for fewer ratings."),
     ] = RIDGE,
-    pairs: Annotated[
-        Path | None,
-        typer.Option(
-            help=(
-                "For a corpus: a JSONL file of two replies to the same words each, the better and"
-                " the worse."
-            )
-        ),
-    ] = None,
 ) -> None:
     """Fit the embedded user to recorded judgements: what a reply does, with who people are and how
     they felt taken out.
@@ -51,16 +41,15 @@ def calibrate(
     ID, {"need": …, "disposition": …, "story": …, "language": "en" or "zh"}. "rater", "agent" and
     "emotion" (before) help if known.
 
-    A folder with supporters.json is a corpus of rated replies (docs/corpus.md): then the factors
-    that explain a change are fitted too.
-
     Use the weights with --user embedded:weights.json (fidelity, appraise, bench) or
     EmbeddedUser("weights.json"). Data and recipe determine the file, byte for byte. Needs: pip
     install '.\\[calibrate]'.
     """
     if (data / "supporters.json").is_file():
-        _calibrate_by_ratings(data, pairs, out)
-        return
+        raise RecordingError(
+            f"{data} is a corpus of rated replies: the shipped English score is fitted to those by"
+            " `python research/fit_english.py` (docs/embedded-user.md). Give recordings or ratings."
+        )
     judged = read_rated_utterances(data)
     with progress_bar() as bar:
         task = bar.add_task("fitting", total=6)
@@ -69,45 +58,6 @@ def calibrate(
         bar.advance(task)
     write_atomically(out, weights.to_json(), RecordingError)
     _print(weights, out)
-
-
-def _calibrate_by_ratings(folder: Path, pairs: Path | None, out: Path) -> None:
-    replies = Corpus(folder).rated_replies()
-    with progress_bar() as bar:
-        known = read_pairs(pairs) if pairs else []
-        task = bar.add_task("fitting", total=len(replies))
-        sources = _hashes(folder) | (_hashes(pairs) if pairs else {})
-        weights = fit_weights_to_ratings(
-            replies, known, data={"data": sources}, on_progress=lambda: bar.advance(task)
-        )
-    write_atomically(out, weights.to_json(), RecordingError)
-    if weights.factors:
-        _print_factors(weights, weights.factors, len(known))
-    SafeConsole().print(Text(f"weights {out}"))
-
-
-def _print_factors(weights: Weights, factors: Factors, pairs: int) -> None:
-    console, known = SafeConsole(), weights.provenance
-    console.print(
-        f"{format_count(known['rated replies'], 'rated reply', 'rated replies')} of"
-        f" {format_count(len(known['supporters']), 'supporter')}, {format_count(pairs, 'pair')}"
-    )
-    for name in FACTORS:
-        bounds = ("low up to", factors.low.get(name)), ("high from", factors.high.get(name))
-        told = [f"{what} {value:.2f}" for what, value in bounds if value is not None]
-        console.print(
-            Text(
-                f"{name}: {factors.worth[name]:+.2f} points a step above"
-                f" {factors.neutral[name]:.2f}; told when {' or '.join(told) or 'never'}"
-            )
-        )
-    one = weights.presets[weights.default]
-    console.print(
-        Text(
-            f"{weights.default}: mean change {one.mean:+.1f}, gain {one.gain}, unexplained spread"
-            f" {one.residual_sd}"
-        )
-    )
 
 
 def _hashes(data: Path) -> dict[str, str]:

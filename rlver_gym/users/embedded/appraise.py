@@ -9,8 +9,7 @@ from typing import NamedTuple
 from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, Ledger, quote, round_and_clip
 from rlver_gym.core.persona import Persona
-from rlver_gym.users.embedded.english import describe, find_plain_acts
-from rlver_gym.users.embedded.factors import Worth, factor_model
+from rlver_gym.users.embedded.english import Worth, weigh_reply
 from rlver_gym.users.embedded.features import (
     DialogueContext,
     SurfaceFeatures,
@@ -22,6 +21,7 @@ from rlver_gym.users.embedded.features import (
     ramp,
     share,
 )
+from rlver_gym.users.embedded.perception import perceive
 from rlver_gym.users.embedded.priors import load_priors
 from rlver_gym.users.embedded.weights import NEARNESS, Preset, Relevance, Weights
 
@@ -144,15 +144,10 @@ def _count_story_words(surface: SurfaceFeatures, context: DialogueContext) -> fl
 def compute_worth(
     weights: Weights,
     persona: Persona,
-    dialogue: Dialogue,
     surface: SurfaceFeatures,
     context: DialogueContext,
 ) -> Iterable[Worth]:
-    """What the reply is worth, in points before gain and gain factors: by factors where they were
-    measured, else feature by feature.
-    """
-    if weights.factors:
-        return factor_model(weights.factors).worth(describe(persona, dialogue), persona.need)
+    """What the reply is worth, in points before gain and gain factors, feature by feature."""
     points = {
         name: weights.features[name].of(persona.need) * value
         for name, value in compute_features(surface, context).items()
@@ -183,37 +178,49 @@ def reasons_for(
 
     `gated=False` leaves out all that recordings cannot teach, to measure what it costs.
     """
-    surface, context, ledger = (
+    ledger = Ledger()
+    warmth = load_priors().challenging.warming if challenging else 1.0
+    if weights.features:
+        _add_by_features(ledger, weights, preset, persona, dialogue, warmth, gated)
+    else:
+        ledger.add(ReasonCode.BASE, preset.base, "somebody talks with them")
+        for code, points, note in weigh_reply(perceive(persona, dialogue)):
+            ledger.add(code, points * preset.gain * (warmth if points > 0 else 1.0), note)
+    _add_mood_reasons(ledger, preset, persona, emotion, dialogue)
+    round_and_clip(ledger, emotion)
+    return tuple(ledger.reasons)
+
+
+def _add_by_features(
+    ledger: Ledger,
+    weights: Weights,
+    preset: Preset,
+    persona: Persona,
+    dialogue: Dialogue,
+    warmth: float,
+    gated: bool,
+) -> None:
+    """By named features and gates, as recordings were fitted."""
+    surface, context = (
         extract_surface_features(dialogue.utterance or "", persona.language),
         build_context(persona, dialogue),
-        Ledger(),
     )
     factors = compute_gain_factors(weights.relevance, surface, context) if gated else FULL_GAIN
-    if weights.factors:
-        factors = factors._replace(readable=1.0)  # whether it is talk stands among the evidence
-    warming = (
-        preset.gain * factors.all * (load_priors().challenging.warming if challenging else 1.0)
-    )
     ledger.add(
         ReasonCode.BASE,
         preset.base * (factors.base if preset.base > 0 else 1.0),
         "somebody talks with them",
     )
-    for code, points, note in compute_worth(weights, persona, dialogue, surface, context):
-        ledger.add(code, points * (warming if points > 0 else preset.gain), note)
+    for code, points, note in compute_worth(weights, persona, surface, context):
+        gain = preset.gain * (factors.all * warmth if points > 0 else 1.0)
+        ledger.add(code, points * gain, note)
     if gated:
-        if not weights.factors:
-            _add_off_topic_reasons(ledger, factors, surface, context)
+        _add_off_topic_reasons(ledger, factors, surface, context)
         _add_repetition_reasons(ledger, factors)
-        heard = find_plain_acts(describe(persona, dialogue)) if weights.factors else surface.heard
         for act, points in load_priors().acts[persona.language].items():
-            if act in heard:
-                ledger.add(
-                    f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(heard[act], 40)}”"
-                )
-    _add_mood_reasons(ledger, preset, persona, emotion, dialogue)
-    round_and_clip(ledger, emotion)
-    return tuple(ledger.reasons)
+            if act in surface.heard:
+                note = f"{ACT_IN_WORDS[act]}: “{quote(surface.heard[act], 40)}”"
+                ledger.add(f"prior:{act}", points, note)
 
 
 def _describe_feature(name: str, surface: SurfaceFeatures) -> str:

@@ -1,278 +1,168 @@
-"""Hear English: the named features of one utterance to one person, and its words.
-
-Knows no measured weights.
+"""What readers would say of a reply in English: a small fitted network from what was perceived to
+the six factors that readers rate, and what each is worth. Whole numbers inside; pure.
 """
 
-import math
-import re
-from collections.abc import Collection, Iterator, Sequence
+import json
 from functools import lru_cache
-from typing import NamedTuple
+from importlib.resources import files
+from typing import Any, NamedTuple
 
-from rlver_gym.conversation.claims import check_claim
-from rlver_gym.conversation.knowledge import Knowledge, knowledge
-from rlver_gym.conversation.parse import ParsedUtterance, parse_utterance
-from rlver_gym.conversation.recognise import generalise, pairs_of
-from rlver_gym.conversation.sentences import Sentence, classify_sentences
-from rlver_gym.core.dialogue import Dialogue, Reason
-from rlver_gym.core.persona import Persona
-from rlver_gym.core.words import FUNCTION_WORDS
-from rlver_gym.core.words import words as words_of
-from rlver_gym.text.tokens import PRONOUNS, YOU
-from rlver_gym.text.utterance_analysis import analyse_utterance
-from rlver_gym.users.embedded.belonging import Overlap
-from rlver_gym.users.embedded.evidence import collect_evidence
+import numpy as np
 
-PRIOR_SCALE = 5.0
-"""Points of expert evidence that make a feature of 1."""
-_NAME = re.compile(r"(?<![.!?…\"“‘'(]\s)(?<!^)\b[A-Z][a-z]{2,}\b")
-_LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
-_EMOJI = re.compile("[\U0001f300-\U0001faff❤]")
-_TO_YOU = {
-    "i": "you",
-    "my": "your",
-    "me": "you",
-    "mine": "yours",
-    "am": "are",
-    "myself": "yourself",
+from rlver_gym.core.dialogue import ReasonCode
+from rlver_gym.core.ledger import ACT_IN_WORDS, quote
+from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.users.embedded.perception import EXPERT_ITEMS, FEATURES, Perception
+from rlver_gym.users.embedded.weights import FACTORS, Factor
+
+IN_WORDS = {
+    Factor.UNDERSTOOD: ("did not feel understood", "felt understood"),
+    Factor.ABOUT: ("little of this was about them", "it was about them and their story"),
+    Factor.GIVES: ("gave little of what they need", "gave something of what they need"),
+    Factor.HUMAN: ("sounded like a script", "sounded like a real person"),
+    Factor.PRESSURE: ("left them free", "felt pushed, or judged"),
+    Factor.FALSE: ("nothing in it was wrong", "something in it was not true"),
 }
-_YOURS = frozenset({"you", "your", "yours", "yourself"})
-_MINE = frozenset({"i", "me", "my", "mine", "myself"})
-_COPIES = (2, 3, 4, 6)
-"""Lengths of runs of words by which copies are found."""
-_REPEATS = 3
-_NOBODY = PRONOUNS | {YOU}
+"""Of each factor, what is said when it is low and when it is high."""
+VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)
+"""Evidence beside which nothing else counts."""
+NEEDS = tuple(sorted(HiddenNeed))
+_PLAIN_ACTS = {"insult": -5.0, "threat": -6.0, "meta": -6.0, "blame": -4.0, "minimise": -4.0}
+"""What nobody in the corpus does often enough to be fitted: points of experts."""
 _PLAIN_WORDS = 12
-_NOT_PLAIN = frozenset({"not", "never", "no", "won't", "were", "was"})
+_NOT_PLAIN = frozenset({"not", "never", "no", "were", "was"})
+_WRONG, _AS_OWN, _AGAIN = -3.0, -3.0, -2.0
+"""Points for a fact that is surely wrong, their story told as the agent's own, a sentence again."""
+_WRONG_NUMBER = -1.5
+"""A number may count something else than theirs."""
+_FORM = frozenset({ReasonCode.BROKEN, ReasonCode.TORN, ReasonCode.COPYING, ReasonCode.REPETITION})
+_FORM_SHARE = 0.5
+"""What experts take off for what can be pointed at in its form, and how much of that is taken."""
+_WHOLE_SHARE = 0.3
+"""Of a change, what may at most be said of the reply as a whole where causes are known."""
 
 
-class Described(NamedTuple):
-    """One utterance to one person."""
+class _Network(NamedTuple):
+    mean: np.ndarray
+    spread: np.ndarray
+    inner: np.ndarray
+    inner_bias: np.ndarray
+    outer: np.ndarray
+    outer_bias: np.ndarray
+    worth: np.ndarray
+    """Points per unit of each factor."""
+    neutral: np.ndarray
+    """The level of each at which nothing changes."""
+    low: dict[str, float]
+    """The prediction up to which four of five replies were rated low, by factor."""
+    high: dict[str, float]
 
-    text: str
-    values: dict[str, float]
-    """Features by name, most of them in [0, 1]."""
-    grams: frozenset[str]
-    """Its words and pairs of neighbouring words; names and relations as one."""
-    overlap: Overlap
-    """Its words, by where this person has them."""
-    evidence: tuple[Reason, ...]
-    """The items that experts would weigh, in their points."""
-    sentences: tuple[Sentence, ...]
+
+@lru_cache(maxsize=1)
+def _network() -> _Network:
+    path = files("rlver_gym.users.embedded").joinpath("english.npz")
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
+        meta = json.loads(bytes(data["meta"]).decode())
+        if meta["features"] != [*FEATURES, *EXPERT_ITEMS, *NEEDS]:
+            raise ValueError(
+                "english.npz was fitted to other features: run research/fit_english.py"
+            )
+        arrays: dict[str, Any] = {
+            name: data[name].astype(np.float64) for name in _Network._fields[:8]
+        }
+        return _Network(**arrays, low=meta["low"], high=meta["high"])
 
 
-def describe(persona: Persona, dialogue: Dialogue) -> Described:
-    """Describe the last utterance of a dialogue.
+def lay_out(perceived: Perception) -> np.ndarray:
+    """The inputs of the network."""
+    need = [float(perceived.need == one) for one in NEEDS]
+    return np.concatenate([perceived.values, perceived.expert, need])
 
-    The last one described is kept for a moment: several steps of a turn ask for it.
+
+def predict(perceived: Perception) -> np.ndarray:
+    """Each factor's rating, in the order of FACTORS, within its scale.
+
+    Weights and inputs are whole multiples of small powers of two, so that sums are exact, and what
+    comes out is rounded: the same on every machine.
     """
-    global _latest
-    latest = _latest
-    if latest is None or latest[0] is not persona or latest[1] is not dialogue:
-        latest = _latest = (persona, dialogue, _describe(persona, dialogue))
-    return latest[2]
+    net = _network()
+    inputs = np.rint(np.clip((lay_out(perceived) - net.mean) * net.spread, -4, 6) * 256) / 256
+    drive = inputs @ net.inner + net.inner_bias
+    inner = np.rint(drive / (1 + np.abs(drive)) * 4096) / 4096
+    rated = inner @ net.outer + net.outer_bias
+    return np.clip(np.rint(rated * 256) / 256, 0.0, [4.0] * 5 + [1.0])
 
 
-_latest: tuple[Persona, Dialogue, Described] | None = None
+class Worth(NamedTuple):
+    """What a part of a reply is worth."""
+
+    code: str
+    points: float
+    note: str
 
 
-def find_plain_acts(described: Described) -> dict[str, str]:
-    """Acts that are done so plainly that nobody does them unawares, each with its sentence: a
-    phrase for it in a short sentence that neither denies nor quotes.
+def weigh_reply(perceived: Perception) -> list[Worth]:
+    """What the reply is worth, by named causes and factors, and the rest as a whole."""
+    void = [one for one in perceived.evidence if one.code in VOID]
+    if void:
+        return [Worth(*void[0])]
+    net, rated = _network(), predict(perceived)
+    points = net.worth * (rated - net.neutral)
+    told: list[Worth] = []
+    rest = 0.0
+    for at, name in enumerate(FACTORS):
+        above = rated[at] - net.neutral[at]
+        is_high = bool(above > 0 and rated[at] >= net.high.get(name, 9.0))
+        is_low = above < 0 and rated[at] <= net.low.get(name, -9.0)
+        if is_high or is_low:
+            told.append(Worth(str(name), float(points[at]), IN_WORDS[name][is_high]))
+        else:
+            rest += float(points[at])
+    return [*_share_out(told, rest), *_causes(perceived)]
+
+
+def _share_out(told: list[Worth], rest: float) -> list[Worth]:
+    """What is not known surely by itself goes to what is told and points the same way, but for a
+    small part that is said of the whole.
     """
-    return {
-        act: one.text
-        for one in reversed(analyse_utterance(described.text).sentences)
-        for act, phrase in one.acts.items()
-        if phrase
-        and len(one.stems) <= _PLAIN_WORDS
-        and _NOT_PLAIN.isdisjoint(one.stems)
-        and '"' not in one.text
-    }
+    same = [at for at, one in enumerate(told) if one.points * rest > 0]
+    total = sum(one.points for one in told) + rest
+    whole = rest
+    if same and abs(rest) > _WHOLE_SHARE * abs(total):
+        whole = _WHOLE_SHARE * abs(total) * (1 if rest > 0 else -1)
+        of_same = sum(told[at].points for at in same)
+        for at in same:
+            one = told[at]
+            told[at] = one._replace(points=one.points * (1 + (rest - whole) / of_same))
+    note = "on the whole it did them " + ("good" if whole > 0 else "no good")
+    return [*told, Worth(ReasonCode.WHOLE, whole, note)]
 
 
-def _describe(persona: Persona, dialogue: Dialogue) -> Described:
-    text = dialogue.utterance or ""
-    parsed, known = parse_utterance(text), knowledge(persona)
-    sentences = classify_sentences(text, parsed, known.names)
-    words = words_of(text)
-    evidence = collect_evidence(persona, dialogue)
-    overlap = _compute_overlap(words, dialogue, known)
-    values: dict[str, float] = {}
-    for part in (
-        _extract_evidence(evidence),
-        _extract_acts(sentences, parsed),
-        _extract_claims(parsed, known),
-        _extract_nearness(overlap, dialogue, known),
-        _extract_copies(words, dialogue),
-        _extract_names(text, words, dialogue, known),
-        _extract_form(text, words, sentences, parsed),
-        _extract_place(dialogue),
-    ):
-        values.update(part)
-    return Described(
-        text,
-        {name: value for name, value in values.items() if value},
-        grams_of(sentences, known.names),
-        overlap,
-        evidence,
-        tuple(sentences),
-    )
-
-
-def grams_of(sentences: Sequence[Sentence], names: Collection[str] = ()) -> frozenset[str]:
-    """The words and pairs of neighbouring words of some sentences: their order among each other
-    does not matter.
-    """
-    found: set[str] = set()
-    for one in sentences:
-        general = generalise(one.words, names)
-        found.update(general, pairs_of(general))
-    return frozenset(found)
-
-
-def _extract_evidence(evidence: Sequence[Reason]) -> dict[str, float]:
-    """The experts' points, by kind of item."""
-    found: dict[str, float] = {}
-    for code, points, _ in evidence:
-        name = f"prior:{code.partition('/')[0]}"
-        found[name] = found.get(name, 0.0) + points / PRIOR_SCALE
+def _causes(perceived: Perception) -> list[Worth]:
+    """What can be pointed at and costs by rule."""
+    found = [
+        Worth(code, points * _FORM_SHARE, note)
+        for code, points, note in perceived.evidence
+        if code in _FORM and points < 0
+    ]
+    wrong = next((one for one in perceived.claims if one.verdict == "false" and one.is_sure), None)
+    if wrong is not None:
+        right = f", not “{quote(wrong.right, 30)}”" if wrong.right else ""
+        cost = _WRONG_NUMBER if wrong.kind == "number" else _WRONG
+        found.append(Worth("fact", cost, f"got it wrong: “{quote(wrong.said, 30)}”{right}"))
+    if perceived.as_own:
+        note = f"told their story as its own: “{quote(perceived.as_own)}”"
+        found.append(Worth("as_own", _AS_OWN, note))
+    if perceived.said_before and not any(one.code == ReasonCode.REPETITION for one in found):
+        note = f"said what was already said: “{quote(perceived.said_before)}”"
+        found.append(Worth(ReasonCode.REPETITION, _AGAIN, note))
+    for act, points in _PLAIN_ACTS.items():
+        text = perceived.acts.get(act)
+        if text is not None and _is_plain(text):
+            found.append(Worth(f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(text, 40)}”"))
     return found
 
 
-def _extract_acts(
-    sentences: Sequence[Sentence], parsed: ParsedUtterance
-) -> Iterator[tuple[str, float]]:
-    """What it does and asks, by the recogniser: how surely at all, and in what share of it."""
-    count = max(1, len(sentences))
-    total: dict[str, float] = {}
-    for one in sentences:
-        for label, probability in one.classification.ranked:
-            total[label] = total.get(label, 0.0) + probability
-    for label, sum_ in total.items():
-        yield f"does:{label}", math.tanh(sum_)
-        yield f"share:{label}", sum_ / count
-    for feeling in {feeling for one in sentences for feeling in one.feelings}:
-        yield f"feeling:{feeling}", 1.0
-    yield "feelings", math.tanh(sum(len(one.feelings) for one in sentences))
-    yield "suggests", sum(one.suggests for one in sentences) / count
-    yield "asks", math.tanh(len(parsed.questions) / 2)
-    yield "share_asking", sum(one.question is not None for one in sentences) / count
-    for act in parsed.acts:
-        yield f"act:{act}", 1.0
-
-
-def _extract_claims(parsed: ParsedUtterance, known: Knowledge) -> Iterator[tuple[str, float]]:
-    """What it says about them that the card contradicts."""
-    faults = [
-        fault for claim in parsed.claims if (fault := check_claim(known, claim).fault) is not None
-    ]
-    yield "faults", math.tanh(len(faults))
-    for fault in faults:
-        yield f"fault:{fault}", 1.0
-
-
-def _compute_overlap(words: Sequence[str], dialogue: Dialogue, known: Knowledge) -> Overlap:
-    """Its words, by where this person has them."""
-    lines = [_tokens_of(known, line) for line in dialogue.user_lines]
-    told, own = frozenset().union(*lines), known.tokens(words) - _NOBODY
-    story = known.vocabulary
-    return Overlap(own, own - told - story, own & told, own & lines[-1], (own & story) - told)
-
-
-def _extract_nearness(
-    overlap: Overlap, dialogue: Dialogue, known: Knowledge
-) -> Iterator[tuple[str, float]]:
-    """How much of this person's words it takes up, weighed by how much each says, in nats."""
-    last = _tokens_of(known, dialogue.user_lines[-1])
-    before = frozenset().union(*[_tokens_of(known, one) for one in dialogue.earlier_utterances])
-    weigh = known.weigh
-    of_last, of_told, all_own = weigh(overlap.last), weigh(overlap.told), weigh(overlap.own)
-    yield "near:last", math.log1p(of_last)
-    yield "near:last_share", of_last / (weigh(last) + 3)
-    yield "near:told", math.log1p(of_told)
-    yield "near:new", math.log1p(weigh(overlap.told - before))
-    yield "near:told_density", of_told / (all_own + 3)
-    yield "near:untold", math.log1p(weigh(overlap.untold))
-    yield "near:alien_share", weigh(overlap.alien) / (all_own + 3)
-    yield "near:aliens", math.log1p(len(overlap.alien))
-
-
-def _extract_copies(words: Sequence[str], dialogue: Dialogue) -> Iterator[tuple[str, float]]:
-    """Runs of words that the person said before it, and that the agent did."""
-    own = _fold(words)
-    for size in _COPIES:
-        runs = _runs(own, size)
-        copied = len(
-            runs & frozenset().union(*[_folded_runs(line, size) for line in dialogue.user_lines])
-        )
-        yield f"copied:{size}", copied / max(4, len(runs))
-        if size == 4:
-            yield "copied:count", math.log1p(copied)
-    runs = _runs(words, _REPEATS)
-    earlier = frozenset().union(
-        *[_runs(words_of(one), _REPEATS) for one in dialogue.earlier_utterances]
-    )
-    yield "repeated", len(runs & earlier) / max(4, len(runs))
-
-
-@lru_cache(maxsize=1_024)
-def _tokens_of(known: Knowledge, line: str) -> frozenset[str]:
-    """What an earlier line is about. Kept, because every turn asks for all of them again."""
-    return known.tokens(words_of(line)) - _NOBODY
-
-
-@lru_cache(maxsize=4_096)
-def _folded_runs(line: str, size: int) -> frozenset[tuple[str, ...]]:
-    return _runs(_fold(words_of(line)), size)
-
-
-def _fold(words: Sequence[str]) -> list[str]:
-    return [_TO_YOU.get(word, word) for word in words]
-
-
-def _runs(words: Sequence[str], size: int) -> frozenset[tuple[str, ...]]:
-    return frozenset(zip(*[words[at:] for at in range(size)], strict=False))
-
-
-def _extract_names(
-    text: str, words: Sequence[str], dialogue: Dialogue, known: Knowledge
-) -> Iterator[tuple[str, float]]:
-    """Names that they told, and names that nobody in their story has."""
-    heard = frozenset().union(*map(words_of, dialogue.user_lines))
-    yield "names:told", math.tanh(len(known.names & heard & frozenset(words)) / 2)
-    names = {name.casefold() for name in _NAME.findall(text)}
-    yield "names:strange", math.tanh(len(names - heard - known.words - known.names) / 2)
-
-
-def _extract_form(
-    text: str, words: Sequence[str], sentences: Sequence[Sentence], parsed: ParsedUtterance
-) -> Iterator[tuple[str, float]]:
-    """Length, punctuation and person."""
-    count, floor = len(words), max(5, len(words))
-    yours, mine = sum(word in _YOURS for word in words), sum(word in _MINE for word in words)
-    yield "form:sentences", math.log1p(len(sentences))
-    yield "form:words", math.log1p(count)
-    yield "form:words_off", (math.log1p(count) - 3) ** 2
-    yield "form:you", yours / floor
-    yield "form:me", mine / floor
-    yield "form:me_over_you", math.tanh((mine - yours) / 4)
-    yield "form:variety", len(set(words)) / max(6, count)
-    yield "form:word_length", sum(map(len, words)) / max(1, count) / 5
-    yield "form:function_words", sum(word in FUNCTION_WORDS for word in words) / floor
-    yield "form:exclamations", math.tanh(text.count("!") / 2)
-    yield "form:bold", float("**" in text)
-    yield "form:list", math.tanh(len(_LIST_ITEM.findall(text)) / 2)
-    yield "form:emoji", float(_EMOJI.search(text) is not None)
-    yield "form:dash", float("—" in text)
-    yield "form:quote", float('"' in text or "“" in text)
-    yield "form:colon", float(":" in text)
-    yield "form:lines", float("\n" in text)
-    yield "form:ends_asking", float(text.rstrip().endswith("?"))
-
-
-def _extract_place(dialogue: Dialogue) -> Iterator[tuple[str, float]]:
-    """Where in the dialogue it stands."""
-    yield "turn", min(len(dialogue.turns), 8) / 8
-    yield "turn:first", float(not dialogue.turns)
-    yield "was_asked", float("?" in dialogue.user_lines[-1])
+def _is_plain(text: str) -> bool:
+    words = text.lower().replace("won't", "not").split()
+    return len(words) <= _PLAIN_WORDS and _NOT_PLAIN.isdisjoint(words) and '"' not in text

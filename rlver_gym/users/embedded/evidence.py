@@ -5,13 +5,13 @@ acts and form, weighed as experts would. Pure; the weights are data.
 import math
 from typing import NamedTuple
 
-from rlver_gym.conversation.story_index import index_story, match_anchor_keys, match_anchors
 from rlver_gym.core.anchors import AnchorMatch
 from rlver_gym.core.dialogue import Dialogue, Reason, ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, KIND_IN_WORDS, Ledger, quote
 from rlver_gym.core.persona import Persona
 from rlver_gym.core.words import content_stems
 from rlver_gym.text.act_classifier import load_act_classifier
+from rlver_gym.text.story_index import index_story, match_anchor_keys, match_anchors
 from rlver_gym.text.utterance_analysis import (
     ActStrength,
     SentenceAnalysis,

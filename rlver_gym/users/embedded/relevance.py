@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from rlver_gym.conversation.story_index import StoryIndex
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.words import sentences, words
+from rlver_gym.text.story_index import StoryIndex
 from rlver_gym.text.tokenized_text import fourgrams, summarise_line
 from rlver_gym.text.utterance_analysis import UtteranceAnalysis, UtteranceSummary
 from rlver_gym.users.embedded.priors import ExpertPoints

@@ -32,21 +32,6 @@ NEARNESS = (
     "last_density",
 )
 """What `features.nearness` counts, in its order."""
-MASSES = ("alien", "told", "last", "untold", "alien_share", "told_share", "own")
-"""What `belonging.masses` yields, in its order."""
-DESCRIBED_CLUES = (
-    "near:last",
-    "near:last_share",
-    "near:new",
-    "near:told",
-    "near:told_density",
-    "near:untold",
-    "names:strange",
-    "names:told",
-    "prior:elsewhere",
-    "prior:strangers",
-)
-"""Features of a description that tell whether a reply belongs."""
 MAX_PRESETS = 1000
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, strict=True)]
 """So small that sums and products of a few of them are numbers too."""
@@ -133,82 +118,11 @@ class Factor(StrEnum):
 
 
 FACTORS = tuple(Factor)
-FACTOR_SCALE = 4096
-"""Of the whole numbers in `Factors.weights`."""
-Row = Annotated[
-    tuple[Annotated[int, Field(ge=-(2**24), le=2**24)], ...], Field(min_length=6, max_length=6)
-]
-
-
-class Belonging(Frozen):
-    """What tells a reply to this person from one to somebody else: a logit of what
-    `belonging.clues` counts, and two values of it.
-
-    At `low` and below nothing that the reply does is done to this person; from `high` on all of it
-    is.
-    """
-
-    situations: Annotated[int, Field(ge=2, le=10_000)]
-    """How many situations the rated replies are about."""
-    spread: dict[Name, Annotated[int, Field(ge=1, le=10_000)]] = Field(max_length=100_000)
-    """Words as tokens: in how many of the situations supporters use each."""
-    intercept: Number
-    weights: dict[Name, Number]
-    low: Number
-    high: Number
-
-    @model_validator(mode="after")
-    def _is_computable(self) -> Self:
-        if set(self.weights) != {*DESCRIBED_CLUES, *MASSES}:
-            raise ValueError(f"weights must be those of {', '.join((*DESCRIBED_CLUES, *MASSES))}")
-        if max(self.spread.values(), default=1) > self.situations:
-            raise ValueError("spread must not count more situations than there are")
-        if not self.low < self.high:
-            raise ValueError("low must lie below high")
-        return self
-
-
-class Factors(Frozen):
-    """How readers would rate a reply by each factor, by a linear model of its features and words,
-    and what each factor is worth.
-
-    The prediction of a factor is `typical` plus the sum of feature value times weight /
-    FACTOR_SCALE. Weights are whole numbers, so that sums are the same on every machine.
-    """
-
-    typical: dict[Factor, Number]
-    """What is predicted of an utterance without features."""
-    neutral: dict[Factor, Number]
-    """The level at which readers say that nothing changes."""
-    worth: dict[Factor, Number]
-    """Points of emotion per unit above `neutral`."""
-    low: dict[Factor, Number]
-    """The prediction up to which it may be said that the factor is low: four of five such replies
-    were rated so. Factors of which that is never so are left out.
-    """
-    high: dict[Factor, Number]
-    """The same for high."""
-    belonging: Belonging
-    """What is multiplied with every feature."""
-    weights: dict[Name, Row] = Field(max_length=50_000)
-    """By feature, "=" and a word or a pair of words, or a feature, "@" and a hidden need: one
-    number a factor, in the order of FACTORS.
-    """
-
-    @model_validator(mode="after")
-    def _require_every_factor(self) -> Self:
-        for field in (self.typical, self.neutral, self.worth):
-            if set(field) != set(FACTORS):
-                raise ValueError(
-                    "typical, neutral and worth must hold a number for each of"
-                    f" {', '.join(FACTORS)}"
-                )
-        return self
 
 
 class Weights(HashedCard):
-    """Everything that calibration found: either `features` with points, from recorded changes
-    alone, or `factors`, from rated replies.
+    """Everything that calibration found: features with points, and the level and dynamics of each
+    simulator. Without features the language's own network weighs a reply (`english.py`).
     """
 
     language: Literal["en", "zh"]
@@ -217,9 +131,7 @@ class Weights(HashedCard):
     default: Name
     presets: dict[Name, Preset] = Field(min_length=1, max_length=MAX_PRESETS)
     relevance: Relevance | None = None
-    """None where factors were measured: they know whether a reply is about the person."""
     features: dict[Name, FeatureWeight] = Field(default_factory=dict, max_length=1000)
-    factors: Factors | None = None
 
     @model_validator(mode="after")
     def _default_is_a_preset(self) -> Self:
@@ -244,17 +156,9 @@ class Weights(HashedCard):
     def to_json(self) -> str:
         """The file's text: sorted, a feature a line."""
         plain = self.model_dump(mode="json")
-        features, factors = plain.pop("features"), plain.pop("factors")
-        parts = [json.dumps(plain, ensure_ascii=False, indent=2)[2:-2]]
-        if factors:
-            rows = factors.pop("weights")
-            inner = json.dumps(factors, indent=2)[2:-2].replace("\n", "\n  ")
-            parts.append(
-                f'  "factors": {{\n  {inner},\n    "weights": {_rows(rows, "      ")}\n  }}'
-            )
-        if features or not factors:
-            parts.append(f'  "features": {_rows(features, "    ")}')
-        return "{\n" + ",\n".join(parts) + "\n}\n"
+        features = plain.pop("features")
+        head = json.dumps(plain, ensure_ascii=False, indent=2)[2:-2]
+        return f'{{\n{head},\n  "features": {_rows(features, "    ")}\n}}\n'
 
 
 def _rows(rows: dict[str, Any], indent: str) -> str:

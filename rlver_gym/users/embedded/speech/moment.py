@@ -1,29 +1,69 @@
-"""Moment: what an answer is made of: who was told what so far, what was just said, and the choice
-among lines. Pure.
-"""
+"""Moment: who was told what so far, what was just said, and the choice among lines. Pure."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
-from rlver_gym.conversation.direct import ask_directly
-from rlver_gym.conversation.knowledge import knowledge
-from rlver_gym.conversation.parse import parse_utterance
-from rlver_gym.conversation.repertoire import Matter, repertoire
-from rlver_gym.conversation.sentences import classify_sentences
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Tone
 from rlver_gym.core.user import Scene, disclosure_depth
-from rlver_gym.core.words import content_stems, split_words
+from rlver_gym.core.words import content_stems, is_short, split_sentences, split_words
+from rlver_gym.text.english.listen import Ask, Sentence, Utterance, listen
+from rlver_gym.text.english.recognise import Classification, SentenceInput, classify
 from rlver_gym.text.names import remove_introductions
-from rlver_gym.text.tokens import PRONOUNS, YOU
-from rlver_gym.users.embedded.english import describe
-from rlver_gym.users.embedded.speech.answer import QuestionAnswerer
-from rlver_gym.users.embedded.speech.lines import choose, draw, split_line, split_lines
+from rlver_gym.text.tokens import PRONOUNS, tokens_of
+from rlver_gym.users.embedded.speech.card import Card, Topic, compile_card
 
-_MOST_CHARS = 2_000
 _NEARLY = 0.65
 """The share of a line's content words from which it says what an earlier line said."""
-_BEGINS = re.compile(r"^(?:He|She|They)\b(?!')")
+
+
+class SplitLine(NamedTuple):
+    """A line cut into sentences."""
+
+    text: str
+    folded: frozenset[str]
+    """Its sentences, case-folded, by which it is known again: the short ones ("Yes.") only where
+    there are no others.
+    """
+    stems: frozenset[str]
+
+
+@lru_cache(maxsize=8_192)
+def split_line(line: str) -> SplitLine:
+    """A line in sentences. Cached, because lines come again."""
+    sentences = [sentence.casefold() for sentence in split_sentences(line)]
+    telling = frozenset(one for one in sentences if not is_short(one))
+    return SplitLine(line, telling or frozenset(sentences), content_stems(line))
+
+
+def draw(scene: Scene, turn: int, purpose: str, words: Sequence[str]) -> float:
+    """A number in [0, 1), the same on every machine."""
+    key = f"{scene.seed}/{scene.persona.id}/{turn}/{purpose}/{' '.join(words[:20])}"
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") / 2**64
+
+
+def _complete(heard: Utterance, dialogue: Dialogue) -> Utterance:
+    """With "Why not?" and its kind as what they ask after the question before."""
+    if not dialogue.turns or not any(_is_ellipsis(one) for one in heard.sentences):
+        return heard
+    before = listen(dialogue.turns[-1].utterance).questions
+    words = before[-1].asked if before else split_words(dialogue.user_lines[-1])
+    return heard._replace(
+        sentences=tuple(
+            one._replace(asked=(*one.asked, *words)) if _is_ellipsis(one) else one
+            for one in heard.sentences
+        )
+    )
+
+
+def _is_ellipsis(sentence: Sentence) -> bool:
+    return (
+        sentence.ask in (Ask.WHY, Ask.WHEN, Ask.WHERE, Ask.WHO, Ask.HOW, Ask.HOW_LONG)
+        and len(sentence.asked) <= 2
+    )
 
 
 class Moment:
@@ -40,96 +80,129 @@ class Moment:
             dialogue,
             appraisal,
         )
-        described = describe(persona, dialogue) if persona.language == "en" else None
-        self.reasons = described.evidence if described else appraisal.reasons
-        """What was done, by kind: in English apart from what it was worth, which is measured for
-        the reply as a whole.
-        """
         self.tone: Tone = Band.of(emotion).tone
         self.turn = len(dialogue.turns)
-        self.utterance = dialogue.utterance or ""
-        self.words = split_words(self.utterance[:_MOST_CHARS])
-        direct = ask_directly(self.utterance)
-        self.parsed = parse_utterance(direct)
-        self.known, self.repertoire = knowledge(persona), repertoire(persona)
+        self.heard = _complete(listen(dialogue.utterance or ""), dialogue)
+        self.card: Card = compile_card(persona)
         self.manner = persona.person.manner
-        self.sentences = list(described.sentences) if described else []
-        if described and direct != self.utterance:
-            self.sentences = classify_sentences(direct, self.parsed, self.known.names)
-        self.said_sentences = frozenset().union(
-            *[
-                split_line(text).folded
-                for line in dialogue.user_lines
-                for text in {line, self._plain(line)}
-            ]
-        )
-        self.answerer = QuestionAnswerer(persona, self.parsed, dialogue, self.said_sentences)
+        self.lines = dialogue.user_lines
+        self.last_line = remove_introductions(persona.situation, self.lines[-1])
         self.depth = disclosure_depth(emotion, appraisal.change, self.turn)
         """How deep they tell: 1 to anyone, 2 when heard, 3 when trusted."""
+        plain = [remove_introductions(persona.situation, line) for line in self.lines]
+        self._split = [split_line(line) for line in plain]
+        self.said = frozenset().union(
+            *(one.folded for one in self._split), *(split_line(line).folded for line in self.lines)
+        )
+        self._labels: list[Classification] | None = None
+        self._mentioned: list[str] | None = None
 
-    def _plain(self, line: str) -> str:
-        """A line as the card has it: names without introductions, nothing before it."""
-        line = remove_introductions(self.scene.persona.situation, line)
-        for opener in self.manner.openers:
-            if opener in line:
-                line = line.replace(f"{opener} ", "")
-        return line
+    def labels(self, at: int) -> Classification:
+        """What the sentence at a place asks or does, by the recogniser."""
+        if self._labels is None:
+            names = frozenset(self.card.facts.name_words)
+            self._labels = classify(
+                [
+                    SentenceInput(
+                        one.asked if one.ask is not None else one.words, one.ask is not None
+                    )
+                    for one in self.heard.sentences
+                ],
+                names,
+            )
+        return self._labels[at]
 
-    @property
-    def hints(self) -> tuple[str, ...]:
-        """The lines that let their need show."""
-        return self.scene.persona.situation.hints.of(self.scene.persona.need)
-
-    def select_unsaid(self, lines: Iterable[str]) -> list[str]:
+    def unsaid(self, lines: Iterable[str]) -> list[str]:
         """Those of which nothing was said yet, in these or nearly these words."""
         return [
-            text
-            for text, folded, _ in split_lines(tuple(lines))
-            if self.said_sentences.isdisjoint(folded)
-            and not is_near_duplicate(text, self.dialogue.user_lines)
+            line
+            for line in lines
+            if self.said.isdisjoint((split := split_line(line)).folded)
+            and not self._is_near_duplicate(split.stems)
         ]
 
-    def filter_by_trust(self, lines: Sequence[str]) -> Sequence[str]:
+    def _is_near_duplicate(self, stems: frozenset[str]) -> bool:
+        return len(stems) >= 3 and any(
+            len(stems & one.stems) >= _NEARLY * len(stems) for one in self._split
+        )
+
+    def trusted(self, lines: Sequence[str]) -> Sequence[str]:
         """Those that they would say now: to strangers not the most open one, while there is
         another.
         """
         if self.depth > 1 or len(lines) < 2:
             return lines
-        return lines[:-1] if self.select_unsaid(lines[:-1]) else lines
-
-    def about(self, matter: Matter) -> Sequence[str]:
-        """The lines of a matter, by name where nobody has just named the one whom they are
-        about.
-        """
-        lines = self.filter_by_trust(matter.lines)
-        if (
-            matter.name is None
-            or matter.name in self.utterance
-            or matter.name in self.dialogue.user_lines[-1]
-        ):
-            return lines
-        return [_BEGINS.sub(matter.name, line, count=1) for line in lines]
-
-    def choose_thread(self, tokens: frozenset[str]) -> str | None:
-        """Something more about the matter that some words touch."""
-        for matter in self.repertoire.threads(tokens - PRONOUNS - {YOU}):
-            fresh = self.select_unsaid(self.about(matter))
-            if fresh:
-                return self.choose("thread", fresh[:2])
-        return None
+        return lines[:-1] if self.unsaid(lines[:-1]) else lines
 
     def choose(self, purpose: str, lines: Sequence[str]) -> str:
         """One of the lines, by what was said and the seed."""
-        return choose(self.scene, self.turn, purpose, self.words, lines)
+        return lines[int(self.draw(purpose) * len(lines)) % len(lines)]
 
-    def draw_chance(self, purpose: str) -> float:
-        """A number in [0, 1), likewise."""
-        return draw(self.scene, self.turn, purpose, self.words)
+    def draw(self, purpose: str) -> float:
+        """A number in [0, 1), by what was said and the seed."""
+        return draw(self.scene, self.turn, purpose, self.heard.words)
+
+    def wordings(self, topic: Topic) -> list[str]:
+        """The ways of telling a topic in the mood that they are in, the fitting one first."""
+        if topic.kind == "disclosure":
+            normal, high, low = topic.lines
+            return [{"high": high, "normal": normal, "low": low}[self.tone]]
+        toned = {"high": topic.high, "low": topic.low}.get(self.tone)
+        return [*([toned] if toned else []), *topic.lines]
+
+    def mentioned(self) -> list[str]:
+        """Tokens of the people who were spoken of, the last ones first."""
+        if self._mentioned is None:
+            alias = self.card.facts.alias
+            utterances = [turn.utterance for turn in self.dialogue.turns[-2:]]
+            texts = [self.dialogue.utterance or "", self.lines[-1], *reversed(utterances)]
+            texts += reversed(self.lines[-5:-1])
+            found = [
+                token
+                for text in texts
+                for word in reversed(tokens_of(list(split_words(text))))
+                if (token := alias(word)) is not None
+            ]
+            self._mentioned = list(dict.fromkeys(found))
+        return self._mentioned
+
+    def referents(self, words: Sequence[str]) -> list[str]:
+        """Whom the pronouns among some words mean: the last one mentioned who is spoken of so."""
+        pronouns = self.card.tokens(words) & PRONOUNS
+        if not pronouns:
+            return []
+        spoken = {one.token: one.pronoun for one in self.card.facts.people}
+        found = []
+        for pronoun in sorted(pronouns):
+            of_kind = [one for one in self.mentioned() if spoken.get(one) == pronoun]
+            alone = [token for token, used in spoken.items() if used == pronoun]
+            if of_kind or len(alone) == 1:
+                found.append((of_kind or alone)[0])
+        return found
+
+    def whom(self, words: Sequence[str]) -> str | None:
+        """The token of the one of the story whom some words name, or whom their pronoun means."""
+        named = [token for token in map(self.card.facts.alias, tokens_of(list(words))) if token]
+        if named:
+            return named[-1]
+        meant = self.referents(words)
+        return meant[0] if meant else None
+
+    def was_asked(self, sentence: Sentence) -> bool:
+        """Whether the agent asked nearly the same before."""
+        tokens = self.card.tokens(sentence.asked)
+        return any(
+            len(tokens & other) >= 0.7 * max(1, len(tokens | other))
+            for turn in self.dialogue.turns[-5:]
+            for question in listen(turn.utterance).questions
+            if question.ask is not Ask.MORE
+            for other in (self.card.tokens(question.asked),)
+        )
 
 
-def is_near_duplicate(text: str, others: Sequence[str]) -> bool:
-    """Whether a text says nearly what one of the others says."""
-    about = content_stems(text)
-    return len(about) >= 3 and any(
-        len(about & content_stems(line)) >= _NEARLY * len(about) for line in others
-    )
+_BEGINS = re.compile(r"^(?:He|She|They)\b(?!')")
+
+
+def name_first(line: str, name: str) -> str:
+    """The line with the one it is about by name, where nobody has just been named."""
+    return _BEGINS.sub(name, line, count=1)

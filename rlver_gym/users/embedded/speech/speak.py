@@ -1,133 +1,54 @@
-"""Speak: the person's answer.
-
-One move a turn: a correction, an answer, a reply to what was said, or the next piece of the story;
-never the same sentence twice.
+"""Speak: the person's answer. What was asked comes first, then what is wrong, then a reaction or
+none, then what comes next to what was spoken about; never the same sentence twice.
 """
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from rlver_gym.conversation.parse import gives_advice
-from rlver_gym.conversation.sentences import Sentence
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reason
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.core.inquiries import Inquiry
+from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
-from rlver_gym.core.words import FUNCTION_WORDS, split_words
+from rlver_gym.core.words import split_sentences, split_words
+from rlver_gym.io.files import load_json
+from rlver_gym.text.english.listen import Act, Ask, Sentence
 from rlver_gym.text.names import introduce
-from rlver_gym.users.embedded.english import describe
-from rlver_gym.users.embedded.speech.answer import wordings
-from rlver_gym.users.embedded.speech.candidates import (
-    Candidate,
+from rlver_gym.text.tokens import PRONOUNS, YOU
+from rlver_gym.text.vectors import SCALE, embed
+from rlver_gym.users.embedded.speech.answers import (
+    Answer,
     answers_to,
-    asks_own_fact,
-    is_factual,
+    asks_name,
+    explain_last_line,
+    is_inner,
+    own_fact,
+    say_whom,
+    yes_or_no,
 )
-from rlver_gym.users.embedded.speech.lines import choose, split_line
-from rlver_gym.users.embedded.speech.moment import Moment, is_near_duplicate
-from rlver_gym.users.embedded.speech.names import whose_name
+from rlver_gym.users.embedded.speech.claims import Claim, check_claims
+from rlver_gym.users.embedded.speech.moment import Moment, draw, name_first, split_line
 from rlver_gym.users.embedded.speech.react import (
     ALONE,
     GENTLE,
-    YOU_WORDS,
-    asks,
-    guesses_a_feeling,
-    is_about_others,
-    manner_of_act,
-    manner_of_form,
-    reaction,
-    sentence_to_react_to,
-    suggests,
+    reaction_to,
+    stands_for,
+    to_advice,
+    weigh_remark,
 )
-from rlver_gym.users.embedded.speech.reactions import reaction_to
-from rlver_gym.users.embedded.speech.tell import tell_next
 
-_INVITED = 0.3
-"""The probability from which somebody wants to hear more."""
-_INVITATION = 14
-"""Words of a sentence that only says to go on, at most."""
-_INVITATIONS = frozenset(map(str, (Inquiry.MORE, Inquiry.HAPPENED)))
-_THOUGHT_OF = {
-    "heard": "touched",
-    "warmed": "touched",
-    "thinking": "touched",
-    "helped": "touched",
-    "asked": "eased",
-    "hurt": "hurt",
-    "pushed": "missed",
-    "repeated": "missed",
-    "puzzled": "puzzled",
-    "cold": "cold",
-}
-_LAST_RESORT = (
-    "I don't know what else to say.",
-    "I've said what I had to say, I think.",
-    "Let me sit with that for a moment.",
-    "It's late.",
-    "That's all there is.",
-)
-_PLAIN = {
-    "greets": "puzzled",
-    "thanked": "cold",
-    "apologised": "cold",
-    "shouted": "hurt",
-    "foreign": "puzzled",
-    "silence": "puzzled",
-    "farewell": "goodbye_content",
-    "unknown": "puzzled",
-    "not_yet": "cold",
-    "seen": "heard",
-    "retold": "heard",
-    "sympathised": "heard",
-    "normalised": "heard",
-    "reassured": "cold",
-    "belittled": "hurt",
-    "invited": "asked",
-    "given_time": "asked",
-    "confided": "cold",
-    "teased": "cold",
-    "encouraged": "warmed",
-    "explained": "thinking",
-    "offered": "asked",
-    "confirmed": "heard",
-    "unconfirmed": "cold",
-    "machine": "cold",
-    "unsure": "thinking",
-    "suggested": "thinking",
-    "other_minds": "thinking",
-}
-"""Which older manner stands in where a card has none of a newer one."""
-_BRIEF = 7
-"""Words of a reaction that may stand before an answer."""
-_REACTS = 0.45
+PHRASES: dict = load_json("rlver_gym.text", "english/phrases.json")
+_BRIEF, _ROOM = 8, 16
+"""Words of a reaction that may stand before an answer; of an answer beside which more has room."""
+_REACTS = 0.3
 """How often a reaction stands before an answer."""
-_ACKNOWLEDGED = 0.45
-"""The probability from which a remark is acknowledged beside a question."""
-_ROOM = 13
-"""Words of an answer beside which a second one has room."""
-_LATER = 0.5
-"""What stands last is answered rather, in nats."""
-_SECOND = -0.7
-"""The score from which a second question is answered too."""
+_REMARKED, _SURELY = 0.3, 0.5
+"""The probability from which a remark is reacted to; from which it is taken for one that hurts."""
 _MOST_HINTS = 3
-_FIRST_HINT_AFTER, _HINTS_AFTER = 0.45, 0.2
-"""How often the need shows behind an answer, before it has shown and afterwards."""
-_AGAIN = ("As I said", "Like I said")
-_NO = ("No.", "No, that's not right.")
-
-
-def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
-    """What the person thinks and does not say; empty when they have thought all that they have."""
-    done = describe(scene.persona, dialogue).evidence if scene.persona.language == "en" else reasons
-    kind = _THOUGHT_OF[reaction_to(done, change)]
-    if kind in ("touched", "eased") or change > 0:
-        kind = "touched" if change >= 4 else "eased" if change > 0 else "missed"
-    had = {turn.appraisal.thought for turn in dialogue.turns}
-    others = ("eased", "touched") if change > 0 else ("missed", "cold", "puzzled")
-    for each in (kind, *others):
-        fresh = [line for line in getattr(scene.persona.person.thoughts, each) if line not in had]
-        if fresh:
-            return choose(scene, len(dialogue.turns), "thought", (), fresh)
-    return ""
+_TAGGED = 0.07
+"""How often a verbal habit stands behind an answer."""
+_OPTIONAL = frozenset({Ask.MEANING, Ask.WHOM, Ask.PREFERENCE, Ask.MORE})
 
 
 def opening(scene: Scene, emotion: int) -> str:
@@ -136,366 +57,570 @@ def opening(scene: Scene, emotion: int) -> str:
     return introduce(scene.persona.situation, said, "")
 
 
+def thought(scene: Scene, dialogue: Dialogue, reasons: tuple[Reason, ...], change: int) -> str:
+    """What the person thinks and does not say; empty when they have thought all that they have."""
+    kind = "touched" if change >= 4 else "eased" if change > 0 else "missed"
+    if change <= 0:
+        codes = {reason.code.partition("/")[0] for reason in reasons if reason.points < 0}
+        if codes & {"act:insult", "act:blame", "act:threat", "act:minimise"} or change <= -7:
+            kind = "hurt"
+        elif codes & {"nonsense", "foreign", "broken", "silence", "elsewhere", "strangers"}:
+            kind = "puzzled"
+        elif change > -3:
+            kind = "cold"
+    had = {turn.appraisal.thought for turn in dialogue.turns}
+    others = ("eased", "touched") if change > 0 else ("missed", "cold", "puzzled")
+    for each in (kind, *others):
+        fresh = [line for line in getattr(scene.persona.person.thoughts, each) if line not in had]
+        if fresh:
+            return fresh[int(draw(scene, len(dialogue.turns), "thought", ()) * len(fresh))]
+    return ""
+
+
 def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-    """What they say: goodbye; a correction; answers; a reply to what was said; or what comes
-    next.
-    """
-    speech = _AnswerBuilder(Moment(scene, emotion, dialogue, appraisal))
+    """What they say to the last utterance."""
+    moment = Moment(scene, emotion, dialogue, appraisal)
     outcome = scene.card.outcome(emotion, len(dialogue.turns) + 1)
     if outcome is Outcome.CONTENT or outcome is Outcome.LEFT:
-        speech.take_leave(outcome)
-    else:
-        _ = (
-            speech.answer_the_act()
-            or speech.correct()
-            or speech.follow_an_invitation()
-            or speech.answer_questions()
-            or speech.reply_to_remarks()
-            or speech.go_on()
-        )
-    return speech.text()
+        return _finish(moment, [_say_goodbye(moment, outcome)], is_plain=False)
+    parts = _answer_act(moment)
+    if parts is not None:
+        return _finish(moment, parts, is_plain=False)
+    claims = check_claims(scene.persona, dialogue)
+    correction = _correct(moment, claims)
+    answered = _answer_questions(moment, claims, bool(correction))
+    if correction or answered:
+        if not correction:
+            answered = [*_acknowledge(moment, answered), *answered]
+        return _finish(moment, [*correction, *answered], is_plain=True)
+    return _finish(moment, _reply_to_remarks(moment) or _go_on(moment), is_plain=True)
 
 
-class _AnswerBuilder:
-    """One answer while it is put together. Each step says whether the answer is complete."""
+def _manner(moment: Moment, name: str) -> list[str]:
+    """The unsaid lines of a manner, or of the one that stands in for it where a card has none."""
+    lines = getattr(moment.manner, name) or getattr(moment.manner, stands_for(name))
+    return moment.unsaid(lines)
 
-    def __init__(self, moment: Moment) -> None:
-        self.moment = moment
-        self.manner = moment.manner
-        self.parts: list[str] = []
-        self._is_colourable = True
 
-    # The steps.
+def _say(moment: Moment, name: str) -> list[str]:
+    lines = _manner(moment, name)
+    return [moment.choose(name, lines)] if lines else []
 
-    def take_leave(self, outcome: Outcome) -> None:
-        """Say goodbye, having got what they came for or having had enough."""
-        self._is_colourable = False
-        if outcome is Outcome.CONTENT:
-            self._react()
-        self.parts.append(
-            self.moment.choose(
-                "goodbye",
-                (
-                    self.manner.goodbye_content
-                    if outcome is Outcome.CONTENT
-                    else self.manner.goodbye_left
-                ),
-            )
-        )
 
-    def answer_the_act(self) -> bool:
-        """Answer silence, a greeting, a farewell and their kind, when that is all there is to
-        answer.
-        """
-        manner = manner_of_act(
-            self.moment.parsed, self.moment.parsed.word_count > 12 or self.moment.parsed.wants_more
-        )
-        if manner is None and not self.moment.parsed.questions:
-            manner = manner_of_form(self.moment.reasons)
-        if manner is None:
-            return False
-        self._say(manner)
-        if manner in ("greets", "apologised", "thanked") and self.moment.emotion >= 20:
-            self.go_on()
-        return True
+def _phrase(moment: Moment, name: str, **given: str) -> list[str]:
+    """A phrase of the language, filled in, that was not said yet."""
+    lines = [_capitalise(line.format(**given)) for line in PHRASES[name]]
+    fresh = [line for line in lines if line.casefold() not in moment.said]
+    return [moment.choose(name, fresh)] if fresh else []
 
-    def correct(self) -> bool:
-        """Put right what is wrong about their story."""
-        truth = self.moment.answerer.find_correction(self.moment.tone)
-        if not truth:
-            return False
-        self._say_one_of("corrects", self.manner.corrects or _NO)
-        self.parts.append(truth)
-        return True
 
-    def follow_an_invitation(self) -> bool:
-        """Go on with the story when that is what is asked for: "Tell me more.", "What happened
-        next?".
-        """
-        sentences = self.moment.sentences
-        if not sentences or not self._invites(sentences[-1]) or not self._tell():
-            return False
-        self._acknowledge(sentences[-1:])
-        return True
+def _say_goodbye(moment: Moment, outcome: Outcome) -> str:
+    manner = moment.manner
+    is_content = outcome is Outcome.CONTENT
+    return moment.choose("goodbye", manner.goodbye_content if is_content else manner.goodbye_left)
 
-    def _invites(self, sentence: Sentence) -> bool:
-        label, probability = sentence.classification.ranked[0]
-        is_vague = (
-            sentence.question is None
-            and self.moment.parsed.wants_more
-            and len(sentence.words) <= _INVITATION
-        )
-        return is_vague or (label in _INVITATIONS and probability >= _INVITED)
 
-    def answer_questions(self) -> bool:
-        """Answer the question that they know most about, rather the last one, and a second one in
-        few words; or say truthfully that they have no answer.
-        """
-        asking = [sentence for sentence in self.moment.sentences if asks(sentence)]
-        found = [
-            (candidate._replace(score=candidate.score + _LATER * at / len(asking)), at)
-            for at, sentence in enumerate(asking)
-            for candidate in answers_to(self.moment, sentence)
+def _answer_act(moment: Moment) -> list[str] | None:
+    """The answer to silence, a greeting, a farewell and their kind, when that is all there is."""
+    acts, count = moment.heard.acts, len(moment.heard.words)
+    asks = any(not one.is_guess for one in moment.heard.questions)
+    for act in (Act.SILENCE, Act.COMMAND, Act.FOREIGN, Act.SHOUTS, Act.FAREWELL):
+        if act in acts:
+            return _say(moment, act.value)
+    if Act.INSULTS in acts and not asks:
+        return _say(moment, Act.INSULTS.value)
+    if Act.APOLOGISES in acts and count <= 30 and not asks:
+        return [
+            *_say(moment, Act.APOLOGISES.value),
+            *(_go_on(moment) if moment.emotion >= 20 else []),
         ]
-        found.sort(key=lambda pair: -pair[0].score)
-        answered: set[int] = set()
-        for candidate, at in found:
-            is_first = not self.parts
-            if at in answered or (not is_first and (candidate.score < _SECOND or self._is_long())):
-                continue
-            if self._add_answer(asking[at], candidate, is_only=is_first):
-                answered.add(at)
-                if len(answered) == 2:
-                    break
-        if answered:
-            if not self._is_long():
-                self.hint(_HINTS_AFTER if self._hints_given() else _FIRST_HINT_AFTER)
-            self._acknowledge(asking)
-            return True
-        if not asking:
-            return False
-        self._decline(asking[-1])
-        return True
+    if moment.heard.questions:
+        return None
+    if count <= 12:
+        for act in (Act.GREETS, Act.THANKS):
+            if act in acts:
+                more = _go_on(moment) if moment.emotion >= 20 else []
+                return [*_say(moment, act.value), *more]
+    form = _manner_of_form(moment)
+    return _say(moment, form) if form is not None else None
 
-    def reply_to_remarks(self) -> bool:
-        """Reply to what was said rather than asked: to the remark that asks most for it."""
-        if not self.moment.sentences:
-            return False
-        if is_about_others(self.moment.reasons) and not self.moment.parsed.questions:
-            self._say("puzzled")
-            return True
-        suggesting = [sentence for sentence in self.moment.sentences if suggests(sentence)]
-        telling = [sentence for sentence in self.moment.sentences if gives_advice(sentence.text)]
-        for sentence in (*reversed(suggesting), *reversed(telling)):
-            lines = self.moment.select_unsaid(
-                self.moment.repertoire.to_suggestion(self.moment.known.tokens(sentence.words))
-            )
-            if lines:
-                self.parts.append(self.moment.choose("suggestion", lines))
-                return True
-        main = sentence_to_react_to(self.moment.sentences, self.moment.reasons)
-        if suggesting and main in suggesting:
-            self._say("suggested")
-            return True
-        for feeling in main.feelings if guesses_a_feeling(main) else ():
-            lines = self.moment.select_unsaid(
-                self.moment.filter_by_trust(self.moment.repertoire.to_feeling(feeling))
-            )
-            if lines:
-                self.parts.append(self.moment.choose("feeling", lines))
-                return True
-        manner = reaction(main, self.moment.reasons)
-        if manner is not None:
-            self._say(manner)
-            if manner in ALONE:
-                return True
-        thread = (
-            self.moment.choose_thread(self.moment.known.tokens(main.words))
-            if manner is None or manner in GENTLE
-            else None
-        )
-        if thread is not None and (not self.parts or self.moment.draw_chance("thread") < 0.5):
-            self.parts.append(thread)
-            return True
-        return bool(self.parts) and self.moment.draw_chance("leave it") < 0.5
 
-    def _acknowledge(self, asking: Sequence[Sentence]) -> None:
-        """Now and then, a few words in front of an answer to what else was said."""
-        said = [
-            sentence
-            for sentence in self.moment.sentences
-            if sentence not in asking and not sentence.suggests
-        ]
-        if not said or self.moment.draw_chance("acknowledge") >= _REACTS or self._is_long():
-            return
-        main = sentence_to_react_to(said, self.moment.reasons)
-        manner = reaction(main, self.moment.reasons, _ACKNOWLEDGED)
-        if manner is not None and manner not in ALONE:
-            lines = getattr(self.manner, manner) or getattr(self.manner, _PLAIN.get(manner, manner))
-            brief = [
-                line
-                for line in self.moment.select_unsaid(lines)
-                if len(split_words(line)) <= _BRIEF and "?" not in line
-            ]
-            if brief:
-                self.parts.insert(0, self.moment.choose("acknowledge", brief))
-                self._is_colourable = False
+_OF_FORM = {
+    "copying": "repeated", "repetition": "repeated", "nonsense": "puzzled", "foreign": "puzzled",
+    "broken": "puzzled", "torn": "puzzled", "elsewhere": "puzzled", "strangers": "puzzled",
+}  # fmt: skip
 
-    def go_on(self) -> bool:
-        """Let the need show, or tell what comes next to what was spoken about."""
-        if self.hint(0.4 if self.moment.turn == 0 or self.moment.appraisal.change <= 0 else 0.2):
-            return True
-        return self._tell()
 
-    def _tell(self) -> bool:
-        """Tell what comes next to what was spoken about."""
-        moment = self.moment
-        spoken = (
-            *moment.words,
-            *split_words(moment.dialogue.user_lines[-1]),
-            *split_words(" ".join(self.parts)),
-        )
-        told = tell_next(
-            moment.scene, moment.turn, spoken, moment.depth, moment.said_sentences, moment.tone
-        )
-        if told:
-            self.parts.append(told)
-        return bool(told)
+def _manner_of_form(moment: Moment) -> str | None:
+    """The manner that answers words that say nothing of their own, when that cost most."""
+    said = moment.heard.words
+    if len(said) >= 4 and any(
+        split_words(turn.utterance) == said for turn in moment.dialogue.turns[-4:]
+    ):
+        return "repeated"
+    costs = [(one.points, one.code.partition("/")[0]) for one in moment.appraisal.reasons]
+    worst = min(costs, default=(0.0, ""))
+    return _OF_FORM.get(worst[1]) if worst[0] <= -2.0 and moment.appraisal.change < 0 else None
 
-    def hint(self, chance: float) -> bool:
-        """Let the need show, with that chance."""
-        fresh = self.moment.select_unsaid(self.moment.hints)
-        if (
-            self._hints_given() >= _MOST_HINTS
-            or not fresh
-            or self.moment.draw_chance("hint") >= chance
-        ):
-            return False
-        self.parts.append(self.moment.choose("hint", fresh))
-        return True
 
-    def _hints_given(self) -> int:
-        return len(self.moment.hints) - len(self.moment.select_unsaid(self.moment.hints))
+# Corrections.
 
-    def _add_answer(self, sentence: Sentence, answer: Candidate, *, is_only: bool) -> bool:
-        if answer.found is None:
-            fresh = self.moment.select_unsaid(answer.lines)
-            if fresh and not (self.parts and is_near_duplicate(fresh[0], self.parts)):
-                self.parts.append(self.moment.choose("answer", fresh))
-                return True
-            return False
-        assert answer.found.match is not None
-        entry = answer.found.match.entry
-        if entry.depth > self.moment.depth + 1 and self.moment.emotion < 30:
-            if is_only:
-                self._say("not_yet")
-            return is_only
-        ways = wordings(entry, self.moment.tone)
-        fresh = self.moment.select_unsaid(
-            self.moment.answerer.keep_best_wordings(answer.found, ways)
-        )
-        if not fresh:
-            if is_only:
-                frames = self.manner.asked_again or _AGAIN
-                self._is_colourable = False
-                again = [f"{frame.rstrip(',:.')}: {_first_sentence(ways[-1])}" for frame in frames]
-                self.parts.append(
-                    self.moment.choose("asked again", self.moment.select_unsaid(again) or again)
-                )
-            return is_only
-        if is_near_duplicate(fresh[0], self.parts):
-            return False
-        said = self.moment.choose("answer", fresh)
-        plain = self.moment.answerer.answer_yes_or_no(answer.found, said) if is_only else None
-        if plain is not None:
-            lines = self.manner.yes if plain else self.manner.no
-            self.parts.append(
-                self.moment.choose("yes or no", _short(lines) or (("Yes.",) if plain else ("No.",)))
-            )
-        self.parts.append(said)
-        return True
 
-    def _is_long(self) -> bool:
-        return len(split_words(" ".join(self.parts))) > _ROOM
+def _correct(moment: Moment, claims: Sequence[Claim]) -> list[str]:
+    """What they say is right, when something about their story was surely wrong; nothing when they
+    have just corrected something.
+    """
+    asked = {one.text for one in moment.heard.sentences if one.ask is Ask.YES_NO}
+    false = [one for one in claims if one.verdict == "false"]
+    wrong = next((one for one in false if one.is_sure), None) or next(
+        (one for one in false if one.right and one.sentence in asked), None
+    )
+    if wrong is None or (moment.turn and _was_correction(moment)):
+        return []
+    truth = _truth_of(moment, wrong)
+    if not truth:
+        return []
+    other = next(
+        (one for one in false if one.is_sure and one.kind != wrong.kind and one.right), None
+    )
+    if other is not None:
+        truth = [*truth, *_truth_of(moment, other)]
+    openers = moment.unsaid(moment.manner.corrects or PHRASES["correct_first"])
+    if wrong.kind == "name" and not wrong.right:
+        openers = []
+    return [*([moment.choose("corrects", openers)] if openers else []), *truth]
 
-    def _decline(self, sentence: Sentence) -> None:
-        """Say that they have no answer: to what they would know of themselves, and of names, that
-        they keep it to themselves.
-        """
-        question = sentence.question
-        if question is not None and (whose_name(question) is not None or asks_own_fact(question)):
-            self._say("not_yet")
-        elif is_factual(sentence) or YOU_WORDS.isdisjoint(sentence.words):
-            self._say("unknown")
+
+def _was_correction(moment: Moment) -> bool:
+    last = moment.lines[-1]
+    return last.startswith(tuple(moment.manner.corrects or PHRASES["correct_first"]))
+
+
+def _truth_of(moment: Moment, wrong: Claim) -> list[str]:
+    if wrong.kind == "name":
+        if not wrong.right:
+            return _phrase(moment, "strange_name", said=wrong.said)
+        return _phrase(moment, "right_name", right=wrong.right, said=wrong.said)
+    if wrong.kind in ("number", "date"):
+        said, right = wrong.said.split(), wrong.right.split()
+        if wrong.kind == "number" and len(said) > 1 and said[-1] == right[-1]:
+            said = said[:-1]
+        return _phrase(moment, "right_value", right=" ".join(right), said=" ".join(said))
+    if wrong.kind == "doer":
+        return _phrase(moment, "right_doer", right=wrong.right, said=wrong.said)
+    if wrong.kind == "work":
+        return [wrong.source] if wrong.source else []
+    return [wrong.source] if wrong.source else _phrase(moment, "not_so")
+
+
+# Answers.
+
+
+class _Asked(NamedTuple):
+    """A question and what may answer it, best first."""
+
+    sentence: Sentence
+    answers: Sequence[Answer]
+    invites: bool
+    """Whether it only asks to go on."""
+
+
+def _answer_questions(moment: Moment, claims: Sequence[Claim], is_corrected: bool) -> list[str]:
+    """Answers to the questions, at most two of them, in their order; or an honest refusal."""
+    wrong = {one.sentence for one in claims if one.verdict == "false"}
+    asking: list[_Asked] = []
+    for at, sentence in enumerate(moment.heard.sentences):
+        if sentence.ask is None or (is_corrected and sentence.text in wrong):
+            continue
+        if sentence.ask in (Ask.MEANING, Ask.WHOM) and len(moment.heard.questions) > 1:
+            continue
+        invites = sentence.ask is Ask.MORE or _only_invites(moment, sentence, at)
+        answers = () if invites else _answers(moment, sentence, at)
+        asking.append(_Asked(sentence, answers, invites))
+    if not asking:
+        return []
+    asking = _two_of(asking)
+    parts: list[str] = []
+    unanswered = []
+    for one in asking:
+        said = _give(moment, one, parts)
+        if said:
+            parts += said
         else:
-            self._say("unsure")
-
-    def _react(self) -> None:
-        """The reaction to the main remark, when there is one."""
-        if self.moment.sentences:
-            manner = reaction(
-                sentence_to_react_to(self.moment.sentences, self.moment.reasons),
-                self.moment.reasons,
+            unanswered.append(one.sentence)
+    if not parts:
+        return [] if is_corrected else _decline(moment, asking[-1].sentence)
+    if unanswered and not is_corrected and len(asking) > 1 and unanswered[0].ask not in _OPTIONAL:
+        parts += _phrase(moment, "second_unknown")
+    elif len(asking) == 1 and _length(parts) <= _ROOM and not is_corrected:
+        if moment.was_asked(asking[0].sentence):
+            parts += _tell_beside(moment, parts)
+        else:
+            parts += _hint(
+                moment,
+                0.15 if _hints_given(moment) else 0.3,
+                near=[*parts, asking[0].sentence.text],
             )
-            if manner is not None and manner not in ALONE:
-                self._say(manner)
+    return parts
 
-    def text(self) -> str:
-        """The parts as one text, names introduced, without any sentence that was said before."""
-        once = {
-            folded: sentence
-            for part in reversed(self.parts)
-            for folded, sentence in split_line(part).backwards
-        }
-        fresh = [
-            sentence
-            for folded, sentence in reversed(once.items())
-            if folded not in self.moment.said_sentences
-        ]
+
+def _two_of(asking: list[_Asked]) -> list[_Asked]:
+    """The two of several questions that they know most about."""
+    if len(asking) <= 2:
+        return asking
+    best = sorted(
+        range(len(asking)),
+        key=lambda at: -(asking[at].answers[0].score + 0.15 * at if asking[at].answers else -9.0),
+    )[:2]
+    return [asking[at] for at in sorted(best)]
+
+
+def _answers(moment: Moment, sentence: Sentence, at: int) -> Sequence[Answer]:
+    if sentence.ask is Ask.PREFERENCE:
+        return [Answer(0.0, _preference(moment), None)]
+    if sentence.ask is Ask.MEANING:
+        return explain_last_line(moment, _preference(moment))
+    if sentence.ask is Ask.WHOM:
+        return say_whom(moment, sentence)
+    return [*own_fact(moment, sentence, PHRASES), *answers_to(moment, sentence, at)]
+
+
+def _only_invites(moment: Moment, sentence: Sentence, at: int) -> bool:
+    """Whether a question asks for no more than the story: "What happened?"."""
+    if sentence.ask in _OPTIONAL:
+        return False
+    label, probability = moment.labels(at).ranked[0]
+    if label not in (Inquiry.MORE, Inquiry.HAPPENED) or probability < 0.3:
+        return False
+    return len(moment.card.tokens(sentence.asked) - PRONOUNS - {YOU}) <= 2
+
+
+def _preference(moment: Moment) -> tuple[str, ...]:
+    persona = moment.scene.persona
+    is_veiled = persona.person.disposition is Disposition.AVOIDANT
+    return tuple(PHRASES["preference_veiled" if is_veiled else "preference"][persona.need])
+
+
+def _give(moment: Moment, asked: _Asked, parts: Sequence[str]) -> list[str]:
+    """What is said to one question; nothing when there is no answer."""
+    if asked.invites:
+        return _tell(moment, parts)
+    for one in asked.answers:
+        if one.topic is not None and one.topic.depth > moment.depth + 1 and moment.emotion < 30:
+            continue
+        fresh = [line for line in moment.unsaid(one.lines) if not _says_again(line, parts)]
         if not fresh:
-            lines = [
-                line for line in _LAST_RESORT if line.casefold() not in self.moment.said_sentences
-            ]
-            return self.moment.choose("last", lines) if lines else "…"
-        told = add_habit(self.moment, " ".join(fresh)) if self._is_colourable else " ".join(fresh)
-        heard = "\n".join(
-            [
-                *self.moment.dialogue.user_lines,
-                *self.moment.dialogue.earlier_utterances,
-                self.moment.utterance,
-            ]
-        )
-        return introduce(self.moment.scene.persona.situation, told, heard)
-
-    def _say(self, manner: str) -> None:
-        """A line of that manner that was not said yet, or of the one that stands in for it."""
-        lines = getattr(self.manner, manner) or getattr(self.manner, _PLAIN.get(manner, manner))
-        self._say_one_of(manner, lines)
-
-    def _say_one_of(self, purpose: str, lines: Sequence[str]) -> None:
-        unused = self.moment.select_unsaid(lines)
-        if unused:
-            self._is_colourable = False  # these lines are in their own voice
-            self.parts.append(self.moment.choose(purpose, unused))
+            continue
+        best = _best_wordings(moment, asked.sentence, fresh)
+        said = moment.choose("answer", best)
+        plain = yes_or_no(moment, asked.sentence, one, said)
+        if plain is None:
+            return [said]
+        own = [
+            line for line in (moment.manner.yes if plain else moment.manner.no) if _is_short(line)
+        ]
+        return [moment.choose("yes or no", own or PHRASES["yes" if plain else "no"]), said]
+    told = [one for one in asked.answers if one.lines and one.score > -1.2]
+    if told and not parts:  # all was told: the point of it again, in a few words
+        first = split_sentences(told[0].lines[-1])[0]
+        frames = moment.manner.asked_again or PHRASES["again"]
+        again = [f"{frame.rstrip(',:.')}: {first}" for frame in frames]
+        fresh = [line for line in again if line.casefold() not in moment.said]
+        return [moment.choose("again", fresh), *_tell_beside(moment, [first])] if fresh else []
+    return []
 
 
-_OF_SOME_QUESTIONS = frozenset({"it", "was", "did"})
-
-
-def _short(lines: Sequence[str]) -> list[str]:
-    """Lines that are a plain yes or no to whatever was asked: "It was, yes." is not."""
-    return [
-        line
-        for line in lines
-        if len(words := split_words(line)) <= 3 and _OF_SOME_QUESTIONS.isdisjoint(words)
+def _best_wordings(moment: Moment, sentence: Sentence, lines: Sequence[str]) -> list[str]:
+    """Those of several lines that say most of what was asked."""
+    if len(lines) == 1:
+        return list(lines)
+    card = moment.card
+    tokens = card.tokens(sentence.asked) - PRONOUNS - {YOU}
+    vector = embed(sentence.asked) / SCALE
+    worth = [
+        card.weigh(tokens & own.tokens) + 3.0 * float(own.vector @ vector)
+        for own in map(card.line, lines)
     ]
+    return [line for line, value in zip(lines, worth, strict=True) if value >= max(worth) - 0.4]
 
 
-def _first_sentence(text: str) -> str:
-    return split_line(text).backwards[-1][1] if split_line(text).backwards else text
+def _decline(moment: Moment, sentence: Sentence) -> list[str]:
+    """An honest refusal that fits the question: to what anybody knows of themselves that they keep
+    it, to what lies within them that they are not sure, to the rest that they do not know.
+    """
+    if sentence.ask is Ask.MORE:
+        return _go_on(moment)
+    if _asks_own(sentence):
+        return _say(moment, "not_yet")
+    if is_inner(sentence):
+        return _say(moment, "unsure") or _say(moment, "unknown")
+    return _say(moment, "unknown") or _say(moment, "unsure")
 
 
-_OFTEN = 0.35
-"""How often a text is coloured."""
-_SHORT = 4
-"""Words of a text that is left as it is."""
+_OWN = re.compile(
+    r"\b(?:your name|old are you|you live|you from|you born|you work|your (?:job|age))\b"
+)
 
 
-def add_habit(moment: Moment, text: str) -> str:
-    """The text with one of their habits before or behind it, now and then."""
-    chance = moment.draw_chance("colour")
-    if chance >= _OFTEN or len(split_words(text)) < _SHORT:
-        return text
-    spoken = "\n".join(moment.dialogue.user_lines).casefold()
-    before = [one for one in moment.manner.openers if one.casefold() not in spoken]
-    after = [one for one in moment.manner.tags if one.casefold() not in spoken]
-    if before and chance < 0.5 * _OFTEN:
-        opener = moment.choose("opener", before)
-        return f"{opener} {text if opener.endswith('.') else _lower_first_letter(text)}"
-    return f"{text} {moment.choose('tag', after)}" if after and text.endswith(".") else text
+def _asks_own(sentence: Sentence) -> bool:
+    return asks_name(sentence) or _OWN.search(" ".join(sentence.asked)) is not None
 
 
-def _lower_first_letter(text: str) -> str:
-    """The text as it goes on behind a comma: small, where it does not begin with a name or I."""
-    first = text.split(" ", 1)[0].rstrip(",.'").casefold().partition("'")[0]
-    return text[0].lower() + text[1:] if first in FUNCTION_WORDS and first != "i" else text
+def _acknowledge(moment: Moment, answered: Sequence[str]) -> list[str]:
+    """Now and then, a few words in front of an answer to what else was said."""
+    said = [
+        at
+        for at, one in enumerate(moment.heard.sentences)
+        if one.ask is None and not one.suggests and len(one.words) >= 3
+    ]
+    if not said or _length(answered) > 1.5 * _ROOM or moment.draw("acknowledge") >= _REACTS:
+        return []
+    at = max(said, key=lambda at: weigh_remark(moment, at))
+    manner = reaction_to(moment, at, _SURELY)
+    if manner is None or manner in ALONE or manner not in GENTLE:
+        return []
+    brief = [
+        line
+        for line in _manner(moment, manner)
+        if len(split_words(line)) <= _BRIEF and "?" not in line
+    ]
+    return [moment.choose("acknowledge", brief)] if brief else []
+
+
+# What was said rather than asked.
+
+
+def _reply_to_remarks(moment: Moment) -> list[str]:
+    """A reply to the remark that asks most for it."""
+    sentences = moment.heard.sentences
+    if not sentences:
+        return []
+    suggesting = [one for one in sentences if one.suggests]
+    for sentence in reversed(suggesting):
+        lines = moment.unsaid(_to_suggestion(moment, sentence))
+        if lines:
+            return [moment.choose("suggestion", lines)]
+    at = max(range(len(sentences)), key=lambda at: weigh_remark(moment, at))
+    main = sentences[at]
+    if main.suggests:
+        return _say(moment, to_advice(moment.appraisal.change))
+    if main.feelings and _guesses_a_feeling(main):
+        for feeling in main.feelings:
+            number = moment.card.number.get(("feeling", str(feeling)))
+            if number is not None:
+                lines = moment.unsaid(moment.trusted(moment.card.topics[number].lines))
+                if lines:
+                    return [moment.choose("feeling", lines)]
+    manner = reaction_to(moment, at, _REMARKED)
+    if manner in ALONE:
+        return _say(moment, manner)
+    parts: list[str] = []
+    thread = _thread(moment, main)
+    is_kind = manner in GENTLE
+    if manner is not None and (thread is None or moment.draw("react") < 0.5):
+        parts += _say(moment, manner)
+    if thread is not None and (not parts or is_kind):
+        parts.append(thread)
+    elif _length(parts) <= _ROOM // 2 or (is_kind and moment.draw("leave it") < 0.6):
+        parts += _go_on(moment)
+    return parts
+
+
+_FELT = frozenset(
+    """sounds sound must feel feels felt feeling seem seems are you're be been imagine guess so
+    hear""".split()
+)
+_DENIED = frozenset("not isn't don't doesn't aren't never no because if".split())
+
+
+def _guesses_a_feeling(sentence: Sentence) -> bool:
+    """Whether a sentence says that the person may have a feeling, and not much else."""
+    words = frozenset(sentence.words)
+    return (
+        len(sentence.words) <= 16
+        and not words.isdisjoint(_FELT)
+        and words.isdisjoint(_DENIED)
+        and not (sentence.words[:1] in (("i",), ("my",)) and "you" not in words)
+    )
+
+
+def _to_suggestion(moment: Moment, sentence: Sentence) -> Sequence[str]:
+    """What they say to what a sentence suggests; nothing when they had not thought of it."""
+    card = moment.card
+    tokens = card.tokens(sentence.words) - PRONOUNS - {YOU}
+    suggested = card.suggested
+    if not suggested.lines:
+        return ()
+    likeness = suggested.vectors @ (embed(sentence.words) / SCALE)
+    best, found = 0.62, None
+    for topic, way, alike in zip(suggested.topics, suggested.lines, likeness.tolist(), strict=True):
+        named = card.line(way).tokens
+        shared = card.weigh(named & tokens) / (card.weigh(named) or 1.0)
+        worth = 0.7 * shared + 0.5 * alike
+        if worth > best and (len(named & tokens) >= 2 or shared > 0.9):
+            best, found = worth, topic
+    return found.lines if found is not None else ()
+
+
+def _thread(moment: Moment, sentence: Sentence) -> str | None:
+    """Something more about the matter of the story that a sentence takes up."""
+    card = moment.card
+    tokens = card.tokens(sentence.words) - PRONOUNS - {YOU}
+    best, found = 1.8, None
+    for topic in card.threads:
+        if not tokens.isdisjoint(topic.about):
+            shared = card.weigh(tokens & topic.about)
+            if shared > best:
+                lines = moment.unsaid(moment.trusted(topic.lines))
+                if lines:
+                    best, found = shared, (topic, lines)
+    if found is None:
+        return None
+    topic, lines = found
+    person = card.facts.person(topic.person) if topic.person else None
+    spoken = (moment.dialogue.utterance or "", moment.lines[-1])
+    line = moment.choose("thread", lines[:2])
+    if person is not None and not any(person.name in text for text in spoken):
+        return name_first(line, person.name)
+    return line
+
+
+# What comes next.
+
+
+def _go_on(moment: Moment) -> list[str]:
+    """Let the need show, or tell what comes next to what was spoken about."""
+    chance = 0.35 if moment.turn == 0 or moment.appraisal.change <= 0 else 0.2
+    return _hint(moment, chance) or _tell(moment, ())
+
+
+def _hints_given(moment: Moment) -> int:
+    hints = moment.scene.persona.situation.hints.of(moment.scene.persona.need)
+    return len(hints) - len(moment.unsaid(hints))
+
+
+_NEAR = 0.3
+"""How like what was spoken of a hint must be to stand behind an answer (cosine)."""
+
+
+def _hint(moment: Moment, chance: float, near: Sequence[str] = ()) -> list[str]:
+    """A line that lets the need show, with that chance; one that has to do with some texts."""
+    hints = moment.scene.persona.situation.hints.of(moment.scene.persona.need)
+    fresh = moment.unsaid(hints)
+    if len(hints) - len(fresh) >= _MOST_HINTS or not fresh or moment.draw("hint") >= chance:
+        return []
+    if near:
+        vector = embed(split_words(" ".join(near))) / SCALE
+        fresh = [one for one in fresh if float(moment.card.line(one).vector @ vector) >= _NEAR]
+    return [moment.choose("hint", fresh)] if fresh else []
+
+
+_BEFORE = 0.4
+"""How much words of their own last line count, beside those of the utterance."""
+_IN_ORDER, _BY_CHANCE = 0.3, 4.0
+"""What each place further down the card's order costs, and how much chance moves, in nats."""
+
+
+def _tell(moment: Moment, parts: Sequence[str]) -> list[str]:
+    """The untold piece of the story that lies nearest to what was spoken about."""
+    card = moment.card
+    spoken = card.tokens(moment.heard.words) - PRONOUNS - {YOU}
+    before = (
+        card.tokens(split_words(" ".join((moment.last_line, *parts)))) - PRONOUNS - {YOU} - spoken
+    )
+    told = card.disclosures
+    if not told.lines:
+        return []
+    likeness = (told.vectors @ (embed(moment.heard.words) / SCALE)).tolist()
+    best, found = -1e9, None
+    for place, topic in enumerate(told.topics):
+        if topic.depth > moment.depth or any(
+            not moment.said.isdisjoint(split_line(line).folded) for line in topic.lines
+        ):
+            continue
+        value = (
+            card.weigh(spoken & (own := card.line(topic.lines[0]).tokens))
+            + _BEFORE * card.weigh(before & own)
+            + 2.5 * likeness[place]
+            - _IN_ORDER * place
+            + _BY_CHANCE * moment.draw(f"tell {topic.key}")
+        )
+        if value > best:
+            best, found = value, moment.wordings(topic)[0]
+    if found is not None:
+        return [found]
+    return _tell_beside(moment, [*parts, moment.dialogue.utterance or ""])
+
+
+def _tell_beside(moment: Moment, parts: Sequence[str]) -> list[str]:
+    """Something more that stands by itself and lies near to some texts."""
+    card = moment.card
+    words = split_words(" ".join(parts))
+    tokens = card.tokens(words) - PRONOUNS - {YOU}
+    told = card.beside
+    if not told.lines:
+        return []
+    likeness = (told.vectors @ (embed(words) / SCALE)).tolist()
+    best, found = 0.8, None
+    for topic, line, alike in zip(told.topics, told.lines, likeness, strict=True):
+        if topic.depth > moment.depth:
+            continue
+        value = 0.3 * card.weigh(tokens & card.line(line).tokens) + alike
+        if value > best and not _says_again(line, parts) and moment.unsaid([line]):
+            best, found = value, line
+    return [found] if found is not None else []
+
+
+# Putting it together.
+
+
+def _finish(moment: Moment, parts: Sequence[str], *, is_plain: bool) -> str:
+    """The parts as one text, names introduced, without any sentence that was said before."""
+    fresh, had = [], set(moment.said)
+    for part in parts:
+        for sentence in split_sentences(part):
+            folded = sentence.casefold()
+            if folded not in had:
+                fresh.append(sentence)
+                if len(split_words(sentence)) > 3:
+                    had.add(folded)
+    if not fresh:
+        fresh = _phrase(moment, "last") or ["…"]
+    elif is_plain:
+        fresh += _habit(moment, " ".join(fresh))
+    heard = "\n".join(
+        [*moment.lines, *moment.dialogue.earlier_utterances, moment.dialogue.utterance or ""]
+    )
+    return introduce(moment.scene.persona.situation, " ".join(fresh), heard)
+
+
+def _habit(moment: Moment, text: str) -> list[str]:
+    """One of their verbal habits behind a text, now and then."""
+    if moment.draw("habit") >= _TAGGED or len(split_words(text)) < 5 or not text.endswith("."):
+        return []
+    fresh = [tag for tag in moment.manner.tags if tag.casefold() not in moment.said]
+    spoken = "\n".join(moment.lines)
+    fresh = [tag for tag in fresh if tag not in spoken]
+    return [moment.choose("tag", fresh)] if fresh else []
+
+
+def _says_again(line: str, parts: Sequence[str]) -> bool:
+    """Whether a line says nearly what one of some parts says."""
+    stems = split_line(line).stems
+    return len(stems) >= 2 and any(
+        len(stems & split_line(part).stems) >= 0.6 * len(stems) for part in parts
+    )
+
+
+def _length(parts: Sequence[str]) -> int:
+    return len(split_words(" ".join(parts)))
+
+
+def _is_short(line: str) -> bool:
+    """Whether a line is a plain yes or no to whatever was asked: "It was, yes." is not."""
+    words = split_words(line)
+    return len(words) <= 3 and {"it", "was", "did"}.isdisjoint(words)
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:]

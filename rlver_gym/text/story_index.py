@@ -23,7 +23,7 @@ _UNKNOWN_WEIGHT = 50
 
 
 def _load(name: str) -> dict[str, Any]:
-    return load_json("rlver_gym.conversation", name)
+    return load_json("rlver_gym.text", f"english/{name}")
 
 
 class Rarity(NamedTuple):
@@ -37,7 +37,7 @@ class Rarity(NamedTuple):
 @lru_cache(maxsize=1)
 def load_rarity() -> Rarity:
     """The shipped counts."""
-    data = _load("stories_en.json")
+    data = _load("stories.json")
     return Rarity(
         {
             intern(stem): int(weight)
@@ -106,7 +106,7 @@ _CALENDAR = frozenset(
 @lru_cache(maxsize=1)
 def load_everyday_stems() -> frozenset[str]:
     """Stems that are at home in any story."""
-    return frozenset(map(intern, _load("everyday_en.json")["stems"]))
+    return frozenset(map(intern, _load("everyday.json")["stems"]))
 
 
 @lru_cache(maxsize=1)
@@ -115,7 +115,7 @@ def load_stem_weights() -> tuple[int, dict[str, int]]:
     of them has, and those of all; plain words are never rare.
     """
     known = load_rarity().of
-    plain = load_everyday_stems().union(_load("plain_en.json")["stems"].split())
+    plain = load_everyday_stems().union(_load("plain.json")["stems"].split())
     return max(known.values()), known | {
         stem: min(_MAX_PLAIN_WEIGHT, known.get(stem, _MAX_PLAIN_WEIGHT)) for stem in plain
     }

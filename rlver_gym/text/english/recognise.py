@@ -74,7 +74,7 @@ def _with_none(rows: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _weights() -> _Weights:
-    weights = files("rlver_gym.conversation").joinpath("recogniser_en.npz")
+    weights = files("rlver_gym.text.english").joinpath("recogniser.npz")
     with weights.open("rb") as file, np.load(file, allow_pickle=False) as data:
         meta = json.loads(bytes(data["meta"]).decode())
         return _Weights(

@@ -1,0 +1,130 @@
+"""How far a user's changes agree with those of readers of a corpus of rated replies: within a
+dialogue first, for that is all that a learner sees.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.audit.fidelity_checks import spearman, within
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.library import library
+from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.data.corpus import Corpus, RatedReply
+from rlver_gym.io.errors import RecordingError
+
+MIN_REPLIES = 8
+"""Of a supporter whose mean counts."""
+DRAWS = 300
+Agreement = dict[str, float | None]
+Bounds = dict[str, tuple[float, float]]
+
+
+class _Replies(NamedTuple):
+    """Rated replies and what was felt, one an element."""
+
+    change: np.ndarray
+    felt: np.ndarray
+    place: np.ndarray
+    persona: np.ndarray
+    supporter: np.ndarray
+    is_dialogue: np.ndarray
+    """Whether its place is a whole dialogue, in which one supporter speaks, and not a moment."""
+
+
+def is_corpus(folder: Path) -> bool:
+    """Whether the folder holds rated replies instead of recorded judgements."""
+    return (folder / "ratings.jsonl").is_file() and (folder / "supporters.json").is_file()
+
+
+def appraise_corpus(
+    user: SentientUser, folder: Path, start_progress: Callable[[str, int], Callable[[], None]]
+) -> tuple[list[RatedReply], np.ndarray]:
+    """Have a user appraise every rated reply, from the start of a dialogue's emotion, in points.
+    RecordingError for a corpus without any.
+    """
+    rated, card, shelf = Corpus(folder).rated_replies(), env_card("SAGE-Sentient-v0"), library()
+    if not rated:
+        raise RecordingError(f"{folder}: no reply of the corpus is rated.")
+    on_reply, felt = start_progress("appraising", len(rated)), []
+    for one in rated:
+        scene = Scene(shelf.get(one.persona), card, 0)
+        felt.append(user.appraise(scene, card.start, one.dialogue).change)
+        on_reply()
+    return rated, np.array(felt, dtype=float)
+
+
+def describe_agreement(
+    rated: Sequence[RatedReply], felt: Sequence[float] | np.ndarray
+) -> Agreement:
+    """Correlations with each dialogue's mean, each moment's and each persona's taken out of both;
+    the share of equal signs where readers give one, and that for a user who is always pleased; the
+    order of the supporters' means (Spearman). RecordingError without a reply.
+    """
+    return _compare(_lay_out(rated, felt))
+
+
+def bootstrap_agreement(
+    rated: Sequence[RatedReply], felt: Sequence[float] | np.ndarray, draws: int = DRAWS
+) -> Bounds:
+    """95 % bootstrap bounds of the same, over supporters; one that is drawn twice is two."""
+    replies, chance = _lay_out(rated, felt), np.random.default_rng(0)
+    names, of = np.unique(replies.supporter, return_inverse=True)
+    rows = [np.flatnonzero(of == number) for number in range(len(names))]
+    found: dict[str, list[float]] = {}
+    for _ in range(draws):
+        drawn = chance.choice(len(names), len(names))
+        chosen = np.concatenate([rows[number] for number in drawn])
+        copy = np.repeat(np.arange(len(drawn)), [len(rows[number]) for number in drawn])
+        sample = _Replies(*(part[chosen] for part in replies))
+        for name, value in _compare(sample._replace(supporter=copy)).items():
+            if value is not None:
+                found.setdefault(name, []).append(value)
+    return {
+        name: (float(np.nanpercentile(values, 2.5)), float(np.nanpercentile(values, 97.5)))
+        for name, values in found.items()
+    }
+
+
+def _lay_out(rated: Sequence[RatedReply], felt: Sequence[float] | np.ndarray) -> _Replies:
+    if not rated:
+        raise RecordingError("the corpus holds no rated reply: there is nothing to compare.")
+    spoke: dict[str, set[str]] = {}
+    for one in rated:
+        spoke.setdefault(one.place, set()).add(one.supporter)
+    return _Replies(
+        np.array([one.mean("change") for one in rated]),
+        np.asarray(felt, dtype=float),
+        np.array([one.place for one in rated]),
+        np.array([one.persona for one in rated]),
+        np.array([one.supporter for one in rated]),
+        np.array([len(spoke[one.place]) == 1 for one in rated]),
+    )
+
+
+def _compare(replies: _Replies) -> Agreement:
+    change, felt, place, persona, supporter, is_dialogue = replies
+    has_sign = change != 0
+    _names, number, counts = np.unique(supporter, return_inverse=True, return_counts=True)
+    many = counts >= MIN_REPLIES
+    means = [np.bincount(number, values)[many] / counts[many] for values in (change, felt)]
+
+    def inside(chosen: np.ndarray) -> float | None:
+        if chosen.sum() < 3:
+            return None
+        return within(change[chosen], felt[chosen], place[chosen])
+
+    return {
+        "within_dialogue_r": inside(is_dialogue),
+        "within_moment_r": inside(~is_dialogue),
+        "within_person_r": within(change, felt, persona),
+        "same_sign": _mean(np.sign(felt[has_sign]) == np.sign(change[has_sign])),
+        "always_pleased": _mean(change[has_sign] > 0),
+        "order_of_supporters": spearman(*means) if len(means[0]) > 2 else None,
+    }
+
+
+def _mean(of: np.ndarray) -> float | None:
+    return float(of.mean()) if len(of) else None

@@ -1,0 +1,360 @@
+"""Card: what a person can say, each line with what it answers, ready to be compared with a question
+all at once. Compiled once a card; knows no dialogue.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from rlver_gym.core.inquiries import PERSONAL_INQUIRIES
+from rlver_gym.core.persona import Fact, Persona
+from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
+from rlver_gym.io.frozen import cache_by_parts
+from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence, listen
+from rlver_gym.text.tokens import PRONOUNS, YOU, tokens_of
+from rlver_gym.text.vectors import SCALE, embed, embed_all, similarity
+from rlver_gym.users.embedded.speech.facts import fact_base
+
+Kind = Literal[
+    "fact", "inquiry", "person", "feeling", "suggestion", "thread", "disclosure", "background"
+]
+
+
+class Topic(NamedTuple):
+    """Something that the person can speak about."""
+
+    kind: Kind
+    key: str
+    """The id of a fact or disclosure, the label of an inquiry, a feeling, or a number."""
+    lines: tuple[str, ...]
+    """What they say, in several wordings or, where they are not the same, one after the other."""
+    high: str | None
+    low: str | None
+    depth: int
+    ways: tuple[tuple[str, ...], ...]
+    """Ways of asking for it, in lower-case words."""
+    about: frozenset[str]
+    """Tokens of what it is about."""
+    person: str | None
+    """The token of the one of the story whom it is about."""
+    is_personal: bool
+    """Whether it is about the person rather than their story."""
+
+
+class Line(NamedTuple):
+    """A line, ready to be compared."""
+
+    tokens: frozenset[str]
+    """Without pronouns and the person themself."""
+    vector: np.ndarray
+
+
+class Telling(NamedTuple):
+    """Lines that can be told without a question, with their vectors, one a row."""
+
+    topics: tuple[Topic, ...]
+    lines: tuple[str, ...]
+    vectors: np.ndarray
+
+
+class Query(NamedTuple):
+    """A question, ready to be compared."""
+
+    ask: Ask
+    words: tuple[str, ...]
+    tokens: frozenset[str]
+    people: frozenset[str]
+    """Tokens of those of the story whom it names or means."""
+    is_of_others: bool
+    """Whether it asks about somebody else than the person."""
+
+
+FEATURES = (
+    "phrase", "phrase2", "covered", "about", "vector", "vector2", "lines", "asks", "misplaced",
+    "other", "fact", "personal",
+)  # fmt: skip
+WEIGHTS = np.array([5.93, -0.3, 2.89, 2.16, 4.95, -0.95, 2.11, 5.41, -2.67, -0.78, 4.44, 0.37])
+"""In nats. A softmax over all topics and "none of them"; fitted by research/choose_lines.py."""
+NONE = (18.24, -0.22, -0.11)
+"""What speaks for none of them: always; of who, when and where; times the logarithm of words."""
+_MOST_WORDS = 30
+UNKNOWN = 2.5
+"""The weight of a token that a card does not have, in nats."""
+
+
+class _Index:
+    """Texts as sets of tokens, by token."""
+
+    def __init__(self, texts: Sequence[Iterable[str]]) -> None:
+        self.size = len(texts)
+        postings: dict[str, list[int]] = {}
+        for number, tokens in enumerate(texts):
+            for token in tokens:
+                postings.setdefault(token, []).append(number)
+        self._postings = {token: np.array(at, dtype=np.intp) for token, at in postings.items()}
+
+    def weigh(self, weights: Iterable[tuple[str, float]]) -> np.ndarray:
+        """Of each text, the weights summed of those tokens that it has."""
+        found = [
+            (self._postings[token], weight) for token, weight in weights if token in self._postings
+        ]
+        if not found:
+            return np.zeros(self.size)
+        return np.bincount(
+            np.concatenate([at for at, _ in found]),
+            np.repeat([weight for _, weight in found], [len(at) for at, _ in found]),
+            self.size,
+        )
+
+
+class Card:
+    """All that one persona can say."""
+
+    def __init__(self, persona: Persona) -> None:
+        """Compile it."""
+        self.facts = fact_base(persona)
+        self.topics = tuple(_topics(self, persona))
+        self._people = frozenset(one.token for one in self.facts.people)
+        bodies = [self._body(topic) for topic in self.topics]
+        count: dict[str, int] = {}
+        for body in bodies:
+            for token in body:
+                count[token] = count.get(token, 0) + 1
+        size = len(self.topics)
+        self._weights = {token: math.log(1 + size / n) for token, n in count.items()}
+        self._weights.update(dict.fromkeys((YOU, *PRONOUNS), 0.4))
+        ways = [(number, way) for number, topic in enumerate(self.topics) for way in topic.ways]
+        self.way_owner = np.array([number for number, _ in ways], dtype=np.intp)
+        self._phrases = _Index([frozenset(way) for _, way in ways])
+        self._phrase_roots = np.sqrt([max(1, len(frozenset(way))) for _, way in ways])
+        self._way_vectors = embed_all([way for _, way in ways])
+        self._has_ways, self._starts = np.unique(self.way_owner, return_index=True)
+        self._bodies = _Index(bodies)
+        self._abouts = _Index([topic.about - {YOU} for topic in self.topics])
+        lines = [(number, line) for number, topic in enumerate(self.topics) for line in topic.lines]
+        self._line_vectors = embed_all([split_words(line) for _, line in lines])
+        self._line_starts = np.unique([number for number, _ in lines], return_index=True)[1]
+        self._asks = {ask: np.zeros(size) for ask in Ask}
+        for number, topic in enumerate(self.topics):
+            for way in topic.ways:
+                read = listen(f"{' '.join(way)}?").sentences
+                if read and read[-1].ask is not None:
+                    self._asks[read[-1].ask][number] = 1.0
+        self._personal = np.array([float(topic.is_personal) for topic in self.topics])
+        self._is_fact = np.array([float(topic.kind == "fact") for topic in self.topics])
+        self._of_person = [topic.person for topic in self.topics]
+        self._lines: dict[str, Line] = {}
+        self.disclosures = self._telling(
+            [(one, one.lines[0]) for one in self.topics if one.kind == "disclosure"]
+        )
+        self.beside = self._telling(
+            [
+                (one, line)
+                for one in self.topics
+                if not one.is_personal and one.kind in ("fact", "thread")
+                for line in one.lines
+                if stands_alone(line)
+            ]
+        )
+        self.suggested = self._telling(
+            [
+                (one, " ".join(way))
+                for one in self.topics
+                if one.kind == "suggestion"
+                for way in one.ways
+            ]
+        )
+        self.threads = tuple(one for one in self.topics if one.kind == "thread")
+        self.of_person = {(one.person, one.key): one for one in self.topics if one.kind == "person"}
+        self.number = {(topic.kind, topic.key): at for at, topic in enumerate(self.topics)}
+
+    def line(self, text: str) -> Line:
+        """A line that the person may say. Kept, because lines come again."""
+        found = self._lines.get(text)
+        if found is None:
+            if len(self._lines) > 4_000:
+                self._lines.clear()
+            words = split_words(text)
+            found = self._lines[text] = Line(
+                self.tokens(words) - PRONOUNS - {YOU}, embed(words) / SCALE
+            )
+        return found
+
+    def _telling(self, pairs: Sequence[tuple[Topic, str]]) -> Telling:
+        vectors = embed_all([split_words(line) for _, line in pairs]) / SCALE
+        return Telling(
+            tuple(topic for topic, _ in pairs), tuple(line for _, line in pairs), vectors
+        )
+
+    def tokens(self, words: Iterable[str]) -> frozenset[str]:
+        """The tokens of some words, people by one token each."""
+        alias = self.facts.alias
+        return frozenset([alias(token) or token for token in tokens_of(list(words))])
+
+    def weigh(self, tokens: Collection[str]) -> float:
+        """How much tokens say, in nats."""
+        weights = self._weights
+        return math.fsum([weights.get(token, UNKNOWN) for token in tokens]) if tokens else 0.0
+
+    def _best_way(self, values: np.ndarray) -> np.ndarray:
+        found = np.zeros(len(self.topics))
+        found[self._has_ways] = np.maximum.reduceat(values, self._starts)
+        return found
+
+    def query(self, sentence: Sentence, referents: Iterable[str] = ()) -> Query:
+        """A question; `referents`: tokens of those whom its pronouns mean."""
+        words = sentence.asked[:_MOST_WORDS]
+        tokens = self.tokens(words)
+        pronouns = tokens & PRONOUNS
+        is_of_others = bool(pronouns) and YOU not in tokens
+        if pronouns:
+            tokens = tokens - PRONOUNS | frozenset(referents)
+        people = frozenset([token for token in tokens if token in self._people])
+        return Query(sentence.ask or Ask.WHAT, words, tokens, people, is_of_others)
+
+    def features(self, query: Query, leave_out: int | None = None) -> np.ndarray:
+        """How each topic fits a question: features × topics. `leave_out`: a way of asking that is
+        not compared, for a fit.
+        """
+        content = [
+            (token, self._weights.get(token, UNKNOWN))
+            for token in sorted(query.tokens)
+            if token != YOU and token not in PRONOUNS
+        ]
+        total = math.fsum([weight for _, weight in content]) or 1.0
+        words = sorted(frozenset(query.words))
+        vector = embed(query.words)
+        phrases = self._phrases.weigh([(word, 1.0) for word in words]) / (
+            self._phrase_roots * math.sqrt(max(1, len(words)))
+        )
+        vectors = similarity(self._way_vectors, vector)
+        covered = self._bodies.weigh(content) / total
+        if leave_out is not None:
+            phrases[leave_out] = vectors[leave_out] = 0.0
+            owner = int(self.way_owner[leave_out])
+            rest = self._body(self.topics[owner], leave_out - self._first_way(owner))
+            covered[owner] = math.fsum([w for token, w in content if token in rest]) / total
+        phrase, vector_alike = self._best_way(phrases), self._best_way(vectors)
+        other = np.zeros(len(self.topics))
+        if query.people:
+            other = np.array(
+                [one is not None and one not in query.people for one in self._of_person]
+            )
+        return np.vstack(
+            [
+                phrase,
+                phrase**2,
+                covered,
+                self._abouts.weigh(content) / total,
+                vector_alike,
+                vector_alike**2,
+                np.maximum.reduceat(similarity(self._line_vectors, vector), self._line_starts),
+                self._asks[query.ask],
+                self._personal * float(query.is_of_others),
+                other,
+                self._is_fact,
+                self._personal,
+            ]
+        )
+
+    def probabilities(self, query: Query) -> tuple[np.ndarray, float]:
+        """Of each topic, how probable it is that it is what was asked for; and that none is."""
+        if not query.tokens:
+            return np.zeros(len(self.topics)), 1.0
+        found = WEIGHTS @ self.features(query)
+        none = NONE[0] + NONE[1] * (query.ask in FACTUAL) + NONE[2] * math.log(len(query.tokens))
+        top = max(float(found.max()), none)
+        shares, rest = np.exp(found - top), math.exp(none - top)
+        total = float(shares.sum()) + rest
+        return shares / total, rest / total
+
+    def _first_way(self, owner: int) -> int:
+        return int(np.searchsorted(self.way_owner, owner))
+
+    def _body(self, topic: Topic, but: int | None = None) -> frozenset[str]:
+        """The tokens of a topic's lines and ways of asking, `but` one of these."""
+        ways = [way for at, way in enumerate(topic.ways) if at != but]
+        lines = [split_words(line) for line in topic.lines]
+        return topic.about.union(*map(self.tokens, (*lines, *ways))) - PRONOUNS
+
+
+def _topics(card: Card, persona: Persona) -> Iterable[Topic]:
+    situation, person = persona.situation, persona.person
+    people = {one.name: one.token for one in card.facts.people}
+
+    def topic(kind: Kind, key: str, lines: Sequence[str], **given) -> Topic:
+        item: Fact | None = given.get("item")
+        about = tuple(item.about) if item else given.get("about", ())
+        ways = tuple(_words_asked(way) for way in (item.asked if item else given.get("ways", ())))
+        tokens = frozenset(chain.from_iterable(card.tokens(split_words(text)) for text in about))
+        named = [token for token in people.values() if token in tokens]
+        return Topic(
+            kind, key, tuple(lines), item and item.high, item and item.low,
+            item.depth if item else given.get("depth", 1), ways, tokens,
+            given.get("person") or (named[0] if len(named) == 1 else None),
+            given.get("is_personal", False),
+        )  # fmt: skip
+
+    for is_personal, facts in ((False, situation.facts), (True, person.facts)):
+        for fact in facts:
+            yield topic("fact", fact.id, fact.answers, item=fact, is_personal=is_personal)
+    answers = {
+        **situation.answers,
+        **{
+            name: lines
+            for name, lines in person.answers.items()
+            if name in PERSONAL_INQUIRIES or name not in situation.answers
+        },
+    }
+    for label, lines in answers.items():
+        yield topic("inquiry", str(label), lines)
+    for name, of in situation.about_people.items():
+        for label, lines in of.items():
+            yield topic("person", str(label), lines, about=(name,), person=people[name])
+    for feeling, lines in situation.feelings.items():
+        yield topic("feeling", str(feeling), lines, about=(str(feeling),))
+    for number, one in enumerate(situation.suggestions):
+        yield topic("suggestion", str(number), one.reply, about=one.to, ways=one.to)
+    for number, thread in enumerate(situation.threads):
+        yield topic("thread", str(number), thread.lines, about=thread.about)
+    for item in situation.disclosures:
+        yield topic("disclosure", item.id, (item.normal, item.high, item.low), depth=item.depth)
+
+    for other in situation.people:
+        who = card.facts.person(people[other.name])
+        if who is not None:
+            ways = (f"Who is {other.name}?",)
+            yield topic("background", other.name, (who.told,), about=(other.name,), ways=ways)
+    for number, moment in enumerate(situation.timeline):
+        yield topic("background", f"timeline.{number}", (moment.what,), about=(moment.when,))
+    for number, text in enumerate((*situation.tried, *split_sentences(situation.now))):
+        yield topic("background", f"tried.{number}", (text,), depth=2)
+
+
+def _words_asked(text: str) -> tuple[str, ...]:
+    sentences = listen(text).sentences
+    return sentences[-1].asked[:_MOST_WORDS] if sentences else split_words(text)
+
+
+def stands_alone(text: str) -> bool:
+    """Whether an answer makes sense without its question: long enough, and it begins with who does
+    what.
+    """
+    words = split_words(text)
+    return len(words) >= 6 and (
+        words[0] in ("i", "we", "my")
+        or (
+            text[:1].isupper()
+            and words[0] not in FUNCTION_WORDS
+            and words[1:2] in (("is",), ("was",), ("has",), ("had",), ("says",), ("said",))
+        )
+    )
+
+
+@cache_by_parts("person", "situation")
+def compile_card(persona: Persona) -> Card:
+    """What a persona can say, compiled once."""
+    return Card(persona)
