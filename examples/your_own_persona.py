@@ -22,8 +22,8 @@ Now you're in tune with me.
 I'll hum that on the way home.
 Well, that was the right key.""".splitlines()
 SAY = (
-    "What was he like?",
-    "You carried him down those stairs. I admire that you stayed with him to the end.",
+    "When did he die?",
+    "I admire that you stayed with him to the end.",
 )
 INDEX = """
 language: en

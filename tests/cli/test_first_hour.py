@@ -38,7 +38,9 @@ def test_fidelity_reads_a_split_of_the_shipped_corpus(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["replies"] > 50
-    assert -1 <= told["low"]["within"] <= told["found"]["within"] <= told["high"]["within"] <= 1
+    assert list(told)[0] == "within_dialogue_r"
+    low, high = told["bounds"]["within_person_r"]
+    assert -1 <= low <= told["within_person_r"] <= high <= 1
     shown = CliRunner().invoke(app, ["fidelity", str(folder)]).stdout
     assert "replies to one person" in shown
 

@@ -139,7 +139,7 @@ def test_a_dialogue_in_which_nothing_could_be_said_is_nothing_to_learn_from(tmp_
     trainer = make_trainer(tmp_path, rollout=Rollout(max_reply_tokens=8, user=Dumb()))
     scored = trainer._generate_and_score_completions(batch_of(trainer))
     assert scored["advantages"].tolist() == [0] * 4
-    assert not scored["tool_mask"].any()
+    assert not scored["tool_mask"].mul(scored["completion_mask"]).any()
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ SHOWS = {
         r"wrong with the cards: nothing(.|\n)*Mika   (That one rings|Now you're in tune|I'll"
         r" hum|Well, that was)"
     ),
-    "it_answers": r"delivering bread(.|\n)*Maud is my friend Saskia's sister",
+    "it_answers": r"delivers bread(.|\n)*Maud is my friend Saskia's sister",
     "your_own_user": r"30 words, and a train to catch",
     "your_own_agent": r"your_own_agent:Heartfelt",
     "sb3_strategies": r"Theo ends at \d+",
