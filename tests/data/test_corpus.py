@@ -30,6 +30,7 @@ def _script(path: Path) -> Any:
 
 tool = _script(ROOT / "benchmarks" / "corpus.py")
 agreement = _script(ROOT / "benchmarks" / "agreement.py")
+merge = _script(ROOT / "research" / "real_qwen" / "merge.py")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,56 @@ def test_what_trained_policies_said_stands_apart_and_is_rated_whole(
     }
     known = {one.id for corpus in splits.values() for one in corpus.replies()}
     assert not known & {one.id for one in replies}
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted(path.parent for path in (ROOT / "recordings").rglob("supporters.json")),
+    ids=lambda path: "-".join(path.parts[-2:]),
+)
+def test_every_folder_of_rated_replies_is_readable(folder: Path) -> None:
+    corpus = Corpus(folder)
+    replies = list(corpus.replies())
+    assert len({one.id for one in replies}) == len(replies) > 0
+    assert {one.reply for one in corpus.ratings} <= {one.id for one in replies}
+    assert {one.supporter for one in replies} == set(corpus.supporters)
+    assert {one.persona for one in replies} <= set(library().ids())
+    for place in (*corpus.dialogues, *corpus.moments):
+        assert place.opening
+        assert all(turn.user.strip() for turn in place.turns)
+
+
+def test_samples_of_policies_are_rated_whole_and_those_for_test_people_stand_apart(
+    splits: dict[str, Corpus],
+) -> None:
+    samples = {name: Corpus(SHIPPED / "samples" / name) for name in tool.SPLITS}
+    test_people = set(library().ids("test"))
+    for name, corpus in samples.items():
+        replies = list(corpus.replies())
+        assert len(replies) == len(corpus.rated_replies())
+        assert {one.persona in test_people for one in replies} == {name == "test"}
+        assert list(tool._strays(name, corpus, test_people)) == []
+    known = [one.id for corpus in (*splits.values(), *samples.values()) for one in corpus.replies()]
+    assert len(set(known)) == len(known)
+
+
+def test_readers_lines_go_into_a_folder_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(SHIPPED / "samples", tmp_path / "samples"))
+    before = [one.model_dump() for one in Corpus(folder / "test").ratings][:20]
+    (folder / "test" / "ratings.jsonl").write_text("", encoding="utf-8")
+    sheet = tmp_path / "ratings" / "reader-1.jsonl"
+    sheet.parent.mkdir()
+    kept = [{**one, "id": one["reply"]} for one in before]
+    for one in kept:
+        del one["reply"], one["reader"]
+    write(sheet, [*kept, {**kept[0], "id": "nobody"}, {**kept[0], "change": 11}])
+    with pytest.raises(SystemExit, match=r"reader-1\.jsonl:22: change(.|\n)*nobody said nobody"):
+        merge.main(sheet.parent, folder)
+    assert Corpus(folder / "test").ratings == ()
+    write(sheet, kept)
+    merge.main(sheet.parent, folder)
+    found = [one.model_dump() for one in Corpus(folder / "test").ratings]
+    assert found == [{**one, "reader": "reader-1"} for one in before]
 
 
 def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> None:
