@@ -85,6 +85,45 @@ def test_samples_of_policies_are_rated_whole_and_those_for_test_people_stand_apa
     assert len(set(known)) == len(known)
 
 
+def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
+    changes: dict[tuple[str, str], list[int]] = {}
+    for one in Corpus(SHIPPED / "samples" / "test").rated_replies():
+        if one.place.startswith("d-"):
+            changes.setdefault((one.supporter, one.place), []).append(one.ratings[0].change)
+    finals: dict[str, list[int]] = {}
+    for (supporter, _), said in changes.items():
+        emotion = 40
+        for change in said:
+            emotion = max(0, min(100, emotion + change)) if emotion >= 10 else emotion
+        finals.setdefault(supporter, []).append(emotion)
+    assert {len(each) for each in finals.values()} == {24}
+    assert {who: f"{np.mean(each):.1f}" for who, each in finals.items()} == {
+        "qwen-base-cool": "10.4",
+        "qwen-sft-cool": "18.1",
+        "qwen-grpo": "6.3",
+    }
+
+
+def test_best_of_n_gains_with_readers_what_the_docs_say() -> None:
+    folder = SHIPPED / "samples" / "test"
+    change = {one.id: one.mean("change") for one in Corpus(folder).rated_replies()}
+    gains: dict[str, list[float]] = {}
+    for moment in lines(folder / "moments.jsonl"):
+        by: dict[str, list[float]] = {}
+        for reply in moment["replies"]:  # pyright: ignore[reportGeneralTypeIssues]
+            for name in reply.get("chosen_by", []):
+                by.setdefault(name, []).append(change[reply["id"]])
+        for name, values in by.items():
+            gains.setdefault(name, []).append(float(np.mean(values) - np.mean(by["single"])))
+    assert {name: f"{np.mean(each):.1f}".replace("-", "−") for name, each in gains.items()} == {
+        "single": "0.0",
+        "best8-words": "−0.6",
+        "best8-reader": "−0.2",
+        "best8-pessimistic": "−0.2",
+        "best16-pessimistic": "−0.8",
+    }
+
+
 def test_readers_lines_go_into_a_folder_whole_or_not_at_all(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(SHIPPED / "samples", tmp_path / "samples"))
     before = [one.model_dump() for one in Corpus(folder / "test").ratings][:20]
