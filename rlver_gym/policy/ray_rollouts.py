@@ -59,7 +59,7 @@ class RolloutWorker:
             )
         self._config = config
         model = load_model(config.model, use_bf16=use_bf16, device="cpu", lora=config.lora_rank)
-        is_copied = samples_with_a_copy(config, use_bf16)
+        is_copied = samples_with_a_copy(config, use_bf16) and not config.lora_rank
         self._model = bf16_copy(model) if is_copied else model
         self._sampler = ModelSampler(self._model, use_bf16 and not is_copied)
         self._renderer = make_renderer(config)
@@ -107,7 +107,7 @@ def dump_weights(learner: Learner) -> bytes:
     with, as a safetensors file.
     """
     config = learner.config
-    is_copied = samples_with_a_copy(config, uses_bf16(config.dtype))
+    is_copied = samples_with_a_copy(config, uses_bf16(config.dtype)) and not config.lora_rank
     return save(
         {
             name: one.detach().to("cpu", torch.bfloat16 if is_copied else one.dtype).contiguous()

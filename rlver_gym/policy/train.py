@@ -254,9 +254,11 @@ def samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
     """Whether the sampler has weights of its own: in bfloat16 they speak twice as fast as float32
     ones under autocast.
 
-    Below adapters they are that already; sharded ones are nowhere whole for long.
+    Below adapters they are that already, but on a GPU the calls of a layer's adapters take longer
+    than its work, so the copy has them merged in; sharded ones are nowhere whole for long.
     """
-    return use_bf16 and not config.lora_rank and config.engine == "ddp"
+    is_worth_it = not config.lora_rank or torch.cuda.is_available()
+    return use_bf16 and config.engine == "ddp" and is_worth_it
 
 
 def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:

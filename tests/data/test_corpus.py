@@ -32,6 +32,7 @@ def _script(path: Path) -> Any:
 
 
 tool = _script(ROOT / "benchmarks" / "corpus.py")
+merge = _script(ROOT / "research" / "real_qwen" / "merge.py")
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,95 @@ def test_what_trained_policies_said_stands_apart_and_is_rated_whole(
     }
     known = {one.id for corpus in splits.values() for one in corpus.replies()}
     assert not known & {one.id for one in replies}
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted(path.parent for path in (ROOT / "recordings").rglob("supporters.json")),
+    ids=lambda path: "-".join(path.parts[-2:]),
+)
+def test_every_folder_of_rated_replies_is_readable(folder: Path) -> None:
+    corpus = Corpus(folder)
+    replies = list(corpus.replies())
+    assert len({one.id for one in replies}) == len(replies) > 0
+    assert {one.reply for one in corpus.ratings} <= {one.id for one in replies}
+    assert {one.supporter for one in replies} == set(corpus.supporters)
+    assert {one.persona for one in replies} <= set(library().ids())
+    for place in (*corpus.dialogues, *corpus.moments):
+        assert place.opening
+        assert all(turn.user.strip() for turn in place.turns)
+
+
+def test_samples_of_policies_are_rated_whole_and_those_for_test_people_stand_apart(
+    splits: dict[str, Corpus],
+) -> None:
+    samples = {name: Corpus(SHIPPED / "samples" / name) for name in tool.SPLITS}
+    test_people = set(library().ids("test"))
+    for name, corpus in samples.items():
+        replies = list(corpus.replies())
+        assert len(replies) == len(corpus.rated_replies())
+        assert {one.persona in test_people for one in replies} == {name == "test"}
+        assert list(tool._strays(name, corpus, test_people)) == []
+    known = [one.id for corpus in (*splits.values(), *samples.values()) for one in corpus.replies()]
+    assert len(set(known)) == len(known)
+
+
+def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
+    changes: dict[tuple[str, str], list[int]] = {}
+    for one in Corpus(SHIPPED / "samples" / "test").rated_replies():
+        if one.place.startswith("d-"):
+            changes.setdefault((one.supporter, one.place), []).append(one.ratings[0].change)
+    finals: dict[str, list[int]] = {}
+    for (supporter, _), said in changes.items():
+        emotion = 40
+        for change in said:
+            emotion = max(0, min(100, emotion + change)) if emotion >= 10 else emotion
+        finals.setdefault(supporter, []).append(emotion)
+    assert {len(each) for each in finals.values()} == {24}
+    assert {who: f"{np.mean(each):.1f}" for who, each in finals.items()} == {
+        "qwen-base-cool": "10.4",
+        "qwen-sft-cool": "18.1",
+        "qwen-grpo": "6.3",
+    }
+
+
+def test_best_of_n_gains_with_readers_what_the_docs_say() -> None:
+    folder = SHIPPED / "samples" / "test"
+    change = {one.id: one.mean("change") for one in Corpus(folder).rated_replies()}
+    gains: dict[str, list[float]] = {}
+    for moment in lines(folder / "moments.jsonl"):
+        by: dict[str, list[float]] = {}
+        for reply in moment["replies"]:  # pyright: ignore[reportGeneralTypeIssues]
+            for name in reply.get("chosen_by", []):
+                by.setdefault(name, []).append(change[reply["id"]])
+        for name, values in by.items():
+            gains.setdefault(name, []).append(float(np.mean(values) - np.mean(by["single"])))
+    assert {name: f"{np.mean(each):.1f}".replace("-", "−") for name, each in gains.items()} == {
+        "single": "0.0",
+        "best8-words": "−0.6",
+        "best8-reader": "−0.2",
+        "best8-pessimistic": "−0.2",
+        "best16-pessimistic": "−0.8",
+    }
+
+
+def test_readers_lines_go_into_a_folder_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(SHIPPED / "samples", tmp_path / "samples"))
+    before = [one.model_dump() for one in Corpus(folder / "test").ratings][:20]
+    (folder / "test" / "ratings.jsonl").write_text("", encoding="utf-8")
+    sheet = tmp_path / "ratings" / "reader-1.jsonl"
+    sheet.parent.mkdir()
+    kept = [{**one, "id": one["reply"]} for one in before]
+    for one in kept:
+        del one["reply"], one["reader"]
+    write(sheet, [*kept, {**kept[0], "id": "nobody"}, {**kept[0], "change": 11}])
+    with pytest.raises(SystemExit, match=r"jsonl:21: nobody said nobody\n.*jsonl:22: .*\nchange"):
+        merge.main(sheet.parent, folder)
+    assert Corpus(folder / "test").ratings == ()
+    write(sheet, kept)
+    merge.main(sheet.parent, folder)
+    found = [one.model_dump() for one in Corpus(folder / "test").ratings]
+    assert found == [{**one, "reader": "reader-1"} for one in before]
 
 
 def test_the_shipped_corpus_keeps_its_promises(splits: dict[str, Corpus]) -> None:

@@ -18,6 +18,7 @@ from rlver_gym.export.word_substitution import WordSubstitution
 from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.metrics import compute_metrics
+from rlver_gym.policy.models import rollout
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.rollout import (
@@ -347,6 +348,61 @@ def test_slow_users_wait_side_by_side_and_change_nothing(tiny_folder, direct: Re
     for left, right in zip(one_by_one, together, strict=True):
         assert left.lines == right.lines
         assert left.sequences[0].logprob_T == pytest.approx(right.sequences[0].logprob_T, abs=1e-4)
+
+
+def batch_sizes_with(
+    envs: Sequence[gym.Env[str, str]], tiny_folder: Any, direct: Renderer
+) -> list[int]:
+    """How many replies were sampled at once, batch by batch."""
+    sizes = []
+
+    class Watched(ModelSampler):
+        def sample(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+            sizes.append(len(prompts))
+            return super().sample(prompts, sampling)
+
+    collect_rollouts(
+        Watched(load_model(str(tiny_folder), device="cpu")),
+        direct,
+        Sampling(8, direct.stop_ids),
+        envs,
+        make_groups(len(envs), len(envs), itertools.count()),
+        draw_seed=1,
+        max_tokens=400,
+        workers=len(envs),
+    )
+    return sizes
+
+
+def test_replies_to_users_who_answer_soon_after_the_first_are_sampled_in_one_batch(
+    tiny_folder: Any, direct: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollout, "_GATHER_S", 60.0)
+
+    class Later(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            time.sleep(0.05)
+            return super().step(action)
+
+    assert batch_sizes_with([Counting(), Later(), Later()], tiny_folder, direct) == [3, 3, 3]
+
+
+def test_nobody_waits_long_for_a_slow_user(tiny_folder: Any, direct: Renderer) -> None:
+    is_over = threading.Event()
+
+    class Quick(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            found = super().step(action)
+            if found[2]:
+                is_over.set()
+            return found
+
+    class Slow(Counting):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            assert is_over.wait(60)  # answers once the other's dialogue has ended
+            return super().step(action)
+
+    assert batch_sizes_with([Quick(), Slow()], tiny_folder, direct) == [2, 1, 1, 1, 1]
 
 
 def test_equal_draw_seeds_give_equal_dialogues_in_the_real_environment(

@@ -263,6 +263,35 @@ def test_a_copy_in_half_precision_follows_the_weights(model: PreTrainedModel) ->
     assert after == ModelSampler(bf16_copy(learning)).sample(prompts, sampling)
 
 
+@torch.no_grad()
+def scale_adapters(model: PreTrainedModel, scale: float) -> None:
+    torch.manual_seed(0)
+    for name, weight in model.named_parameters():
+        if "lora_" in name:
+            weight.normal_(std=0.1 * scale)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # peft asks by names that will go
+def test_a_copy_of_a_model_with_adapters_has_them_merged_in_and_follows_them() -> None:
+    learning = load_model("tiny", device="cpu", lora=4)
+    scale_adapters(learning, 1)
+    sampler = ModelSampler(learning, use_bf16=True, copied=True)
+    sampling = Sampling(6, frozenset(), temperature=0.0)
+    prompts = [Prompt(number, words(9, number), 0) for number in range(4)]
+
+    def merged() -> PreTrainedModel:
+        return bf16_copy(copy.deepcopy(learning).merge_and_unload())
+
+    before = sampler.sample(prompts, sampling)
+    assert not any(hasattr(one, "lora_A") for one in sampler._lm.modules())
+    assert before == ModelSampler(merged()).sample(prompts, sampling)
+    scale_adapters(learning, 3)
+    sampler.refresh()
+    after = sampler.sample(prompts, sampling)
+    assert after != before
+    assert after == ModelSampler(merged()).sample(prompts, sampling)
+
+
 def test_sampling_leaves_the_model_in_the_mode_it_was_in(model: PreTrainedModel) -> None:
     model.train()
     ModelSampler(model).sample([Prompt(0, [5, 6], 0)], Sampling(2, frozenset()))

@@ -90,9 +90,15 @@ def frozen_copy(lm: PreTrainedModel) -> PreTrainedModel:
 
 
 def bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
-    """A copy with all weights in bfloat16, which samples about twice as fast as float32 weights
-    that are cast at every step.
+    """A copy with all weights in bfloat16 and adapters merged in, which samples about twice as fast
+    as float32 weights that are cast at every step, and on a GPU as adapters that are called layer
+    by layer.
     """
+    if _has_adapters(lm):
+        plain = AutoModelForCausalLM.from_config(lm.config, dtype=torch.bfloat16)
+        plain = cast(PreTrainedModel, plain.to(lm.device).requires_grad_(False).eval())
+        copy_weights(plain, lm)
+        return plain
     halves: dict[int, Any] = {
         id(one): nn.Parameter(one.detach().to(torch.bfloat16), requires_grad=False)
         for one in lm.parameters()
@@ -103,8 +109,13 @@ def bf16_copy(lm: PreTrainedModel) -> PreTrainedModel:
 @torch.no_grad()
 def copy_weights(copied: PreTrainedModel, lm: PreTrainedModel) -> None:
     """Give a copy the weights that the model has now."""
-    for old, new in zip(copied.parameters(), lm.parameters(), strict=True):
-        old.copy_(new)
+    weights = _merge_adapters(lm) if _has_adapters(lm) else dict(lm.named_parameters())
+    for name, old in copied.named_parameters():
+        old.copy_(weights[name])
+
+
+def _has_adapters(lm: PreTrainedModel) -> bool:
+    return any(hasattr(layer, "get_delta_weight") for layer in lm.modules())
 
 
 def export(

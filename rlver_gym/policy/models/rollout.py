@@ -24,6 +24,12 @@ _RESTORE_METHODS = ("save_state", "restore")
 """What an environment has that goes back to an earlier turn, as `EmpathyEnv` does."""
 
 
+_GATHER_S = 0.2
+"""How long a batch waits for more answers once the first has come: many replies are sampled in
+hardly more time than few.
+"""
+
+
 class ResetSpec(NamedTuple):
     """How a dialogue begins."""
 
@@ -139,10 +145,11 @@ def _run_now(work: Callable[..., None], *given: Any) -> Future[None]:
 
 
 def _pop_ready(waiting: "dict[Future[None], _Dialogue]") -> "list[_Dialogue]":
-    """Take out those whose environment has answered, in the order of their numbers; raises what it
-    raised.
+    """Take out those whose environment has answered, and what comes soon after the first, in the
+    order of their numbers; raises what an environment raised.
     """
-    done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+    wait(waiting, return_when=FIRST_COMPLETED)
+    done, _ = wait(waiting, timeout=_GATHER_S)
     for future in done:
         future.result()
     return sorted((waiting.pop(future) for future in done), key=lambda one: one.spec.number)

@@ -101,7 +101,8 @@ class ModelSampler:
         bfloat16, whatever the weights are kept in.
 
         `copied`: keep a copy in bfloat16 to sample with, brought up to date by `refresh`: for
-        float32 weights on one device that are trained whole. `prefill_tokens`: how many prompt
+        float32 weights on one device that are trained whole, and for adapters on a GPU, which the
+        copy has merged in. `prefill_tokens`: how many prompt
         tokens, padding included, pass through the model at once. TrainingError for other kinds of
         attention.
         """
