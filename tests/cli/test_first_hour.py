@@ -17,6 +17,7 @@ from rlver_gym.bench.score import score_agents
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli.root import app
 from rlver_gym.io import terminal
+from rlver_gym.users import EmbeddedUser
 from rlver_gym.io.errors import pip_install
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -126,7 +127,7 @@ def test_an_extra_is_installed_from_where_the_package_came_from() -> None:
 def test_the_readme_names_clone_version_and_time_and_exports_no_test_people() -> None:
     assert "git clone https://github.com/rlver-gym/rlver-gym" in README
     assert re.search(r"The fast tests, .* cores", README)
-    assert re.search(r"embedded user is version \d+", README)
+    assert f"embedded user version {EmbeddedUser().version}" in README
     exported = re.findall(r"rlver-gym export (\S+)", README)
     for folder in exported:
         assert re.search(rf"bench --split train .*--out {folder}\n", README), folder
