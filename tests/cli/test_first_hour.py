@@ -17,8 +17,8 @@ from rlver_gym.bench.score import score_agents
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli.root import app
 from rlver_gym.io import terminal
-from rlver_gym.users import EmbeddedUser
 from rlver_gym.io.errors import pip_install
+from rlver_gym.users import EmbeddedUser
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -39,7 +39,7 @@ def test_fidelity_reads_a_split_of_the_shipped_corpus(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["replies"] > 50
-    assert list(told)[0] == "within_dialogue_r"
+    assert next(iter(told)) == "within_dialogue_r"
     low, high = told["bounds"]["within_person_r"]
     assert -1 <= low <= told["within_person_r"] <= high <= 1
     shown = CliRunner().invoke(app, ["fidelity", str(folder)]).stdout
