@@ -258,7 +258,7 @@ def leave_out(
 
 def main() -> None:
     """Fit, measure if asked, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--measure", action="store_true")
     measure = parser.parse_args().measure
     torch.set_num_threads(1)
