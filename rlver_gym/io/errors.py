@@ -30,7 +30,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 
 import gymnasium.error
 
@@ -199,11 +199,9 @@ def pip_install(extra: str) -> str:
     """The command that installs an extra: of the folder that the package was installed from, or of
     the package by its name.
     """
-    try:
-        source = distribution("rlver-gym").read_text("direct_url.json")
-    except PackageNotFoundError:
-        source = "file:"
-    if source is None or '"file:' not in f'"{source}':
+    found = list(distributions(name="rlver-gym"))  # in a clone, its egg-info among them
+    sources = [one.read_text("direct_url.json") or "" for one in found]
+    if found and not any('"file:' in source for source in sources):
         return f"pip install 'rlver-gym[{extra}]'"
     return f"pip install '.[{extra}]' (in the folder of the clone)"
 

@@ -110,18 +110,22 @@ def test_an_extra_is_installed_from_where_the_package_came_from() -> None:
         "    def __init__(self, text): self.text = text\n"
         "    def read_text(self, name): return self.text\n"
         "import rlver_gym.io.errors as errors\n"
-        'for text in (\'{"url": "file:///x"}\', None, \'{"url": "https://x/y.whl"}\'):\n'
-        "    errors.distribution = lambda name: Found(text)\n"
+        'clone, other = \'{"url": "file:///x"}\', \'{"url": "https://x/y.whl"}\'\n'
+        "for texts in ([clone], [None, clone], [None], [other], []):\n"
+        "    errors.distributions = lambda name: map(Found, texts)\n"
         "    errors.pip_install.cache_clear()\n"
         "    print(errors.pip_install('sb3'))\n"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
+    clone = "pip install '.[sb3]' (in the folder of the clone)"
     assert shown.splitlines() == [
-        "pip install '.[sb3]' (in the folder of the clone)",
+        clone,
+        clone,
         "pip install 'rlver-gym[sb3]'",
         "pip install 'rlver-gym[sb3]'",
+        clone,
     ]
-    assert pip_install("sb3") == shown.splitlines()[0], "the tests run in a clone"
+    assert pip_install("sb3") == clone, "the tests run in a clone"
 
 
 def test_the_readme_names_clone_version_and_time_and_exports_no_test_people() -> None:
