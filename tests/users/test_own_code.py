@@ -187,7 +187,7 @@ def test_an_agent_that_never_answers_fails_its_dialogues_and_no_other(
 def test_the_command_goes_on_and_ends_with_4_when_an_agent_never_answers(
     own: Path, tmp_path: Path
 ) -> None:
-    words = ("--agent", "own_agents:ABlocks", "--agent", "comfort", "--agent-timeout", "0.3")
+    words = ("--agent", "own_agents:ABlocks", "--agent", "comfort", "--agent-timeout", "2")
     done = bench(
         own, tmp_path, *words, in_process=False
     )  # the process ends though a thread of it does not
