@@ -15,7 +15,6 @@ from rlver_gym.users.embedded import priors, weights
 FILES: dict[str, Callable[[], Any]] = {
     "priors.json": lambda: priors.load_priors.__wrapped__(),
     "priors_en.json": lambda: priors.load_expert_points.__wrapped__("en"),
-    "weights_en.json": lambda: weights.shipped_weights.__wrapped__("en"),
     "weights_zh.json": lambda: weights.shipped_weights.__wrapped__("zh"),
 }
 """Each shipped file with its loader, uncached."""

@@ -99,7 +99,7 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     ):
         number = card.number.get(("feeling", str(sentence.feelings[0])))
         if number is not None:
-            lines = moment.trusted(card.topics[number].lines)
+            lines = moment.drop_guarded(card.topics[number].lines)
             _add(moment, found, asked, math.log(_FEELING_ASKED), lines)
     touched = [
         (weight, topic)
@@ -109,7 +109,7 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     ]
     touched = [topic for _, topic in sorted(touched, key=lambda one: -one[0])]
     for topic in touched[:2]:
-        lines = [_named(moment, topic, line) for line in moment.trusted(topic.lines)]
+        lines = [_named(moment, topic, line) for line in moment.drop_guarded(topic.lines)]
         _add(moment, found, asked, math.log(_THREAD_ASKED) - factual, lines)
     return sorted([one for one in found if one.score >= _LEAST], key=lambda one: -one.score)
 
@@ -124,7 +124,7 @@ def _add(
     moment: Moment, found: list[Answer], asked: Line, score: float, lines: Sequence[str]
 ) -> None:
     """Add those lines of a list that were not said and have most to do with what was asked."""
-    if score < _LEAST - _PER_NAT * _MOST_SHARED or not (fresh := moment.unsaid(lines)):
+    if score < _LEAST - _PER_NAT * _MOST_SHARED or not (fresh := moment.drop_said(lines)):
         return
     card, (tokens, vector) = moment.card, asked
     shared, worth = [], []
@@ -153,9 +153,9 @@ def _lines_of(moment: Moment, label: str, sentence: Sentence) -> Sequence[str]:
         )
         topic = card.of_person.get((whom, label[2:]))
         lines = topic.lines if topic is not None else ()
-        return moment.trusted(lines)
+        return moment.drop_guarded(lines)
     number = card.number.get(("inquiry", label))
-    return moment.trusted(card.topics[number].lines) if number is not None else ()
+    return moment.drop_guarded(card.topics[number].lines) if number is not None else ()
 
 
 # Themselves, and names.
@@ -214,7 +214,7 @@ def own_fact(moment: Moment, sentence: Sentence, phrases: Mapping[str, Any]) -> 
         found = [Answer(0.5, moment.wordings(topic), topic) for topic in topics[:2]]
         if form is _ASKS_AGE and not found:
             lines = [line.format(age=persona.person.age) for line in phrases["age"]]
-            found = [Answer(0.5, moment.unsaid(lines)[:1], None)]
+            found = [Answer(0.5, moment.drop_said(lines)[:1], None)]
         return found
     return []
 
@@ -225,7 +225,7 @@ def _name_of(
     words = whose.split()
     if whose in ("your", "you", "called") or whose == "":
         lines = [line.format(name=moment.scene.persona.person.name) for line in phrases["name"]]
-        return [Answer(0.5, moment.unsaid(lines)[:1], None)]
+        return [Answer(0.5, moment.drop_said(lines)[:1], None)]
     relation = next((RELATION_OF[word] for word in reversed(words) if word in RELATIONS), None)
     facts = moment.card.facts
     token = moment.whom(words)
@@ -238,7 +238,7 @@ def _name_of(
         lines = [
             line.format(name=person.name, them=_OBJECT[person.pronoun]) for line in phrases[key]
         ]
-        return [Answer(0.5, moment.unsaid(lines)[:1], None)]
+        return [Answer(0.5, moment.drop_said(lines)[:1], None)]
     card = moment.card
     query = card.query(sentence)
     shares, _ = card.probabilities(query)

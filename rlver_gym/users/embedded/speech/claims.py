@@ -76,7 +76,7 @@ def check_claims(persona: Persona, dialogue: Dialogue) -> tuple[Claim, ...]:
 def _check(
     known: FactBase, exchanges: tuple[tuple[str, str], ...], utterance: str
 ) -> tuple[Claim, ...]:
-    checker = _Checker(known, [one for pair in exchanges for one in known.told(*pair)])
+    checker = _Checker(known, [one for pair in exchanges for one in known.find_statements(*pair)])
     found: list[Claim] = []
     for sentence in split_sentences(utterance.replace("’", "'"))[:40]:
         words = split_words(sentence)[:_MOST_WORDS]

@@ -112,7 +112,7 @@ class FactBase:
         )
         self._told: dict[tuple[str, str], tuple[Statement, ...]] = {}
 
-    def told(self, asked: str, line: str) -> tuple[Statement, ...]:
+    def find_statements(self, asked: str, line: str) -> tuple[Statement, ...]:
         """The sentences of a line that the person said; what a question asked belongs to its
         answer: who filmed it, to "It was Jodie.". Kept: they say what is on the card.
         """

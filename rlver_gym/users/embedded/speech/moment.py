@@ -112,7 +112,7 @@ class Moment:
             )
         return self._labels[at]
 
-    def unsaid(self, lines: Iterable[str]) -> list[str]:
+    def drop_said(self, lines: Iterable[str]) -> list[str]:
         """Those of which nothing was said yet, in these or nearly these words."""
         return [
             line
@@ -126,13 +126,13 @@ class Moment:
             len(stems & one.stems) >= _NEARLY * len(stems) for one in self._split
         )
 
-    def trusted(self, lines: Sequence[str]) -> Sequence[str]:
+    def drop_guarded(self, lines: Sequence[str]) -> Sequence[str]:
         """Those that they would say now: to strangers not the most open one, while there is
         another.
         """
         if self.depth > 1 or len(lines) < 2:
             return lines
-        return lines[:-1] if self.unsaid(lines[:-1]) else lines
+        return lines[:-1] if self.drop_said(lines[:-1]) else lines
 
     def choose(self, purpose: str, lines: Sequence[str]) -> str:
         """One of the lines, by what was said and the seed."""

@@ -99,7 +99,7 @@ def answer(scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal)
 def _manner(moment: Moment, name: str) -> list[str]:
     """The unsaid lines of a manner, or of the one that stands in for it where a card has none."""
     lines = getattr(moment.manner, name) or getattr(moment.manner, stands_for(name))
-    return moment.unsaid(lines)
+    return moment.drop_said(lines)
 
 
 def _say(moment: Moment, name: str) -> list[str]:
@@ -185,7 +185,7 @@ def _correct(moment: Moment, claims: Sequence[Claim]) -> list[str]:
     )
     if other is not None:
         truth = [*truth, *_truth_of(moment, other)]
-    openers = moment.unsaid(moment.manner.corrects or PHRASES["correct_first"])
+    openers = moment.drop_said(moment.manner.corrects or PHRASES["correct_first"])
     if wrong.kind == "name" and not wrong.right:
         openers = []
     return [*([moment.choose("corrects", openers)] if openers else []), *truth]
@@ -308,7 +308,7 @@ def _give(moment: Moment, asked: _Asked, parts: Sequence[str]) -> list[str]:
     for one in asked.answers:
         if one.topic is not None and one.topic.depth > moment.depth + 1 and moment.emotion < 30:
             continue
-        fresh = [line for line in moment.unsaid(one.lines) if not _says_again(line, parts)]
+        fresh = [line for line in moment.drop_said(one.lines) if not _says_again(line, parts)]
         if not fresh:
             continue
         best = _best_wordings(moment, asked.sentence, fresh)
@@ -397,7 +397,7 @@ def _reply_to_remarks(moment: Moment) -> list[str]:
         return []
     suggesting = [one for one in sentences if one.suggests]
     for sentence in reversed(suggesting):
-        lines = moment.unsaid(_to_suggestion(moment, sentence))
+        lines = moment.drop_said(_to_suggestion(moment, sentence))
         if lines:
             return [moment.choose("suggestion", lines)]
     at = max(range(len(sentences)), key=lambda at: weigh_remark(moment, at))
@@ -408,7 +408,7 @@ def _reply_to_remarks(moment: Moment) -> list[str]:
         for feeling in main.feelings:
             number = moment.card.number.get(("feeling", str(feeling)))
             if number is not None:
-                lines = moment.unsaid(moment.trusted(moment.card.topics[number].lines))
+                lines = moment.drop_said(moment.drop_guarded(moment.card.topics[number].lines))
                 if lines:
                     return [moment.choose("feeling", lines)]
     manner = reaction_to(moment, at, _REMARKED)
@@ -471,7 +471,7 @@ def _thread(moment: Moment, sentence: Sentence) -> str | None:
         if not tokens.isdisjoint(topic.about):
             shared = card.weigh(tokens & topic.about)
             if shared > best:
-                lines = moment.unsaid(moment.trusted(topic.lines))
+                lines = moment.drop_said(moment.drop_guarded(topic.lines))
                 if lines:
                     best, found = shared, (topic, lines)
     if found is None:
@@ -496,7 +496,7 @@ def _go_on(moment: Moment) -> list[str]:
 
 def _hints_given(moment: Moment) -> int:
     hints = moment.scene.persona.situation.hints.of(moment.scene.persona.need)
-    return len(hints) - len(moment.unsaid(hints))
+    return len(hints) - len(moment.drop_said(hints))
 
 
 _NEAR = 0.3
@@ -506,7 +506,7 @@ _NEAR = 0.3
 def _hint(moment: Moment, chance: float, near: Sequence[str] = ()) -> list[str]:
     """A line that lets the need show, with that chance; one that has to do with some texts."""
     hints = moment.scene.persona.situation.hints.of(moment.scene.persona.need)
-    fresh = moment.unsaid(hints)
+    fresh = moment.drop_said(hints)
     if len(hints) - len(fresh) >= _MOST_HINTS or not fresh or moment.draw("hint") >= chance:
         return []
     if near:
@@ -566,7 +566,7 @@ def _tell_beside(moment: Moment, parts: Sequence[str]) -> list[str]:
         if topic.depth > moment.depth:
             continue
         value = 0.3 * card.weigh(tokens & card.line(line).tokens) + alike
-        if value > best and not _says_again(line, parts) and moment.unsaid([line]):
+        if value > best and not _says_again(line, parts) and moment.drop_said([line]):
             best, found = value, line
     return [found] if found is not None else []
 
