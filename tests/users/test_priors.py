@@ -75,6 +75,14 @@ def test_a_field_of_a_shipped_file_that_is_missing_or_unknown_is_named(
     assert says == f"the shipped {name}: comfort: remove this field, or correct its name"
 
 
+def test_weights_of_a_language_without_a_network_need_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = read_json("weights_zh.json") | {"features": {}}
+    says = find_error(monkeypatch, "weights_zh.json", data)
+    assert "language 'zh' has no network: features must not be empty" in says
+
+
 def test_a_ramp_rises_from_nothing_to_all_between_its_ends() -> None:
     ramp = priors.Ramp(free=0.2, all=0.6)
     assert [ramp.at(share) for share in (0.0, 0.2, 0.6, 1.0)] == [0.0, 0.0, 1.0, 1.0]
