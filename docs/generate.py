@@ -40,6 +40,7 @@ COMMANDS = (
     "report",
     "export",
     "verify",
+    "rescore",
     "appraise",
     "redteam",
     "fidelity",
