@@ -330,18 +330,14 @@ REPLIES = (
         "So you were down there with them that night, and now there's a letter. What did Martin say"
         " to you, in that doorway?"
     ),
-    (
-        "Hearing her laugh through the floor when you used to be part of it. That sounds like"
-        " homesickness in your own house."
-    ),
 )
-"""Written by hand, for the README's dialogue."""
+"""Written by hand, for the first page."""
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", commands),
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
     "comfort": ("docs/transcripts.md", lambda: transcript(PERSONA, "comfort")),
     "advice": ("docs/transcripts.md", lambda: transcript(PERSONA, "advice")),
-    "dialogue": ("README.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
+    "dialogue": ("docs/index.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
     "results": ("README.md", results),
     "limit": ("README.md", limit),
     "agreement": ("docs/trust.md", agreement),
