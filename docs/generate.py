@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
+from run_notebook import renew
 from typer.main import get_command
 
 from rlver_gym.agents import make_agent
@@ -332,6 +333,7 @@ REPLIES = (
     ),
 )
 """Written by hand, for the first page."""
+NOTEBOOK = "examples/first_hour.ipynb"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "commands": ("docs/cli.md", commands),
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
@@ -342,13 +344,14 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "limit": ("README.md", limit),
     "agreement": ("docs/trust.md", agreement),
     "unseen": ("docs/trust.md", unseen_supporters),
+    "notebook": (NOTEBOOK, lambda: renew(ROOT / NOTEBOOK)),
     "picture": ("docs/emotion.svg", picture),
     "baselines": ("docs/benchmarks.md", baselines),
     "redteam": ("docs/trust.md", tricks),
     "expectations": ("docs/trust.md", expectations),
 }
 """What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end
-NAME -->`, and what prints it. A picture is a whole file.
+NAME -->`, and what prints it. A picture and the notebook are whole files.
 """
 
 
@@ -369,7 +372,8 @@ def main() -> None:
     for name in named or PARTS:
         file, printed = PARTS[name]
         page = (ROOT / file).read_text(encoding="utf-8")
-        fresh = f"{printed()}\n" if file.endswith(".svg") else with_part(page, name, printed())
+        is_whole = file.endswith((".svg", ".ipynb"))
+        fresh = f"{printed()}\n" if is_whole else with_part(page, name, printed())
         if fresh != page:
             stale.append(f"{file}: {name}")
             if not only_check:
