@@ -3,8 +3,8 @@
 python benchmarks/corpus.py check [FOLDER]
 python benchmarks/corpus.py sheet OUT PLACE... [--folder FOLDER]
 
-`check` counts what research/corpus.md promises, says how far two readers agree, and ends with 1 when a
-promise is broken. `sheet` writes OUT/sheet.md, by which a reader rates all replies of some
+`check` counts what research/corpus.md promises, says how far two readers agree, and ends with 1
+when a promise is broken. `sheet` writes OUT/sheet.md, by which a reader rates all replies of some
 dialogues and moments (their ids) with research/rubric.md, and OUT/key.json, which says who spoke.
 """
 

@@ -47,6 +47,8 @@ from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.users import EmbeddedUser
 
 ROOT = Path(__file__).parent.parent
+
+
 def commands() -> str:
     """Every command with the first sentence of its help."""
     rows = ["| command | what it does |", "|---|---|"]
@@ -154,9 +156,7 @@ def replay() -> tuple[tuple[Felt, ...], float]:
         scene, emotion = Scene(library().get(one["persona"]), card, one["seed"]), card.start
         dialogue, pairs = Dialogue(one["turns"][0]["user"]), []
         for turn in one["turns"][1:]:
-            appraisal = user.appraise(
-                scene, emotion, dialogue.with_utterance(turn["supporter"])
-            )
+            appraisal = user.appraise(scene, emotion, dialogue.with_utterance(turn["supporter"]))
             emotion = max(0, min(100, emotion + appraisal.change))
             dialogue = dialogue.with_turn(
                 Turn(turn["supporter"], appraisal, emotion, 0.0, None, turn["user"])

@@ -1,7 +1,7 @@
 """Runs a notebook's cells without a kernel and renews its outputs: text, and matplotlib's figures.
 
 python docs/run_notebook.py FILE.ipynb            runs the cells and writes what they print
-python docs/run_notebook.py FILE.ipynb --check    fails when they print something else than what is there
+python docs/run_notebook.py FILE.ipynb --check    fails when they print something else
 
 Lines that begin with % or ! are for Jupyter and left out. `.ci/snippets` runs the same cells in a
 kernel, where there is one.
@@ -80,7 +80,10 @@ def main() -> None:
     fresh = renew(file) + "\n"
     if "--check" in sys.argv:
         if fresh != file.read_text(encoding="utf-8"):
-            sys.exit(f"{file} does not show what its cells print. Run: python docs/run_notebook.py {file}")
+            sys.exit(
+                f"{file} does not show what its cells print."
+                f" Run: python docs/run_notebook.py {file}"
+            )
     else:
         file.write_text(fresh, encoding="utf-8")
 
