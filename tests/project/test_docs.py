@@ -131,7 +131,6 @@ def test_links_in_the_docs_lead_somewhere() -> None:
     for page in (
         ROOT / "README.md",
         *(ROOT / "docs").glob("*.md"),
-        *(ROOT / "research").rglob("*.md"),
         ROOT / "CONTRIBUTING.md",
         ROOT / "examples" / "README.md",
     ):
@@ -143,7 +142,7 @@ def test_what_the_readme_links_to_is_there() -> None:
     """Its links are absolute, for index pages show it as well."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.findall(
-        r"https://(?:github|raw\.githubusercontent)\.com/rlver-gym/rlver-gym/(?:blob/)?main/(\S+?)[)\s]",
+        r"https://(?:github|raw\.githubusercontent)\.com/rlver-gym/rlver-gym/(?:blob/)?main/([^\s)#]+)",
         text,
     )
     assert len(found) > 10
