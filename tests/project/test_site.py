@@ -118,7 +118,9 @@ def test_links_lead_to_pages_and_headings() -> None:
                 continue
             else:
                 led_to = (page.parent / target).resolve() if target else page
-                on_the_site = led_to.is_relative_to(DOCS) or led_to.is_relative_to(ROOT / "examples")
+                on_the_site = led_to.is_relative_to(DOCS) or led_to.is_relative_to(
+                    ROOT / "examples"
+                )
                 assert on_the_site or not page.is_relative_to(DOCS), (page.name, target)
             assert led_to.exists(), (page.name, target)
             assert not anchor or anchor in anchors_of(led_to), (page.name, target, anchor)
