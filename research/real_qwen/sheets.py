@@ -1,4 +1,4 @@
-"""Blind sheets of what policies said, side by side, for readers who rate by docs/rubric.md.
+"""Blind sheets of what policies said, side by side, for readers who rate by research/rubric.md.
 
 python -m research.real_qwen.sheets FOLDER OUT [--per 160] [--second 0.15]
 
@@ -24,7 +24,7 @@ from rlver_gym.core.library import library
 REWARDS = ("embedded", "reader", "pessimistic")
 SIZES = (2, 4, 8, 16)
 HEAD = """\
-Rate by docs/rubric.md (read it whole first). Under each person stand {what}. You are that person,
+Rate by research/rubric.md (read it whole first). Under each person stand {what}. You are that person,
 there, at that point. For EVERY reply with an id write one JSON line, the thought first:
 {{"id":"…","thought":"…","understood":0,"about":0,"gives":0,"human":0,"pressure":0,"false":0,"words":"","change":0}}
 Use the whole scale and tell the replies apart: read what a sentence says, not how warm it is.
