@@ -71,8 +71,8 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.fixture
 def close_shared_clients() -> Iterator[None]:
-    """Close the clients and tapes that a test opened, which are shared by all that ask the same
-    server.
+    """Close the clients and response caches that a test opened, which are shared by all that ask
+    the same server.
     """
     yield
     shared.close()

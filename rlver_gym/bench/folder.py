@@ -16,8 +16,8 @@ from rlver_gym.io.version import __version__
 
 EPISODES = "episodes.jsonl"
 MANIFEST = "manifest.json"
-RESPONSE_CACHE_FILE = "tape.sqlite"
-MANIFEST_FORMAT = 2
+RESPONSE_CACHE_FILE = "response_cache.sqlite"
+MANIFEST_FORMAT = 3
 """Of the manifests that this version writes, and the only one that it reads."""
 _MAX_MANIFEST_BYTES = 16 << 20
 

@@ -89,8 +89,8 @@ class Manifest(Frozen):
     """Where the persona cards were, on the machine of whoever made the run; None for the shipped
     ones.
     """
-    tape: Name | None = None
-    """Where the tape was, if not in the folder; likewise."""
+    response_cache: Name | None = None
+    """Where the response cache was, if not in the folder; likewise."""
     env_card: EnvCard
     created: Word
     command: Annotated[tuple[str, ...], Field(max_length=10_000)]

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from rlver_gym.io.errors import STOPPING, ChatError, NotOnTape, ServerRefused
+from rlver_gym.io.errors import STOPPING, ChatError, NotInCache, ServerRefused
 from rlver_gym.io.event_loop import REQUEST_ORIGIN
 from rlver_gym.llm_client.response_cache import ResponseCache
-from rlver_gym.llm_client.settings import TapeMode
+from rlver_gym.llm_client.settings import CacheMode
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 
 
@@ -21,7 +21,7 @@ class CachingClient:
         self,
         chat: Chat | None,
         cache: ResponseCache | None,
-        mode: TapeMode = "auto",
+        mode: CacheMode = "auto",
         *,
         server: str = "",
     ) -> None:
@@ -30,10 +30,12 @@ class CachingClient:
         `cache` may be None for "off". `server`: its public address, stored with the answers.
         """
         if (chat is None and mode != "replay") or (cache is None and mode != "off"):
-            raise ValueError(f"mode {mode!r} needs {'a chat' if chat is None else 'a tape'}")
+            raise ValueError(
+                f"mode {mode!r} needs {'a chat' if chat is None else 'a response cache'}"
+            )
         self._chat = chat
         self._cache = cache
-        self._mode: TapeMode = mode
+        self._mode: CacheMode = mode
         self._server = server
         self._under_way: dict[str, asyncio.Task[ChatAnswer | ChatError]] = {}
         self._refreshed: set[tuple[int | None, str]] = set()
@@ -42,7 +44,7 @@ class CachingClient:
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """The answer.
 
-        NotOnTape when a replay lacks it; TapeError when the cache was changed; otherwise as the
+        NotInCache when a replay lacks it; CacheError when the cache was changed; otherwise as the
         Chat.
         """
         if self._cache is None or self._mode == "off":
@@ -79,10 +81,10 @@ class CachingClient:
         self, cache: ResponseCache, request: ChatRequest
     ) -> ChatAnswer | ChatError:
         if self._chat is None or self._mode == "replay":
-            raise NotOnTape(
+            raise NotInCache(
                 f"{cache.path} holds no answer to request {request.key[:12]} (model"
                 f" {request.model!r}, {len(request.messages)} messages). Replay the run that was"
-                " recorded, with the same prompts and settings; or use tape mode auto to ask a"
+                " recorded, with the same prompts and settings; or use cache mode auto to ask a"
                 " server for what is missing."
             )
         task = self._under_way.get(request.key)

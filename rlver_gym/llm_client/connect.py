@@ -7,7 +7,7 @@ import os
 import threading
 from dataclasses import dataclass
 
-from rlver_gym.io.errors import TapeError
+from rlver_gym.io.errors import CacheError
 from rlver_gym.io.event_loop import await_on_background_loop, wait_for
 from rlver_gym.llm_client.caching_client import CachingClient
 from rlver_gym.llm_client.client import ChatClient
@@ -38,8 +38,9 @@ def connect(settings: ChatSettings | None = None) -> ChatHandle:
     """A handle of a chat server, for any event loop, thread or process. Nothing is sent yet.
 
     Equal settings (with what the environment fills in) share one client: one limit of requests
-    under way, one count of spending, one set of connections. They may differ in their tape.
-    ServerRefused when OpenAI's own server has no key; TapeError for a tape that is none.
+    under way, one count of spending, one set of connections. They may differ in their
+    response_cache.
+    ServerRefused when OpenAI's own server has no key; CacheError for a response cache that is none.
     """
     handle = ChatHandle(resolve_settings(settings or ChatSettings()))
     _shared.chat(handle.settings)
@@ -62,8 +63,8 @@ def outage(settings: ChatSettings | None = None) -> Outage:
 
 
 def use_cache(cache: ResponseCache) -> None:
-    """Have every handle whose settings name this cache's path as their tape use it, and open no
-    file. Call it before the first request.
+    """Have every handle whose settings name this cache's path as their response_cache use it, and
+    open no file. Call it before the first request.
     """
     _shared.use_cache(cache)
 
@@ -98,15 +99,18 @@ class _Shared:
         return self._chats[settings]
 
     def _make_chat(self, settings: ChatSettings) -> Chat:
-        mode = settings.tape_mode
-        if settings.tape is None and mode in ("record", "replay"):
-            raise TapeError(f"tape mode {mode} needs a tape: give its file (tape, --tape).")
-        if settings.tape is None or mode == "off":
+        mode = settings.cache_mode
+        if settings.response_cache is None and mode in ("record", "replay"):
+            raise CacheError(
+                f"cache mode {mode} needs a response cache: give its file (response_cache,"
+                f" --response-cache)."
+            )
+        if settings.response_cache is None or mode == "off":
             return self.client(settings)
         read_only = mode == "replay"
-        place = os.path.abspath(settings.tape), read_only
+        place = os.path.abspath(settings.response_cache), read_only
         if place not in self._caches:
-            self._caches[place] = ResponseCache(settings.tape, read_only=read_only)
+            self._caches[place] = ResponseCache(settings.response_cache, read_only=read_only)
         client = None if read_only else self.client(settings)
         return CachingClient(client, self._caches[place], mode, server=public_url(settings))
 
@@ -116,7 +120,7 @@ class _Shared:
             self._caches |= {(place, False): cache, (place, True): cache}
 
     def client(self, settings: ChatSettings) -> ChatClient:
-        bare = settings.model_copy(update={"tape": None, "tape_mode": "off"})
+        bare = settings.model_copy(update={"response_cache": None, "cache_mode": "off"})
         with self._lock:
             if bare not in self.clients:
                 self.clients[bare] = ChatClient(bare)

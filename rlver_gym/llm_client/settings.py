@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt, SecretStr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    model_validator,
+)
 from pydantic import field_validator as check
 
 from rlver_gym.io.errors import ServerRefused
@@ -24,11 +32,14 @@ from rlver_gym.llm_client.credentials import (
 
 OPENAI_URL = "https://api.openai.com/v1"
 
-TapeMode = Literal["off", "record", "replay", "auto"]
-"""record: ask the server and keep the answers, also those the tape already holds. replay: only the
-tape. auto: the tape, and the server for the rest.
+CacheMode = Literal["off", "record", "replay", "auto"]
+"""record: ask the server and keep the answers, also those the response cache already holds.
+replay: only the response_cache. auto: the response cache, and the server for the rest.
 """
 
+
+RENAMED = {"tape": "response_cache", "tape_mode": "cache_mode"}
+"""Fields of older versions, and what they are called now."""
 
 OmittedField = Literal["temperature", "max_tokens", "seed", "response_format", "system"]
 
@@ -96,10 +107,17 @@ class ChatSettings(_Settings):
     """
     prices: Prices | None = None
     budget: Budget = Budget()
-    tape: Path | None = None
+    response_cache: Path | None = None
     """A file that keeps every answer, so that a run can be repeated without a server. None: none.
     """
-    tape_mode: TapeMode = "auto"
+    cache_mode: CacheMode = "auto"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_old_names(cls, fields: Any) -> Any:
+        for old in RENAMED.keys() & set(fields if isinstance(fields, dict) else ()):
+            raise ValueError(f"{old} is {RENAMED[old]} now")
+        return fields
 
     @check("base_url")
     @classmethod
@@ -156,7 +174,7 @@ def resolve_settings(settings: ChatSettings) -> ChatSettings:
         raise ServerRefused(
             f"the API key holds characters that no key has. Copy it again into {KEY} (api_key)."
         )
-    if is_at(url, OPENAI_URL) and settings.tape_mode != "replay" and secret == NO_KEY:
+    if is_at(url, OPENAI_URL) and settings.cache_mode != "replay" and secret == NO_KEY:
         raise ServerRefused(
             f"no API key for {without_credentials(url)}. Set {KEY} (api_key); for a server of your"
             f' own, {URL} (base_url); to work offline, user="embedded".'

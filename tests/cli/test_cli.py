@@ -121,7 +121,7 @@ def test_bench_talks_to_the_people_that_are_for_tuning(tmp_path: Path) -> None:
         (("bench", "--seeds", "9" * 999), "(found '9999"),
         (("export", "run", "--to", "sft", "--min-margin", "x"), "must be a number (found 'x')"),
         (("personas", "list", "--need", "foo"), "'--need': 'foo' is not one of 'not_at_fault'"),
-        (("tape", "prune", "t", "--older-than", "-1"), "must be at least 0.0 (found '-1')"),
+        (("cache", "prune", "t", "--older-than", "-1"), "must be at least 0.0 (found '-1')"),
     ],
 )
 def test_a_value_that_an_option_does_not_take_is_named_in_plain_words(

@@ -400,7 +400,9 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
             breaking.healthy = True
             done = bench(server, tmp_path / "run")
         breaking.healthy = True
-        whole = bench(server, tmp_path / "whole", "--tape", str(tmp_path / "other.sqlite"))
+        whole = bench(
+            server, tmp_path / "whole", "--response-cache", str(tmp_path / "other.sqlite")
+        )
     assert done.returncode == whole.returncode == 0, done.stderr
     assert len(read_episodes(tmp_path / "run")) == 192
     assert (tmp_path / "run" / EPISODES).read_bytes() == (

@@ -380,12 +380,12 @@ def test_an_account_that_is_refused_later_stops_everybody() -> None:
     assert type(second) is ServerRefused
 
 
-def test_a_run_that_goes_on_knows_from_its_tape_that_the_model_has_answered(tmp_path: Any) -> None:
+def test_a_run_that_goes_on_knows_from_its_cache_that_the_model_has_answered(tmp_path: Any) -> None:
     server = Server(lambda body: (400, error("not these")) if words_of(body) == "1" else None)
 
     async def one(words: str) -> Any:
         chat = ChatClient(ChatSettings(base_url=url))
-        cache = ResponseCache(tmp_path / "tape.sqlite")
+        cache = ResponseCache(tmp_path / "response_cache.sqlite")
         try:
             return await CachingClient(chat, cache).complete(request(words))
         except ChatError as error:

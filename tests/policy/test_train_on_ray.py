@@ -169,7 +169,10 @@ def test_a_worker_with_another_model_or_version_is_named(model: str, tmp_path: P
         ({"engine": "fsdp"}, "--engine fsdp"),
         ({"env_options": {"user": "openai:user", "api_key": "k"}}, "OPENAI_API_KEY"),
         ({"env_options": {"base_url": "http://me:secret@127.0.0.1:9/v1"}}, "OPENAI_BASE_URL"),
-        ({"env_options": {"user": "openai:user", "tape": "t"}}, "tape of env_options"),
+        (
+            {"env_options": {"user": "openai:user", "response_cache": "t"}},
+            "response_cache of env_options",
+        ),
     ],
 )
 def test_what_does_not_go_with_workers_is_refused_before_a_cluster_is_joined(
