@@ -24,9 +24,13 @@ from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client import excerpts, refusals, transport, wire
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect
-from rlver_gym.llm_client.credentials import find_problem, without_credentials
-from rlver_gym.llm_client.retries import retry_after_s
-from rlver_gym.llm_client.settings import ChatSettings, public_url
+from rlver_gym.llm_client.refusals import retry_after_s
+from rlver_gym.llm_client.settings import (
+    ChatSettings,
+    find_problem,
+    public_url,
+    without_credentials,
+)
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing.hostile import HostileServer
 from rlver_gym.testing.hostile_modes import MODES
@@ -316,5 +320,5 @@ def test_no_body_is_too_odd_to_be_read(body: bytes, status: int) -> None:
 
 def test_the_http_library_is_the_one_of_openai() -> None:
     client = openai.DefaultAsyncHttpxClient()
-    assert isinstance(client.build_request("GET", "http://x").url, transport.URL)
+    assert isinstance(client.build_request("GET", "http://x").url, transport.http.URL)
     asyncio.run(client.aclose())

@@ -20,8 +20,7 @@ from rlver_gym.cli.root import app
 from rlver_gym.io.errors import BudgetSpent, CacheError, ChatError, NotInCache, ServerUnreachable
 from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client import connect as shared
-from rlver_gym.llm_client.caching_client import CachingClient
-from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.connect import CachingClient, connect
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
@@ -194,7 +193,7 @@ def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None
         assert texts(ask(caching, request(mode))) == ["answer 1"]
         assert chat.asked == 2
     chat = Counting()
-    assert texts(ask(CachingClient(chat, None, "off"), request(), request())) == [
+    assert texts(ask(chat, request(), request())) == [
         "answer 1",
         "answer 2",
     ]

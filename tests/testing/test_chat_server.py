@@ -17,14 +17,14 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from rlver_gym.io.errors import ChatError, UnknownName
-from rlver_gym.llm_client.transport import create_ssl_context
+from rlver_gym.llm_client.transport import http
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, Faults, ScriptedChat
 from rlver_gym.testing.faults import ALL, FAULTS
 
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "feeling", "schema": {"type": "object"}}}
 GENEROUS_S = 60.0
-TRUST = create_ssl_context()
+TRUST = http.create_ssl_context()
 """Which certificates are believed: nobody here has any, and to read them takes longer than most
 tests.
 """
