@@ -31,7 +31,7 @@ from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_u
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, Faults
-from rlver_gym.testing.faults import ALL
+from rlver_gym.testing.chat_server import ALL
 
 KEY = "sk-planted-0123456789abcdef"
 SECRET = "my sister stole the inheritance"

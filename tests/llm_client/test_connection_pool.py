@@ -15,6 +15,8 @@ from email.utils import format_datetime
 
 import openai
 import pytest
+from hostile_bodies import MODES
+from hostile_server import HostileServer
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
@@ -32,10 +34,7 @@ from rlver_gym.llm_client.settings import (
     without_credentials,
 )
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing.hostile import HostileServer
-from rlver_gym.testing.hostile_modes import MODES
-from rlver_gym.testing.listener import Listener
-from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.testing.http import Connection, Listener, Request
 
 KEY = "sk-planted-0123456789abcdef"
 GOOD = {

@@ -26,7 +26,7 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent
 from rlver_gym.testing import ChatServer, Faults
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.testing.faults import ALL
+from rlver_gym.testing.chat_server import ALL
 from rlver_gym.users import make_user
 
 CARD = env_card("RLVER-Empathy-v0")

@@ -31,7 +31,7 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.testing.replies import Refused
+from rlver_gym.testing.chat_server import Refused
 
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 PEOPLE = library().ids("demo")[:3]

@@ -16,8 +16,7 @@ from rlver_gym.llm_client.refusals import Failure, Kind, Scope, classify_http_er
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing.listener import Listener
-from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.testing.http import Connection, Listener, Request
 
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}}
 

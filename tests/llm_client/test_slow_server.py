@@ -15,9 +15,8 @@ from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.llm_client.spending import Spent
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
-from rlver_gym.testing.listener import Listener
-from rlver_gym.testing.replies import Refused
-from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.testing.chat_server import Refused
+from rlver_gym.testing.http import Connection, Listener, Request
 
 GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
 

@@ -22,6 +22,7 @@ from rlver_gym.io.errors import RlverError, RunError, TrainingError
 from rlver_gym.io.version import __version__
 from rlver_gym.policy.config import TrainConfig, make_config
 from rlver_gym.policy.models.rollout import make_groups
+from rlver_gym.policy.models.tiny_model import build_tiny
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.ray_rollouts import (
     RayRollouts,
@@ -38,7 +39,6 @@ from rlver_gym.policy.train import (
     reset_specs,
     train,
 )
-from rlver_gym.testing.tiny_model import build_tiny
 from rlver_gym.users import EmbeddedUser
 
 with_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install '.[ray]'")

@@ -15,7 +15,7 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.model_cache import hide_progress_bars
-from rlver_gym.testing.tiny_copying import HEADS, THETA, teach_copying
+from rlver_gym.policy.models.tiny_copying import HEADS, THETA, teach_copying
 from rlver_gym.users import EmbeddedUser
 
 VERSION = "v7"
