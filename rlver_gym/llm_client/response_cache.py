@@ -179,12 +179,11 @@ class ResponseCache:
         with self._db() as db:
             db.executemany(f"DELETE FROM answers WHERE {_IS_KEY}", map(_key_parameters, keys))
             left = {_text(key) for (key,) in db.execute("SELECT key FROM answers")}
-        if not left.isdisjoint(
-            keys
-        ):  # out of order in the file: a scan meets it, a search does not
+        # out of order in the file: a scan meets it, a search does not
+        if not left.isdisjoint(keys):
             raise CacheError(
-                f"{self.path}: a broken response cache, whose damaged rows cannot be deleted. Give another"
-                " file."
+                f"{self.path}: a broken response cache, whose damaged rows cannot be deleted. Give"
+                " another file."
             )
         with self._db() as db:
             db.execute("VACUUM")
