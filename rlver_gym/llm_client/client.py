@@ -14,6 +14,7 @@ from rlver_gym.io.errors import ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.llm_client import wire
 from rlver_gym.llm_client.excerpts import mask
 from rlver_gym.llm_client.outage import Outage
+from rlver_gym.llm_client.places import Places
 from rlver_gym.llm_client.refusals import MAX_WAIT_S, Failure, Kind, Scope, classify_http_error
 from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
 from rlver_gym.llm_client.spending import Spending, estimate_tokens
@@ -31,10 +32,16 @@ _DEAD_AFTER = 10
 """Failed connections in a row after which a server that once answered is taken for dead."""
 _MAX_OUTAGES = 3
 """So many a request waits for; one that fails still is at fault itself."""
+_MAX_SLOW = 6
+"""So often a request is late among others to whom nothing is answered either; then it has
+failed.
+"""
 _NAP_S = 0.1
 _TOO_LATE = "no answer in time"
 _ALIVE = (Kind.DECLINED, Kind.UNUSABLE, Kind.REFUSED)
 """Failures that only a server that is up can bring about."""
+_NOT_FAILED = (Kind.BUSY, Kind.SLOW)
+"""What says nothing against the request: being told to wait, and being late with all others."""
 
 
 @dataclass
@@ -53,8 +60,12 @@ class _Call:
 
     @property
     def num_failed(self) -> int:
-        """How many attempts failed: being told to wait is no failure."""
-        return sum(failure.kind is not Kind.BUSY for failure in self.failures)
+        """How many attempts failed."""
+        return sum(failure.kind not in _NOT_FAILED for failure in self.failures)
+
+    def count(self, kind: Kind) -> int:
+        """How many attempts ended so."""
+        return sum(failure.kind is kind for failure in self.failures)
 
 
 @dataclass
@@ -70,11 +81,10 @@ class ChatClient:
     """A Chat that sends requests to a server. One for each server; `connect` shares it.
 
     The time of a request begins when it gets its place among `concurrency` of them, and an
-    attempt's
-    again whenever the server answers one that was sent before it: who waits for their turn fails
-    nobody. Nor does an outage of the server, which all requests wait for, `max_wait_s` at most.
-    What
-    a model does not take (a JSON schema, a temperature, the system role) is left out from then on.
+    attempt's again whenever the server answers one that was sent before it: who waits for their
+    turn does not fail, and fewer are sent at once then. Nor does anybody fail in an outage of the
+    server, which all requests wait for, `max_wait_s` at most. What a model does not take (a JSON
+    schema, a temperature, the system role) is left out from then on.
 
     ServerRefused, ServerUnreachable, ServerOutage and BudgetSpent concern every request and should
     stop a run; any other ChatError only this one. Once a model has answered with some settings,
@@ -97,7 +107,7 @@ class ChatClient:
         self.public_url, attempts = public_url(self.settings), self.settings.attempts
         self.outage = Outage(self.public_url, self.settings.max_wait_s, attempts, clock, sleep)
         self._transport = Transport(self.settings)
-        self._places = asyncio.Semaphore(self.settings.concurrency)
+        self.places = Places(self.settings.concurrency)
         self._clock, self._sleep, self._random = clock, sleep, random
         self._has_answered, self._unconnected = False, 0
         omitted = frozenset(self.settings.omit)
@@ -110,7 +120,7 @@ class ChatClient:
         """Requests with these settings that are not refused yet."""
         self._under_way: dict[int, _Attempt] = {}
         """In the order in which they were sent."""
-        self._num_sent = 0
+        self._num_sent = self._num_answers = 0
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """The server's answer. See the class for errors."""
@@ -152,41 +162,63 @@ class ChatClient:
 
     async def _try(self, request: ChatRequest, call: _Call) -> ChatAnswer | Failure:
         """One attempt, as soon as there is a place for it and the server is up."""
-        async with self._places, self.outage.pause(is_first=call.is_first) as is_probe:
-            self.spending.attempt(call.is_first)
-            call.is_first = False
-            result = await self._attempt(request, call)
-            if isinstance(result, Failure):
-                result = self._mask(result, request)
-            if isinstance(result, ChatAnswer) or result.kind in _ALIVE:
-                self.outage.record_answer()
-            else:
-                self.outage.record_failure(result, is_probe=is_probe)
+        round_ = await self.places.take()
+        try:
+            async with self.outage.pause(is_first=call.is_first) as is_probe:
+                self.spending.attempt(call.is_first)
+                call.is_first = False
+                result, is_late = await self._attempt(request, call)
+                if isinstance(result, Failure):
+                    result = self._mask(result, request)
+                if isinstance(result, ChatAnswer) or result.kind in _ALIVE:
+                    self.outage.record_answer()
+                else:
+                    self.outage.record_failure(result, is_probe=is_probe)
+            is_overload = is_late or (isinstance(result, Failure) and result.kind in _NOT_FAILED)
+            if is_overload and not is_probe:
+                await self.places.record_overload(round_)
+            elif isinstance(result, ChatAnswer):
+                self.places.record_answer()
+        finally:
+            self.places.leave()
         return result
 
-    async def _attempt(self, request: ChatRequest, call: _Call) -> ChatAnswer | Failure:
-        """Send it, for as long as an attempt may take from the moment its turn has come."""
+    async def _attempt(
+        self, request: ChatRequest, call: _Call
+    ) -> tuple[ChatAnswer | Failure, bool]:
+        """Send it, for as long as an attempt may take from the moment its turn has come. Tells also
+        whether it had to wait for its turn for longer than that.
+        """
         is_last = call.num_failed + 1 >= self.settings.attempts
         timeout_s = self.settings.attempt_timeout_s or call.left_s * (1 if is_last else 2 / 3)
         self._num_sent = number = self._num_sent + 1
         limit = asyncio.timeout(min(timeout_s, call.left_s))
-        attempt = self._under_way[number] = _Attempt(timeout_s, self._clock(), limit)
+        began, answers, is_alone = self._clock(), self._num_answers, not self._under_way
+        attempt = self._under_way[number] = _Attempt(timeout_s, began, limit)
         try:
             async with limit:
                 result = await self._send(request, call.left_out)
         except TimeoutError:
-            result = Failure(Kind.BROKEN, _TOO_LATE)
+            is_broken = (
+                is_alone
+                or self.settings.attempt_timeout_s is not None
+                or answers != self._num_answers
+                or call.count(Kind.SLOW) >= _MAX_SLOW
+            )
+            result = Failure(Kind.BROKEN if is_broken else Kind.SLOW, _TOO_LATE)
         finally:
             del self._under_way[number]
         now = self._clock()
         if isinstance(result, ChatAnswer) or result.kind in _ALIVE:
+            self._num_answers += 1
             for other, behind in self._under_way.items():
                 if other > number and not behind.limit.expired():
                     loop_time = asyncio.get_running_loop().time()
                     behind.limit.reschedule(loop_time + behind.timeout_s)
                     behind.since = now
-        call.left_s -= now - attempt.since
-        return result
+        if isinstance(result, ChatAnswer) or result.kind is not Kind.SLOW:
+            call.left_s -= now - attempt.since
+        return result, isinstance(result, ChatAnswer) and now - began > timeout_s
 
     async def _send(self, request: ChatRequest, left_out: frozenset[str]) -> ChatAnswer | Failure:
         try:
@@ -255,6 +287,8 @@ class ChatClient:
         None when the failures are enough, or the wait would outlive the request.
         """
         last = call.failures[-1]
+        if last.kind is Kind.SLOW:
+            return 0.0
         asked_s = last.retry_after_s or 0.0
         never = last.kind is Kind.NO_CONNECTION and not self._has_answered
         most = {Kind.UNUSABLE: 1, Kind.REFUSED: 1, Kind.DECLINED: 2}.get(last.kind, 99)
@@ -262,7 +296,7 @@ class ChatClient:
         is_busy = last.kind is Kind.BUSY
         if not is_busy and call.num_failed >= min(most, self.settings.attempts):
             return None
-        n = len(call.failures) - call.num_failed if is_busy else call.num_failed
+        n = call.count(Kind.BUSY) if is_busy else call.num_failed
         drawn = self._random() * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** min(n - 1, 16))
         wait_s = drawn + asked_s if is_busy else max(min(drawn, call.left_s / 4), asked_s)
         return wait_s if wait_s < call.left_s and asked_s <= MAX_WAIT_S else None
@@ -295,7 +329,7 @@ class ChatClient:
                 " Raise --timeout (timeout_s), or lower --concurrency"
                 f" ({self.settings.concurrency}) to what the server does at once."
             )
-        failed = sum(failure.kind is not Kind.BUSY for failure in failures)
+        failed = sum(failure.kind not in _NOT_FAILED for failure in failures)
         return ChatError(
             f"no usable answer of model {model!r}{f' in {failed} attempts' if failed > 1 else ''}"
             f" (timeout_s={self.settings.timeout_s:g}): {summarise_failures(failures)}"
@@ -307,7 +341,7 @@ def summarise_failures(failures: list[Failure]) -> str:
     """The reasons in one line, in the order they first came up, each with how often; how often the
     server asked to wait differs from run to run and is left out.
     """
-    counts = Counter((failure.reason, failure.kind is Kind.BUSY) for failure in failures)
+    counts = Counter((failure.reason, failure.kind in _NOT_FAILED) for failure in failures)
     return "; ".join(
         f"{reason} ({count}×)" if count > 1 and not busy else reason
         for (reason, busy), count in counts.items()

@@ -44,6 +44,10 @@ class Kind(Enum):
     """
     BUSY = "busy"
     """The server asks to wait: not a failure, only time limits it."""
+    SLOW = "slow"
+    """No answer in time, to nobody, while others were under way: fewer at once may be answered. No
+    failure.
+    """
     DECLINED = "declined"
     """The model or a content filter would not answer these words. One more attempt, since both
     leave much to chance.
