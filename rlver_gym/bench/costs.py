@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from rlver_gym.agents import uses_server
-from rlver_gym.bench.folder import RESPONSE_CACHE_FILE
+from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError
@@ -171,7 +171,7 @@ class Ledger:
 
 def _read_cache(folder: Path) -> Total:
     """What the answers in the response cache in the folder came to."""
-    path = folder / RESPONSE_CACHE_FILE
+    path = find_response_cache(folder)
     if not path.is_file() or not path.stat().st_size:
         return Total()
     calls, prompt, completion = ResponseCache(path, read_only=True).count_spent()

@@ -15,7 +15,7 @@ from rlver_gym.agents import (
     is_shipped_agent,
     uses_server,
 )
-from rlver_gym.bench.folder import RESPONSE_CACHE_FILE
+from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case, fingerprint, pin_scenes, select_personas
@@ -25,7 +25,6 @@ from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import RunError, SourceNeeded
-from rlver_gym.io.files import path_inside
 from rlver_gym.io.terminal import one_line
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.llm_client.settings import ChatSettings
@@ -121,7 +120,7 @@ def find_repeatable(
     version.
     """
     makers = {name: agent_maker(name) for name in manifest.plan.agents if is_shipped_agent(name)}
-    path = response_cache or path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
+    path = response_cache or find_response_cache(folder)
     if path.exists():
         replay = ChatSettings(base_url="http://localhost", response_cache=path, cache_mode="replay")
         for name in filter(uses_server, manifest.plan.agents):
@@ -220,7 +219,7 @@ def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path 
     """The response cache with the answers of the user's server: the one that was named, or the one
     in the folder.
     """
-    path = response_cache or path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
+    path = response_cache or find_response_cache(folder)
     if not path.exists():
         elsewhere = (
             f" Its manifest says that it was at {excerpt(manifest.response_cache)}."

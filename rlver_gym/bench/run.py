@@ -15,7 +15,7 @@ from rlver_gym.bench.costs import Ledger
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
-    RESPONSE_CACHE_FILE,
+    find_response_cache,
     read_episodes,
     read_manifest,
 )
@@ -37,7 +37,6 @@ from rlver_gym.io.atomic import (
     write_atomically,
 )
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import path_inside
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spending
@@ -193,9 +192,7 @@ def open_run(
     chat = (
         plan.chat
         if plan.chat.response_cache
-        else plan.chat.model_copy(
-            update={"response_cache": path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)}
-        )
+        else plan.chat.model_copy(update={"response_cache": find_response_cache(folder)})
     )
     plan.servers(chat)
     makers = {agent: plan.agent_maker(agent, chat) for agent in plan.agents}

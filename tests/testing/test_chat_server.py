@@ -5,17 +5,20 @@ needs no server.
 import asyncio
 import json
 import random
+import re
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any, Literal
 
 import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+import rlver_gym
 from rlver_gym.io.errors import ChatError, UnknownName
 from rlver_gym.llm_client.transport import http
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
@@ -591,3 +594,14 @@ def test_a_scripted_chat_answers_without_a_network() -> None:
     assert chat.requests == [asked] * 3
     assert ask(ScriptedChat("always")).text == ask(ScriptedChat("always")).text == "always"
     assert ask(ScriptedChat(lambda request: request.model)).text == "m"
+
+
+def test_nothing_but_tests_imports_a_test_server() -> None:
+    package = Path(rlver_gym.__file__).parent
+    named = re.compile(r"^\s*(from|import) rlver_gym\.testing|[\"']rlver_gym\.testing[.:\"']", re.M)
+    assert any(named.search(path.read_text()) for path in (package / "testing").glob("*.py"))
+    assert [
+        path.relative_to(package)
+        for path in package.rglob("*.py")
+        if named.search(path.read_text(encoding="utf-8")) and path.parent.name != "testing"
+    ] == []
