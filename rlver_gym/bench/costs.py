@@ -119,7 +119,7 @@ class Ledger:
     def __init__(self, folder: Path, spending: Sequence[Spending]) -> None:
         """`spending`: of the servers that are asked now, counted from zero; empty when none is.
 
-        What the folder's own response_cache holds was spent at least. RunError for a file that is
+        What the folder's own response cache holds was spent at least. RunError for a file that is
         no ledger.
         """
         self._path = folder / SPENT

@@ -227,8 +227,7 @@ def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path 
             else ""
         )
         raise (SourceNeeded if manifest.response_cache else RunError)(
-            f"{path}: there is no response cache, so nothing can be recomputed without the"
-            f" server.{elsewhere}"
-            " Put the run's response cache there, or name it with --response-cache."
+            f"{path}: there is no response cache, so nothing can be recomputed without the server."
+            f"{elsewhere} Put the run's response cache there, or name it with --response-cache."
         )
     return path

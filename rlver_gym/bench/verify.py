@@ -52,11 +52,11 @@ def verify(
 
     Episodes may stand in any order, each at most once, and each has to have ended. Needs no server:
     what agents said is recorded, those that come with the package are asked again, and what a
-    server answered, for an LLM user or an agent, is in the run's response cache (or on
-    `response_cache`). The folder
-    may come from a stranger: nothing that it names is imported, asked or opened outside of it,
-    unless the caller names it in `sources`. Raises RunError when the folder or its response cache
-    cannot be read, needs something named, or was made with cards or a user that are not these.
+    server answered, for an LLM user or an agent, is in the run's response cache (or in
+    `response_cache`). The folder may come from a stranger: nothing that it names is imported, asked
+    or opened outside of it, unless the caller names it in `sources`. Raises RunError when the
+    folder or its response cache cannot be read, needs something named, or was made with cards or a
+    user that are not these.
 
     What the reader's network made of an utterance is recorded and taken from there; with `rerun` it
     reads again, and a difference of more than a point is one.
@@ -212,9 +212,8 @@ def replay_episode(session: EmpathySession, recorded: Episode) -> Episode:
 def _explain_error(error: RlverError) -> str:
     if isinstance(error, NotInCache):
         return (
-            "the response cache holds no answer to this: what was said or felt was changed"
-            " after it was"
-            " recorded, or it is not the run's response cache"
+            "the response cache holds no answer to this: what was said or felt was changed after it"
+            " was recorded, or it is not the run's response cache"
         )
     return str(error)
 

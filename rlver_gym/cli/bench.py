@@ -183,7 +183,7 @@ def bench(
 
     Prints the mean final emotion of each agent with its 95 % interval, how many people were content
     or left, and the paired difference to the best agent. Interrupt it at any moment: the same
-    command goes on where it stopped, holds again what failed, and what a server has answered is on
+    command goes on where it stopped, holds again what failed, and what a server has answered is in
     the run's response cache and not paid twice.
 
     Exit code 0: all dialogues are held. 2: not what could be done. 3: a server was out for too

@@ -1,6 +1,4 @@
-"""`rlver-gym cache`: look at the answers that were recorded, forget some, or take them
-elsewhere.
-"""
+"""`rlver-gym cache`: look at the recorded answers, forget some, or take them elsewhere."""
 
 import sys
 from collections import Counter
@@ -167,7 +165,7 @@ def _row_to_json(row: Row) -> dict[str, Any]:
         request = parse_json(row.request)
     except ValueError as error:
         raise CacheError(
-            f"request {row.key[:12]} in the response cache is no JSON. Run: rlver-gym cache"
-            f" prune --damaged"
+            f"request {row.key[:12]} in the response cache is no JSON. Run: rlver-gym cache prune"
+            " --damaged"
         ) from error
     return row._asdict() | {"request": request}

@@ -244,7 +244,7 @@ def verify(
     in the run's response cache), and ask the agents again that come with the package.
 
     A run folder starts no code and opens no file outside of it: your own user, personas or
-    response_cache are used when you name them here.
+    response cache are used when you name them here.
 
     Exit code 0 when the run holds every dialogue of its plan, each ended and as recorded, 1 when
     one is not: the first episode and turn that differ are named, and how many episodes do. What

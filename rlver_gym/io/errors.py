@@ -23,7 +23,7 @@ RlverError
       + ServerOutage              the server that answered before fails everybody, for too long
       + ServerRefused             it answers, but refuses (wrong key, no such model)
       + BudgetSpent               the money, tokens or calls allowed for this run are used up
-      + NotInCache (LookupError)   a response cache is replayed that does not hold this request
+      + NotInCache (LookupError)  a response cache is replayed that does not hold this request
 """
 
 import difflib

@@ -23,9 +23,7 @@ class Places:
         self._round = self._num_answers = 0
 
     async def take(self) -> int:
-        """Wait for a place, in the order of those who came. Returns the round that it belongs
-        to.
-        """
+        """Wait for a place, first come, first served. Returns the round that it belongs to."""
         await self._free.acquire()
         return self._round
 

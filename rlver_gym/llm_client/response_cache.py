@@ -1,6 +1,4 @@
-"""A cache of a chat server's answers in a file (a "response_cache"), so that a run can be repeated
-without the server.
-"""
+"""A file of a chat server's answers, so that a run can be repeated without the server."""
 
 import hashlib
 import json
@@ -69,10 +67,9 @@ class Row(NamedTuple):
         """
         if not self.is_intact:
             raise CacheError(
-                f"the response cache's answer to request {self.key[:12]} was changed after it"
-                f" was recorded."
-                " See `rlver-gym cache stats`; `rlver-gym cache prune --damaged` has such requests"
-                " asked again."
+                f"the response cache's answer to request {self.key[:12]} was changed after it was"
+                " recorded. See `rlver-gym cache stats`; `rlver-gym cache prune --damaged` has such"
+                " requests asked again."
             )
         if self.answer is None:
             return ChatError(self.failure or "")
@@ -90,7 +87,7 @@ class ResponseCache:
     def __init__(
         self, path: str | Path, *, must_exist: bool = False, read_only: bool = False
     ) -> None:
-        """`must_exist`: do not begin a new response_cache.
+        """`must_exist`: do not begin a new file.
 
         `read_only`: nor write to it, whoever made it. Raises CacheError when the file is no
         response cache, or cannot be read.
@@ -103,9 +100,8 @@ class ResponseCache:
         """Those of a parent process: neither used nor closed here, or its locks would go."""
         if (must_exist or read_only) and not self.path.exists():
             raise CacheError(
-                f"{self.path}: there is no response cache. Record one first: --response-cache"
-                f" {self.path} with a"
-                " server."
+                f"{self.path}: there is no response cache. Record one first:"
+                f" --response-cache {self.path} with a server."
             )
         with self._db():
             pass
@@ -217,8 +213,8 @@ class ResponseCache:
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 # the latter: a damaged schema, in whose message sqlite quotes it
                 raise CacheError(
-                    f"{self.path}: not a response cache, or a broken one ({error}). Give"
-                    f" another file."
+                    f"{self.path}: not a response cache, or a broken one ({error}). Give another"
+                    " file."
                 ) from error
 
     def _read_mode(self) -> str:
@@ -321,14 +317,12 @@ def _prepare_database(db: sqlite3.Connection, path: Path, readonly: bool) -> Non
     if tables and version != _VERSION:
         raise CacheError(
             f"{path}: a response cache of another version ({version}, not {_VERSION}). Use the"
-            f" rlver-gym that"
-            " made it."
+            " rlver-gym that made it."
         )
     if tables and tables != [("table", "answers", _TABLE.replace("IF NOT EXISTS ", ""))]:
         raise CacheError(
             f"{path}: holds more or other than a response cache's one table, so it is not"
-            f" believed. Give"
-            " another file."
+            " believed. Give another file."
         )
     if readonly:
         if not tables:
