@@ -20,14 +20,13 @@ from rich.progress import (
 )
 
 from rlver_gym.core.cards import shipped_env_ids
-from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
 from rlver_gym.policy.config import TrainConfig, folder_name
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
-from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog, read_iterations
+from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog
 from rlver_gym.policy.models.distributed import process_group, rank
 from rlver_gym.policy.ray_rollouts import rollouts_on_ray
 from rlver_gym.policy.train import (
@@ -89,6 +88,8 @@ def _run(
             first = evaluate(learner)
             _append_evaluation(first, 0, folder)
             screen.show_evaluation(0, first)
+            if log:
+                log.write(0, first.metrics, {})
             scores[0] = first.metrics["eval_score"]
         for iteration in train(learner, folder / BAD_BATCH, collect):
             number, last = iteration.number, iteration.number == config.iterations
@@ -154,7 +155,6 @@ def _log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog |
     values = learner.config.model_dump(mode="json")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    _drop_later(folder / EVALUATIONS, learner.iteration)
     with RunLog(folder, values, track=track, after=learner.iteration) as log:
         yield log
 
@@ -189,19 +189,6 @@ def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> No
     if rank() == 0:
         with (folder / EVALUATIONS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def _drop_later(path: Path, iteration: int) -> None:
-    """Drop what a run that goes on will write again."""
-    if path.exists():
-        kept = [
-            line for line in read_iterations(path) if line["iteration"] <= iteration and iteration
-        ]
-        write_atomically(
-            path,
-            "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept),
-            TrainingError,
-        )
 
 
 def _refuse_wrong_folder(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:

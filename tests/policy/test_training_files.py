@@ -66,35 +66,6 @@ def test_edited_metrics_are_named_by_file_and_line(folder: Path, line: str, says
     assert len(str(error.value)) < 600
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        "[]",
-        "[" * 100_000,
-        '{"iteration": 0}',
-        '{"iteration": 0, "dialogues": 5}',
-        '{"iteration": 0, "dialogues": [1]}',
-        '{"iteration": 0, "dialogues": [{"valid": true, "score": "x"}]}',
-        '{"iteration": 0, "dialogues": [{"valid": true, "score": NaN}]}',
-        '{"iteration": 0, "dialogues": [{"valid": true, "score": 1e300}]}',
-        '{"iteration": 0, "dialogues": [{"score": 1}]}',
-    ],
-)
-def test_an_edited_evaluation_is_named(folder: Path, line: str) -> None:
-    (folder / "evaluations.jsonl").write_text(line + "\n", encoding="utf-8")
-    with pytest.raises(TrainingError, match=r"evaluations\.jsonl, line 1: not an evaluation"):
-        write_curves([folder])
-
-
-def test_the_scores_of_failed_dialogues_may_be_no_numbers(folder: Path) -> None:
-    dialogues = [{"valid": True, "score": 40.0}, {"valid": False, "score": float("nan")}]
-    (folder / "evaluations.jsonl").write_text(
-        json.dumps({"iteration": 0, "dialogues": dialogues}) + "\n", encoding="utf-8"
-    )
-    assert "held-out people" in write_curves([folder]).read_text(encoding="utf-8")
-
-
 @pytest.mark.timeout(100)
 def test_a_device_or_a_pipe_in_a_run_folder_is_not_waited_for(folder: Path) -> None:
     (folder / "metrics.jsonl").unlink()

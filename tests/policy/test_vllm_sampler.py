@@ -16,7 +16,7 @@ from completions import JsonHandler, completion
 
 peft = pytest.importorskip("peft", reason="adapters need peft: pip install '.[lora]'")
 from rlver_gym.io.errors import TrainingError
-from rlver_gym.policy.config import GroupConfig, make_config
+from rlver_gym.policy.config import TrainConfig, make_config
 from rlver_gym.policy.models.model import load_model
 from rlver_gym.policy.models.sampler import ModelSampler, Prompt, Sampling
 from rlver_gym.policy.train import make_learner, train
@@ -106,8 +106,8 @@ def vllm(model: str) -> Iterator[Vllm]:
         thread.join()
 
 
-def config(model: str, address: str | None, folder: Path | None, **others: object) -> GroupConfig:
-    return GroupConfig.model_validate(
+def config(model: str, address: str | None, folder: Path | None, **others: object) -> TrainConfig:
+    return TrainConfig.model_validate(
         {
             "model": model,
             "iterations": 3,

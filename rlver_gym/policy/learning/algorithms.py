@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlver_gym.policy.registry import Aggregate
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -127,13 +129,13 @@ def group_relative(
     group_D: Ints,
     baseline: Literal["group", "others"] = "group",
     scale: bool = True,
-    floor: float = SAME,
+    min_std: float = SAME,
 ) -> Floats:
     """Each value against its group's; 0 for a value alone or a group in which all are the same. NaN
     values are no part of their group, and give 0.
 
     `baseline="group"`, scaled by the group's standard deviation: GRPO (arXiv:2402.03300, 4.1.2);
-    unscaled: Dr.GRPO (arXiv:2503.20783). `floor`: no smaller standard deviation divides, so that
+    unscaled: Dr.GRPO (arXiv:2503.20783). `min_std`: no smaller standard deviation divides, so that
     small differences stay small: whole points of reward that nearly all got alike are mostly noise.
     `baseline="others"`, unscaled: the mean of the others, RLOO (arXiv:2402.14740).
     """
@@ -145,7 +147,7 @@ def group_relative(
     apart_D = np.where(known_D, value_D - mean_D, 0.0)
     spread_D = np.sqrt(np.bincount(group_D, apart_D**2)[group_D] / np.maximum(size_D, 1))
     if scale:
-        apart_D = apart_D / np.maximum(spread_D, max(floor, SAME))
+        apart_D = apart_D / np.maximum(spread_D, max(min_std, SAME))
     if baseline == "others":
         apart_D = apart_D * size_D / np.maximum(size_D - 1, 1)
     return np.where(spread_D > SAME, apart_D, 0.0)
@@ -213,22 +215,28 @@ def sequence_ratio(logprob_BT: Tensor, old_BT: Tensor, action_mask_BT: Tensor) -
 
 
 def clipped_surrogate(
-    ratio_BT: Tensor, advantage_BT: Tensor, low: float = 0.2, high: float = 0.2
+    ratio_BT: Tensor, advantage_BT: Tensor, clip_low: float = 0.2, clip_high: float = 0.2
 ) -> Tensor:
     """PPO's clipped surrogate (arXiv:1707.06347, eq. 7), to be minimised.
 
-    `low` and `high` differ in DAPO's clip-higher (arXiv:2503.14476, 3.1).
+    `clip_low` and `clip_high` differ in DAPO's clip-higher (arXiv:2503.14476, 3.1).
     """
-    return -torch.minimum(ratio_BT * advantage_BT, ratio_BT.clamp(1 - low, 1 + high) * advantage_BT)
+    return -torch.minimum(
+        ratio_BT * advantage_BT, ratio_BT.clamp(1 - clip_low, 1 + clip_high) * advantage_BT
+    )
 
 
 def cispo(
-    logprob_BT: Tensor, ratio_BT: Tensor, advantage_BT: Tensor, low: float = 1.0, high: float = 0.2
+    logprob_BT: Tensor,
+    ratio_BT: Tensor,
+    advantage_BT: Tensor,
+    clip_low: float = 1.0,
+    clip_high: float = 0.2,
 ) -> Tensor:
     """REINFORCE weighted with the clipped ratio, through which no gradient flows, so that no token
     is left out (arXiv:2506.13585, eq. 4 and 5).
     """
-    return -ratio_BT.clamp(1 - low, 1 + high).detach() * advantage_BT * logprob_BT
+    return -ratio_BT.clamp(1 - clip_low, 1 + clip_high).detach() * advantage_BT * logprob_BT
 
 
 def truncated_importance(old_BT: Tensor, sampled_BT: Tensor, cap: float = 2.0) -> Tensor:
@@ -278,12 +286,9 @@ def value_loss(
     return loss_BT / 2
 
 
-def is_outside(ratio_BT: Tensor, low: float, high: float) -> Tensor:
+def is_outside(ratio_BT: Tensor, clip_low: float, clip_high: float) -> Tensor:
     """1 where the ratio lies outside of its bounds: its mean is the clip fraction."""
-    return ((ratio_BT < 1 - low) | (ratio_BT > 1 + high)).float()
-
-
-Aggregate = Literal["token", "turn", "dialogue", "sequence", "constant"]
+    return ((ratio_BT < 1 - clip_low) | (ratio_BT > 1 + clip_high)).float()
 
 
 def token_weights(

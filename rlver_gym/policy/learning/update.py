@@ -16,7 +16,7 @@ from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning.algorithms import token_weights
 from rlver_gym.policy.learning.batch import MicroBatch, micro_batches
 from rlver_gym.policy.learning.experience import PreparedBatch
-from rlver_gym.policy.learning.objective import LossInputs, Objective, compute_loss
+from rlver_gym.policy.learning.objective import LossInputs, compute_loss
 from rlver_gym.policy.models.distributed import (
     all_reduce_sum,
     clip_gradients,
@@ -24,6 +24,7 @@ from rlver_gym.policy.models.distributed import (
     ranks,
     sync_gradients,
 )
+from rlver_gym.policy.registry import Objective
 
 Metrics = dict[str, float]
 

@@ -110,3 +110,17 @@ class WordSubstitution(gym.Wrapper[str, str, str, str]):
         while (new := draw_word(self._vocabulary, rng)) in self._back:
             pass
         return new
+
+
+def make_env(share: float = 0.9, **options: Any) -> WordSubstitution:
+    """RLVER-Empathy-v0 with words exchanged in a share of the dialogues, for `train --env`."""
+    from demonstrations import find_substitutable_words
+
+    from rlver_gym.environment.env import make_for_loop
+    from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations
+
+    vocabulary = find_substitutable_words(list(agent_demonstrations(AGENTS, 256)))
+    return WordSubstitution(make_for_loop("RLVER-Empathy-v0", **options), vocabulary, share)
+
+
+gym.register("Substituted-v0", make_env)
