@@ -269,6 +269,11 @@ class TrainConfig(BaseModel):
             ),
             f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in"
             f" max_tokens ({self.max_tokens}).": self.max_reply_tokens >= self.max_tokens,
+            f"reference is {self.reference}, the user that pays: take another one, such as"
+            " reader or openai:MODEL.": (
+                self.reference is not None
+                and self.reference == self.env_options.get("user", "embedded")
+            ),
             "critic_warmup is for a critic of its own: nothing else can learn alone.": (
                 self.algorithm.has_critic and self.critic_warmup and self.critic != "own"
             ),

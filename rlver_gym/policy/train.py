@@ -54,7 +54,7 @@ from rlver_gym.policy.models.rollout import (
 )
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.models.servers import ServerSampler, VllmSampler
-from rlver_gym.policy.models.trajectory import Trajectory
+from rlver_gym.policy.models.trajectory import OnProgress, Trajectory, ignore_progress
 from rlver_gym.policy.registry import AdvantageConfig, Objective
 
 
@@ -78,6 +78,9 @@ class Learner:
     """What the critic expects of whom, if it knows whom."""
     iteration: int = 0
     """Iterations that are done."""
+    reference_start: float | None = None
+    """How far reward and reference user were apart at the start, in points of emotion."""
+    on_progress: OnProgress = ignore_progress
 
     @property
     def language_model(self) -> nn.Module:
@@ -306,6 +309,7 @@ def collect_in_process(learner: Learner, specs: Sequence[ResetSpec]) -> list[Tra
             max_tokens=learner.max_tokens,
             workers=config.workers,
             candidates=config.candidates,
+            on_progress=learner.on_progress,
         )
     trajectories = all_gather(trajectories)
     refuse_all_failed(trajectories)
@@ -376,6 +380,7 @@ def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:
         cost_DN=config.overlong_cost
         * overlong(batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens),
         one_step=config.epochs * config.minibatches == 1,
+        on_progress=learner.on_progress,
     )
     if learner.persona_baseline and prepared.batch.dialogues:
         learner.persona_baseline.learn(prepared.batch.who_D, prepared.residual_D)
@@ -404,4 +409,5 @@ def _update(
         max_sampler_kl=config.max_sampler_kl if check_sampler else None,
         critic_only=iteration < config.critic_warmup,
         save_to=save_to,
+        on_progress=learner.on_progress,
     )

@@ -516,7 +516,7 @@ def test_an_alarm_is_shown_and_ends_a_run_that_asks_for_it(model, tmp_path, caps
         assert "alarm: the policy says the same to everybody." in " ".join(
             capsys.readouterr().err.split()
         )
-        assert len((folder / "metrics.jsonl").read_text().splitlines()) == iterations
+        assert read_metrics(folder)[-1]["iteration"] == iterations
         assert Checkpoints(folder / "checkpoints").latest().name == f"{iterations:06d}"
 
 
@@ -548,7 +548,8 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
         ({"algo": "rft", "clip_low": 0.1}, "clip_low"),
         ({"algo": "rft", "overlong_tokens": 5, "overlong_cost": 3.0}, "overlong_tokens"),
         ({"format_penalty": 0.5}, "format_penalty"),
-        ({"kl_estimator": "k1"}, "kl_estimator"),
+        ({"kl": 0.0, "kl_estimator": "k1"}, "kl_estimator"),
+        ({"algo": "dapo", "kl_estimator": "k1"}, "kl_estimator"),
         ({"vllm_seeds": True}, "vllm_seeds"),
         ({"eval_every": 0, "stop_on_alarm": True}, "stop_on_alarm"),
     ],

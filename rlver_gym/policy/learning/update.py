@@ -24,6 +24,7 @@ from rlver_gym.policy.models.distributed import (
     ranks,
     sync_gradients,
 )
+from rlver_gym.policy.models.trajectory import OnProgress, ignore_progress
 from rlver_gym.policy.registry import Objective
 
 Metrics = dict[str, float]
@@ -46,6 +47,7 @@ def update(
     max_sampler_kl: float | None = None,
     critic_only: bool = False,
     save_to: Path | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Metrics:
     """Learn from a prepared batch, in `epochs` × `minibatches` steps of the optimizer; returns the
     means over the steps.
@@ -72,6 +74,7 @@ def update(
     steps: list[Metrics] = []
     stopped = False
     for part in _minibatches(prepared, epochs, minibatches, rng):
+        on_progress("steps", len(steps), epochs * minibatches)
         optimizer.zero_grad()
         metrics = _gradients(part, list(learners.values()), objective, tokens, temperature)
         stopped = target_kl is not None and metrics.get("kl", 0.0) > target_kl
