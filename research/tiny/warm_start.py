@@ -44,9 +44,9 @@ def main() -> None:
         how = {"style": asked.style, "epochs": asked.epochs, "lr": asked.lr, "seed": asked.seed}
         losses = warm_start(folder, asked.out, told, max_reply_tokens=64, **how)
         with progress_bar() as bar:
-            for loss in bar.track(losses, steps_of(asked.dialogues, asked.epochs)):
-                last = loss
-    print(f"loss {last:.2f} at last; model {asked.out}")
+            for _ in bar.track(losses, steps_of(asked.dialogues, asked.epochs)):
+                pass
+    print(f"model {asked.out}")
 
 
 if __name__ == "__main__":

@@ -282,7 +282,7 @@ class TrainConfig(BaseModel):
 
     def _unused_options(self) -> dict[str, str]:
         """The options that decide nothing beside the others, and why."""
-        unused = dict.fromkeys(self.algorithm.ignores, f"{self.algo} has none")
+        unused = dict.fromkeys(sorted(self.algorithm.ignores), f"{self.algo} has none")
         if self.style == "direct":
             unused["format_penalty"] = "it is for style think"
         if not self.kl_weight:

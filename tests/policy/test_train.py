@@ -47,7 +47,13 @@ from rlver_gym.policy.learning.metrics import (
 from rlver_gym.policy.learning.objective import winners
 from rlver_gym.policy.models.sampler import Completion
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
-from rlver_gym.policy.registry import AdvantageConfig
+from rlver_gym.policy.registry import (
+    ALGORITHMS,
+    CRITIC_OPTIONS,
+    AdvantageConfig,
+    Algorithm,
+    Objective,
+)
 from rlver_gym.policy.train import make_learner, reset_specs, resolve_algorithm, train
 from rlver_gym.testing.tiny_model import build_tiny
 
@@ -546,7 +552,7 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
         ({"algo": "rloo", "min_std": 0.1}, "min_std"),
         ({"algo": "rft", "advantage": "turn"}, "advantage"),
         ({"algo": "rft", "clip_low": 0.1}, "clip_low"),
-        ({"algo": "rft", "overlong_tokens": 5, "overlong_cost": 3.0}, "overlong_tokens"),
+        ({"algo": "rft", "overlong_tokens": 5, "overlong_cost": 3.0}, "overlong_cost"),
         ({"format_penalty": 0.5}, "format_penalty"),
         ({"kl": 0.0, "kl_estimator": "k1"}, "kl_estimator"),
         ({"algo": "dapo", "kl_estimator": "k1"}, "kl_estimator"),
@@ -733,3 +739,35 @@ def test_rft_is_refused_where_only_the_end_is_paid_for(model):
 def test_an_algorithm_that_does_not_exist_is_named_with_those_that_do():
     with pytest.raises(TrainingError, match=r"there is no 'foo'. One of: ppo, grpo, .*, rft"):
         make_config({"algo": "foo"}, "the options")
+
+
+def test_a_new_algorithm_is_one_entry(model, monkeypatch):
+    mine = Algorithm(
+        AdvantageConfig("turn", scale=False),
+        Objective(clip_high=0.5, aggregate="token", kl=0.01),
+        ignores=CRITIC_OPTIONS | {"min_std"},
+    )
+    monkeypatch.setitem(ALGORITHMS, "mine", mine)
+    values = {"model": model, "algo": "mine", "advantage": "turn"} | GROUPS | {"eval_every": 0}
+    learner = make_learner(make_config(values | {"iterations": 1}, "the test"))
+    (iteration,) = train(learner)
+    assert iteration.metrics["reference_kl"] == pytest.approx(0, abs=1e-9)
+    assert (learner.objective.clip_high, learner.objective.kl) == (0.5, 0.01)
+    with pytest.raises(TrainingError, match="min_std would be ignored: mine has none"):
+        make_config(values | {"min_std": 0.5}, "the test")
+
+
+def test_configs_of_before_load_or_are_refused_in_words():
+    before = {"algo": "grpo", "spread_floor": 0.02, "word_substitution": 0.0, "kl": 0.0}
+    config = make_config(before, "the checkpoint")
+    assert (config.min_std, config.kl_weight) == (0.02, 0.0)
+    with pytest.raises(TrainingError, match=r"word_substitution is no option any more.*research"):
+        make_config(before | {"word_substitution": 0.9}, "the checkpoint")
+
+
+@pytest.mark.parametrize(("algo", "weight"), [("ppo", 0.04), ("grpo", 0.04), ("dapo", 0.0)])
+def test_the_divergence_from_the_start_is_the_algorithms_own_unless_told(algo, weight):
+    config = make_config({"algo": algo}, "the test")
+    assert resolve_algorithm(config)[1].kl == weight
+    told = make_config({"algo": algo, "kl": 0.3, "kl_estimator": "k1"}, "the test")
+    assert (told.kl_weight, resolve_algorithm(told)[1].kl) == (0.3, 0.0)

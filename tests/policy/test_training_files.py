@@ -116,6 +116,7 @@ def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path: Path, text: s
             r"env_options\.user: names a module.*--env-options user=",
         ),
         ("eval_options: {user: 'subprocess:Popen'}", r"eval_options\.user: names a module"),
+        ("reference: subprocess:Popen", "reference: names a module.*--reference MODULE:NAME"),
         ("modell: tiny", "modell: remove this field, or correct its name"),
         ('"\\e[31m": tiny', "\ufffd\\[31m: remove this field"),
     ],
@@ -147,6 +148,7 @@ EDITS: dict[str, Callable[[dict], object]] = {
     "a text for the iteration": lambda state: {**state, "iteration": "7"},
     "an iteration below zero": lambda state: {**state, "iteration": -1},
     "a config that is none": lambda state: {**state, "config": "tiny"},
+    "a text for the start of the reference": lambda state: {**state, "reference_start": "0"},
     "a list of expectations": lambda state: {**state, "persona_baseline": [1]},
 }
 
@@ -161,6 +163,7 @@ def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str
         "version": "0.1.0",
         "config": {},
         "persona_baseline": {"noor": [3, 1.5]},
+        "reference_start": 2.5,
     }
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
     assert read_state(tmp_path) == state

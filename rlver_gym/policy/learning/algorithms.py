@@ -55,16 +55,16 @@ def place_rewards(
     reward_DN: Floats, dialogue_S: Ints, turn_S: Ints, rewards: Literal["turn", "episode"] = "turn"
 ) -> Floats:
     """reward_S: each turn's reward at the turn's last sampled token, or their sum at the dialogue's
-    last. A turn in which nothing was said passes its reward to the token said before, or to the
+    last. A turn without action tokens passes its reward to the token before, or to the
     first one. Every dialogue's rewards keep their sum.
     """
-    reward_S, said = np.zeros(len(turn_S)), np.arange(len(turn_S))
+    reward_S, action_S = np.zeros(len(turn_S)), np.arange(len(turn_S))
     if rewards == "episode":
         ends = np.flatnonzero(_next_differs(dialogue_S))
         reward_S[ends] = reward_DN.sum(axis=1)[dialogue_S[ends]]
         return reward_S
     last_DN = np.full(reward_DN.shape, -1)
-    np.maximum.at(last_DN, (dialogue_S, turn_S), said)
+    np.maximum.at(last_DN, (dialogue_S, turn_S), action_S)
     last_DN = np.maximum.accumulate(last_DN, axis=1)
     starts = np.flatnonzero(np.diff(dialogue_S, prepend=-1))
     last_DN = np.where(last_DN < 0, starts[:, None], last_DN)
@@ -78,10 +78,10 @@ def gae(
     dialogue_S: Ints,
     turn_S: Ints,
     gamma: float = 1.0,
-    lam: float = 1.0,
+    gae_lambda: float = 1.0,
     per: Literal["turn", "token"] = "turn",
 ) -> Estimate:
-    """Generalised advantage estimation (arXiv:1506.02438, eq. 16) over what the policy said, across
+    """Generalised advantage estimation (arXiv:1506.02438, eq. 16) over action tokens, across
     the sequences of a dialogue. After a dialogue's last token nothing comes: its horizon belongs to
     the task. `per`: gamma and lambda count from token to token, or only from turn to turn.
     """
@@ -92,7 +92,7 @@ def gae(
     for s in reversed(range(len(reward_S))):
         if ends_S[s]:
             ahead = next_value = 0.0
-        g, trace = (gamma, lam) if counts_S[s] else (1.0, 1.0)
+        g, trace = (gamma, gae_lambda) if counts_S[s] else (1.0, 1.0)
         ahead = reward_S[s] + g * next_value - value_S[s] + g * trace * ahead
         advantage_S[s], next_value = ahead, value_S[s]
     return Estimate(advantage_S, advantage_S + value_S)

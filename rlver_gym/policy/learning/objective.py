@@ -37,24 +37,13 @@ def compute_advantages(
                 "to compute advantages by gae needs values. Give it a critic, or an actor with a"
                 " value head."
             )
-        reward_S = (
-            algorithms.place_rewards(batch.reward_DN, dialogue_S, turn_S, advantage.rewards)
-            - cost_S
-        )
-        estimate = algorithms.gae(
-            reward_S,
-            value_S,
-            dialogue_S,
-            turn_S,
-            advantage.gamma,
-            advantage.gae_lambda,
-            advantage.discount_per,
-        )
-        return (
-            Estimate(algorithms.whiten(estimate.advantage_S), estimate.return_S)
-            if advantage.whiten
-            else estimate
-        )
+        place = batch.reward_DN, dialogue_S, turn_S, advantage.rewards
+        how = advantage.gamma, advantage.gae_lambda, advantage.discount_per
+        reward_S = algorithms.place_rewards(*place) - cost_S
+        estimate = algorithms.gae(reward_S, value_S, dialogue_S, turn_S, *how)
+        if advantage.whiten:
+            estimate = estimate._replace(advantage_S=algorithms.whiten(estimate.advantage_S))
+        return estimate
     advantage_DN = (
         winners(batch, advantage) if advantage.kind == "winner" else _by_group(batch, advantage)
     )
