@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from rlver_gym.core.library import field_errors
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.yaml_file import read_yaml
-from rlver_gym.policy.registry import (
+from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
     CRITIC_OPTIONS,
     GROUP_OPTIONS,

@@ -25,6 +25,7 @@ from rlver_gym.policy.learning.algorithms import overlong
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.experience import PersonaBaseline, PreparedBatch, prepare_batch
 from rlver_gym.policy.learning.metrics import Clock, compute_metrics
+from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import make_optimizer, schedule, update
 from rlver_gym.policy.models.actor import Actor, Critic, Scorer, without_adapters
 from rlver_gym.policy.models.distributed import (
@@ -55,7 +56,6 @@ from rlver_gym.policy.models.rollout import (
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.models.servers import ServerSampler, VllmSampler
 from rlver_gym.policy.models.trajectory import OnProgress, Trajectory, ignore_progress
-from rlver_gym.policy.registry import AdvantageConfig, Objective
 
 
 @dataclass

@@ -10,8 +10,8 @@ from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import algorithms
 from rlver_gym.policy.learning.algorithms import token_weights
 from rlver_gym.policy.learning.objective import LossInputs, compute_loss
+from rlver_gym.policy.learning.registry import ALGORITHMS, Objective
 from rlver_gym.policy.models.actor import TokenScores
-from rlver_gym.policy.registry import ALGORITHMS, Objective
 
 
 def t(*values):

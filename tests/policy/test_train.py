@@ -45,15 +45,15 @@ from rlver_gym.policy.learning.metrics import (
     repeated_share,
 )
 from rlver_gym.policy.learning.objective import winners
-from rlver_gym.policy.models.sampler import Completion
-from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
-from rlver_gym.policy.registry import (
+from rlver_gym.policy.learning.registry import (
     ALGORITHMS,
     CRITIC_OPTIONS,
     AdvantageConfig,
     Algorithm,
     Objective,
 )
+from rlver_gym.policy.models.sampler import Completion
+from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
 from rlver_gym.policy.train import make_learner, reset_specs, resolve_algorithm, train
 from rlver_gym.testing.tiny_model import build_tiny
 

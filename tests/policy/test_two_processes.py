@@ -20,12 +20,12 @@ from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.experience import prepare_batch
 from rlver_gym.policy.learning.metrics import METRICS
+from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import make_optimizer, update
 from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models import distributed
 from rlver_gym.policy.models.actor import Actor, Critic
 from rlver_gym.policy.models.model import causal_lm, load_empty_model, load_model
-from rlver_gym.policy.registry import AdvantageConfig, Objective
 from rlver_gym.policy.train import make_learner
 from rlver_gym.testing.tiny_model import build_tiny
 

@@ -25,7 +25,7 @@ from rlver_gym.io.errors import TrainingError, pip_install
 from rlver_gym.io.machine import keep_freed_memory
 from rlver_gym.io.terminal import SafeConsole, progress_bar
 from rlver_gym.policy.config import FIELDS, RUN_FOLDER, TrainConfig, make_config, read_values
-from rlver_gym.policy.registry import ALGORITHMS, algorithms_with
+from rlver_gym.policy.learning.registry import ALGORITHMS, algorithms_with
 
 _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""
@@ -33,7 +33,8 @@ WARM_STARTS = {"quick": "--dialogues 240 --epochs 2"}
 """By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
 _USUAL = (
     *("model", "env", "env_options", "style", "seed", "iterations", "dialogues"),
-    *("max_reply_tokens", "lr", "lora_rank", "eval_every", "algo", "group_size"),
+    *("max_reply_tokens", "lr", "kl", "lora_rank", "eval_every", "algo", "group_size"),
+    *("reference", "stop_on_gap"),
 )
 """What `--help` shows of the config; `--help-all` shows the rest, too."""
 RayWorkers = Annotated[

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlver_gym.policy.registry import Aggregate
+from rlver_gym.policy.learning.registry import Aggregate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,10 +15,10 @@ from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import algorithms
 from rlver_gym.policy.learning.batch import Batch, micro_batches
 from rlver_gym.policy.learning.objective import compute_advantages
+from rlver_gym.policy.learning.registry import AdvantageConfig
 from rlver_gym.policy.models.actor import Scorer, TokenScores
 from rlver_gym.policy.models.distributed import all_reduce_sum, rank, ranks
 from rlver_gym.policy.models.trajectory import OnProgress, ignore_progress
-from rlver_gym.policy.registry import AdvantageConfig
 
 Floats = NDArray[np.float64]
 

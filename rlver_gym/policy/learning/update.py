@@ -17,6 +17,7 @@ from rlver_gym.policy.learning.algorithms import token_weights
 from rlver_gym.policy.learning.batch import MicroBatch, micro_batches
 from rlver_gym.policy.learning.experience import PreparedBatch
 from rlver_gym.policy.learning.objective import LossInputs, compute_loss
+from rlver_gym.policy.learning.registry import Objective
 from rlver_gym.policy.models.distributed import (
     all_reduce_sum,
     clip_gradients,
@@ -25,7 +26,6 @@ from rlver_gym.policy.models.distributed import (
     sync_gradients,
 )
 from rlver_gym.policy.models.trajectory import OnProgress, ignore_progress
-from rlver_gym.policy.registry import Objective
 
 Metrics = dict[str, float]
 
