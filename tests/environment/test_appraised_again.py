@@ -4,7 +4,8 @@ from typing import Any
 
 from rlver_gym.core.dialogue import Appraisal
 from rlver_gym.core.library import library
-from rlver_gym.environment.rescore import Rescorer, SpokenDialogue
+from rlver_gym.core.user import Scene
+from rlver_gym.environment.rescore import Rescorer, SpokenDialogue, final_emotion, reappraise
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import UserFailed
 from rlver_gym.users import EmbeddedUser
@@ -49,3 +50,13 @@ def test_what_follows_the_end_of_another_user_counts_no_more_and_a_failure_is_no
     persona = library().ids("demo")[0]
     leaves, fails = (SpokenDialogue(persona, 0, one) for one in (texts, texts[:1] + texts[-1:]))
     assert Rescorer(card, Leaving()).score([leaves, fails]) == [0, None]
+
+
+def test_what_is_said_after_the_end_of_another_user_is_appraised_at_the_start_emotion(
+    card: Any,
+) -> None:
+    scene = Scene(library().get(library().ids("demo")[0]), card, 0)
+    felt = list(reappraise(Leaving(), scene, "It hurts.", [("Go.", "No.")] * 8))
+    ends = [one.emotion for one in felt].index(0)
+    assert final_emotion(card, felt) == 0
+    assert felt[ends + 1].emotion == felt[0].emotion == card.start - 10
