@@ -267,7 +267,7 @@ def one_process(model: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     finish(begin(model, folder, 2))
     found = results(folder)
     assert {"metrics.jsonl", "evaluations.jsonl", "model/model.safetensors"} <= found.keys()
-    assert len(found["metrics.jsonl"].splitlines()) == 2
+    assert len(found["metrics.jsonl"].splitlines()) == 3
     return found
 
 
