@@ -18,11 +18,10 @@ from rich.table import Table
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Dialogue, Turn
-from rlver_gym.core.emotion import moved
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.environment.episode import Episode
+from rlver_gym.environment.rescore import final_emotion, reappraise
 from rlver_gym.io.interval import bootstrap
 from rlver_gym.policy.evaluate import make_distinct_specs
 from rlver_gym.policy.learning.metrics import inline
@@ -135,16 +134,8 @@ def rescore(episode: Episode, user: SentientUser) -> float:
     """
     card = env_card(ENV)
     scene = Scene(library().get(episode.persona), card, episode.seed)
-    dialogue, emotion = Dialogue(episode.opening), card.start
-    for turn in episode.turns:
-        appraisal = user.appraise(scene, emotion, dialogue.with_utterance(turn.utterance))
-        emotion = moved(emotion, appraisal.change)
-        if not card.leave_below <= emotion < card.content_at:
-            break
-        dialogue = dialogue.with_turn(
-            Turn(turn.utterance, appraisal, emotion, 0.0, None, turn.reply)
-        )
-    return float(emotion)
+    exchanges = [(turn.utterance, turn.reply) for turn in episode.turns]
+    return float(final_emotion(card, reappraise(user, scene, episode.opening, exchanges)))
 
 
 def format_score(mine: list[float], others: list[float]) -> str:

@@ -112,7 +112,7 @@ def _train(processes: int, folder: Path, options: list[str]) -> None:
             "rlver_gym",
             "train",
             "--config",
-            "laptop",
+            "research/tiny/laptop.yaml",
             "--out",
             str(folder),
             *begun,

@@ -31,7 +31,7 @@ import transformers
 from usual_rollout import UsualRollout
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.policy.config import GroupConfig
+from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.models.model import load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
 from rlver_gym.policy.train import make_learner, reset_specs, train
@@ -104,9 +104,9 @@ def form_of(asked: argparse.Namespace) -> Callable[[list[int]], list[int]]:
     return think
 
 
-def config_of(asked: argparse.Namespace) -> GroupConfig:
+def config_of(asked: argparse.Namespace) -> TrainConfig:
     """The run as our own learner takes it."""
-    return GroupConfig(
+    return TrainConfig(
         model=asked.model,
         env=ENV,
         env_options={"card": CARD},
@@ -117,6 +117,7 @@ def config_of(asked: argparse.Namespace) -> GroupConfig:
         max_reply_tokens=asked.reply_tokens,
         max_tokens=4096,
         lr=1e-6,
+        kl=0.0,
         eval_every=0,
         dtype="float32",
         style=asked.style,

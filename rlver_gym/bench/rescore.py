@@ -16,10 +16,10 @@ from rlver_gym.bench.recompute import Sources, find_cards
 from rlver_gym.bench.records import read_run
 from rlver_gym.bench.score import drop_failed
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
-from rlver_gym.core.emotion import Outcome, moved
+from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.data.recordings import Recording, read_recordings
+from rlver_gym.environment.rescore import final_emotion, reappraise
 from rlver_gym.io.correlation import centre, correlation, kendall_tau, varies
 from rlver_gym.io.errors import RunError, UserFailed
 
@@ -114,9 +114,7 @@ def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
 
 
 def rescore(user: SentientUser, dialogues: Iterable[Recorded]) -> Iterator[Rescored]:
-    """Each dialogue by the user's own emotion: it hears recorded words, is shown no recorded score.
-    What is said after its own end is appraised at the start emotion; its final stays.
-    """
+    """Each dialogue by the user's own emotion; what follows its end is compared."""
     for one in dialogues:
         try:
             yield _rescore_dialogue(user, one)
@@ -125,18 +123,13 @@ def rescore(user: SentientUser, dialogues: Iterable[Recorded]) -> Iterator[Resco
 
 
 def _rescore_dialogue(user: SentientUser, one: Recorded) -> Rescored:
-    card, dialogue, changes = one.scene.card, Dialogue(one.opening), []
-    emotion, final = card.start, None
-    for turn in one.turns:
-        appraisal = user.appraise(one.scene, emotion, dialogue.with_utterance(turn.utterance))
-        changes.append((turn.appraisal.change, appraisal.change))
-        emotion = moved(emotion, appraisal.change)
-        again = turn._replace(appraisal=appraisal, emotion=emotion, reward=0.0, outcome=None)
-        dialogue = dialogue.with_turn(again)
-        if card.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT):
-            final = emotion if final is None else final
-            emotion = card.start
-    return Rescored(one, tuple(changes), emotion if final is None else final)
+    exchanges = [(turn.utterance, turn.reply) for turn in one.turns]
+    felt = list(reappraise(user, one.scene, one.opening, exchanges))
+    changes = tuple(
+        (turn.appraisal.change, found.appraisal.change)
+        for turn, found in zip(one.turns, felt, strict=True)
+    )
+    return Rescored(one, changes, final_emotion(one.scene.card, felt))
 
 
 def compare_scores(rescored: Sequence[Rescored]) -> Rescore:

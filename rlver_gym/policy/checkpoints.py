@@ -201,6 +201,7 @@ def save(learner: Learner, folder: Path) -> None:
             "persona_baseline": (
                 learner.persona_baseline.state if learner.persona_baseline else None
             ),
+            "reference_start": learner.reference_start,
         }
         (folder / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
     all_gather([None])  # nobody's shard is missing when the first process goes on
@@ -270,12 +271,13 @@ def load(learner: Learner, folder: Path) -> None:
             f"the checkpoint {folder} cannot be loaded ({error}). Remove it to go on from the one"
             " before."
         ) from error
-    learner.iteration = state["iteration"]
+    learner.iteration, learner.reference_start = state["iteration"], state["reference_start"]
 
 
 _MAY_CHANGE = frozenset(
     "iterations eval_every save_every keep_checkpoints show_every workers microbatch_tokens engine"
-    " vllm vllm_folder vllm_seeds max_sampler_kl stop_on_alarm".split()
+    " vllm vllm_folder vllm_seeds max_sampler_kl stop_on_alarm"
+    " reference_every reference_dialogues reference_options stop_on_gap".split()
 )
 """Settings that decide nothing of what was learned so far."""
 
@@ -299,10 +301,9 @@ def read_state(folder: Path) -> dict[str, Any]:
         value = parse_json(
             read_text(folder / STATE, max_bytes=MAX_STATE_BYTES, error=TrainingError)
         )
-        state = {"persona_baseline": None, **value}
-        state = {
-            name: state[name] for name in ("iteration", "version", "config", "persona_baseline")
-        }
+        state = {"persona_baseline": None, "reference_start": None, **value}
+        names = ("iteration", "version", "config", "persona_baseline", "reference_start")
+        state = {name: state[name] for name in names}
         if (
             type(state["iteration"]) is not int
             or state["iteration"] < 0
@@ -311,6 +312,8 @@ def read_state(folder: Path) -> dict[str, Any]:
             raise ValueError("iteration or config is none")
         if not isinstance(state["persona_baseline"], dict | None):
             raise ValueError("persona_baseline is none")
+        if type(state["reference_start"]) not in (float, int, type(None)):
+            raise ValueError("reference_start is no number")
     except (ValueError, KeyError, TypeError) as error:
         raise TrainingError(
             f"{folder} is no checkpoint ({type(error).__name__}: {error}). Remove it to go on from"

@@ -4,7 +4,7 @@ The command line, its help, the checks and the saved file come from it.
 """
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -12,6 +12,13 @@ from pydantic.fields import FieldInfo
 from rlver_gym.core.library import field_errors
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.yaml_file import read_yaml
+from rlver_gym.policy.learning.registry import (
+    ALGORITHMS,
+    CRITIC_OPTIONS,
+    GROUP_OPTIONS,
+    Aggregate,
+    Algorithm,
+)
 
 PRESETS = Path(__file__).parent / "presets"
 _IGNORED = "{name} would be ignored: {why}. Leave it out."
@@ -19,8 +26,8 @@ RUN_FOLDER = "train-{algo}-{style}-{model}-{seed}"
 """The name of a run's folder unless told otherwise."""
 
 
-class _Config(BaseModel):
-    """What all algorithms have. Unknown fields are an error."""
+class TrainConfig(BaseModel):
+    """A training run, completely described. Unknown fields are an error."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
@@ -41,6 +48,10 @@ class _Config(BaseModel):
     seed: int = Field(default=0, ge=0)
     """Decides the personas, what is sampled, and the order of learning."""
 
+    algo: str = "grpo"
+    """ppo learns a critic; rft tries several replies at every turn and learns to say the best; the
+    others compare the dialogues of a group, which share persona and seed.
+    """
     iterations: int = Field(default=100, ge=1)
     """Rounds of rollouts and updates."""
     dialogues: int = Field(default=32, ge=1)
@@ -63,10 +74,6 @@ class _Config(BaseModel):
     """What a reply of max_reply_tokens costs, in the environment's rewards."""
     temperature: float = Field(default=1.0, gt=0)
     """Of sampling and of the log-probabilities that are learned from."""
-    word_substitution: float = Field(default=0.0, ge=0, le=1)
-    """The share of the dialogues learned from in which the person's words are exchanged for others,
-    as sft does it: small models listen then, and do not recite.
-    """
     workers: int = Field(default=1, ge=1)
     """Dialogues whose users are waited for at the same time; more than 1 pays with LLM users."""
 
@@ -92,15 +99,17 @@ class _Config(BaseModel):
     """The probability ratio counts down to 1 - this; none takes the algorithm's own, mostly 0.2."""
     clip_high: float | None = Field(default=None, gt=0)
     """The ratio counts up to 1 + this; none takes clip_low, or the algorithm's own."""
-    aggregate: Literal["token", "turn", "dialogue", "sequence", "constant"] | None = None
+    aggregate: Aggregate | None = None
     """What losses are means over; none takes the algorithm's own. turn: every reply counts the
     same; token: every token; dialogue: every dialogue, so that turns of short ones count more; see
     docs/training.md.
     """
     entropy: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
-    kl: float = Field(default=0.0, ge=0)
-    """Weight of the divergence from the model at the start; 0 keeps no reference."""
+    kl: float | None = Field(default=None, ge=0)
+    """Weight of the divergence from the model at the start; none takes the algorithm's own (ppo and
+    grpo 0.04, the others 0); 0 keeps no copy of that model.
+    """
     kl_estimator: Literal["k1", "k2", "k3"] = "k3"
     """Which estimator of it; k1 goes into the reward, the others into the loss."""
     tis_cap: float | None = Field(default=2.0, ge=1)
@@ -124,6 +133,37 @@ class _Config(BaseModel):
     """Largest norm of a gradient."""
     weight_decay: float = Field(default=0.0, ge=0)
     """AdamW's."""
+
+    group_size: int = Field(default=4, ge=1)
+    """Dialogues of one group; for rft the replies that are tried at every turn."""
+    advantage: Literal["episode", "turn", "centred"] = "episode"
+    """What a turn is compared by. The whole return, the return from this turn on, or its own
+    reward.
+    """
+    min_std: float = Field(default=0.01, ge=0)
+    """No smaller standard deviation divides; for rft the least by which the best reply must lie
+    above the mean. In rewards after reward_scale: 0.01 is one point of emotion.
+    """
+    gamma: float = Field(default=1.0, ge=0, le=1)
+    """Discount: of gae, and of the return with advantage turn."""
+    gae_lambda: float = Field(default=1.0, ge=0, le=1)
+    """GAE's lambda."""
+    discount_per: Literal["turn", "token"] = "turn"
+    """Where gamma and lambda count."""
+    rewards: Literal["turn", "episode"] = "turn"
+    """Rewards at the end of each turn, or their sum at the end of the dialogue."""
+    critic: Literal["own", "shared"] = "own"
+    """A model of its own, begun from the policy's weights, or one more output of the policy."""
+    critic_lr: float = Field(default=5e-6, gt=0)
+    """Learning rate of the critic; of one that is shared, that of the output for values alone."""
+    critic_knows: Literal["words", "persona"] = "words"
+    """What the critic goes by: the words; or also whom they were said to, by a running mean for
+    each persona that the environment's info names. The policy is not told.
+    """
+    critic_warmup: int = Field(default=0, ge=0)
+    """First iterations in which only the critic learns."""
+    value_clip: float | None = Field(default=0.5, gt=0)
+    """How far a value may move from its old one; none for no bound."""
 
     lora_rank: int = Field(default=0, ge=0)
     """Rank of LoRA adapters; 0 trains all weights."""
@@ -163,6 +203,20 @@ class _Config(BaseModel):
     score above what honest agents reach, or replies that are near-copies of each other. It is
     always shown.
     """
+    reference: str | None = None
+    """A user of another kind than the one that pays (reader, openai:MODEL, embedded, MODULE:NAME),
+    by whom some dialogues of an iteration are appraised again; nothing is learned from it.
+    """
+    reference_options: dict[str, Any] = Field(default_factory=dict)
+    """Of that user, such as base_url=http://HOST/v1."""
+    reference_every: int = Field(default=5, ge=1)
+    """Iterations between its appraisals; the first and the last are always appraised."""
+    reference_dialogues: int = Field(default=16, ge=1)
+    """Dialogues that it appraises, at most."""
+    stop_on_gap: float | None = Field(default=None, gt=0)
+    """The run ends, with a checkpoint, once the reward has gained so many points of emotion more
+    than the reference since the start; none never stops.
+    """
     save_every: int = Field(default=10, ge=1)
     """Iterations between checkpoints."""
     eval_temperature: float = Field(default=0.0, ge=0)
@@ -176,107 +230,19 @@ class _Config(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if bool(self.vllm) != bool(self.vllm_folder) or (self.vllm and not self.lora_rank):
-            raise ValueError(
-                "vllm, vllm_folder and lora_rank go together: the server is given the policy as"
-                " adapters, in a folder that both see."
-            )
-        if self.overlong_tokens > self.max_reply_tokens or bool(self.overlong_tokens) != bool(
-            self.overlong_cost
-        ):
-            raise ValueError(
-                "overlong_tokens and overlong_cost go together, and no more tokens can cost"
-                " something than a reply may have."
-            )
-        if self.tis_level == "sequence" and self.tis_cap is not None and self.tis_cap <= 1:
-            raise ValueError(
-                "tis_cap must be above 1 for tis_level sequence: no two programs agree exactly."
-            )
-        if self.max_reply_tokens >= self.max_tokens:
-            raise ValueError(
-                f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in"
-                f" max_tokens ({self.max_tokens})."
-            )
+        for problem in self._contradictions():
+            raise ValueError(problem)
         for name, why in self._unused_options().items():
-            if getattr(self, name) != type(self).model_fields[name].get_default():
+            if getattr(self, name) != type(self).model_fields[name].get_default(
+                call_default_factory=True
+            ):
                 raise ValueError(_IGNORED.format(name=name, why=why))
-        return self
-
-    def _unused_options(self) -> dict[str, str]:
-        """The options that decide nothing beside the others, and why."""
-        unused: dict[str, str] = {}
-        if self.style == "direct":
-            unused["format_penalty"] = "it is for style think"
-        if not self.kl:
-            unused["kl_estimator"] = "kl is 0"
-        if not self.vllm:
-            unused["vllm_seeds"] = "there is no vllm"
-        if not self.eval_every:
-            unused["stop_on_alarm"] = "eval_every is 0"
-        return unused
-
-
-class PPOConfig(_Config):
-    """A run of PPO, completely described."""
-
-    algo: Literal["ppo"] = "ppo"
-    gamma: float = Field(default=1.0, ge=0, le=1)
-    """Discount: of gae, and of the return with advantage turn."""
-    rewards: Literal["turn", "episode"] = "turn"
-    """Rewards at the end of each turn, or their sum at the end of the dialogue."""
-    discount_per: Literal["turn", "token"] = "turn"
-    """Where gamma and lambda count."""
-    gae_lambda: float = Field(default=1.0, ge=0, le=1)
-    """GAE's lambda."""
-    critic: Literal["own", "shared"] = "own"
-    """A model of its own, begun from the policy's weights, or one more output of the policy."""
-    critic_lr: float = Field(default=5e-6, gt=0)
-    """Learning rate of the critic; of one that is shared, that of the output for values alone."""
-    critic_knows: Literal["words", "persona"] = "words"
-    """What the critic goes by: the words; or also whom they were said to, by a running mean for
-    each persona that the environment's info names. The policy is not told.
-    """
-    critic_warmup: int = Field(default=0, ge=0)
-    """First iterations in which only the critic learns."""
-    value_clip: float | None = Field(default=0.5, gt=0)
-    """How far a value may move from its old one; none for no bound."""
-
-    group: ClassVar[int] = 1
-    candidates: ClassVar[int] = 1
-
-    @model_validator(mode="after")
-    def _has_a_critic_to_warm_up(self) -> Self:
-        if self.critic_warmup and self.critic != "own":
+        if not self.algorithm.has_critic and self.group_size < 2:
+            what = {"replies": "replies to a turn", "dialogues": "dialogues of a group"}
             raise ValueError(
-                "critic_warmup is for a critic of its own: nothing else can learn alone."
+                f"{self.algo} compares {what[self.algorithm.compares]}: group_size must be 2 or"
+                " more."
             )
-        return self
-
-
-class GroupConfig(_Config):
-    """A run of GRPO or its kin, which compare what was said to the same person, completely
-    described.
-    """
-
-    algo: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"] = "grpo"
-    group_size: int = Field(default=4, ge=1)
-    """Dialogues of one group; for rft the replies that are tried at every turn."""
-    advantage: Literal["episode", "turn", "centred"] = "episode"
-    """What a turn is compared by. The whole return, the return from this turn on, or its own
-    reward.
-    """
-    spread_floor: float = Field(default=0.01, ge=0)
-    """No smaller standard deviation divides; for rft the least by which the best reply must lie
-    above the mean. In rewards after reward_scale: 0.01 is one point of emotion.
-    """
-    gamma: float = Field(default=1.0, ge=0, le=1)
-    """Discount: of gae, and of the return with advantage turn."""
-
-    @model_validator(mode="after")
-    def _has_groups(self) -> Self:
-        if self.group_size < 2:
-            what = "replies to a turn" if self.algo == "rft" else "dialogues of a group"
-            raise ValueError(f"{self.algo} compares {what}: group_size must be 2 or more.")
         if self.dialogues % self.group:
             raise ValueError(
                 f"dialogues ({self.dialogues}) must be a multiple of group_size ({self.group})."
@@ -284,79 +250,100 @@ class GroupConfig(_Config):
             )
         return self
 
+    def _contradictions(self) -> list[str]:
+        """What is wrong with options that go together."""
+        if self.algo not in ALGORITHMS:
+            return [f"algo: there is no {self.algo!r}. One of: {', '.join(ALGORITHMS)}."]
+        found = {
+            "vllm, vllm_folder and lora_rank go together: the server is given the policy as"
+            " adapters, in a folder that both see.": (
+                bool(self.vllm) != bool(self.vllm_folder) or (self.vllm and not self.lora_rank)
+            ),
+            "overlong_tokens and overlong_cost go together, and no more tokens can cost something"
+            " than a reply may have.": (
+                self.overlong_tokens > self.max_reply_tokens
+                or bool(self.overlong_tokens) != bool(self.overlong_cost)
+            ),
+            "tis_cap must be above 1 for tis_level sequence: no two programs agree exactly.": (
+                self.tis_level == "sequence" and self.tis_cap is not None and self.tis_cap <= 1
+            ),
+            f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in"
+            f" max_tokens ({self.max_tokens}).": self.max_reply_tokens >= self.max_tokens,
+            f"reference is {self.reference}, the user that pays: take another one, such as"
+            " reader or openai:MODEL.": (
+                self.reference is not None
+                and self.reference == self.env_options.get("user", "embedded")
+            ),
+            "critic_warmup is for a critic of its own: nothing else can learn alone.": (
+                self.algorithm.has_critic and self.critic_warmup and self.critic != "own"
+            ),
+        }
+        return [problem for problem, is_true in found.items() if is_true]
+
+    def _unused_options(self) -> dict[str, str]:
+        """The options that decide nothing beside the others, and why."""
+        unused = dict.fromkeys(sorted(self.algorithm.ignores), f"{self.algo} has none")
+        if self.style == "direct":
+            unused["format_penalty"] = "it is for style think"
+        if not self.kl_weight:
+            unused["kl_estimator"] = "kl is 0"
+        if not self.vllm:
+            unused["vllm_seeds"] = "there is no vllm"
+        if not self.eval_every:
+            unused["stop_on_alarm"] = "eval_every is 0"
+        if not self.algorithm.has_critic and self.advantage != "turn":
+            unused["gamma"] = "it is for ppo, and for advantage turn"
+        if self.reference is None:
+            names = ("reference_options", "reference_every", "reference_dialogues", "stop_on_gap")
+            unused |= dict.fromkeys(names, "there is no reference")
+        return unused
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What the registry holds under `algo`."""
+        return ALGORITHMS[self.algo]
+
+    @property
+    def kl_weight(self) -> float:
+        """Weight of the divergence from the model at the start."""
+        return self.algorithm.objective.kl if self.kl is None else self.kl
+
     @property
     def group(self) -> int:
         """Dialogues that share persona and seed."""
-        return 1 if self.algo == "rft" else self.group_size
+        is_alone = self.algorithm.has_critic or self.algorithm.compares == "replies"
+        return 1 if is_alone else self.group_size
 
     @property
     def candidates(self) -> int:
         """Replies that are tried at every turn of a dialogue."""
-        return self.group_size if self.algo == "rft" else 1
-
-    def _unused_options(self) -> dict[str, str]:
-        unused = super()._unused_options()
-        if self.advantage != "turn":
-            unused["gamma"] = "it is for ppo, and for advantage turn"
-        if self.algo in ("dr_grpo", "rloo"):
-            unused["spread_floor"] = f"{self.algo} divides by no spread"
-        if self.algo == "rft":
-            unused |= dict.fromkeys(
-                (
-                    "advantage",
-                    "clip_low",
-                    "clip_high",
-                    "format_penalty",
-                    "overlong_tokens",
-                    "overlong_cost",
-                ),
-                "rft has none",
-            )
-        return unused
+        return self.group_size if self.algorithm.compares == "replies" else 1
 
 
-TrainConfig = PPOConfig | GroupConfig
-"""A training run, completely described."""
-_ALGO = FieldInfo(
-    annotation=Literal["ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"],  # pyright: ignore[reportArgumentType]
-    default="grpo",
-    description=(
-        "ppo learns a critic; rft tries several replies at every turn and learns to say the best;"
-        " the others compare the dialogues of a group, which share persona and seed."
-    ),
-)
-FIELDS: dict[str, FieldInfo] = {**GroupConfig.model_fields, **PPOConfig.model_fields, "algo": _ALGO}
-"""Every option there is, of one algorithm or another."""
-_KINDS = {"ppo": PPOConfig, "group": GroupConfig}
-
-
-def only_of(name: str) -> str | None:
-    """Whose option this is: of "ppo" alone, of "group" alone, or None."""
-    has = [kind for kind, config in _KINDS.items() if name in config.model_fields]
-    return has[0] if len(has) == 1 else None
+FIELDS: dict[str, FieldInfo] = TrainConfig.model_fields
+_SECTIONS = {"ppo": CRITIC_OPTIONS | {"gamma"}, "group": GROUP_OPTIONS | {"gamma"}}
+"""Sections of a file: what only algorithms with a critic have, or only those with groups."""
+_RENAMED = {"spread_floor": "min_std"}
+_GONE = {"word_substitution": 0.0}
+"""Options of earlier versions, with the value that changed nothing."""
 
 
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:
-    """The config of these values; TrainingError names the field and `source`."""
-    algo = values.get("algo", "grpo")
-    if algo not in (known := get_args(_ALGO.annotation)):
-        raise TrainingError(
-            f"{source}: algo: there is no {algo!r}. One of: {', '.join(known)}. See: rlver-gym"
-            " train --help"
-        )
-    kind = "ppo" if algo == "ppo" else "group"
-    foreign = [
-        _IGNORED.format(name=name, why=f"{algo} has none")
-        for name in values
-        if only_of(name) not in (None, kind)
-    ]
+    """The config of these values, also as an earlier version wrote them; TrainingError names the
+    field and `source`.
+    """
+    values = {_RENAMED.get(name, name): value for name, value in values.items()}
+    for name, neutral in _GONE.items():
+        if values.pop(name, neutral) != neutral:
+            raise TrainingError(
+                f"{source}: {name} is no option any more; it was for the tiny model of"
+                " research/tiny. Leave it out."
+            )
     try:
-        if not foreign:
-            return _KINDS[kind](**values)
-        problem, cause = foreign[0], None
+        return TrainConfig(**values)
     except ValidationError as error:
-        problem, cause = field_errors(error, "the combination")[0].rstrip(".") + ".", error
-    raise TrainingError(f"{source}: {problem} See: rlver-gym train --help") from cause
+        problem = field_errors(error, "the combination")[0].rstrip(".")
+        raise TrainingError(f"{source}: {problem}. See: rlver-gym train --help") from error
 
 
 def folder_name(config: TrainConfig) -> str:
@@ -381,33 +368,37 @@ def read_values(path_or_preset: str, algo: str | None = None) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise TrainingError(f"{path}: must hold fields of a config, such as model: and iterations:")
     _refuse_imports(values, path)
-    algo = algo or values.get("algo")
-    kind = "ppo" if algo == "ppo" else "group"
-    sections = {name: values.pop(name, {}) for name in ("ppo", "group")}
+    found = ALGORITHMS.get(algo or values.get("algo") or "grpo")
+    sections = {name: values.pop(name, {}) for name in _SECTIONS}
     for name, section in sections.items():
-        known = [one for one in _KINDS[name].model_fields if only_of(one) == name or one == "gamma"]
-        if not isinstance(section, dict) or not set(section) <= set(known):
-            raise TrainingError(f"{path}: {name}: must hold nothing but {', '.join(known)}.")
-    ignored = ("advantage", "gamma") if algo == "rft" else ()
-    return values | {name: value for name, value in sections[kind].items() if name not in ignored}
+        if not isinstance(section, dict) or not set(section) <= _SECTIONS[name]:
+            known = ", ".join(sorted(_SECTIONS[name]))
+            raise TrainingError(f"{path}: {name}: must hold nothing but {known}.")
+    if found is None:
+        return values
+    section = sections["ppo" if found.has_critic else "group"]
+    return values | {name: one for name, one in section.items() if name not in found.ignores}
 
 
 def _refuse_imports(values: dict[str, Any], path: Path) -> None:
     """A file may come from anybody: what would be imported is said on the command line."""
+    named = {
+        f"{field}.user": (
+            values[field].get("user"),
+            f"--{field.replace('_', '-')} user=MODULE:NAME",
+        )
+        for field in ("env_options", "eval_options")
+        if isinstance(values.get(field), dict)
+    }
+    named["reference"] = values.get("reference"), "--reference MODULE:NAME"
     if ":" in str(values.get("env", "")):
         raise TrainingError(
             f"{path}: env: names a module, which a file cannot. Give it on the command line: --env"
         )
-    for field in ("env_options", "eval_options"):
-        options = values.get(field)
-        kind, colon, _ = (
-            str(options.get("user", "")).partition(":")
-            if isinstance(options, dict)
-            else ("", "", "")
-        )
+    for field, (user, flag) in named.items():
+        kind, colon, _ = str(user).partition(":")
         if colon and kind not in ("embedded", "openai"):
-            flag = f"--{field.replace('_', '-')} user=MODULE:NAME"
             raise TrainingError(
-                f"{path}: {field}.user: names a module, which a file cannot. Give it on the command"
+                f"{path}: {field}: names a module, which a file cannot. Give it on the command"
                 f" line: {flag}"
             )

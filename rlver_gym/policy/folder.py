@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -20,16 +21,16 @@ from rich.progress import (
 )
 
 from rlver_gym.core.cards import shipped_env_ids
-from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.terminal import SafeConsole
 from rlver_gym.policy.checkpoints import MODEL, Checkpoints, load, save
 from rlver_gym.policy.config import TrainConfig, folder_name
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
-from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog, read_iterations
+from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog
 from rlver_gym.policy.models.distributed import process_group, rank
 from rlver_gym.policy.ray_rollouts import rollouts_on_ray
+from rlver_gym.policy.reference import Reference, explain_stop
 from rlver_gym.policy.train import (
     Collect,
     Iteration,
@@ -83,12 +84,16 @@ def _run(
     screen = _Screen(config, folder)
     scores: dict[int, float] = {}
     alarmed: set[int] = set()
+    reference = Reference(learner) if config.reference else None
+    learner.on_progress = screen.show_progress
     with _log(learner, folder, track) as log, screen:
         screen.say(learner.renderer.note)
         if learner.iteration == 0 and config.eval_every:
             first = evaluate(learner)
             _append_evaluation(first, 0, folder)
             screen.show_evaluation(0, first)
+            if log:
+                log.write(0, first.metrics, {})
             scores[0] = first.metrics["eval_score"]
         for iteration in train(learner, folder / BAD_BATCH, collect):
             number, last = iteration.number, iteration.number == config.iterations
@@ -102,6 +107,13 @@ def _run(
                 alarmed |= {number} if held_out.alarms else set()
                 last = last or (config.stop_on_alarm and bool(held_out.alarms))
             screen.show_iteration(iteration)
+            if reference and reference.is_due(number):
+                found = reference.measure(learner, iteration.trajectories)
+                metrics = metrics | found
+                screen.show_reference(number, found)
+                if config.stop_on_gap and found["reference_gap"] > config.stop_on_gap:
+                    last = True
+                    screen.warn(explain_stop(config, number, found["reference_gap"]))
             if log:
                 log.write(number, metrics, iteration.times)
                 if config.show_every and (last or number % config.show_every == 0):
@@ -154,7 +166,6 @@ def _log(learner: Learner, folder: Path, track: str | None) -> Iterator[RunLog |
     values = learner.config.model_dump(mode="json")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    _drop_later(folder / EVALUATIONS, learner.iteration)
     with RunLog(folder, values, track=track, after=learner.iteration) as log:
         yield log
 
@@ -191,19 +202,6 @@ def _append_evaluation(held_out: Evaluation, iteration: int, folder: Path) -> No
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def _drop_later(path: Path, iteration: int) -> None:
-    """Drop what a run that goes on will write again."""
-    if path.exists():
-        kept = [
-            line for line in read_iterations(path) if line["iteration"] <= iteration and iteration
-        ]
-        write_atomically(
-            path,
-            "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept),
-            TrainingError,
-        )
-
-
 def _refuse_wrong_folder(folder: Path, checkpoints: Checkpoints, resume: bool) -> None:
     if resume and checkpoints.latest() is None:
         raise TrainingError(
@@ -223,12 +221,15 @@ _COLUMNS = {
     "left": ("left", "{:.0%}"),
     "tokens": ("tokens", "{:.0f}"),
     "kl": ("kl", "{:.4f}"),
+    "reference_kl": ("kl start", "{:.4f}"),
     "clip_fraction": ("clipped", "{:.1%}"),
     "entropy": ("entropy", "{:.2f}"),
     "explained_variance": ("expl.var", "{:.2f}"),
     "format_error": ("broken", "{:.0%}"),
 }
 _HEADER_EVERY = 20
+_TELL_EVERY_S = 20.0
+"""Between lines within an iteration, where no bar can be drawn."""
 
 
 class _Screen:
@@ -254,10 +255,12 @@ class _Screen:
             TimeElapsedColumn(),
             TextColumn("left:"),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[stage]}"),
             console=self._console,
             transient=True,
         )
-        self._task = self._bar.add_task("", total=config.iterations)
+        self._task = self._bar.add_task("", total=config.iterations, stage="")
+        self._told = time.monotonic()
         self._lines = 0
 
     def __enter__(self) -> None:
@@ -271,6 +274,30 @@ class _Screen:
         if text:
             self._console.print(text, style="dim", highlight=False, soft_wrap=True)
 
+    def warn(self, text: str) -> None:
+        """What must not be overlooked."""
+        self._console.print(text, style="red", highlight=False, markup=False, soft_wrap=True)
+
+    def show_progress(self, stage: str, done: int, total: int) -> None:
+        """Within an iteration: beside the bar, or where there is none a line now and then."""
+        text = f"{stage}, {done} of {total}"
+        self._bar.update(self._task, stage=text)
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._told > _TELL_EVERY_S:
+            self._told = now
+            self._console.print(f"       {text}", style="dim", highlight=False)
+
+    def show_reference(self, number: int, found: Mapping[str, float]) -> None:
+        """What the reference makes of the iteration's dialogues."""
+        self._console.print(
+            f"reference {self._config.reference} after {number}:"
+            f" {found['reference_score']:.1f}, by the reward {found['reference_reward']:.1f}; gap"
+            f" since the start {found['reference_gap']:+.1f}",
+            style="bold",
+            highlight=False,
+            markup=False,
+        )
+
     def show_evaluation(self, number: int, held_out: Evaluation) -> None:
         """The score on people it never learned from."""
         m = held_out.metrics
@@ -282,9 +309,7 @@ class _Screen:
             highlight=False,
         )
         for alarm in held_out.alarms:
-            self._console.print(
-                f"alarm: the policy {alarm}", style="red", highlight=False, markup=False
-            )
+            self.warn(f"alarm: the policy {alarm}")
 
     def show_iteration(self, iteration: Iteration) -> None:
         """One line of numbers."""

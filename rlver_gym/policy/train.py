@@ -19,15 +19,13 @@ from transformers import PreTrainedModel
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.environment.env import make_for_loop
-from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations, find_substitutable_words
-from rlver_gym.export.word_substitution import WordSubstitution
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.learning.algorithms import overlong
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.experience import PersonaBaseline, PreparedBatch, prepare_batch
 from rlver_gym.policy.learning.metrics import Clock, compute_metrics
-from rlver_gym.policy.learning.objective import VARIANTS, AdvantageConfig, Objective
+from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import make_optimizer, schedule, update
 from rlver_gym.policy.models.actor import Actor, Critic, Scorer, without_adapters
 from rlver_gym.policy.models.distributed import (
@@ -57,10 +55,7 @@ from rlver_gym.policy.models.rollout import (
 )
 from rlver_gym.policy.models.sampler import ModelSampler, Sampler, Sampling
 from rlver_gym.policy.models.servers import ServerSampler, VllmSampler
-from rlver_gym.policy.models.trajectory import Trajectory
-
-_VOCABULARY_DIALOGUES = 256
-"""Dialogues in which it is heard which words are people's own and which are what agents say."""
+from rlver_gym.policy.models.trajectory import OnProgress, Trajectory, ignore_progress
 
 
 @dataclass
@@ -83,6 +78,9 @@ class Learner:
     """What the critic expects of whom, if it knows whom."""
     iteration: int = 0
     """Iterations that are done."""
+    reference_start: float | None = None
+    """How far reward and reference user were apart at the start, in points of emotion."""
+    on_progress: OnProgress = ignore_progress
 
     @property
     def language_model(self) -> nn.Module:
@@ -142,7 +140,7 @@ def make_learner(config: TrainConfig) -> Learner:
             models.actor,
             models.critic,
             lr=config.lr,
-            critic_lr=config.critic_lr if config.algo == "ppo" else config.lr,
+            critic_lr=config.critic_lr,
             weight_decay=config.weight_decay,
         ),
         sampler=_make_sampler(config, models.policy, use_bf16),
@@ -151,9 +149,7 @@ def make_learner(config: TrainConfig) -> Learner:
         advantage=advantage,
         objective=objective,
         max_tokens=max_tokens,
-        persona_baseline=(
-            PersonaBaseline() if config.algo == "ppo" and config.critic_knows == "persona" else None
-        ),
+        persona_baseline=PersonaBaseline() if config.critic_knows == "persona" else None,
     )
 
 
@@ -199,17 +195,15 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
         return distribute(module, config.engine, use_bf16 and not config.lora_rank)
 
     policy = load()
-    has_value_head = config.algo == "ppo" and config.critic == "shared"
-    alone = Actor(policy, has_value_head, use_bf16, is_loaded)
+    has_critic = config.algorithm.has_critic
+    alone = Actor(policy, has_critic and config.critic == "shared", use_bf16, is_loaded)
     reference: Scorer | None = None
-    if config.kl and config.lora_rank:
+    if config.kl_weight and config.lora_rank:
         reference = without_adapters(alone)
-    elif config.kl:
+    elif config.kl_weight:
         copy = Actor(frozen_copy(policy), use_bf16=use_bf16, is_loaded=is_loaded)
         reference = wrap(copy) if is_sharded else copy
-    critic = (
-        wrap(Critic(load(), use_bf16)) if config.algo == "ppo" and config.critic == "own" else None
-    )
+    critic = wrap(Critic(load(), use_bf16)) if has_critic and config.critic == "own" else None
     actor = wrap(alone)
     torch.manual_seed(config.seed)
     return _Models(policy, actor, critic, reference)
@@ -218,19 +212,17 @@ def _make_models(config: TrainConfig, use_bf16: bool) -> _Models:
 def make_environments(config: TrainConfig, number: int) -> list[TextEnv]:
     """So many environments to learn from.
 
-    Raises TrainingError for one that rft cannot learn from, and whatever the environment raises.
+    Raises TrainingError for one in which replies cannot be compared where the algorithm does, and
+    whatever the environment raises.
     """
     made = [make_for_loop(config.env, **config.env_options) for _ in range(number)]
     card = getattr(made[0].unwrapped, "card", None)
-    if config.algo == "rft" and isinstance(card, EnvCard) and card.reward == "terminal":
+    if config.candidates > 1 and isinstance(card, EnvCard) and card.reward == "terminal":
         raise TrainingError(
-            f"rft compares replies by what each of them earns, and {config.env} pays at the end"
-            " alone: take RLVER-Empathy-v0, or another algorithm."
+            f"{config.algo} compares replies by what each of them earns, and {config.env} pays at"
+            " the end alone: take RLVER-Empathy-v0, or another algorithm."
         )
-    if not config.word_substitution:
-        return made
-    vocabulary = find_substitutable_words(list(agent_demonstrations(AGENTS, _VOCABULARY_DIALOGUES)))
-    return [WordSubstitution(env, vocabulary, config.word_substitution) for env in made]
+    return made
 
 
 def _make_held_out(config: TrainConfig) -> list[TextEnv]:
@@ -263,37 +255,26 @@ def samples_with_a_copy(config: TrainConfig, use_bf16: bool) -> bool:
 
 def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
     """The published algorithm, with what the config changes in it."""
-    advantage, objective = VARIANTS[config.algo]
-    if config.algo == "ppo":
-        advantage = replace(
-            advantage,
-            gamma=config.gamma,
-            gae_lambda=config.gae_lambda,
-            discount_per=config.discount_per,
-            rewards=config.rewards,
-        )
-    elif config.algo == "rft":
-        advantage = replace(advantage, floor=config.spread_floor)
-    else:
-        advantage = replace(
-            advantage, kind=config.advantage, gamma=config.gamma, floor=config.spread_floor
-        )
-    low = config.clip_low or objective.low
-    return advantage, replace(
+    advantage, objective, ignores, _ = config.algorithm
+    changes = {
+        name: getattr(config, name)
+        for name in ("gamma", "gae_lambda", "discount_per", "rewards", "min_std")
+        if name not in ignores
+    }
+    kind = advantage.kind if "advantage" in ignores else config.advantage
+    has_other_sampler = bool(config.vllm) or samples_with_a_copy(config, uses_bf16(config.dtype))
+    is_in_reward = config.kl_estimator == "k1"
+    return replace(advantage, kind=kind, **changes), replace(
         objective,
-        low=low,
-        high=config.clip_high or config.clip_low or objective.high,
+        clip_low=config.clip_low or objective.clip_low,
+        clip_high=config.clip_high or config.clip_low or objective.clip_high,
         aggregate=config.aggregate or objective.aggregate,
-        tis_cap=(
-            config.tis_cap
-            if config.vllm or samples_with_a_copy(config, uses_bf16(config.dtype))
-            else None
-        ),
+        tis_cap=config.tis_cap if has_other_sampler else None,
         tis_level=config.tis_level,
         entropy=config.entropy,
-        kl=0.0 if config.kl_estimator == "k1" else config.kl,
-        estimator="k3" if config.kl_estimator == "k1" else config.kl_estimator,
-        value_clip=config.value_clip if config.algo == "ppo" else None,
+        kl=0.0 if is_in_reward else config.kl_weight,
+        estimator="k3" if is_in_reward else config.kl_estimator,
+        value_clip=config.value_clip,
     )
 
 
@@ -328,6 +309,7 @@ def collect_in_process(learner: Learner, specs: Sequence[ResetSpec]) -> list[Tra
             max_tokens=learner.max_tokens,
             workers=config.workers,
             candidates=config.candidates,
+            on_progress=learner.on_progress,
         )
     trajectories = all_gather(trajectories)
     refuse_all_failed(trajectories)
@@ -394,10 +376,11 @@ def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:
         tokens=config.microbatch_tokens,
         reward_scale=config.reward_scale,
         format_penalty=config.format_penalty,
-        kl_in_reward=config.kl if config.kl_estimator == "k1" else 0.0,
+        kl_in_reward=config.kl_weight if config.kl_estimator == "k1" else 0.0,
         cost_DN=config.overlong_cost
         * overlong(batch.tokens_DN, config.max_reply_tokens, config.overlong_tokens),
         one_step=config.epochs * config.minibatches == 1,
+        on_progress=learner.on_progress,
     )
     if learner.persona_baseline and prepared.batch.dialogues:
         learner.persona_baseline.learn(prepared.batch.who_D, prepared.residual_D)
@@ -424,6 +407,7 @@ def _update(
         grad_clip=config.grad_clip,
         target_kl=config.target_kl,
         max_sampler_kl=config.max_sampler_kl if check_sampler else None,
-        critic_only=config.algo == "ppo" and iteration < config.critic_warmup,
+        critic_only=iteration < config.critic_warmup,
         save_to=save_to,
+        on_progress=learner.on_progress,
     )

@@ -35,8 +35,8 @@ from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.connect import close
 from rlver_gym.llm_client.response_cache import ResponseCache
-from rlver_gym.policy.curves import PAGE
-from rlver_gym.policy.learning.metrics import EVALUATIONS, METRICS
+from rlver_gym.policy.curves import PICTURE
+from rlver_gym.policy.learning.metrics import METRICS
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 
@@ -495,25 +495,7 @@ def test_edited_metrics_are_named_with_their_line(tmp_path: Path, line: str) -> 
     result = shown("report", tmp_path)
     assert isinstance(result.exception, TrainingError)
     assert "metrics.jsonl, line 2: " in str(result.exception)
-    assert not (tmp_path / PAGE).exists()
-
-
-@pytest.mark.parametrize(
-    "evaluation",
-    [
-        "[]",
-        "{",
-        '{"iteration":0,"dialogues":[{"score":1e300,"valid":true}]}',
-        '{"iteration":0,"dialogues":[{"score":"a","valid":true}]}',
-        '{"iteration":0,"dialogues":5}',
-    ],
-)
-def test_edited_evaluations_are_named(tmp_path: Path, evaluation: str) -> None:
-    (tmp_path / METRICS).write_text('{"iteration":1,"emotion":40.5}\n', encoding="utf-8")
-    (tmp_path / EVALUATIONS).write_text(f"{evaluation}\n", encoding="utf-8")
-    result = shown("report", tmp_path)
-    assert isinstance(result.exception, TrainingError)
-    assert "evaluations.jsonl, line 1: " in str(result.exception)
+    assert not (tmp_path / PICTURE).exists()
 
 
 def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(
@@ -525,10 +507,10 @@ def test_curves_are_drawn_from_sound_metrics_and_into_the_folder_alone(
         '{"iteration":1,"emotion":40.5,"kl":null}\n{"iteration":2,"emot', encoding="utf-8"
     )
     (outside / "precious").write_text("mine")
-    (folder / PAGE).symlink_to(outside / "precious")
-    assert f"curves  {folder / PAGE}" in shown("report", folder).output
+    (folder / PICTURE).symlink_to(outside / "precious")
+    assert f"curves  {folder / PICTURE}" in shown("report", folder).output
     assert (outside / "precious").read_text() == "mine"
-    assert "<polyline" in (folder / PAGE).read_text(encoding="utf-8")
+    assert "<polyline" in (folder / PICTURE).read_text(encoding="utf-8")
     (folder / METRICS).unlink()
     (folder / METRICS).symlink_to("/dev/zero")
     assert "leads out of the folder" in str(shown("report", folder).exception)

@@ -303,10 +303,10 @@ def test_rollouts_on_a_cluster_are_those_of_one_process_in_the_same_order(
 
 DEMONSTRATIONS = """
 import sys
-from rlver_gym.export.demonstrations import AGENTS, demonstrations_for_small, run_on_ray
+from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations, run_on_ray
 
-here = list(demonstrations_for_small(AGENTS, 12, 0.5, seed=1))
-there = demonstrations_for_small(AGENTS, 12, 0.5, seed=1, run=run_on_ray(sys.argv[1], 2))
+here = list(agent_demonstrations(AGENTS, 12, seed=1))
+there = agent_demonstrations(AGENTS, 12, seed=1, run=run_on_ray(sys.argv[1], 2))
 print(here == list(there), len({plan for one in here for plan in one.plans}))
 """
 

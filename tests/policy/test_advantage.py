@@ -154,9 +154,9 @@ def test_a_group_without_signal_gives_0_even_if_its_mean_is_rounded():
 def test_a_floor_keeps_small_differences_small():
     value_D, group_D = np.array([0.03] * 7 + [0.04]), np.zeros(8, dtype=int)
     assert group_relative(value_D, group_D)[-1] == pytest.approx(7**0.5)
-    assert group_relative(value_D, group_D, floor=0.01)[-1] == pytest.approx(0.875)
+    assert group_relative(value_D, group_D, min_std=0.01)[-1] == pytest.approx(0.875)
     wide_D = np.array([0.0, 0.5])
-    assert group_relative(wide_D, group_D[:2], floor=0.01) == near([-1, 1])
+    assert group_relative(wide_D, group_D[:2], min_std=0.01) == near([-1, 1])
 
 
 def test_groups_do_not_see_each_other():

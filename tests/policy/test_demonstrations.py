@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlver_gym.agents import make_agent
-from rlver_gym.core.dialogue import Message
-from rlver_gym.core.library import library
-from rlver_gym.core.words import FUNCTION_WORDS, sentences
+from rlver_gym.core.words import FUNCTION_WORDS
 from rlver_gym.data.demonstrations import Demonstration, read_demonstrations
-from rlver_gym.export.demonstrations import agent_demonstrations, splice_sentences, substitute_words
+from rlver_gym.export.demonstrations import agent_demonstrations
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.actor import Actor
 from rlver_gym.policy.models.agent import ReplyConfig
@@ -26,80 +23,15 @@ HEARD = Demonstration(
 )
 
 
-def test_lessons_end_with_what_the_agent_said() -> None:
+def test_demonstrations_end_with_what_the_agent_said() -> None:
     told = list(agent_demonstrations(["comfort", "listener"], 4))
     assert len(told) == 4
     assert all(len(one.users) == len(one.replies) == len(one.plans) > 0 for one in told)
     assert told == list(agent_demonstrations(["comfort", "listener"], 4))
 
 
-def test_an_exchanged_word_is_exchanged_wherever_it_is_said() -> None:
-    more = list(agent_demonstrations(["listener"], 3))
-    changed, *_ = substitute_words([HEARD, *more], 1.0)
-    was, now = HEARD.users[0].strip(".").split(), changed.users[0].strip(".").split()
-    assert now[1] != was[1]
-    assert now[4] != was[4]
-    assert changed.replies[0] == f"So your {now[1]} {now[2]} the {now[4]}. Tell me everything."
-
-
-def test_what_the_agent_says_of_its_own_accord_stays() -> None:
-    first = Demonstration(("I paid everything back.",), ("Everything?",), ("",))
-    assert next(substitute_words([first, HEARD], 1.0)).replies == first.replies
-
-
-def test_the_share_decides_how_many_are_exchanged() -> None:
-    told = list(agent_demonstrations(["listener"], 20))
-    assert list(substitute_words(told, 0.0)) == told
-    changed = sum(now != was for now, was in zip(substitute_words(told, 0.5), told, strict=True))
-    assert 4 <= changed <= 16
-    assert (
-        list(substitute_words(told, 0.5, seed=1))
-        == list(substitute_words(told, 0.5, seed=1))
-        != list(substitute_words(told, 0.5, seed=2))
-    )
-
-
-def test_a_fresh_tiny_model_repeats_what_it_read(tiny_folder) -> None:
-    model = load_model(str(tiny_folder)).eval()
-    generator = torch.Generator().manual_seed(0)
-    noise_BT = torch.randint(260, 590, (8, 30), generator=generator)
-    with torch.no_grad():
-        logits_BTV = model(torch.cat([noise_BT, noise_BT], dim=1)).logits[:, 30:-1]
-    assert (logits_BTV.argmax(-1) == noise_BT[:, 1:]).float().mean() > 0.2  # by chance: 0.002
-
-
-def test_people_with_patched_sentences_are_answered_anew() -> None:
-    told = list(agent_demonstrations(["adaptive"], 6))
-    new = list(splice_sentences(told, ["adaptive"], 1.0))
-    assert [len(one.users) for one in new] == [len(one.users) for one in told]
-    heard = {
-        part for demonstration in told for line in demonstration.users for part in sentences(line)
-    }
-    said = [
-        part for demonstration in new for line in demonstration.users for part in sentences(line)
-    ]
-    assert sum(part not in heard for part in said) > 0.5 * len(said)
-    known = {word for part in heard for word in part.split()}
-    assert all(word in known for part in said for word in part.split())
-    agent = make_agent("adaptive", library().get("theo-the-burst-pipe"), seed=0)
-    first = new[0]
-    assert agent.reply((Message("user", first.users[0]),)) == first.replies[0]
-
-
-def test_none_are_patched_when_none_should_be() -> None:
-    told = list(agent_demonstrations(["listener"], 4))
-    assert list(splice_sentences(told, ["listener"], 0.0)) == told
-
-
 def test_plans_go_with_what_their_agents_say() -> None:
-    told = [
-        *agent_demonstrations(["comfort", "strategy:listen"], 6),
-        *splice_sentences(
-            list(agent_demonstrations(["comfort", "strategy:listen"], 6)),
-            ["comfort", "strategy:listen"],
-            1.0,
-        ),
-    ]
+    told = list(agent_demonstrations(["comfort", "strategy:listen"], 6))
     plans = {plan for one in told for plan in one.plans}
     assert len(plans) == 2
     (comforting,) = [plan for plan in plans if "comfort" in plan]

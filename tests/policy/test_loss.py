@@ -9,12 +9,8 @@ import torch
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import algorithms
 from rlver_gym.policy.learning.algorithms import token_weights
-from rlver_gym.policy.learning.objective import (
-    VARIANTS,
-    LossInputs,
-    Objective,
-    compute_loss,
-)
+from rlver_gym.policy.learning.objective import LossInputs, compute_loss
+from rlver_gym.policy.learning.registry import ALGORITHMS, Objective
 from rlver_gym.policy.models.actor import TokenScores
 
 
@@ -55,7 +51,11 @@ def test_the_clipped_surrogate_by_hand():
 
 
 def test_clip_higher_lets_unlikely_tokens_grow_further():
-    same(algorithms.clipped_surrogate(t(1.5, 1.25), t(1.0, 1.0), low=0.2, high=0.28), -1.28, -1.25)
+    same(
+        algorithms.clipped_surrogate(t(1.5, 1.25), t(1.0, 1.0), clip_low=0.2, clip_high=0.28),
+        -1.28,
+        -1.25,
+    )
 
 
 def test_where_the_ratio_is_clipped_no_gradient_flows():
@@ -69,7 +69,7 @@ def test_where_the_ratio_is_clipped_no_gradient_flows():
 def test_cispo_weighs_every_token_with_the_clipped_ratio():
     logprob_BT = t(log(0.9), log(0.2)).requires_grad_()
     ratio_BT = algorithms.token_ratio(logprob_BT, t(log(0.3), log(0.4)))  # 3 and 0.5
-    loss_BT = algorithms.cispo(logprob_BT, ratio_BT, t(2.0, -1.0), low=1.0, high=0.5)
+    loss_BT = algorithms.cispo(logprob_BT, ratio_BT, t(2.0, -1.0), clip_low=1.0, clip_high=0.5)
     same(loss_BT, -1.5 * 2 * log(0.9), 0.5 * log(0.2))
     loss_BT.sum().backward()
     same(logprob_BT.grad, -3, 0.5)
@@ -217,7 +217,7 @@ def test_each_choice_of_an_objective_changes_the_loss_as_it_should():
     )  # the ratios 2 and 1 are 1.41 on average
     assert total(Objective(tis_cap=1.4, tis_level="sequence")) == 0
     assert total(Objective(ratio="sequence")) == pytest.approx(0)  # the ratio of the sequence is 1
-    assert total(Objective(surrogate="cispo", low=1.0, high=0.5)) == pytest.approx(
+    assert total(Objective(surrogate="cispo", clip_low=1.0, clip_high=0.5)) == pytest.approx(
         (-1.5 * log(0.4) + 0.5 * log(0.2)) / 2
     )
     reference = {"reference_BT": t(log(0.2), log(0.2))}
@@ -242,20 +242,20 @@ def test_k1_is_refused_in_a_loss():
         Objective(estimator="k1")
 
 
-def test_the_variants_differ_where_their_papers_do():
-    assert set(VARIANTS) == {"ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"}
-    assert total(VARIANTS["grpo"].objective) == pytest.approx(-0.2)
-    assert total(VARIANTS["dapo"].objective) == pytest.approx((-1.28 + 0.8) / 2)
-    assert total(VARIANTS["gspo"].objective) == pytest.approx(0)
-    assert total(replace(VARIANTS["cispo"].objective, high=0.5)) == pytest.approx(
+def test_the_algorithms_differ_where_their_papers_do():
+    assert set(ALGORITHMS) == {"ppo", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo", "rft"}
+    assert total(ALGORITHMS["grpo"].objective) == pytest.approx(-0.2)
+    assert total(ALGORITHMS["dapo"].objective) == pytest.approx((-1.28 + 0.8) / 2)
+    assert total(ALGORITHMS["gspo"].objective) == pytest.approx(0)
+    assert total(replace(ALGORITHMS["cispo"].objective, clip_high=0.5)) == pytest.approx(
         (-1.5 * log(0.4) + 0.5 * log(0.2)) / 2
     )
 
 
-def test_before_the_first_update_every_variant_has_the_gradient_of_reinforce():
+def test_before_the_first_update_every_algorithm_has_the_gradient_of_reinforce():
     logprob_BT = t(log(0.4), log(0.2)).requires_grad_()
-    for variant in VARIANTS.values():
+    for algorithm in ALGORITHMS.values():
         logprob_BT.grad = None
         scored = TokenScores(logprob_BT, t(0.0, 0.0), None)
-        compute_loss(scored, micro(old_BT=logprob_BT.detach()), variant.objective).loss.backward()
+        compute_loss(scored, micro(old_BT=logprob_BT.detach()), algorithm.objective).loss.backward()
         same(logprob_BT.grad, -0.5, 0.5)

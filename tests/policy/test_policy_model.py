@@ -19,12 +19,10 @@ from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import AgentError, AgentFailed, TrainingError
-from rlver_gym.policy.models import tiny_model as tiny
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
 from rlver_gym.policy.models.local_models import local_model
 from rlver_gym.policy.models.model import causal_lm, export, load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.policy.models.tiny_copying import HEADS
 from rlver_gym.policy.models.tiny_model import build_tiny, build_tokenizer, corpus
 from rlver_gym.users import EmbeddedUser
 
@@ -59,48 +57,6 @@ def test_the_tiny_model_is_decided_by_its_seed(tiny_folder: Path, tmp_path: Path
         len({(folder / "tokenizer.json").read_bytes() for folder in (tiny_folder, same, other)})
         == 1
     )
-
-
-def test_a_word_is_born_alike_wherever_it_stands(tiny_folder: Path) -> None:
-    model, tokenizer = load_model(str(tiny_folder), device="cpu"), load_tokenizer(str(tiny_folder))
-
-    def likeness(one: str, other: str) -> float:
-        numbers = [tokenizer.encode(piece, add_special_tokens=False) for piece in (one, other)]
-        assert [len(found) for found in numbers] == [1, 1], "each is one piece"
-        a_D, b_D = (model.get_input_embeddings().weight.detach()[found[0]] for found in numbers)
-        return float(torch.cosine_similarity(a_D, b_D, dim=0))
-
-    assert likeness("You", " you") > 0.5
-    assert likeness("You", "That") < 0.5
-    assert likeness(" you", " that") < 0.5
-
-
-@pytest.mark.slow
-def test_a_head_is_born_that_looks_where_the_latest_sentence_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In every birth it looks where sentences begin, and over several, whose weights are random,
-    the more the later they do.
-    """
-    tokenizer = tiny.build_tokenizer(list(tiny.corpus()), 3000)
-    monkeypatch.setattr(tiny, "build_tokenizer", lambda *_: tokenizer)
-    lines = (
-        "Nobody called. She wrote back with a smiley. Two of them said nothing. My hands were cold"
-    )
-    ids = torch.tensor([tokenizer.encode(lines, add_special_tokens=False)])
-    begins = [at for at in range(1, ids.shape[1]) if tokenizer.decode(ids[0, at - 1]) == "."]
-    assert [tokenizer.decode(ids[0, at]) for at in begins] == [" She", " Two", " My"]
-    attention_seed = []
-    for seed in range(24):
-        build_tiny(tmp_path / str(seed), seed=seed)
-        model = load_model(str(tmp_path / str(seed)), device="cpu")
-        model.set_attn_implementation("eager")
-        with torch.no_grad():
-            attention_T = model(input_ids=ids, output_attentions=True).attentions[-1][0, HEADS, -1]
-        attention_seed.append(attention_T[begins])
-        assert float(attention_T[begins].sum()) > 0.8
-    first, second, latest = torch.stack(attention_seed).mean(0).tolist()
-    assert latest > 0.5 > second + first
 
 
 def test_the_corpus_holds_both_sides_of_dialogues() -> None:

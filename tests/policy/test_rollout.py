@@ -14,7 +14,6 @@ import pytest
 
 from rlver_gym.environment.env import make_for_loop
 from rlver_gym.environment.spaces import Utterance
-from rlver_gym.export.word_substitution import WordSubstitution
 from rlver_gym.io.errors import TrainingError, UserFailed
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.metrics import compute_metrics
@@ -582,18 +581,3 @@ def test_a_time_limit_counts_candidates_and_is_refused(direct: Renderer) -> None
     env = gym.wrappers.TimeLimit(Rewinding(), max_episode_steps=8)
     with pytest.raises(TrainingError, match="TimeLimit counts candidates as turns"):
         best_of(2, direct, Scripted([[direct.end_of_turn]]), env)
-
-
-def test_words_exchanged_in_a_reply_that_lost_are_forgotten() -> None:
-    vocabulary = ["kitchen", "window", "summer", "letter", "garden"]
-    env = WordSubstitution(gym.make("RLVER-Empathy-v0"), vocabulary, 1.0)
-    env.reset(seed=3)
-    before, known = env.save_state(), dict(env._instead)
-    env._instead["kitchen"], env._back["letter"] = "letter", "kitchen"
-    env.step("What happened then?")
-    env.restore(before)
-    assert env._instead == known
-    assert "letter" not in env._back
-    first = env.step("What happened then?")
-    env.restore(before)
-    assert env.step("What happened then?")[:2] == first[:2]

@@ -1,7 +1,5 @@
 """Where the numbers of a run go beside its own files: trackers and the page of curves."""
 
-import json
-import re
 import sys
 from pathlib import Path
 
@@ -51,21 +49,7 @@ def test_a_folder_without_metrics_has_no_curves(tmp_path: Path) -> None:
         write_curves([tmp_path])
 
 
-def test_without_an_evaluation_at_the_start_held_out_scores_begin_where_they_were_measured(
-    tmp_path: Path,
-) -> None:
-    """As in a run that was resumed with evaluations and began without."""
-    scores = [{"score": score, "valid": True} for score in (0.0, 10.0, 20.0)]
-    (tmp_path / "evaluations.jsonl").write_text(
-        json.dumps({"iteration": 2, "dialogues": scores}) + "\n", encoding="utf-8"
-    )
-    lines = [
-        {"iteration": iteration, "eval_score": 50.0, "eval_low": 40.0, "eval_high": 60.0}
-        for iteration in (2, 4)
-    ]
-    (tmp_path / "metrics.jsonl").write_text(
-        "".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8"
-    )
-    page = write_curves([tmp_path]).read_text(encoding="utf-8")
-    (points,) = re.findall(r'<polyline points="([^"]*)"', page)
-    assert len(points.split()) == 2
+def test_a_folder_that_tells_no_emotions_is_sent_to_tensorboard(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"iteration": 1, "return": 3.0}\n', encoding="utf-8")
+    with pytest.raises(TrainingError, match="tensorboard --logdir"):
+        write_curves([tmp_path])

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.checkpoints import load, save
-from rlver_gym.policy.config import GroupConfig, PPOConfig
+from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.train import Learner, make_learner, train
 
 SMALL: dict[str, Any] = {
@@ -37,7 +37,7 @@ def test_a_learner_with_adapters_is_resumed_exactly_and_exports_what_it_says(
     tiny_folder: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("peft", reason="needs peft: pip install '.[lora]'")
-    config = GroupConfig(model=str(tiny_folder), lora_rank=4, group_size=2, **SMALL)
+    config = TrainConfig(model=str(tiny_folder), lora_rank=4, group_size=2, **SMALL)
     learner = make_learner(config)
     iterations = train(learner)
     next(iterations)
@@ -78,7 +78,7 @@ def test_one_process_goes_on_exactly_from_the_shards_of_three(
     warmup: int, tiny_folder: Path, tmp_path: Path
 ) -> None:
     """In a critic's warm-up the policy has not learned yet: the optimizer has no state of it."""
-    config = PPOConfig(model=str(tiny_folder), critic_warmup=warmup, **SMALL)
+    config = TrainConfig(algo="ppo", model=str(tiny_folder), critic_warmup=warmup, **SMALL)
     learner = make_learner(config)
     iterations = train(learner)
     next(iterations)
@@ -95,7 +95,7 @@ def test_one_process_goes_on_exactly_from_the_shards_of_three(
 
 
 def test_a_checkpoint_that_lacks_a_shard_is_named(tiny_folder: Path, tmp_path: Path) -> None:
-    learner = make_learner(GroupConfig(model=str(tiny_folder), group_size=2, **SMALL))
+    learner = make_learner(TrainConfig(model=str(tiny_folder), group_size=2, **SMALL))
     learner.iteration = 1
     save(learner, tmp_path)
     split_checkpoint(tmp_path, processes=3)

@@ -66,35 +66,6 @@ def test_edited_metrics_are_named_by_file_and_line(folder: Path, line: str, says
     assert len(str(error.value)) < 600
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        "[]",
-        "[" * 100_000,
-        '{"iteration": 0}',
-        '{"iteration": 0, "dialogues": 5}',
-        '{"iteration": 0, "dialogues": [1]}',
-        '{"iteration": 0, "dialogues": [{"valid": true, "score": "x"}]}',
-        '{"iteration": 0, "dialogues": [{"valid": true, "score": NaN}]}',
-        '{"iteration": 0, "dialogues": [{"valid": true, "score": 1e300}]}',
-        '{"iteration": 0, "dialogues": [{"score": 1}]}',
-    ],
-)
-def test_an_edited_evaluation_is_named(folder: Path, line: str) -> None:
-    (folder / "evaluations.jsonl").write_text(line + "\n", encoding="utf-8")
-    with pytest.raises(TrainingError, match=r"evaluations\.jsonl, line 1: not an evaluation"):
-        write_curves([folder])
-
-
-def test_the_scores_of_failed_dialogues_may_be_no_numbers(folder: Path) -> None:
-    dialogues = [{"valid": True, "score": 40.0}, {"valid": False, "score": float("nan")}]
-    (folder / "evaluations.jsonl").write_text(
-        json.dumps({"iteration": 0, "dialogues": dialogues}) + "\n", encoding="utf-8"
-    )
-    assert "held-out people" in write_curves([folder]).read_text(encoding="utf-8")
-
-
 @pytest.mark.timeout(100)
 def test_a_device_or_a_pipe_in_a_run_folder_is_not_waited_for(folder: Path) -> None:
     (folder / "metrics.jsonl").unlink()
@@ -145,6 +116,7 @@ def test_a_best_that_was_edited_is_named_with_its_remedy(tmp_path: Path, text: s
             r"env_options\.user: names a module.*--env-options user=",
         ),
         ("eval_options: {user: 'subprocess:Popen'}", r"eval_options\.user: names a module"),
+        ("reference: subprocess:Popen", "reference: names a module.*--reference MODULE:NAME"),
         ("modell: tiny", "modell: remove this field, or correct its name"),
         ('"\\e[31m": tiny', "\ufffd\\[31m: remove this field"),
     ],
@@ -176,6 +148,7 @@ EDITS: dict[str, Callable[[dict], object]] = {
     "a text for the iteration": lambda state: {**state, "iteration": "7"},
     "an iteration below zero": lambda state: {**state, "iteration": -1},
     "a config that is none": lambda state: {**state, "config": "tiny"},
+    "a text for the start of the reference": lambda state: {**state, "reference_start": "0"},
     "a list of expectations": lambda state: {**state, "persona_baseline": [1]},
 }
 
@@ -190,6 +163,7 @@ def test_an_edited_checkpoint_is_named_with_its_remedy(tmp_path: Path, name: str
         "version": "0.1.0",
         "config": {},
         "persona_baseline": {"noor": [3, 1.5]},
+        "reference_start": 2.5,
     }
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
     assert read_state(tmp_path) == state

@@ -16,11 +16,11 @@ from tiny_policy import eight_dialogues, tiny
 from transformers import AutoModelForCausalLM
 
 from rlver_gym.policy import sft
-from rlver_gym.policy.config import GroupConfig
+from rlver_gym.policy.config import TrainConfig
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.experience import prepare_batch
 from rlver_gym.policy.learning.metrics import METRICS
-from rlver_gym.policy.learning.objective import AdvantageConfig, Objective
+from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import make_optimizer, update
 from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models import distributed
@@ -264,7 +264,7 @@ def test_adapters_on_sharded_weights_are_saved_resumed_and_exported(dtype, tmp_p
     for name, weight in once.items():
         assert torch.allclose(resumed[name], weight, atol=1e-6), name
     once = {name: weight for name, weight in once.items() if "|" not in name}
-    config = GroupConfig(
+    config = TrainConfig(
         model=str(model), dialogues=4, max_reply_tokens=8, lora_rank=4, dtype=dtype, eval_every=0
     )
     learner, id_BT = make_learner(config), torch.tensor([[5, 6, 7, 8]])

@@ -22,7 +22,7 @@ from rlver_gym.policy.learning.algorithms import (
 )
 from rlver_gym.policy.learning.batch import MicroBatch, micro_batches, pack, padding
 from rlver_gym.policy.learning.experience import PersonaBaseline, prepare_batch
-from rlver_gym.policy.learning.objective import AdvantageConfig, Objective
+from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import _gradients, make_optimizer, schedule, update
 from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models.actor import Actor, Critic, without_adapters

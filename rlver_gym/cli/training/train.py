@@ -17,32 +17,24 @@ from rich.markup import escape
 from rlver_gym.data.demonstrations import read_demonstrations
 from rlver_gym.export.demonstrations import (
     AGENTS,
-    demonstrations_for_small,
+    agent_demonstrations,
     run_here,
     run_on_ray,
 )
 from rlver_gym.io.errors import TrainingError, pip_install
 from rlver_gym.io.machine import keep_freed_memory
 from rlver_gym.io.terminal import SafeConsole, progress_bar
-from rlver_gym.policy.config import (
-    FIELDS,
-    RUN_FOLDER,
-    TrainConfig,
-    make_config,
-    only_of,
-    read_values,
-)
+from rlver_gym.policy.config import FIELDS, RUN_FOLDER, TrainConfig, make_config, read_values
+from rlver_gym.policy.learning.registry import ALGORITHMS, algorithms_with
 
 _NONE = "none"
 """Typed for what may be missing, such as a preset's target_kl."""
-WARM_STARTS = {
-    "quick": "--dialogues 240 --epochs 2 --word-substitution 0",
-    "laptop": "--dialogues 6144 --epochs 2 --lr 2e-3",
-}
+WARM_STARTS = {"quick": "--dialogues 240 --epochs 2"}
 """By preset of the tiny model: the options of `rlver-gym sft` that teach it to speak first."""
 _USUAL = (
     *("model", "env", "env_options", "style", "seed", "iterations", "dialogues"),
-    *("max_reply_tokens", "lr", "lora_rank", "eval_every", "algo", "group_size"),
+    *("max_reply_tokens", "lr", "kl", "lora_rank", "eval_every", "algo", "group_size"),
+    *("reference", "stop_on_gap"),
 )
 """What `--help` shows of the config; `--help-all` shows the rest, too."""
 RayWorkers = Annotated[
@@ -69,12 +61,12 @@ def _make_option(name: str) -> inspect.Parameter:
     flag = "--" + name.replace("_", "-")
     kind, shown = _parse_annotation(field.annotation)
     default = field.get_default(call_default_factory=True)
-    choices = (
-        f" One of: {', '.join(get_args(field.annotation))}."
-        if get_origin(field.annotation) is Literal
-        else ""
-    )
-    only = {"ppo": "ppo: ", "group": "With groups: "}.get(only_of(name) or "", "")
+    known = ALGORITHMS if name == "algo" else _choices(field.annotation)
+    choices = f" One of: {', '.join(known)}." if known else ""
+    takers = algorithms_with(name)
+    others = [one for one in ALGORITHMS if one not in takers]
+    only = f"{', '.join(takers)}: " if len(takers) < len(others) else ""
+    only = only or (f"Not of {', '.join(others)}: " if others else "")
     help_text = (
         f"{only}{field.description}{choices} [default:"
         f" {_NONE if default in (None, {}) else default}]"
@@ -93,6 +85,10 @@ def _make_option(name: str) -> inspect.Parameter:
         default=None,
         annotation=Annotated[kind | None, option],
     )
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def _parse_annotation(annotation: Any) -> tuple[Any, str | None]:
@@ -156,7 +152,7 @@ def train(
         typer.Option(
             "--config",
             help=(
-                "A preset (quick, laptop, smollm2, single-gpu, paper-ppo, paper-grpo) or a YAML"
+                "A preset (quick, smollm2, single-gpu, paper-ppo, paper-grpo) or a YAML"
                 " file; the options below go on top."
             ),
         ),
@@ -206,7 +202,7 @@ def train(
     into the run folder. Interrupted or killed, it goes on with --resume exactly as if it had not
     been.
 
-    The presets quick and laptop train the tiny model, which needs a warm start: rlver-gym sft.
+    The preset quick trains the tiny model, which needs a warm start: rlver-gym sft.
 
     Example: rlver-gym train --config quick --model runs/warm --algo ppo --seed 1
     """
@@ -254,7 +250,7 @@ def sft(
         typer.Option(
             help=(
                 "Whom to learn from; repeat it for more, and for a larger share. Default: stock"
-                " comfort, advice, and two who give back what was told."
+                " comfort, advice, and two who reflect what they heard."
             )
         ),
     ] = None,
@@ -288,20 +284,6 @@ def sft(
             help="How long its replies may be later. Default: 64, or the longest demonstration.",
         ),
     ] = None,
-    word_substitution: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            metavar="0..1",
-            help=(
-                "Share of dialogues in which the person's sentences are patched together anew, and"
-                " share in which their words are exchanged for others, "
-                "so that a small model learns to repeat what it hears. 0 for models that can read,"
-                " and for the oracle, who only speaks of the true person."
-            ),
-        ),
-    ] = 0.8,
     dtype: Annotated[
         str,
         typer.Option(
@@ -349,13 +331,11 @@ def sft(
         raise typer.BadParameter("no dialogues are held beside --data", param_hint="--ray")
     read = [demonstration for path in data or () for demonstration in read_demonstrations(path)]
     run = run_on_ray(ray, ray_workers) if ray else run_here
-    told = read or demonstrations_for_small(
-        agent or AGENTS, dialogues, word_substitution, seed, run
-    )
+    demonstrations = read or agent_demonstrations(agent or AGENTS, dialogues, seed, run)
     losses = learning.warm_start(
         model,
         out,
-        told,
+        demonstrations,
         style=cast(Literal["direct", "think"], style),
         epochs=epochs,
         lr=lr or (_TINY_LR if model == "tiny" else _LR),

@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlver_gym.policy.learning.registry import Aggregate
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -53,16 +55,16 @@ def place_rewards(
     reward_DN: Floats, dialogue_S: Ints, turn_S: Ints, rewards: Literal["turn", "episode"] = "turn"
 ) -> Floats:
     """reward_S: each turn's reward at the turn's last sampled token, or their sum at the dialogue's
-    last. A turn in which nothing was said passes its reward to the token said before, or to the
+    last. A turn without action tokens passes its reward to the token before, or to the
     first one. Every dialogue's rewards keep their sum.
     """
-    reward_S, said = np.zeros(len(turn_S)), np.arange(len(turn_S))
+    reward_S, action_S = np.zeros(len(turn_S)), np.arange(len(turn_S))
     if rewards == "episode":
         ends = np.flatnonzero(_next_differs(dialogue_S))
         reward_S[ends] = reward_DN.sum(axis=1)[dialogue_S[ends]]
         return reward_S
     last_DN = np.full(reward_DN.shape, -1)
-    np.maximum.at(last_DN, (dialogue_S, turn_S), said)
+    np.maximum.at(last_DN, (dialogue_S, turn_S), action_S)
     last_DN = np.maximum.accumulate(last_DN, axis=1)
     starts = np.flatnonzero(np.diff(dialogue_S, prepend=-1))
     last_DN = np.where(last_DN < 0, starts[:, None], last_DN)
@@ -76,10 +78,10 @@ def gae(
     dialogue_S: Ints,
     turn_S: Ints,
     gamma: float = 1.0,
-    lam: float = 1.0,
+    gae_lambda: float = 1.0,
     per: Literal["turn", "token"] = "turn",
 ) -> Estimate:
-    """Generalised advantage estimation (arXiv:1506.02438, eq. 16) over what the policy said, across
+    """Generalised advantage estimation (arXiv:1506.02438, eq. 16) over action tokens, across
     the sequences of a dialogue. After a dialogue's last token nothing comes: its horizon belongs to
     the task. `per`: gamma and lambda count from token to token, or only from turn to turn.
     """
@@ -90,7 +92,7 @@ def gae(
     for s in reversed(range(len(reward_S))):
         if ends_S[s]:
             ahead = next_value = 0.0
-        g, trace = (gamma, lam) if counts_S[s] else (1.0, 1.0)
+        g, trace = (gamma, gae_lambda) if counts_S[s] else (1.0, 1.0)
         ahead = reward_S[s] + g * next_value - value_S[s] + g * trace * ahead
         advantage_S[s], next_value = ahead, value_S[s]
     return Estimate(advantage_S, advantage_S + value_S)
@@ -127,13 +129,13 @@ def group_relative(
     group_D: Ints,
     baseline: Literal["group", "others"] = "group",
     scale: bool = True,
-    floor: float = SAME,
+    min_std: float = SAME,
 ) -> Floats:
     """Each value against its group's; 0 for a value alone or a group in which all are the same. NaN
     values are no part of their group, and give 0.
 
     `baseline="group"`, scaled by the group's standard deviation: GRPO (arXiv:2402.03300, 4.1.2);
-    unscaled: Dr.GRPO (arXiv:2503.20783). `floor`: no smaller standard deviation divides, so that
+    unscaled: Dr.GRPO (arXiv:2503.20783). `min_std`: no smaller standard deviation divides, so that
     small differences stay small: whole points of reward that nearly all got alike are mostly noise.
     `baseline="others"`, unscaled: the mean of the others, RLOO (arXiv:2402.14740).
     """
@@ -145,7 +147,7 @@ def group_relative(
     apart_D = np.where(known_D, value_D - mean_D, 0.0)
     spread_D = np.sqrt(np.bincount(group_D, apart_D**2)[group_D] / np.maximum(size_D, 1))
     if scale:
-        apart_D = apart_D / np.maximum(spread_D, max(floor, SAME))
+        apart_D = apart_D / np.maximum(spread_D, max(min_std, SAME))
     if baseline == "others":
         apart_D = apart_D * size_D / np.maximum(size_D - 1, 1)
     return np.where(spread_D > SAME, apart_D, 0.0)
@@ -213,22 +215,28 @@ def sequence_ratio(logprob_BT: Tensor, old_BT: Tensor, action_mask_BT: Tensor) -
 
 
 def clipped_surrogate(
-    ratio_BT: Tensor, advantage_BT: Tensor, low: float = 0.2, high: float = 0.2
+    ratio_BT: Tensor, advantage_BT: Tensor, clip_low: float = 0.2, clip_high: float = 0.2
 ) -> Tensor:
     """PPO's clipped surrogate (arXiv:1707.06347, eq. 7), to be minimised.
 
-    `low` and `high` differ in DAPO's clip-higher (arXiv:2503.14476, 3.1).
+    `clip_low` and `clip_high` differ in DAPO's clip-higher (arXiv:2503.14476, 3.1).
     """
-    return -torch.minimum(ratio_BT * advantage_BT, ratio_BT.clamp(1 - low, 1 + high) * advantage_BT)
+    return -torch.minimum(
+        ratio_BT * advantage_BT, ratio_BT.clamp(1 - clip_low, 1 + clip_high) * advantage_BT
+    )
 
 
 def cispo(
-    logprob_BT: Tensor, ratio_BT: Tensor, advantage_BT: Tensor, low: float = 1.0, high: float = 0.2
+    logprob_BT: Tensor,
+    ratio_BT: Tensor,
+    advantage_BT: Tensor,
+    clip_low: float = 1.0,
+    clip_high: float = 0.2,
 ) -> Tensor:
     """REINFORCE weighted with the clipped ratio, through which no gradient flows, so that no token
     is left out (arXiv:2506.13585, eq. 4 and 5).
     """
-    return -ratio_BT.clamp(1 - low, 1 + high).detach() * advantage_BT * logprob_BT
+    return -ratio_BT.clamp(1 - clip_low, 1 + clip_high).detach() * advantage_BT * logprob_BT
 
 
 def truncated_importance(old_BT: Tensor, sampled_BT: Tensor, cap: float = 2.0) -> Tensor:
@@ -278,12 +286,9 @@ def value_loss(
     return loss_BT / 2
 
 
-def is_outside(ratio_BT: Tensor, low: float, high: float) -> Tensor:
+def is_outside(ratio_BT: Tensor, clip_low: float, clip_high: float) -> Tensor:
     """1 where the ratio lies outside of its bounds: its mean is the clip fraction."""
-    return ((ratio_BT < 1 - low) | (ratio_BT > 1 + high)).float()
-
-
-Aggregate = Literal["token", "turn", "dialogue", "sequence", "constant"]
+    return ((ratio_BT < 1 - clip_low) | (ratio_BT > 1 + clip_high)).float()
 
 
 def token_weights(

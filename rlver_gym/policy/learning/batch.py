@@ -6,8 +6,8 @@ which micro-batches a process computes differs.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -61,7 +61,7 @@ class Batch:
     """Turns of a dialogue."""
     num_skipped: int = 0
     """Dialogues that were played but are not here: they broke off, outgrew the context, lack a
-    log-probability, or the policy said nothing in them.
+    log-probability, or the policy has no action token in them.
     """
 
     @property
@@ -100,13 +100,11 @@ class Batch:
         return np.flatnonzero(np.isin(self.dialogue_B, micro_batch.dialogue_R))
 
     def at_actions(self, value_BT: Tensor) -> NDArray[np.float64]:
-        """The values at the S sampled tokens, dialogue by dialogue and in the order in which they
-        were said.
-        """
+        """The values at the S sampled tokens, dialogue by dialogue and in the order of speaking."""
         return value_BT[self.action_mask_BT].double().numpy()
 
     def scatter(self, value_S: NDArray[np.float64]) -> Tensor:
-        """`at_actions` undone: value_BT, 0 where nothing was said."""
+        """`at_actions` undone: value_BT, 0 where there is no action token."""
         value_BT = torch.zeros(self.action_mask_BT.shape)
         value_BT[self.action_mask_BT] = torch.from_numpy(value_S).float()
         return value_BT
@@ -118,26 +116,20 @@ class Batch:
     def only(self, keep_D: NDArray[np.bool_]) -> Self:
         """The batch of these dialogues alone; their order stays. `num_skipped` is what it was."""
         keep_B = self.rows(keep_D)
-        rows, width = (
-            torch.from_numpy(np.flatnonzero(keep_B)),
-            int(self.length_B[keep_B].max(initial=0)),
-        )
-        return type(self)(
-            id_BT=self.id_BT[rows, :width],
-            action_mask_BT=self.action_mask_BT[rows, :width],
-            learn_mask_BT=self.learn_mask_BT[rows, :width],
-            sampled_BT=self.sampled_BT[rows, :width],
-            turn_BT=self.turn_BT[rows, :width],
-            length_B=self.length_B[keep_B],
-            dialogue_B=(np.cumsum(keep_D) - 1)[self.dialogue_B[keep_B]],
-            group_D=self.group_D[keep_D],
-            who_D=self.who_D[keep_D],
-            reward_DN=self.reward_DN[keep_D],
-            format_error_DN=self.format_error_DN[keep_D],
-            margin_DN=self.margin_DN[keep_D],
-            turns_D=self.turns_D[keep_D],
-            num_skipped=self.num_skipped,
-        )
+        rows, width = torch.from_numpy(keep_B), int(self.length_B[keep_B].max(initial=0))
+        parts: dict[str, Any] = {
+            "_BT": lambda value: value[rows, :width],
+            "_B": lambda value: value[keep_B],
+            "_D": lambda value: value[keep_D],
+            "_DN": lambda value: value[keep_D],
+        }
+        own = {
+            name: parts["_" + name.rpartition("_")[2]](getattr(self, name))
+            for name in self.__slots__
+            if name != "num_skipped"
+        }
+        own["dialogue_B"] = (np.cumsum(keep_D) - 1)[own["dialogue_B"]]
+        return replace(self, **own)
 
 
 def pack(trajectories: Sequence[Trajectory], mask_cut: bool = False) -> Batch:
@@ -170,6 +162,11 @@ def pack(trajectories: Sequence[Trajectory], mask_cut: bool = False) -> Batch:
         & ~(mask_cut & _pad_turns(kept[dialogue].cut_N, turns)[sequence.turn_T])
         for dialogue, sequence in zip(dialogue_B, sequences, strict=True)
     ]
+
+    def stack(rows: list[NDArray], dtype: Any) -> NDArray:
+        padded = [_pad_turns(row, turns) for row in rows]
+        return np.array(padded, dtype=dtype).reshape(len(kept), turns)
+
     return Batch(
         id_BT=_pad_rows([one.id_T for one in sequences], torch.int64, 0),
         action_mask_BT=_pad_rows([one.action_mask_T for one in sequences], torch.bool, 0),
@@ -180,15 +177,9 @@ def pack(trajectories: Sequence[Trajectory], mask_cut: bool = False) -> Batch:
         dialogue_B=np.array(dialogue_B, dtype=np.int64),
         group_D=np.array([one.group for one in kept], dtype=np.int64),
         who_D=np.array([str(one.info.get("persona") or "") for one in kept], dtype=np.str_),
-        reward_DN=np.array(
-            [_pad_turns(one.reward_N, turns) for one in kept], dtype=np.float64
-        ).reshape(len(kept), turns),
-        format_error_DN=np.array(
-            [_pad_turns(one.format_error_N, turns) for one in kept], dtype=np.bool_
-        ).reshape(len(kept), turns),
-        margin_DN=np.array(
-            [_pad_turns(one.margin_N, turns) for one in kept], dtype=np.float64
-        ).reshape(len(kept), turns),
+        reward_DN=stack([one.reward_N for one in kept], np.float64),
+        format_error_DN=stack([one.format_error_N for one in kept], np.bool_),
+        margin_DN=stack([one.margin_N for one in kept], np.float64),
         turns_D=np.array([len(one.reward_N) for one in kept], dtype=np.int64),
         num_skipped=len(trajectories) - len(kept),
     )
@@ -203,24 +194,17 @@ def _refuse_nonsense(sequence: TokenSequence, dialogue: Trajectory) -> None:
         len(sequence.turn_T),
     }
     turn_S = sequence.turn_T[action_mask_T]
-    wrong = (
-        "its arrays differ in length"
-        if len(lengths) > 1
-        else (
-            "its first token is marked as said, but nothing precedes it to predict it from"
-            if action_mask_T[0]
-            else (
-                f"it names turns {turn_S.min()} to {turn_S.max()}, and there are rewards for"
-                f" {turns}"
-                if turn_S.min() < 0 or turn_S.max() >= turns
-                else (
-                    "a sampled token has no finite log-probability"
-                    if not np.isfinite(sequence.logprob_T[action_mask_T]).all()
-                    else None
-                )
-            )
+    wrong = None
+    if len(lengths) > 1:
+        wrong = "its arrays differ in length"
+    elif action_mask_T[0]:
+        wrong = "its first token is an action, but nothing precedes it to predict it from"
+    elif turn_S.min() < 0 or turn_S.max() >= turns:
+        wrong = (
+            f"it names turns {turn_S.min()} to {turn_S.max()}, and there are rewards for {turns}"
         )
-    )
+    elif not np.isfinite(sequence.logprob_T[action_mask_T]).all():
+        wrong = "an action token has no finite log-probability"
     if wrong:
         raise TrainingError(
             f"a token sequence of the dialogue with seed {dialogue.seed} cannot be learned from:"

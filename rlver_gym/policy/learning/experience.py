@@ -14,9 +14,11 @@ from torch import Tensor, nn
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import algorithms
 from rlver_gym.policy.learning.batch import Batch, micro_batches
-from rlver_gym.policy.learning.objective import AdvantageConfig, compute_advantages
+from rlver_gym.policy.learning.objective import compute_advantages
+from rlver_gym.policy.learning.registry import AdvantageConfig
 from rlver_gym.policy.models.actor import Scorer, TokenScores
 from rlver_gym.policy.models.distributed import all_reduce_sum, rank, ranks
+from rlver_gym.policy.models.trajectory import OnProgress, ignore_progress
 
 Floats = NDArray[np.float64]
 
@@ -134,6 +136,7 @@ def prepare_batch(
     kl_in_reward: float = 0.0,
     cost_DN: NDArray[np.float64] | float = 0.0,
     one_step: bool = False,
+    on_progress: OnProgress = ignore_progress,
 ) -> PreparedBatch:
     """Everything that an update needs, from the policy, the critic and the reference as they are
     now.
@@ -166,9 +169,10 @@ def prepare_batch(
         )
 
     is_asked = not one_step or bool(kl_in_reward) or (advantage.kind == "gae" and critic is None)
-    own = score(batch, actor.eval(), device, temperature, tokens) if is_asked else None
-    guessed = own if critic is None else score(batch, critic.eval(), device, temperature, tokens)
-    referred = None if reference is None else score(batch, reference, device, temperature, tokens)
+    how = (device, temperature, tokens, on_progress)
+    own = score(batch, actor.eval(), *how) if is_asked else None
+    guessed = own if critic is None else score(batch, critic.eval(), *how)
+    referred = None if reference is None else score(batch, reference, *how)
     expected_S = (
         0.0 if persona_baseline is None else persona_baseline.of(batch.who_D)[batch.dialogue_S]
     )
@@ -215,14 +219,21 @@ def _logprobs(scored: TokenScores) -> Tensor:
 
 @torch.no_grad()
 def score(
-    batch: Batch, scorer: Scorer, device: torch.device, temperature: float = 1.0, tokens: int = 8192
+    batch: Batch,
+    scorer: Scorer,
+    device: torch.device,
+    temperature: float = 1.0,
+    tokens: int = 8192,
+    on_progress: OnProgress = ignore_progress,
 ) -> TokenScores:
     """What the scorer thinks of every sampled token, on the CPU and on every process.
 
     `tokens`: the most in one pass, padding included.
     """
     columns: dict[str, Tensor] = {}
-    for micro_batch in micro_batches(batch.tree_length_D, tokens, rank(), ranks()):
+    todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
+    for done, micro_batch in enumerate(todo):
+        on_progress("micro-batches scored", done, len(todo))
         row_R = batch.rows_of(micro_batch)
         rows, width = torch.from_numpy(row_R), int(batch.length_B[row_R].max())
         scored = scorer(

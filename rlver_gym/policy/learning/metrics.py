@@ -154,8 +154,8 @@ class RunLog:
         TrainingError for a tracker that is not installed.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (METRICS, TIMES):
-            _keep_until(folder / name, after)
+        for name in (METRICS, TIMES, EVALUATIONS):
+            keep_iterations(folder / name, after)
         _keep_shown_until(folder / DIALOGUES, after)
         self._folder = folder
         self._board = import_module("torch.utils.tensorboard").SummaryWriter(
@@ -179,7 +179,9 @@ class RunLog:
     def write(
         self, iteration: int, metrics: Mapping[str, float], times: Mapping[str, float]
     ) -> None:
-        """One iteration, counted from 1. `times` are seconds and speeds."""
+        """One iteration, counted from 1, or what was measured before the first. `times` are
+        seconds and speeds.
+        """
         for name, values in ((METRICS, metrics), (TIMES, times)):
             line = {"iteration": iteration, **{key: _plain(value) for key, value in values.items()}}
             with (self._folder / name).open("a", encoding="utf-8") as file:
@@ -283,10 +285,14 @@ def is_number(value: object) -> bool:
     return type(value) in (int, float) and abs(value) < 1e100  # pyright: ignore[reportArgumentType]
 
 
-def _keep_until(path: Path, last: int) -> None:
-    kept = [line for line in read_metrics(path.parent, path.name) if line["iteration"] <= last]
+def keep_iterations(path: Path, last: int) -> None:
+    """Drop the lines after that iteration, which a run that goes on will write again; all of them
+    when it begins.
+    """
     if path.exists():
-        write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept), TrainingError)
+        kept = [line for line in read_iterations(path) if line["iteration"] <= last and last]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
+        write_atomically(path, text, TrainingError)
 
 
 def _keep_shown_until(path: Path, last: int) -> None:

@@ -16,7 +16,8 @@ from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning.algorithms import token_weights
 from rlver_gym.policy.learning.batch import MicroBatch, micro_batches
 from rlver_gym.policy.learning.experience import PreparedBatch
-from rlver_gym.policy.learning.objective import LossInputs, Objective, compute_loss
+from rlver_gym.policy.learning.objective import LossInputs, compute_loss
+from rlver_gym.policy.learning.registry import Objective
 from rlver_gym.policy.models.distributed import (
     all_reduce_sum,
     clip_gradients,
@@ -24,6 +25,7 @@ from rlver_gym.policy.models.distributed import (
     ranks,
     sync_gradients,
 )
+from rlver_gym.policy.models.trajectory import OnProgress, ignore_progress
 
 Metrics = dict[str, float]
 
@@ -45,6 +47,7 @@ def update(
     max_sampler_kl: float | None = None,
     critic_only: bool = False,
     save_to: Path | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Metrics:
     """Learn from a prepared batch, in `epochs` × `minibatches` steps of the optimizer; returns the
     means over the steps.
@@ -71,6 +74,7 @@ def update(
     steps: list[Metrics] = []
     stopped = False
     for part in _minibatches(prepared, epochs, minibatches, rng):
+        on_progress("steps", len(steps), epochs * minibatches)
         optimizer.zero_grad()
         metrics = _gradients(part, list(learners.values()), objective, tokens, temperature)
         stopped = target_kl is not None and metrics.get("kl", 0.0) > target_kl

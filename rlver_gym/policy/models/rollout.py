@@ -17,7 +17,13 @@ import numpy as np
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.models.renderer import Renderer
 from rlver_gym.policy.models.sampler import Completion, Prompt, Sampler, Sampling
-from rlver_gym.policy.models.trajectory import TokenSequence, Trajectory, TranscriptLine
+from rlver_gym.policy.models.trajectory import (
+    OnProgress,
+    TokenSequence,
+    Trajectory,
+    TranscriptLine,
+    ignore_progress,
+)
 
 TextEnv = gym.Env[str, str]
 _RESTORE_METHODS = ("save_state", "restore")
@@ -55,6 +61,7 @@ def collect_rollouts(
     max_tokens: int,
     workers: int = 1,
     candidates: int = 1,
+    on_progress: OnProgress = ignore_progress,
 ) -> list[Trajectory]:
     """Play every start in an environment of its own to the end; gives them in the order of the
     starts.
@@ -71,9 +78,21 @@ def collect_rollouts(
         _Dialogue(env, spec, renderer, candidates) for env, spec in zip(envs, specs, strict=True)
     ]
     max_prompt_tokens = max_tokens - sampling.max_tokens
+
+    def tell() -> None:
+        replies = sum(len(one.replies) for one in dialogues)
+        on_progress(f"{replies} replies", sum(one.over for one in dialogues), len(dialogues))
+
     if sampler.at_once is not None:
         _collect_concurrently(
-            sampler, sampler.at_once, sampling, dialogues, max_prompt_tokens, draw_seed, workers
+            sampler,
+            sampler.at_once,
+            sampling,
+            dialogues,
+            max_prompt_tokens,
+            draw_seed,
+            workers,
+            tell,
         )
         return [one.trajectory() for one in dialogues]
     sampler.forget()
@@ -94,6 +113,7 @@ def collect_rollouts(
                 completions = iter(sampler.sample(prompts, sampling) if prompts else [])
                 for one, ids in asked:
                     waiting[do(one.step, ids, list(islice(completions, candidates)))] = one
+                tell()
     finally:
         sampler.forget()
     return [one.trajectory() for one in dialogues]
@@ -107,6 +127,7 @@ def _collect_concurrently(
     max_prompt_tokens: int,
     draw_seed: int,
     workers: int,
+    tell: Callable[[], None],
 ) -> None:
     """Each dialogue goes on as soon as its own answer is there, whatever the others wait for.
 
@@ -125,6 +146,7 @@ def _collect_concurrently(
             completions = sampler.sample(one.candidates(prompt, draw_seed), sampling)
             with stepping:
                 one.step(prompt, completions)
+            tell()
 
     with ThreadPoolExecutor(at_once) as pool:
         under_way = [pool.submit(play, one) for one in dialogues]

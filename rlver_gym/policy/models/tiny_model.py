@@ -1,6 +1,6 @@
-"""A tiny Qwen2 with a tokenizer of its own, for tests and laptops.
+"""A tiny Qwen2 with a tokenizer of its own, for tests and for trying the learner out.
 
-All it can do is repeat what it read: give it a warm start.
+It knows nothing: give it a warm start.
 """
 
 from collections.abc import Iterator
@@ -15,20 +15,16 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.rollout import run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.model_cache import hide_progress_bars
-from rlver_gym.policy.models.tiny_copying import HEADS, THETA, teach_copying
 from rlver_gym.users import EmbeddedUser
 
-VERSION = "v7"
+VERSION = "v8"
 """Bumped when the same arguments would give another model."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] +"
     " '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{%"
     " endif %}"
 )
-_FREE = 2
-"""Heads of a layer for all that is not copying: what was said already, what somebody needs. One of
-the last layer's is born to find where sentences begin.
-"""
+_HEADS = 4
 _TEACHERS = ("comfort", "praise", "advice", "listener", "adaptive", "oracle")
 
 
@@ -40,11 +36,10 @@ def build_tiny(
     layers: int = 2,
     vocab: int = 3000,
     max_tokens: int = 4096,
+    rope_theta: float = 1e6,
 ) -> None:
     """Write the model and its tokenizer. `seed` decides the weights; the tokenizer is always the
     same for one version of the package.
-
-    With two layers or more it is born with a circuit that copies.
     """
     tokenizer = build_tokenizer(list(corpus()), vocab)
     config = Qwen2Config(
@@ -52,11 +47,11 @@ def build_tiny(
         hidden_size=hidden,
         intermediate_size=hidden * 3,
         num_hidden_layers=layers,
-        num_attention_heads=HEADS + _FREE,
-        num_key_value_heads=HEADS + _FREE,
-        head_dim=hidden // HEADS,  # pyright: ignore[reportCallIssue]  Qwen2's layers read it, its config only passes it on
+        num_attention_heads=_HEADS,
+        num_key_value_heads=_HEADS,
+        head_dim=2 * hidden // _HEADS,  # pyright: ignore[reportCallIssue]  Qwen2's layers read it, its config only passes it on
         max_position_embeddings=max_tokens,
-        rope_parameters={"rope_type": "default", "rope_theta": THETA},
+        rope_parameters={"rope_type": "default", "rope_theta": rope_theta},
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.vocab["<|im_end|>"],
@@ -65,10 +60,6 @@ def build_tiny(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen2ForCausalLM(config)
-        if layers > 1:
-            teach_copying(
-                model, [str(tokenizer.decode([number])) for number in range(len(tokenizer))]
-            )
     with hide_progress_bars():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

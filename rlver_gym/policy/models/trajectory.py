@@ -4,11 +4,19 @@ All frozen; nothing here acts, and nothing needs torch.
 Axes: T tokens of a sequence, N turns of a dialogue.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+OnProgress = Callable[[str, int, int], None]
+"""Told within an iteration: what is going on, and how much of how much of it is done."""
+
+
+def ignore_progress(stage: str, done: int, total: int) -> None:
+    """Nobody looks."""
 
 
 @dataclass(frozen=True, slots=True)

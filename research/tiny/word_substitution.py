@@ -5,6 +5,7 @@ What agents say of their own accord stays.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 from zlib import crc32
 
@@ -110,3 +111,24 @@ class WordSubstitution(gym.Wrapper[str, str, str, str]):
         while (new := draw_word(self._vocabulary, rng)) in self._back:
             pass
         return new
+
+
+@cache
+def find_vocabulary() -> tuple[str, ...]:
+    """The words that are people's own, heard in 256 dialogues."""
+    from demonstrations import find_substitutable_words
+
+    from rlver_gym.export.demonstrations import AGENTS, agent_demonstrations
+
+    return tuple(find_substitutable_words(list(agent_demonstrations(AGENTS, 256))))
+
+
+def make_env(share: float = 0.9, **options: Any) -> WordSubstitution:
+    """RLVER-Empathy-v0 with words exchanged in a share of the dialogues, for `train --env`."""
+    from rlver_gym.environment.env import make_for_loop
+
+    env = make_for_loop("RLVER-Empathy-v0", **options)
+    return WordSubstitution(env, find_vocabulary(), share)
+
+
+gym.register("Substituted-v0", make_env)

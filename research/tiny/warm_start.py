@@ -1,0 +1,53 @@
+"""A tiny model with the circuit that copies, taught to speak from spliced demonstrations.
+
+python research/tiny/warm_start.py OUT [--dialogues 6144] [--epochs 2] [--lr 2e-3] [--style direct] [--share 0.8] [--seed 0]
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import torch
+from copying import THETA, teach_copying
+from demonstrations import demonstrations_for_small
+
+from rlver_gym.export.demonstrations import AGENTS
+from rlver_gym.io.terminal import progress_bar
+from rlver_gym.policy.models.model import export, load_model, load_tokenizer
+from rlver_gym.policy.models.tiny_model import build_tiny
+from rlver_gym.policy.sft import steps_of, warm_start
+
+
+def build_with_copying(folder: Path, seed: int = 0, **sizes: int) -> None:
+    """`build_tiny`, with the circuit written into it."""
+    build_tiny(folder, seed=seed, rope_theta=THETA, **sizes)
+    model, tokenizer = load_model(str(folder), device="cpu"), load_tokenizer(str(folder))
+    torch.manual_seed(seed)
+    pieces = [str(tokenizer.decode([number])) for number in range(len(tokenizer))]
+    teach_copying(model, pieces)  # pyright: ignore[reportArgumentType]
+    export(model, tokenizer, folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--dialogues", type=int, default=6144)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--style", choices=("direct", "think"), default="direct")
+    parser.add_argument("--share", type=float, default=0.8)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    told = demonstrations_for_small(AGENTS, asked.dialogues, asked.share, asked.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        build_with_copying(Path(folder), asked.seed)
+        how = {"style": asked.style, "epochs": asked.epochs, "lr": asked.lr, "seed": asked.seed}
+        losses = warm_start(folder, asked.out, told, max_reply_tokens=64, **how)
+        with progress_bar() as bar:
+            for _ in bar.track(losses, steps_of(asked.dialogues, asked.epochs)):
+                pass
+    print(f"model {asked.out}")
+
+
+if __name__ == "__main__":
+    main()

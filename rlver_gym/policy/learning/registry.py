@@ -1,0 +1,167 @@
+"""The algorithms by name. A new one is one entry of `ALGORITHMS`; its options, checks, help and
+presets follow from that.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from rlver_gym.io.errors import TrainingError
+
+Aggregate = Literal["token", "turn", "dialogue", "sequence", "constant"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdvantageConfig:
+    """How rewards become advantages."""
+
+    kind: Literal["gae", "episode", "turn", "centred", "winner"] = "episode"
+    """gae: by a critic; winner: 1 for a reply that beat its candidates, else 0; the others by the
+    group: the whole return, the return from this turn on, or this turn's reward.
+    """
+    gamma: float = 1.0
+    """Discount (gae, turn)."""
+    gae_lambda: float = 1.0
+    """GAE's lambda."""
+    discount_per: Literal["turn", "token"] = "turn"
+    """Where gamma and lambda count (gae)."""
+    rewards: Literal["turn", "episode"] = "turn"
+    """At the end of each turn, or their sum at the end of the dialogue (gae)."""
+    whiten: bool = True
+    """Advantages with mean 0 and standard deviation 1 over all action tokens (gae)."""
+    baseline: Literal["group", "others"] = "group"
+    """A dialogue is compared with the mean of its group, itself included, or of the others."""
+    scale: bool = True
+    """Divided by the group's standard deviation."""
+    min_std: float = 0.0
+    """The least that divides (`scale`), in units of scaled rewards; for winner the least margin
+    over the mean of the candidates.
+    """
+    drop_flat: bool = False
+    """Groups whose returns are all the same take no part in learning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What an update minimises."""
+
+    surrogate: Literal["clip", "cispo", "likelihood"] = "clip"
+    """Of the policy: PPO's, CISPO's, or the cross-entropy of the action tokens, weighed by the
+    advantage.
+    """
+    ratio: Literal["token", "sequence"] = "token"
+    """Whose probability ratio."""
+    clip_low: float = 0.2
+    """The ratio counts down to 1 - clip_low."""
+    clip_high: float = 0.2
+    """The ratio counts up to 1 + clip_high."""
+    aggregate: Aggregate = "turn"
+    """How tokens are averaged."""
+    constant: float = 512.0
+    """The length that `aggregate="constant"` divides by, in tokens."""
+    tis_cap: float | None = None
+    """Truncated importance sampling, for a sampler that is another program than the learner: the
+    most that a token may count for because the sampler thought it less likely; None for no
+    correction.
+    """
+    tis_level: Literal["token", "sequence"] = "token"
+    """sequence: whole sequences whose mean ratio lies outside of [1/cap, cap] count for nothing,
+    and no token is weighed.
+    """
+    entropy: float = 0.0
+    """Weight of the entropy bonus."""
+    kl: float = 0.0
+    """Weight of the divergence from the reference."""
+    estimator: Literal["k2", "k3"] = "k3"
+    """Of that divergence. k1 belongs into the reward: see `prepare_batch`."""
+    value_clip: float | None = 0.5
+    """How far a value may move from its old one; None for any distance."""
+
+    def __post_init__(self) -> None:
+        """TrainingError for an estimator that cannot be minimised."""
+        if self.estimator not in ("k2", "k3"):
+            raise TrainingError(
+                f"{self.estimator} has no gradient to speak of in a loss. Take k2 or k3, or put k1"
+                " into the reward."
+            )
+
+
+CRITIC_OPTIONS = frozenset(
+    "rewards discount_per gae_lambda critic critic_lr critic_knows critic_warmup value_clip".split()
+)
+GROUP_OPTIONS = frozenset(("group_size", "advantage", "min_std"))
+KL = 0.04
+"""Weight of the divergence from the model at the start: GRPO's own (arXiv:2402.03300, 4.2)."""
+
+
+class Algorithm(NamedTuple):
+    """A published algorithm: what it takes of the equations, and what it leaves to the config."""
+
+    advantage: AdvantageConfig
+    objective: Objective
+    ignores: frozenset[str] = CRITIC_OPTIONS
+    """Options of the config that decide nothing here; to set one is an error."""
+    compares: Literal["dialogues", "replies"] = "dialogues"
+    """What there are `group_size` of: dialogues of a group, or replies tried at every turn."""
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether advantages come from a critic, and nothing from groups."""
+        return self.advantage.kind == "gae"
+
+
+ALGORITHMS: dict[str, Algorithm] = {
+    # Schulman et al., arXiv:1707.06347, over tokens; whitened, value clipped as in RLVER,
+    # arXiv:2507.03112
+    "ppo": Algorithm(
+        AdvantageConfig("gae"), Objective(aggregate="token", kl=KL), ignores=GROUP_OPTIONS
+    ),
+    # Shao et al., arXiv:2402.03300: an output of the paper's is one reply, so the mean is over
+    # turns
+    "grpo": Algorithm(AdvantageConfig(), Objective(kl=KL)),
+    # Liu et al., arXiv:2503.20783: neither the group's spread nor the length divides
+    "dr_grpo": Algorithm(
+        AdvantageConfig(scale=False),
+        Objective(aggregate="constant"),
+        ignores=CRITIC_OPTIONS | {"min_std"},
+    ),
+    # Yu et al., arXiv:2503.14476: clip-higher, mean over tokens, no groups without signal; its
+    # resampling is left out, its overlong shaping and filtering are options
+    "dapo": Algorithm(
+        AdvantageConfig(drop_flat=True), Objective(clip_high=0.28, aggregate="token")
+    ),
+    # Zheng et al., arXiv:2507.18071: the ratio of the sequence, with its own much smaller bounds
+    "gspo": Algorithm(
+        AdvantageConfig(),
+        Objective(ratio="sequence", clip_low=3e-4, clip_high=4e-4, aggregate="sequence"),
+    ),
+    # MiniMax, arXiv:2506.13585: no bound below; it gives no number for the one above, so that one
+    # is ours
+    "cispo": Algorithm(
+        AdvantageConfig(),
+        Objective(surrogate="cispo", clip_low=1.0, clip_high=4.0, aggregate="token"),
+    ),
+    # Ahmadian et al., arXiv:2402.14740: REINFORCE against the mean of the others; a reply is one
+    # action, so its tokens add up
+    "rloo": Algorithm(
+        AdvantageConfig(baseline="others", scale=False),
+        Objective(aggregate="constant"),
+        ignores=CRITIC_OPTIONS | {"min_std"},
+    ),
+    # Best of n with fine-tuning on the winners: Dong et al., RAFT, arXiv:2304.06767, and Yuan et
+    # al., RFT, arXiv:2308.01825; here turn by turn, from saved states
+    "rft": Algorithm(
+        AdvantageConfig("winner"),
+        Objective(surrogate="likelihood"),
+        ignores=CRITIC_OPTIONS
+        | {
+            *("advantage", "gamma", "clip_low", "clip_high"),
+            *("format_penalty", "overlong_tokens", "overlong_cost"),
+        },
+        compares="replies",
+    ),
+}
+
+
+def algorithms_with(option: str) -> list[str]:
+    """The algorithms for which this option of the config decides something."""
+    return [name for name, one in ALGORITHMS.items() if option not in one.ignores]

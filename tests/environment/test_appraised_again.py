@@ -1,0 +1,62 @@
+"""Dialogues appraised again by another user."""
+
+from typing import Any
+
+from rlver_gym.core.dialogue import Appraisal
+from rlver_gym.core.library import library
+from rlver_gym.core.user import Scene
+from rlver_gym.environment.rescore import Rescorer, SpokenDialogue, final_emotion, reappraise
+from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.errors import UserFailed
+from rlver_gym.users import EmbeddedUser
+
+REPLIES = (
+    "What was that like for you?",
+    "It sounds lonely to carry all of that.",
+    "Buy a boat.",
+    "I see.",
+)
+
+
+def hold(card: Any, persona_id: str) -> tuple[EmpathySession, SpokenDialogue]:
+    session = EmpathySession(EmbeddedUser(), library().get(persona_id), card, seed=3)
+    session.start()
+    for reply in REPLIES:
+        if session.outcome is None:
+            session.reply(reply)
+    texts = [one.text for one in session.dialogue.messages()]
+    return session, SpokenDialogue(persona_id, 3, texts)
+
+
+def test_the_same_user_feels_what_it_felt(card: Any) -> None:
+    held = [hold(card, persona) for persona in library().ids("demo")]
+    scores = Rescorer(card, "embedded").score([spoken for _, spoken in held])
+    assert scores == [session.emotion for session, _ in held]
+
+
+class Leaving(EmbeddedUser):
+    """Takes everything badly, and fails for a boat."""
+
+    def appraise(self, scene: Any, emotion: int, dialogue: Any) -> Appraisal:
+        if "boat" in dialogue.utterance:
+            raise UserFailed("no boats")
+        return Appraisal(-10, "", ())
+
+
+def test_what_follows_the_end_of_another_user_counts_no_more_and_a_failure_is_no_score(
+    card: Any,
+) -> None:
+    texts = ["It hurts.", "One.", "a", "Two.", "b", "Three.", "c", "Four.", "d", "Buy a boat."]
+    persona = library().ids("demo")[0]
+    leaves, fails = (SpokenDialogue(persona, 0, one) for one in (texts, texts[:1] + texts[-1:]))
+    assert Rescorer(card, Leaving()).score([leaves, fails]) == [0, None]
+
+
+def test_what_is_said_after_the_end_of_another_user_is_appraised_at_the_start_emotion(
+    card: Any,
+) -> None:
+    scene = Scene(library().get(library().ids("demo")[0]), card, 0)
+    felt = list(reappraise(Leaving(), scene, "It hurts.", [("Go.", "No.")] * 8))
+    ends = [one.emotion for one in felt].index(0)
+    assert final_emotion(card, felt) == 0
+    assert felt[ends + 1].emotion == felt[0].emotion == card.start - 10
