@@ -385,6 +385,7 @@ def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allow
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_200)  # minutes on a busy machine
 @pytest.mark.parametrize("kind", ["502 for 12 s", "429 for an hour"])
 def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> None:
     if kind == "502 for 12 s":
