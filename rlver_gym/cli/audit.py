@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -40,7 +40,7 @@ from rlver_gym.core.library import library
 from rlver_gym.data.recordings import Recording, read_recordings
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RecordingError, UnknownName
-from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
+from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line, progress_bar
 from rlver_gym.users import SentientUser, make_user
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
@@ -137,13 +137,7 @@ def _with_progress(
 
 
 def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
+    table = make_table(title)
     table.add_column("attack", style="bold", no_wrap=True)
     table.add_column("final emotion", justify="right")
     table.add_column("content", justify="right")
@@ -283,14 +277,10 @@ def _fidelity_to_readers(folder: Path, user: SentientUser, *, as_json: bool) -> 
         counts = {"replies": len(rated), "supporters": supporters}
         typer.echo(json.dumps({**found, **counts, "user": user.version, "bounds": bounds}))
         return
-    table = Table(
-        title=f"{user.kind} (version {user.version}) and readers:"
+    table = make_table(
+        f"{user.kind} (version {user.version}) and readers:"
         f" {format_count(len(rated), 'reply', 'replies')} of"
-        f" {format_count(supporters, 'supporter')}",
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
+        f" {format_count(supporters, 'supporter')}"
     )
     for heading in ("agreement", "found", "95 %, over supporters"):
         table.add_column(heading, justify="left" if heading == "agreement" else "right")
@@ -390,18 +380,9 @@ def _print(section: Section, dialogues: int) -> None:
 
 
 def _checks_table(title: str, columns: tuple[str, ...]) -> Table:
-    table = Table(
-        title=Text(title, style="table.title"),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    kinds: dict[bool, Literal["right", "left"]] = {True: "right", False: "left"}
+    table = make_table(title)
     for number, column in enumerate(columns):
-        table.add_column(
-            column,
-            justify=kinds[number > 0 and column != "what it says"],
-            no_wrap=column != "what it says",
-        )
+        is_text = column == "what it says"
+        justify = "left" if is_text or not number else "right"
+        table.add_column(column, justify=justify, no_wrap=not is_text)
     return table

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.audit.card_check import check_cards
@@ -13,7 +12,7 @@ from rlver_gym.core.library import Index, library, shipped_personas_folder
 from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count
+from rlver_gym.io.terminal import SafeConsole, format_count, make_table
 
 app = typer.Typer(
     help="The people to talk to: list, read and check their cards.", no_args_is_help=True
@@ -40,7 +39,7 @@ def list_(
     if as_json:
         typer.echo(json.dumps([pairing.model_dump(mode="json") for pairing in chosen]))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = make_table()
     for heading in ("id", "hidden need", "split"):
         table.add_column(heading, no_wrap=True)
     for pairing in chosen:

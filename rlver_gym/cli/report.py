@@ -41,7 +41,7 @@ from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.io.errors import RunError, SourceNeeded
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, one_line
+from rlver_gym.io.terminal import SafeConsole, make_table, one_line
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import METRICS
 
@@ -188,14 +188,7 @@ def _print_spread(
 
 def _spread_table(rows: Sequence[Sequence[str]], title: str) -> Table:
     """These rows, the heading first and agents in front."""
-    table = Table(
-        title=Text(title),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
+    table = make_table(title)
     heading, *body = rows
     for number, name in enumerate(heading):
         table.add_column(

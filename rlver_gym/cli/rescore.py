@@ -17,7 +17,7 @@ from rlver_gym.cli.bench import SOME_FAILED
 from rlver_gym.cli.report import RunEnv, RunPersonas, print_problems
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count, one_line
+from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.users import make_user
 
@@ -90,14 +90,7 @@ def _failures(found: Rescore) -> Iterator[tuple[str, str]]:
 
 
 def _table(found: Rescore, title: str) -> Table:
-    table = Table(
-        title=Text(one_line(title)),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
+    table = make_table(one_line(title))
     table.add_column("agent", style="bold")
     for heading in ("recorded", "other", "level", "within r", "overpaid", "by"):
         table.add_column(heading, justify="right")

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.agents import uses_server
@@ -32,7 +31,7 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.render import ENDINGS, appraisal_lines, coloured_emotion_bar, emotion_bar
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import UtteranceError
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole, make_table
 from rlver_gym.users import make_user
 
 _COMMAND = re.compile(r"\s*/[a-z]+\s*")
@@ -236,7 +235,7 @@ def appraise(
         Text(f"{emotion_bar(before)} → {emotion_bar(turn.emotion)}   {turn.appraisal.change:+d}")
     )
     console.print(Text(f"“{turn.appraisal.thought}”", style="italic"))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = make_table()
     table.add_column("points", justify="right")
     table.add_column("because")
     table.add_column("reason", style="dim")
