@@ -17,9 +17,7 @@ from typing import Any
 from openai import AsyncOpenAI, BadRequestError, DefaultAsyncHttpxClient
 from pydantic import field_validator
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
@@ -112,7 +110,7 @@ class EmpathyTaskset(vf.Taskset[EmpathyTask, EmpathyTasksetConfig]):
             data = EmpathyTaskData(
                 id=f"{spec.env}/{spec.persona}/{spec.seed}",
                 name=spec.persona,
-                system_prompt=agent_prompt(library().get(spec.persona).language),
+                system_prompt=spec.system_prompt,
                 **spec.to_dict(),
             )
             yield EmpathyTask(data, self.config.task)
