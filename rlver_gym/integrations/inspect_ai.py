@@ -7,8 +7,7 @@ The log holds rewards, outcome and transcript of each sample in its store; the m
 system prompt and what was said, and nothing else.
 """
 
-# pyright: reportMissingImports=false, reportCallIssue=false, reportGeneralTypeIssues=false
-# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+# pyright: reportCallIssue=false, reportGeneralTypeIssues=false
 
 from collections.abc import Sequence
 from typing import Any

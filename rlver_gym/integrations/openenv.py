@@ -5,9 +5,6 @@ number of the turn that it answers, so that a late answer is never taken for ano
 person feels, thinks and needs stays on the server, as does the persona's card.
 """
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 import html
 import secrets
 from collections.abc import Iterable, Sequence

@@ -6,9 +6,6 @@ the client sees also the task (persona and seed), the rewards and the number of 
 person feels, thinks and needs stays on the server.
 """
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 

@@ -7,9 +7,7 @@ The policy is given the system prompt and what was said. Its thoughts are not he
 renderer tells them apart.
 """
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false
-# (it is an extra, and the types are checked without it, too)
+# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
 
 import random
 from collections.abc import Mapping, Sequence

@@ -6,9 +6,6 @@ person speaks first, and says the same to every dialogue of a group. The dialogu
 own (`policy.rollout`); nothing that was sampled is tokenized again.
 """
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -7,8 +7,7 @@ The reward of a rollout is the final emotion, from 0 to 1; the rewards of its tu
 trace's info. The policy is given the system prompt and what was said, and nothing else.
 """
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+# pyright: reportAttributeAccessIssue=false
 
 import ssl
 from collections.abc import Iterable, Mapping

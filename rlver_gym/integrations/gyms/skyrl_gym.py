@@ -9,8 +9,7 @@ the remote entry point). Where the user is a server, `max_env_workers` is how ma
 the same time.
 """
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+# pyright: reportAttributeAccessIssue=false
 
 import json
 from collections.abc import Iterable, Mapping
