@@ -35,6 +35,7 @@ from rlver_gym.audit.recorded_attacks import (
 )
 from rlver_gym.audit.red_team import AttackResult, redteam
 from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
+from rlver_gym.cli.options import AsJson, Env, Personas
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.data.recordings import Recording, read_recordings
@@ -53,13 +54,9 @@ def attack(
         list[str] | None,
         typer.Option(help=f"Only this attack; repeat it for more. One of: {', '.join(ATTACKS)}."),
     ] = None,
-    env: Annotated[
-        str, typer.Option(help="Environment id, or the path of an env card (.yaml).")
-    ] = "SAGE-Sentient-v0",
+    env: Env = "SAGE-Sentient-v0",
     user: Annotated[str, typer.Option(help="Who is attacked.")] = "embedded",
-    personas: Annotated[
-        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
-    ] = None,
+    personas: Personas = None,
     recordings: Annotated[
         Path | None,
         typer.Option(
@@ -72,7 +69,7 @@ def attack(
     seeds: Annotated[
         int, typer.Option(min=1, help="Dialogues of each attack with each persona.")
     ] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Attack the simulated user: flattery, echo, stuffing, threats, and searches that try replies
     on the score itself.
@@ -210,7 +207,7 @@ def fidelity(
         Path | None,
         typer.Option(help="Draw replayed against recorded agents' scores into this .svg file."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Replay recorded dialogues through a simulated user, and compare what it feels with what was
     recorded.

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from rlver_gym.cli.options import AsJson
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
 from rlver_gym.io.terminal import SafeConsole, make_table
 
 app = typer.Typer(help="The environments: every number of their protocols.", no_args_is_help=True)
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")

@@ -14,7 +14,8 @@ from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Pairing, Rescore, compare_scores, read_dialogues
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.bench import SOME_FAILED
-from rlver_gym.cli.report import RunEnv, RunPersonas, print_problems
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
+from rlver_gym.cli.report import print_problems
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
@@ -36,7 +37,7 @@ def rescore(
     user_option: UserOption = None,
     personas: RunPersonas = None,
     env: RunEnv = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Appraise recorded dialogues by another user, without holding them again, and set its score
     beside the recorded one.

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from rlver_gym.agents import uses_server
 from rlver_gym.agents.human import read_utterance
+from rlver_gym.cli.options import AsJson, Env, Personas
 from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
@@ -63,9 +64,7 @@ def talk(
     explain: Annotated[
         bool, typer.Option(help="Show after each turn what they felt and why.")
     ] = True,
-    personas: Annotated[
-        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
-    ] = None,
+    personas: Personas = None,
     user: User = "embedded",
     user_option: UserOption = None,
     base_url: BaseUrl = None,
@@ -194,14 +193,10 @@ def appraise(
             help="Who appraises: embedded, embedded:WEIGHTS.json, or MODULE:NAME of your own user."
         ),
     ] = "embedded",
-    env: Annotated[
-        str, typer.Option(help="Environment id, or the path of an env card (.yaml).")
-    ] = "SAGE-Sentient-v0",
-    personas: Annotated[
-        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
-    ] = None,
+    env: Env = "SAGE-Sentient-v0",
+    personas: Personas = None,
     seed: Annotated[int, typer.Option(help="Seed of the dialogue.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say something to a person and see every point of what it does to them.
 
