@@ -25,6 +25,7 @@ SMALL_FOR_A_REASON = {
     "rlver_gym.__main__": "python -m rlver_gym",
     "rlver_gym.agents.adaptive": "a shipped agent, as oracle and human are",
     "rlver_gym.audit.fidelity_figure": "one picture, which only one command draws",
+    "rlver_gym.cli.options": "options that commands share",
     "rlver_gym.io.machine": "must run before anything heavy is imported",
     "rlver_gym.io.interval": (
         "the benchmark and the learner need it, and neither may import the other"

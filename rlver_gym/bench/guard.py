@@ -6,8 +6,9 @@ when.
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from math import isfinite
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from rlver_gym.agents import Agent, AgentMaker, AsyncAgent
 from rlver_gym.agents.own import is_async_own_agent, is_own_agent, require_text
@@ -29,6 +30,7 @@ from rlver_gym.io.errors import (
 from rlver_gym.io.user_code import CodeFailed, CodeRunner, CodeTimeout, describe_error
 from rlver_gym.users import is_own_user
 
+T = TypeVar("T")
 AGENT_TIMEOUT_S = 600.0
 """How long a reply of an agent, or of a user, of one's own may take unless told otherwise."""
 
@@ -39,18 +41,15 @@ def guard_agent(case: Case, session: EmpathySession, maker: AgentMaker, code: Co
     Whatever goes wrong in it is an AgentError that says with whom and when, or AgentFailed when it
     only has no reply.
     """
+    make = partial(maker, session.scene.persona, case.seed)
     if is_own_agent(case.agent):
-        kind = _OwnAsyncAgent if is_async_own_agent(case.agent) else _OwnAgent
-        return kind(case, session, maker, code)
-    with _locate_errors(case, session):
-        agent = maker(session.scene.persona, case.seed)
-    kind = (
-        _GuardedAsyncAgent
-        if isinstance(agent, AsyncAgent)
-        else _GuardedNonBlockingAgent
-        if isinstance(agent, NonBlocking)
-        else _GuardedAgent
-    )
+        agent = (_OwnAsyncAgent if is_async_own_agent(case.agent) else _OwnAgent)(make, code)
+    else:
+        with _locate_errors(case, session):
+            agent = make()
+    if isinstance(agent, AsyncAgent):
+        return _GuardedAsyncAgent(agent, case, session)
+    kind = _GuardedNonBlockingAgent if isinstance(agent, NonBlocking) else _GuardedAgent
     return kind(agent, case, session)
 
 
@@ -80,32 +79,20 @@ class _GuardedNonBlockingAgent(_GuardedAgent, NonBlocking):
 class _OwnAgent:
     """An agent of one's own, made and asked in the thread for such code."""
 
-    def __init__(
-        self, case: Case, session: EmpathySession, maker: AgentMaker, code: CodeRunner
-    ) -> None:
-        self.case, self.session, self._maker, self._code = case, session, maker, code
-        self._agent: Agent | None = None
+    def __init__(self, make: Callable[[], Agent], code: CodeRunner) -> None:
+        self._get_agent, self._code = cache(make), code
 
     def reply(self, messages: Sequence[Message]) -> str:
-        with _locate_errors(self.case, self.session):
-            return self.session.validate_utterance(self._code.call(self._reply_in_thread, messages))
+        return self._code.call(self._reply_in_thread, messages)
 
     def _reply_in_thread(self, messages: Sequence[Message]) -> str:
         agent = self._get_agent()
         return require_text(agent.reply(messages), agent.reply)
 
-    def _get_agent(self) -> Agent:
-        if self._agent is None:
-            self._agent = self._maker(self.session.scene.persona, self.case.seed)
-        return self._agent
-
 
 class _OwnAsyncAgent(_OwnAgent):
     async def areply(self, messages: Sequence[Message]) -> str:
-        with _locate_errors(self.case, self.session):
-            return self.session.validate_utterance(
-                await self._code.acall(self._areply_in_thread, messages)
-            )
+        return await self._code.acall(self._areply_in_thread, messages)
 
     async def _areply_in_thread(self, messages: Sequence[Message]) -> str:
         agent = cast(AsyncAgent, self._get_agent())
@@ -151,23 +138,23 @@ class _OwnUser:
         self.kind, self.version = str(user.kind), str(user.version)
 
     def open(self, scene: Scene, emotion: int) -> str:
-        with self._locate_errors(scene, 0):
-            return _require_text(self._code.call(self._user.open, scene, emotion))
+        return self._ask(_require_text, self._user.open, scene, emotion)
 
     def appraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        with self._locate_errors(scene, len(dialogue.turns) + 1):
-            return _require_appraisal(
-                self._code.call(self._user.appraise, scene, emotion, dialogue)
-            )
+        return self._ask(_require_appraisal, self._user.appraise, scene, emotion, dialogue)
 
     def speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
-        with self._locate_errors(scene, len(dialogue.turns) + 1):
-            return _require_text(
-                self._code.call(self._user.speak, scene, emotion, dialogue, appraisal)
-            )
+        return self._ask(_require_text, self._user.speak, scene, emotion, dialogue, appraisal)
+
+    def _ask(self, check: Callable[[object], T], act: Callable[..., object], *asked: Any) -> T:
+        with self._locate_errors(*asked):
+            return check(self._code.call(act, *asked))
 
     @contextmanager
-    def _locate_errors(self, scene: Scene, turn: int) -> Iterator[None]:
+    def _locate_errors(
+        self, scene: Scene, emotion: int, dialogue: Dialogue | None = None, *_: Appraisal
+    ) -> Iterator[None]:
+        turn = len(dialogue.turns) + 1 if dialogue else 0
         place = f"user {self._name!r} with {scene.persona.id}, seed {scene.seed}, turn {turn}"
         try:
             yield
@@ -181,37 +168,27 @@ class _OwnUser:
 
 class _OwnAsyncUser(_OwnUser):
     async def aopen(self, scene: Scene, emotion: int) -> str:
-        return _require_text(
-            await self._acall_user(scene, 0, self._async_user.aopen, scene, emotion)
-        )
+        return await self._aask(_require_text, self._async_user.aopen, scene, emotion)
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        turn = len(dialogue.turns) + 1
-        return _require_appraisal(
-            await self._acall_user(
-                scene, turn, self._async_user.aappraise, scene, emotion, dialogue
-            )
-        )
+        act = self._async_user.aappraise
+        return await self._aask(_require_appraisal, act, scene, emotion, dialogue)
 
     async def aspeak(
         self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
     ) -> str:
-        turn = len(dialogue.turns) + 1
-        return _require_text(
-            await self._acall_user(
-                scene, turn, self._async_user.aspeak, scene, emotion, dialogue, appraisal
-            )
-        )
+        act = self._async_user.aspeak
+        return await self._aask(_require_text, act, scene, emotion, dialogue, appraisal)
 
     @property
     def _async_user(self) -> AsyncSentientUser:
         return cast(AsyncSentientUser, self._user)
 
-    async def _acall_user(
-        self, scene: Scene, turn: int, act: Callable[..., Awaitable[Any]], *arguments: Any
-    ) -> Any:
-        with self._locate_errors(scene, turn):
-            return await self._code.acall(act, *arguments)
+    async def _aask(
+        self, check: Callable[[object], T], act: Callable[..., Awaitable[object]], *asked: Any
+    ) -> T:
+        with self._locate_errors(*asked):
+            return check(await self._code.acall(act, *asked))
 
 
 class _InvalidAnswer(Exception):

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rlver_gym.bench.score import Score
 from rlver_gym.io.interval import Interval, Spread, format_interval, format_mean
-from rlver_gym.io.terminal import one_line
+from rlver_gym.io.terminal import make_table, one_line
 
 MAX_AGENT_WIDTH = 15
 """What eighty columns leave for an agent's name, in characters."""
@@ -28,14 +28,8 @@ def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
     """
     lacks = [one for one in _LACKS if any(one.number(score) for score in ranked)]
     whole = width >= (_WHOLE_WIDTH + _LACKS_WIDTH if lacks else _WHOLE_WIDTH)
-    table = Table(
-        title=Text(one_line(title if whole else f"{title} (95 % intervals: in a wider terminal)")),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0) if whole else (0, 1, 0, 0),
-    )
+    told = title if whole else f"{title} (95 % intervals: in a wider terminal)"
+    table = make_table(one_line(told), gap=2 if whole else 1)
     table.add_column("agent", style="bold", overflow="fold")
     headings = (
         ("final emotion [95 %]", "content", "left", "turns", "to the best [95 %]")
@@ -85,14 +79,7 @@ def _estimate(interval: Interval, whole: bool, *, signed: bool = False) -> str:
 def needs_table(ranked: Sequence[Score]) -> Table:
     """Mean final emotion by hidden need."""
     needs = sorted({need for score in ranked for need in score.needs})
-    table = Table(
-        title="final emotion by hidden need",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    table = make_table("final emotion by hidden need", gap=1)
     table.add_column("agent", style="bold", overflow="fold", max_width=24)
     for need in needs:
         table.add_column(

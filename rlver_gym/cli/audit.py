@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -35,12 +35,13 @@ from rlver_gym.audit.recorded_attacks import (
 )
 from rlver_gym.audit.red_team import AttackResult, redteam
 from rlver_gym.audit.search_attacks import SEARCH_ATTACKS, SearchAttack
+from rlver_gym.cli.options import AsJson, Env, Personas
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.data.recordings import Recording, read_recordings
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RecordingError, UnknownName
-from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
+from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line, progress_bar
 from rlver_gym.users import SentientUser, make_user
 
 ATTACKS = {attack.name: attack for attack in (*FIXED_ATTACKS, *SEARCH_ATTACKS)}
@@ -53,13 +54,9 @@ def attack(
         list[str] | None,
         typer.Option(help=f"Only this attack; repeat it for more. One of: {', '.join(ATTACKS)}."),
     ] = None,
-    env: Annotated[
-        str, typer.Option(help="Environment id, or the path of an env card (.yaml).")
-    ] = "SAGE-Sentient-v0",
+    env: Env = "SAGE-Sentient-v0",
     user: Annotated[str, typer.Option(help="Who is attacked.")] = "embedded",
-    personas: Annotated[
-        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
-    ] = None,
+    personas: Personas = None,
     recordings: Annotated[
         Path | None,
         typer.Option(
@@ -72,7 +69,7 @@ def attack(
     seeds: Annotated[
         int, typer.Option(min=1, help="Dialogues of each attack with each persona.")
     ] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Attack the simulated user: flattery, echo, stuffing, threats, and searches that try replies
     on the score itself.
@@ -137,13 +134,7 @@ def _with_progress(
 
 
 def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
+    table = make_table(title)
     table.add_column("attack", style="bold", no_wrap=True)
     table.add_column("final emotion", justify="right")
     table.add_column("content", justify="right")
@@ -216,7 +207,7 @@ def fidelity(
         Path | None,
         typer.Option(help="Draw replayed against recorded agents' scores into this .svg file."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Replay recorded dialogues through a simulated user, and compare what it feels with what was
     recorded.
@@ -283,14 +274,10 @@ def _fidelity_to_readers(folder: Path, user: SentientUser, *, as_json: bool) -> 
         counts = {"replies": len(rated), "supporters": supporters}
         typer.echo(json.dumps({**found, **counts, "user": user.version, "bounds": bounds}))
         return
-    table = Table(
-        title=f"{user.kind} (version {user.version}) and readers:"
+    table = make_table(
+        f"{user.kind} (version {user.version}) and readers:"
         f" {format_count(len(rated), 'reply', 'replies')} of"
-        f" {format_count(supporters, 'supporter')}",
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
+        f" {format_count(supporters, 'supporter')}"
     )
     for heading in ("agreement", "found", "95 %, over supporters"):
         table.add_column(heading, justify="left" if heading == "agreement" else "right")
@@ -390,18 +377,9 @@ def _print(section: Section, dialogues: int) -> None:
 
 
 def _checks_table(title: str, columns: tuple[str, ...]) -> Table:
-    table = Table(
-        title=Text(title, style="table.title"),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    kinds: dict[bool, Literal["right", "left"]] = {True: "right", False: "left"}
+    table = make_table(title)
     for number, column in enumerate(columns):
-        table.add_column(
-            column,
-            justify=kinds[number > 0 and column != "what it says"],
-            no_wrap=column != "what it says",
-        )
+        is_text = column == "what it says"
+        justify = "left" if is_text or not number else "right"
+        table.add_column(column, justify=justify, no_wrap=not is_text)
     return table

@@ -37,6 +37,7 @@ from rlver_gym.bench.score import (
     score_to_json,
 )
 from rlver_gym.bench.table import leaderboard, needs_table
+from rlver_gym.cli.options import Env, Personas, ScoresAsJson
 from rlver_gym.cli.report import print_noise
 from rlver_gym.cli.servers import (
     AgentOption,
@@ -79,9 +80,7 @@ _MOST_REASONS = 5
 
 
 def bench(
-    env: Annotated[
-        str, typer.Option(help="Environment id, or the path of an env card (.yaml).")
-    ] = "SAGE-Sentient-v0",
+    env: Env = "SAGE-Sentient-v0",
     agent: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,9 +110,7 @@ def bench(
     persona: Annotated[
         list[str] | None, typer.Option(help="Only this persona; repeat it for more.")
     ] = None,
-    personas: Annotated[
-        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
-    ] = None,
+    personas: Personas = None,
     agent_option: AgentOption = None,
     user: User = "embedded",
     user_option: UserOption = None,
@@ -175,9 +172,7 @@ def bench(
             )
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")
-    ] = False,
+    as_json: ScoresAsJson = False,
 ) -> None:
     """Let agents talk to personas and compare how those people feel in the end.
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from rich.text import Text
 
+from rlver_gym.cli.options import AsJson
 from rlver_gym.io.errors import CacheError
 from rlver_gym.io.json_text import dump_json, parse_json
 from rlver_gym.io.terminal import SafeConsole, format_count
@@ -20,7 +21,6 @@ app = typer.Typer(
     help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True
 )
 File = Annotated[Path, typer.Argument(help="A response cache, as made with --response-cache.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()

@@ -4,14 +4,13 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
+from rlver_gym.cli.options import AsJson
 from rlver_gym.core.cards import EnvCard, env_card, shipped_env_ids
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole, make_table
 
 app = typer.Typer(help="The environments: every number of their protocols.", no_args_is_help=True)
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
@@ -21,7 +20,7 @@ def list_(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([card.model_dump(mode="json") for card in cards]))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = make_table()
     for heading in ("id", "start", "turns", "reward", "split", "what for"):
         table.add_column(heading, no_wrap=heading == "id")
     for card in cards:

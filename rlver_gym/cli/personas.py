@@ -5,31 +5,26 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.audit.card_check import check_cards
+from rlver_gym.cli.options import AsJson, Personas
 from rlver_gym.core.library import Index, library, shipped_personas_folder
 from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, HiddenNeed, Person, Persona, Situation
 from rlver_gym.io.errors import CardError
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count
+from rlver_gym.io.terminal import SafeConsole, format_count, make_table
 
 app = typer.Typer(
     help="The people to talk to: list, read and check their cards.", no_args_is_help=True
 )
-Folder = Annotated[
-    str | None,
-    typer.Option("--personas", help="A folder of persona cards instead of the shipped ones."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
 def list_(
     split: Annotated[str, typer.Option(help=f"{', '.join(SPLITS)} or all.")] = "all",
     need: Annotated[HiddenNeed | None, typer.Option(help="Only this hidden need.")] = None,
-    personas: Folder = None,
+    personas: Personas = None,
     as_json: AsJson = False,
 ) -> None:
     """All personas: who, in which situation, with which hidden need."""
@@ -40,7 +35,7 @@ def list_(
     if as_json:
         typer.echo(json.dumps([pairing.model_dump(mode="json") for pairing in chosen]))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = make_table()
     for heading in ("id", "hidden need", "split"):
         table.add_column(heading, no_wrap=True)
     for pairing in chosen:
@@ -53,7 +48,7 @@ def show(
     persona_id: Annotated[
         str, typer.Argument(help="A persona's id; see `rlver-gym personas list`.")
     ],
-    personas: Folder = None,
+    personas: Personas = None,
     as_json: AsJson = False,
 ) -> None:
     """One persona, whole: the person, what happened, the hidden need and what a good answer could

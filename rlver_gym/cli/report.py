@@ -36,23 +36,15 @@ from rlver_gym.bench.table import (
 from rlver_gym.bench.verdict import Verdict, judge
 from rlver_gym.bench.verify import Divergence
 from rlver_gym.bench.verify import verify as recompute
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas, ScoresAsJson
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.io.errors import RunError, SourceNeeded
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, one_line
+from rlver_gym.io.terminal import SafeConsole, make_table, one_line
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import METRICS
-
-RunPersonas = Annotated[
-    str | None,
-    typer.Option(help="The folder of the run's persona cards, when they are not the shipped ones."),
-]
-RunEnv = Annotated[
-    str | None,
-    typer.Option(help="The run's env card (.yaml); default: the card in its manifest."),
-]
 
 
 def report(
@@ -80,9 +72,7 @@ def report(
             help="Whether to recompute the runs first, as verify does, and say what it finds.",
         ),
     ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the scores as JSON instead of tables.")
-    ] = False,
+    as_json: ScoresAsJson = False,
 ) -> None:
     """Write report.html anew, and print the tables. The page is one file that needs no network.
 
@@ -190,14 +180,7 @@ def _print_spread(
 
 def _spread_table(rows: Sequence[Sequence[str]], title: str) -> Table:
     """These rows, the heading first and agents in front."""
-    table = Table(
-        title=Text(title),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
+    table = make_table(title)
     heading, *body = rows
     for number, name in enumerate(heading):
         table.add_column(
@@ -238,7 +221,7 @@ def verify(
             help="Let the network of a run with the reader read again; it may differ by one point."
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Recompute every appraisal, reward and answer of a run without servers (what they answered is
     in the run's response cache), and ask the agents again that come with the package.

@@ -14,10 +14,11 @@ from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Pairing, Rescore, compare_scores, read_dialogues
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.bench import SOME_FAILED
-from rlver_gym.cli.report import RunEnv, RunPersonas, print_problems
+from rlver_gym.cli.options import AsJson, RunEnv, RunPersonas
+from rlver_gym.cli.report import print_problems
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.io.json_text import dump_json
-from rlver_gym.io.terminal import SafeConsole, format_count, one_line
+from rlver_gym.io.terminal import SafeConsole, format_count, make_table, one_line
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.users import make_user
 
@@ -36,7 +37,7 @@ def rescore(
     user_option: UserOption = None,
     personas: RunPersonas = None,
     env: RunEnv = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Appraise recorded dialogues by another user, without holding them again, and set its score
     beside the recorded one.
@@ -90,14 +91,7 @@ def _failures(found: Rescore) -> Iterator[tuple[str, str]]:
 
 
 def _table(found: Rescore, title: str) -> Table:
-    table = Table(
-        title=Text(one_line(title)),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
+    table = make_table(one_line(title))
     table.add_column("agent", style="bold")
     for heading in ("recorded", "other", "level", "within r", "overpaid", "by"):
         table.add_column(heading, justify="right")

@@ -8,6 +8,7 @@ import typer
 from pydantic import ValidationError
 
 from rlver_gym.agents import uses_server
+from rlver_gym.cli.options import Personas
 from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
@@ -53,9 +54,7 @@ def serve(
             )
         ),
     ] = None,
-    personas: Annotated[
-        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
-    ] = None,
+    personas: Personas = None,
     max_episodes: Annotated[int, typer.Option(min=1, help="Most open episodes.")] = 1_000,
     max_in_flight: Annotated[int, typer.Option(min=1, help="Most turns worked on at once.")] = 64,
     rate: Annotated[

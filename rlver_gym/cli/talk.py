@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from rlver_gym.agents import uses_server
 from rlver_gym.agents.human import read_utterance
+from rlver_gym.cli.options import AsJson, Env, Personas
 from rlver_gym.cli.servers import (
     BaseUrl,
     BudgetOption,
@@ -32,7 +32,7 @@ from rlver_gym.core.library import library
 from rlver_gym.environment.render import ENDINGS, appraisal_lines, coloured_emotion_bar, emotion_bar
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import UtteranceError
-from rlver_gym.io.terminal import SafeConsole
+from rlver_gym.io.terminal import SafeConsole, make_table
 from rlver_gym.users import make_user
 
 _COMMAND = re.compile(r"\s*/[a-z]+\s*")
@@ -64,9 +64,7 @@ def talk(
     explain: Annotated[
         bool, typer.Option(help="Show after each turn what they felt and why.")
     ] = True,
-    personas: Annotated[
-        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
-    ] = None,
+    personas: Personas = None,
     user: User = "embedded",
     user_option: UserOption = None,
     base_url: BaseUrl = None,
@@ -201,14 +199,10 @@ def appraise(
             help="Who appraises: embedded, embedded:WEIGHTS.json, or MODULE:NAME of your own user."
         ),
     ] = "embedded",
-    env: Annotated[
-        str, typer.Option(help="Environment id, or the path of an env card (.yaml).")
-    ] = "SAGE-Sentient-v0",
-    personas: Annotated[
-        str | None, typer.Option(help="A folder of persona cards instead of the shipped ones.")
-    ] = None,
+    env: Env = "SAGE-Sentient-v0",
+    personas: Personas = None,
     seed: Annotated[int, typer.Option(help="Seed of the dialogue.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say something to a person and see every point of what it does to them.
 
@@ -242,7 +236,7 @@ def appraise(
         Text(f"{emotion_bar(before)} → {emotion_bar(turn.emotion)}   {turn.appraisal.change:+d}")
     )
     console.print(Text(f"“{turn.appraisal.thought}”", style="italic"))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = make_table()
     table.add_column("points", justify="right")
     table.add_column("because")
     table.add_column("reason", style="dim")

@@ -196,7 +196,7 @@ class EmpathyEnv(gym.Env[str, str]):
         options: dict[str, Any],
     ) -> None:
         self.card = env_card(card)
-        _refuse_secrets(options)
+        refuse_secrets(options, "the environment's spec", _MAKE_USER)
         self.user = made = make_user("embedded" if user is None else user, **options)
         if not isinstance(made, SentientUser):
             raise UnknownName.of(
@@ -210,7 +210,7 @@ class EmpathyEnv(gym.Env[str, str]):
         """
         self._is_deterministic = not self.is_async
         self._library = library(personas)
-        self._ids = self._library.ids(_check_split(split or self.card.split))
+        self._ids = self._library.ids(check_split(split or self.card.split))
         if persona is not None:
             self._ids = (self._library.get(persona).id,)
 
@@ -435,15 +435,17 @@ def _random_state(generator: np.random.Generator, state: Any) -> Any:
     return state
 
 
-def _refuse_secrets(options: dict[str, Any]) -> None:
-    """CardError for a key or a password among the options: Gymnasium keeps them in the spec, which
-    is printed, pickled and written as JSON.
+_MAKE_USER = ", or make the user first: user=make_user('openai:MODEL', api_key=...)"
+
+
+def refuse_secrets(options: Mapping[str, Any], place: str, remedy: str = "") -> None:
+    """CardError for a key or a password among a user's options, which `place` would keep: a spec is
+    printed, pickled and written as JSON. `remedy`: what else can be done.
     """
     if options.get("api_key") is not None or "@" in str(options.get("base_url", "")):
         raise CardError(
-            "a key, or a password in base_url, would stand in the environment's spec. Set"
-            " OPENAI_API_KEY and OPENAI_BASE_URL instead, or make the user first:"
-            " user=make_user('openai:MODEL', api_key=...)."
+            f"a key, or a password in base_url, would stand in {place}. Set OPENAI_API_KEY and"
+            f" OPENAI_BASE_URL instead{remedy}."
         )
 
 
@@ -475,7 +477,8 @@ def make_for_loop(env_id: str, **options: Any) -> gym.Env[Any, Any]:
     return gym.make(env_id, **options)
 
 
-def _check_split(split: str) -> SplitChoice:
+def check_split(split: str) -> SplitChoice:
+    """UnknownName for what is no split."""
     if split not in SPLIT_CHOICES:
         raise UnknownName.of("split", split, SPLIT_CHOICES, ", ".join(SPLIT_CHOICES))
     return split

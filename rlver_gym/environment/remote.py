@@ -12,8 +12,8 @@ from uuid import uuid4
 from rlver_gym.core.cards import EnvCard
 from rlver_gym.core.dialogue import clean_utterance
 from rlver_gym.core.library import parse_card
-from rlver_gym.core.persona import SPLIT_CHOICES
 from rlver_gym.environment.calls import RemoteServer
+from rlver_gym.environment.env import check_split
 from rlver_gym.io.errors import CardError, ResetNeeded, RlverError, UnknownName
 
 _DETERMINISTIC = ("embedded", "reader")
@@ -83,10 +83,8 @@ class RemoteDialogue:
 
     def list_personas(self, split: str, persona: str | None) -> tuple[str, ...]:
         """Whom a reset draws from. UnknownName for a split or persona that is not there."""
-        if split not in SPLIT_CHOICES:
-            raise UnknownName.of("split", split, SPLIT_CHOICES, ", ".join(SPLIT_CHOICES))
         if persona is None:
-            return tuple(self._people[split])
+            return tuple(self._people[check_split(split)])
         if persona.partition("/")[0] not in self._people["all"]:
             raise UnknownName.of("persona", persona, self._people["all"], self._server.url)
         return (persona,)

@@ -5,7 +5,9 @@ same persona, seed and utterances give the same rewards everywhere, and the same
 `gym.make(env, persona=...).reset(seed=...)` gives.
 """
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, Self
 
 from rlver_gym.core.agent import agent_prompt
@@ -15,10 +17,11 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import DialogueError
+from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed, UtteranceError
 from rlver_gym.users import SentientUser, make_user
 
 DEFAULT_ENV = "RLVER-Empathy-v0"
+_log = logging.getLogger(__name__)
 
 
 class EpisodeSpec(NamedTuple):
@@ -48,6 +51,11 @@ class EpisodeSpec(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for a dataset or a request."""
         return self._asdict()
+
+    @property
+    def system_prompt(self) -> str:
+        """What the policy is told, in the language of the persona."""
+        return agent_prompt(library().get(self.persona).language)
 
 
 def list_specs(
@@ -138,6 +146,11 @@ class TextEpisode:
         """False when the user failed. Leave such an episode out of training and of averages."""
         return bool(self._info.get("valid", True))
 
+    def require_valid(self, remedy: str) -> None:
+        """UserFailed with this remedy when the user failed."""
+        if not self.valid:
+            raise UserFailed(f"the simulated user failed: this episode is no score. {remedy}")
+
     @property
     def emotion(self) -> int:
         """The emotion now, in [0, 100].
@@ -208,3 +221,19 @@ class TextEpisode:
         self._info, self._done = info, terminated or truncated
         self.rewards.append(reward)
         return StepResult(reply, reward, self._done, self.valid)
+
+
+@contextmanager
+def hide_private_errors(remedy: str) -> Iterator[None]:
+    """Errors about what a client said reach it. Others may quote the persona or a model's thoughts:
+    they stay in this server's log, and UserFailed stands for them.
+    """
+    try:
+        yield
+    except (DialogueError, UnknownName, UtteranceError):
+        raise
+    except Exception:
+        _log.exception("the simulated user gave no answer")
+        raise UserFailed(
+            f"the simulated user gave no answer{remedy}. The environment server's log says why."
+        ) from None

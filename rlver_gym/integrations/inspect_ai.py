@@ -7,19 +7,17 @@ The log holds rewards, outcome and transcript of each sample in its store; the m
 system prompt and what was said, and nothing else.
 """
 
-# pyright: reportMissingImports=false, reportCallIssue=false, reportGeneralTypeIssues=false
-# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+# pyright: reportCallIssue=false, reportGeneralTypeIssues=false
 
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import Field
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.emotion import Outcome
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.core.user import SentientUser
+from rlver_gym.environment.env import refuse_secrets
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,
@@ -27,7 +25,7 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import CardError, DialogueError, needs_extra
+from rlver_gym.io.errors import DialogueError, needs_extra
 
 with needs_extra("inspect-ai"):
     from inspect_ai import Task, task
@@ -42,7 +40,6 @@ EPOCH_STRIDE = 1_000_000
 person in another mood, the first one as `reset(seed=s)` does. Seeds of samples lie below this
 number, so that no two epochs play the same dialogue.
 """
-"""Which inspect_ai leaves in the text for some providers, and where they were cut off."""
 
 
 class DialogueRecord(StoreModel):
@@ -73,11 +70,10 @@ def make_samples(
     Its id is PERSONA_SEED, its input the system prompt (the person's first words follow in the
     solver), its metadata persona, seed and env. `seeds`: as for `rlver_empathy`.
     """
-    people = library()
     return [
         Sample(
             id=f"{spec.persona}_{spec.seed}",
-            input=[ChatMessageSystem(content=agent_prompt(people.get(spec.persona).language))],
+            input=[ChatMessageSystem(content=spec.system_prompt)],
             metadata=spec.to_dict(),
         )
         for spec in list_specs(env, split, _parse_seeds(seeds))
@@ -117,11 +113,7 @@ def empathy_dialogue(user: str | SentientUser = "embedded", **options: Any) -> S
     `user`, `options`: as for `rlver_empathy`; all samples share the user. A server of the user that
     is out or refuses is an error of the sample.
     """
-    if options.get("api_key") is not None or "@" in str(options.get("base_url", "")):
-        raise CardError(
-            "a key, or a password in base_url, would stand in the log. Set OPENAI_API_KEY and"
-            " OPENAI_BASE_URL instead."
-        )
+    refuse_secrets(options, "the log")
     host = EpisodeHost(user, **options)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:

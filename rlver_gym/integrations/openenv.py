@@ -5,14 +5,9 @@ number of the turn that it answers, so that a late answer is never taken for ano
 person feels, thinks and needs stays on the server, as does the persona's card.
 """
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 import html
-import logging
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -23,12 +18,14 @@ from pydantic import ConfigDict, Field
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
-from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, SplitChoice
+from rlver_gym.core.persona import SPLITS
+from rlver_gym.environment.env import check_split
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,
     EpisodeSpec,
     TextEpisode,
+    hide_private_errors,
     list_specs,
 )
 from rlver_gym.io.errors import (
@@ -36,7 +33,6 @@ from rlver_gym.io.errors import (
     RlverError,
     UnknownName,
     UserFailed,
-    UtteranceError,
     needs_extra,
 )
 from rlver_gym.io.version import __version__
@@ -53,7 +49,8 @@ with needs_extra("openenv"):
 
 ENV_NAME = "rlver_gym"
 """In the paths of the task routes: GET /rlver_gym/splits."""
-_log = logging.getLogger(__name__)
+_REMEDY = "Leave it out, or play it again."
+_UNMOVED = ", and the episode is where it was: try again, or leave it out"
 
 
 class EmpathyAction(Action):
@@ -124,9 +121,9 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
             raise UnknownName.of("reset option", sorted(unknown)[0], known, ", ".join(known))
         spec = self._choose(seed, persona, split, index)
         episode = self._host.episode(spec)
-        with _hide_private_errors():
+        with hide_private_errors(_UNMOVED):
             opening = episode.begin()
-        _check_user(episode)
+        episode.require_valid(_REMEDY)
         first = EmpathyObservation(
             message=opening, turn=0, episode_id=uuid4().hex if episode_id is None else episode_id
         )
@@ -156,9 +153,9 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
                 f"the action is numbered {action.turn}, and turn {turn} is next: an answer was"
                 " lost. Call reset(), and play the episode from its beginning."
             )
-        with _hide_private_errors():
+        with hide_private_errors(_UNMOVED):
             result = self._episode.say(action.message)
-        _check_user(self._episode)
+        self._episode.require_valid(_REMEDY)
         return EmpathyObservation(
             message=result.reply,
             turn=turn,
@@ -199,7 +196,7 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
         """A task for each persona of the split with each seed: {"persona": ..., "seed": ...}."""
-        specs = list_specs(self._env, _check_split(split), self._seeds)
+        specs = list_specs(self._env, check_split(split), self._seeds)
         return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
 
     def num_tasks(self, split: str) -> int:
@@ -235,7 +232,7 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         if seed is None:
             seed = secrets.randbelow(2**31)
         if persona is None:
-            ids = library().ids(_check_split(chosen_split))
+            ids = library().ids(check_split(chosen_split))
             persona = ids[np_random(seed)[0].integers(len(ids))]
         return EpisodeSpec.from_dict({"persona": persona, "seed": seed, "env": self._env})
 
@@ -332,33 +329,3 @@ async def _answer_error(request: Request, error: Exception) -> JSONResponse:
     """Of the HTTP routes; a WebSocket session answers errors itself."""
     status = 502 if isinstance(error, UserFailed) else 400
     return JSONResponse({"detail": str(error)}, status)
-
-
-def _check_split(split: str) -> SplitChoice:
-    if split not in SPLIT_CHOICES:
-        raise UnknownName.of("split", split, SPLIT_CHOICES, ", ".join(SPLIT_CHOICES))
-    return split
-
-
-def _check_user(episode: TextEpisode) -> None:
-    if not episode.valid:
-        raise UserFailed(
-            "the simulated user failed: this episode is no score. Leave it out, or play it again."
-        )
-
-
-@contextmanager
-def _hide_private_errors() -> Iterator[None]:
-    """Errors about what the policy said reach the client. Others may quote the persona or a
-    model's thoughts: they stay in this server's log.
-    """
-    try:
-        yield
-    except (DialogueError, UnknownName, UtteranceError):
-        raise
-    except Exception:
-        _log.exception("the simulated user gave no answer")
-        raise UserFailed(
-            "the simulated user gave no answer, and the episode is where it was: try again, or"
-            " leave it out. The environment server's log says why."
-        ) from None

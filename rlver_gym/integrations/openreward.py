@@ -6,12 +6,7 @@ the client sees also the task (persona and seed), the rewards and the number of 
 person feels, thinks and needs stays on the server.
 """
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
-import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,8 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SPLITS
-from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeHost, EpisodeSpec, list_specs
-from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed, UtteranceError, needs_extra
+from rlver_gym.integrations.episodes import (
+    DEFAULT_ENV,
+    EpisodeHost,
+    EpisodeSpec,
+    hide_private_errors,
+    list_specs,
+)
+from rlver_gym.io.errors import DialogueError, UnknownName, needs_extra
 from rlver_gym.users import SentientUser
 
 with needs_extra("openreward"):
@@ -40,7 +41,7 @@ _HOW_TO_SPEAK = {
     ),
     "zh": "你要说的话，用工具 say 说出来，一次调用说一句；它返回对方的回答。对方先开口。",
 }
-_log = logging.getLogger(__name__)
+_REMEDY = "Leave it out, or play the task again."
 
 
 class SayParams(BaseModel):
@@ -95,9 +96,9 @@ class EmpathyEnvironment(Environment):
 
     async def setup(self) -> None:
         """Begin the episode. UserFailed when the person found no first words."""
-        with _hide_private_errors():
+        with hide_private_errors(": this episode is no score"):
             self._opening = await self._episode.abegin()
-        self._check_user()
+        self._episode.require_valid(_REMEDY)
 
     def get_prompt(self) -> list[TextBlock]:
         """What the policy is told, and the person's first words: two blocks."""
@@ -113,22 +114,15 @@ class EmpathyEnvironment(Environment):
     @tool
     async def say(self, params: SayParams) -> ToolOutput:
         """Say something to the person you are talking with. Returns what they answer."""
-        with _hide_private_errors():
+        with hide_private_errors(": this episode is no score"):
             result = await self._episode.asay(params.message)
-        self._check_user()
+        self._episode.require_valid(_REMEDY)
         return ToolOutput(
             blocks=[TextBlock(text=result.reply)],
             metadata={"turn": len(self._episode.rewards)},
             reward=result.reward,
             finished=result.done,
         )
-
-    def _check_user(self) -> None:
-        if not self._episode.valid:
-            raise UserFailed(
-                "the simulated user failed: this episode is no score. Leave it out, or play the"
-                " task again."
-            )
 
 
 def make_environment(
@@ -158,20 +152,3 @@ def make_environment(
         "server_name": name or env_card(env).id,
     }
     return type("Empathy", (EmpathyEnvironment,), members)
-
-
-@contextmanager
-def _hide_private_errors() -> Iterator[None]:
-    """Errors about what the policy said reach the client. Others may quote the persona or a
-    model's thoughts: they stay in this server's log.
-    """
-    try:
-        yield
-    except (DialogueError, UnknownName, UtteranceError):
-        raise
-    except Exception:
-        _log.exception("the simulated user gave no answer")
-        raise UserFailed(
-            "the simulated user gave no answer: this episode is no score. The environment server's"
-            " log says why."
-        ) from None

@@ -7,9 +7,7 @@ The policy is given the system prompt and what was said. Its thoughts are not he
 renderer tells them apart.
 """
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false
-# (it is an extra, and the types are checked without it, too)
+# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
 
 import random
 from collections.abc import Mapping, Sequence
@@ -18,6 +16,7 @@ from typing import Any
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.persona import SplitChoice
+from rlver_gym.environment.env import refuse_secrets
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,
@@ -25,7 +24,7 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import CardError, TrainingError, UserFailed, needs_extra
+from rlver_gym.io.errors import TrainingError, needs_extra
 from rlver_gym.users import SentientUser
 
 with needs_extra("tinker"):
@@ -42,6 +41,8 @@ with needs_extra("tinker"):
         StopReason,
     )
     from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+_REMEDY = "Train with rollout_error_tolerance=RetryOnFailure() to try it again, or skip its group."
 
 
 class EmpathyMessageEnv(MessageEnv):
@@ -61,7 +62,7 @@ class EmpathyMessageEnv(MessageEnv):
     async def initial_observation(self) -> list[Message]:
         """The system prompt, and the person's first words as the user's message."""
         await self._episode.abegin()
-        self._check_user()
+        self._episode.require_valid(_REMEDY)
         self._messages = [
             Message(role=one["role"], content=one["content"]) for one in self._episode.messages
         ]
@@ -78,24 +79,15 @@ class EmpathyMessageEnv(MessageEnv):
         end.
         """
         result = await self._episode.asay(get_text_content(message))
-        self._check_user()
+        self._episode.require_valid(_REMEDY)
         self._messages += [message, Message(role="user", content=result.reply)]
+        completed = {f"{STOP_METRIC_PREFIX}{StopReason.COMPLETED}": 1.0}
         return MessageStepResult(
             reward=result.reward,
             episode_done=result.done,
             next_messages=list(self._messages),
-            metrics=self._measure() if result.done else {},
+            metrics={**self._episode.metrics, **completed} if result.done else {},
         )
-
-    def _check_user(self) -> None:
-        if not self._episode.valid:
-            raise UserFailed(
-                "the simulated user failed: this rollout is no score. Train with"
-                " rollout_error_tolerance=RetryOnFailure() to try it again, or skip its group."
-            )
-
-    def _measure(self) -> dict[str, float]:
-        return {**self._episode.metrics, f"{STOP_METRIC_PREFIX}{StopReason.COMPLETED}": 1.0}
 
 
 class RenderOnLoop(EnvFromMessageEnv):
@@ -207,11 +199,7 @@ class EmpathyDatasetBuilder(RLDatasetBuilder):
         CardError for a key among the options, TrainingError when there are fewer groups than a
         batch holds.
         """
-        if self.options.get("api_key") is not None or "@" in str(self.options.get("base_url", "")):
-            raise CardError(
-                "a key, or a password in base_url, would stand in the log. Set OPENAI_API_KEY and"
-                " OPENAI_BASE_URL instead."
-            )
+        refuse_secrets(self.options, "the log")
         specs = list_specs(self.env, self.split, range(self.num_seeds))
         if len(specs) < self.groups_per_batch:
             raise TrainingError(

@@ -6,14 +6,12 @@ person speaks first, and says the same to every dialogue of a group. The dialogu
 own (`policy.rollout`); nothing that was sampled is tokenized again.
 """
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rlver_gym.core.agent import Style, agent_prompt
 from rlver_gym.environment.env import make_for_loop
+from rlver_gym.integrations.episodes import DEFAULT_ENV, EpisodeSpec
 from rlver_gym.io.errors import TrainingError, needs_extra
 
 with needs_extra("trl"):
@@ -36,13 +34,6 @@ Prompt = Sequence[Mapping[str, Any]]
 Columns = dict[str, list[Any]]
 
 
-class DialogueSpec(NamedTuple):
-    """Who is met in a dialogue, and in which mood."""
-
-    persona: str
-    seed: int
-
-
 def prompt_rows(
     personas: Iterable[str], seeds: Iterable[int] = (0,), system: str | None = None
 ) -> Dataset:
@@ -59,7 +50,7 @@ def prompt_rows(
     return Dataset.from_list([{"prompt": [told, one]} for one in met])
 
 
-def parse_prompt(prompt: Prompt) -> DialogueSpec:
+def parse_prompt(prompt: Prompt) -> EpisodeSpec:
     """Whom a prompt names. TrainingError for one that names nobody."""
     said = (
         prompt[-1]
@@ -71,7 +62,7 @@ def parse_prompt(prompt: Prompt) -> DialogueSpec:
             "a prompt does not say whom to meet: its last message must name a persona and a seed."
             " Make the dataset with rlver_gym.integrations.trl.prompt_rows()."
         )
-    return DialogueSpec(said["persona"], said["seed"])
+    return EpisodeSpec(said["persona"], said["seed"])
 
 
 def final_emotion(
@@ -104,7 +95,7 @@ class Rollout:
 
     def __init__(
         self,
-        env: str = "RLVER-Empathy-v0",
+        env: str = DEFAULT_ENV,
         *,
         max_reply_tokens: int = 256,
         style: Style = "direct",
@@ -169,9 +160,7 @@ class Rollout:
         return _columns(played, met, renderer.end_of_turn)
 
 
-def _columns(
-    played: Sequence[Trajectory], met: Sequence[DialogueSpec], end_of_turn: int
-) -> Columns:
+def _columns(played: Sequence[Trajectory], met: Sequence[EpisodeSpec], end_of_turn: int) -> Columns:
     rows = [
         {
             **_token_columns(one, end_of_turn),
@@ -180,7 +169,8 @@ def _columns(
             "dialogue": [
                 {"role": _ROLES[line.speaker], "content": line.text} for line in one.lines
             ],
-            **whom._asdict(),
+            "persona": whom.persona,
+            "seed": whom.seed,
             "outcome": one.info.get("outcome"),
             "context_overflow": one.context_overflow,
         }

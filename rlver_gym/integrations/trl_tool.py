@@ -30,8 +30,9 @@ class EmpathyTool:
         """Begin a dialogue with the persona that the row's prompt names; gives the person's first
         words, which TRL puts into the prompt.
         """
-        persona, seed = parse_prompt(prompt)
-        opening, self._info = self._env.reset(seed=seed, options={"persona": persona})
+        spec = parse_prompt(prompt)
+        options = {"persona": spec.persona}
+        opening, self._info = self._env.reset(seed=spec.seed, options=options)
         return opening
 
     def say(self, message: str) -> str:

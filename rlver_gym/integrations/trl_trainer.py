@@ -2,8 +2,6 @@
 whole, and who samples: the trainer's own model, or its vLLM.
 """
 
-# pyright: reportMissingImports=false
-
 from collections.abc import Hashable, Sequence
 from typing import Any
 

@@ -7,8 +7,7 @@ The reward of a rollout is the final emotion, from 0 to 1; the rewards of its tu
 trace's info. The policy is given the system prompt and what was said, and nothing else.
 """
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+# pyright: reportAttributeAccessIssue=false
 
 import ssl
 from collections.abc import Iterable, Mapping
@@ -17,9 +16,7 @@ from typing import Any
 from openai import AsyncOpenAI, BadRequestError, DefaultAsyncHttpxClient
 from pydantic import field_validator
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
@@ -112,7 +109,7 @@ class EmpathyTaskset(vf.Taskset[EmpathyTask, EmpathyTasksetConfig]):
             data = EmpathyTaskData(
                 id=f"{spec.env}/{spec.persona}/{spec.seed}",
                 name=spec.persona,
-                system_prompt=agent_prompt(library().get(spec.persona).language),
+                system_prompt=spec.system_prompt,
                 **spec.to_dict(),
             )
             yield EmpathyTask(data, self.config.task)

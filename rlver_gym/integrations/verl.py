@@ -14,8 +14,7 @@ in the trainer's process: VERL_USE_EXTERNAL_MODULES=rlver_gym.integrations.verl.
 extra for vLLM or SGLang beside it.
 """
 
-# pyright: reportMissingImports=false, reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
-# (it is an extra, and the types are checked without it, where its name is taken for this file)
+# pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

@@ -114,28 +114,38 @@ class Worker:
 
         Cancelled before its turn, it is not done at all.
         """
+        return await asyncio.wrap_future(self.submit(act, *arguments))
+
+    def submit(self, act: Callable[..., T], *arguments: Any) -> Future[T]:
+        """The same without waiting for it."""
         if self._thread is None:
             self._thread = Thread(target=self._work, name="rlver-gym worker", daemon=True)
             self._thread.start()
         future: Future[T] = Future()
         self._calls.put((future, act, arguments))
-        return await asyncio.wrap_future(future)
+        return future
 
     def stop(self) -> None:
         """End the thread once what was asked so far is done."""
         self._calls.put(None)
 
     def _work(self) -> None:
-        while call := self._calls.get():
-            future, act, arguments = call
-            if not future.set_running_or_notify_cancel():
-                continue
+        while self._do(self._calls.get()):
+            pass
+
+    def _do(self, call: tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None) -> bool:
+        """A call; whether to go on. Nothing of it is kept while the thread waits for the next."""
+        if call is None:
+            return False
+        future, act, arguments = call
+        if future.set_running_or_notify_cancel():
             try:
                 future.set_result(act(*arguments))
             except Exception as error:  # anybody's code; whoever asked shall see it
                 future.set_exception(_raisable(error))
             except BaseException as error:  # an exit would end the event loop, on which others wait
                 future.set_exception(RuntimeError(f"it raised {type(error).__name__}: {error}"))
+        return True
 
 
 def _raisable(error: Exception) -> Exception:

@@ -221,8 +221,6 @@ class Workers:
         self._lost: deque[list[_Task]] = deque()
         self._deaths: Counter[int] = Counter()
         self._error: BaseException | None = None
-        self.num_died = 0
-        """Workers that have died so far."""
 
     def map(self, groups: Iterable[Sequence[Any]]) -> Generator[tuple[Any, Any], None, None]:
         """The result of every item, and what its worker had collected, in the order in which they
@@ -334,7 +332,6 @@ class Workers:
 
     def _bury(self, seat: _Seat, error: BaseException) -> None:
         """A worker has died: begin another one, and its items anew."""
-        self.num_died += 1
         self._seats.remove(seat)
         self._ray.kill(seat.actor)
         lost = [*seat.under_way.values()]

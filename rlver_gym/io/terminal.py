@@ -17,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 5.0
 """Of progress where there is no terminal."""
@@ -73,6 +75,18 @@ def format_count(number: int, noun: str, plural: str | None = None) -> str:
     an s.
     """
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def make_table(title: str = "", *, gap: int = 2) -> Table:
+    """A table without lines, its columns `gap` blanks apart."""
+    return Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, gap, 0, 0),
+    )
 
 
 class LongWork(Progress):

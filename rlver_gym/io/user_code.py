@@ -10,15 +10,14 @@ import os
 import sysconfig
 import traceback
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import cache
 from pathlib import Path
-from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
 from rlver_gym.io.errors import RlverError
+from rlver_gym.io.event_loop import Worker
 from rlver_gym.io.terminal import one_line
 
 T = TypeVar("T")
@@ -44,7 +43,7 @@ class CodeRunner:
     def __init__(self, timeout_s: float | None) -> None:
         """`timeout_s`: None for no limit."""
         self.timeout_s = timeout_s
-        self._thread: _CallThread | None = None
+        self._worker: Worker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def call(self, act: Callable[..., T], *arguments: Any) -> T:
@@ -53,13 +52,12 @@ class CodeRunner:
         Raises RlverErrors as they are, CodeFailed for whatever else it raises, CodeTimeout when it
         takes too long.
         """
-        if self._thread is None:
-            self._thread = _CallThread()
-        future = self._thread.submit(act, arguments)
+        self._worker = self._worker or Worker()
+        future = self._worker.submit(_run, act, arguments)
         try:
             return future.result(self.timeout_s)
         except FutureTimeout:
-            self._thread = None
+            self._abandon_thread()
             raise CodeTimeout(self._too_long()) from None
 
     async def acall(self, act: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -81,44 +79,24 @@ class CodeRunner:
                 self._loop = None
             raise CodeTimeout(self._too_long()) from None
 
+    def _abandon_thread(self) -> None:
+        if self._worker:
+            self._worker.stop()
+        self._worker = None
+
+    __del__ = _abandon_thread
+
     def _too_long(self) -> str:
         return f"no answer within {self.timeout_s:g} s"
 
 
-class _CallThread:
-    """A thread that makes calls until it is forgotten."""
-
-    def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = (
-            SimpleQueue()
-        )
-        Thread(
-            target=_make_calls, args=(self._calls,), name="rlver-gym own code", daemon=True
-        ).start()
-
-    def submit(self, act: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
-        future: Future[T] = Future()
-        self._calls.put((future, act, arguments))
-        return future
-
-    def __del__(self) -> None:
-        self._calls.put(None)
-
-
-def _make_calls(
-    calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None],
-) -> None:
-    while call := calls.get():
-        future, act, arguments = call
-        try:
-            result = act(*arguments)
-        except RlverError as error:
-            future.set_exception(error)
-        except BaseException as error:  # anybody's code: an exit must not end the thread unheard
-            future.set_exception(CodeFailed(describe_error(error)))
-        else:
-            future.set_result(result)
-        del future, act, arguments, call
+def _run(act: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    try:
+        return act(*arguments)
+    except RlverError:
+        raise
+    except BaseException as error:  # anybody's code: an exit must not end the thread unheard
+        raise CodeFailed(describe_error(error)) from None
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

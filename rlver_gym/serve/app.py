@@ -1,8 +1,5 @@
 """The HTTP interface: one route for each verb, and how problems are answered."""
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping

@@ -2,9 +2,6 @@
 many from its address.
 """
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 import asyncio
 from collections import defaultdict
 from typing import Any

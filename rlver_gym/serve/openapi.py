@@ -2,9 +2,6 @@
 can follow another.
 """
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 from typing import Any
 
 from fastapi import FastAPI

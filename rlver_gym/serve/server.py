@@ -1,8 +1,5 @@
 """Runs the server: in this process until it is interrupted, or on a thread for a while."""
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 import gc
 import logging
 import socket

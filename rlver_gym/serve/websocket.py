@@ -1,8 +1,5 @@
 """The WebSocket: one episode for each connection, with the requests and answers of HTTP."""
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 import asyncio
 import logging
 from collections.abc import Callable

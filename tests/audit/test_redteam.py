@@ -23,8 +23,17 @@ SEARCHES = {attack.name: attack for attack in SEARCH_ATTACKS}
 
 
 @pytest.mark.parametrize("attack", FIXED_ATTACKS, ids=lambda attack: attack.name)
-def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(attack: Attack) -> None:
-    (result,) = redteam(EmbeddedUser(), PEOPLE, attacks=[attack])
+@pytest.mark.parametrize(
+    "people",
+    [
+        pytest.param(PEOPLE[::3], id="a-third"),
+        pytest.param(PEOPLE, id="all", marks=pytest.mark.slow),
+    ],
+)
+def test_a_fixed_trick_ends_below_the_start_and_nobody_is_content(
+    people: list[Persona], attack: Attack
+) -> None:
+    (result,) = redteam(EmbeddedUser(), people, attacks=[attack])
     assert result.final < START
     assert result.content == 0
 
@@ -36,7 +45,7 @@ SUSPICIOUS = 60
 @pytest.mark.parametrize(
     ("name", "people", "below"),
     [
-        pytest.param("best-of-30", PEOPLE[::3], START, id="best-of-30-a-third"),
+        pytest.param("best-of-30", PEOPLE[::6], START, id="best-of-30-a-sixth"),
         pytest.param("best-of-30", PEOPLE, START, id="best-of-30", marks=pytest.mark.slow),
         pytest.param(
             "best-of-30-others", PEOPLE, SUSPICIOUS, id="best-of-30-others", marks=pytest.mark.slow

@@ -9,7 +9,22 @@ from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import EPISODES, read_episodes, run
 from rlver_gym.bench.verify import Divergence, verify
+from rlver_gym.core.library import library
 from rlver_gym.io.errors import RunError, UnknownName
+
+
+@pytest.fixture(scope="module")
+def plan() -> BenchPlan:
+    """Three agents, two people, two seeds: it is recomputed in nearly every test."""
+    people = library().ids("demo")[:2]
+    return BenchPlan(agents=("comfort", "listener", "oracle"), seeds=2, persona_ids=people)
+
+
+@pytest.fixture(scope="module")
+def finished(plan: BenchPlan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    assert len(list(run(plan, folder))) == 12
+    return folder
 
 
 def edited(folder: Path, line: int, edit: object) -> None:
@@ -108,12 +123,12 @@ def test_missing_doubled_and_strange_episodes_are_found(copy: Path) -> None:
     whole = path.read_text(encoding="utf-8")
     lines = whole.split("\n")
     for changed, line, says in (
-        (lines[:3] + lines[4:], 48, "1 episode of the plan is missing"),
-        ([*lines[:-2], ""], 48, "1 episode of the plan is missing"),
+        (lines[:3] + lines[4:], 12, "1 episode of the plan is missing"),
+        ([*lines[:-2], ""], 12, "1 episode of the plan is missing"),
         (lines[:3] + lines[2:], 4, "it stands twice"),
         (
             [*lines[:-1], lines[0].replace('"seed":0', '"seed":2'), ""],
-            49,
+            13,
             "the plan has no such episode",
         ),
     ):
@@ -137,13 +152,14 @@ def count_divergent(folder: Path, lines: list[str]) -> tuple[int, int]:
 def test_every_episode_that_is_not_as_recorded_is_counted_once(copy: Path) -> None:
     lines = (copy / EPISODES).read_text(encoding="utf-8").splitlines()
     edited = lines[1].replace('"reward":', '"reward":9', 1)
-    renamed = lines[2].replace('"seed":0', '"seed":7')
-    assert count_divergent(copy, [lines[0], edited, *lines[2:]]) == (1, 48)
-    assert count_divergent(copy, [edited, "{", renamed, *lines[3:]]) == (3, 48)
-    assert count_divergent(copy, lines[4:]) == (4, 48)
-    assert count_divergent(copy, ["{", *lines[4:]]) == (4, 48)
-    assert count_divergent(copy, [*lines[2:], lines[5]]) == (2, 48)
-    assert count_divergent(copy, [*lines, lines[5], "{"]) == (2, 50)
+    renamed = lines[2].replace('"seed":1', '"seed":7')
+    assert renamed != lines[2]
+    assert count_divergent(copy, [lines[0], edited, *lines[2:]]) == (1, 12)
+    assert count_divergent(copy, [edited, "{", renamed, *lines[3:]]) == (3, 12)
+    assert count_divergent(copy, lines[4:]) == (4, 12)
+    assert count_divergent(copy, ["{", *lines[4:]]) == (4, 12)
+    assert count_divergent(copy, [*lines[2:], lines[5]]) == (2, 12)
+    assert count_divergent(copy, [*lines, lines[5], "{"]) == (2, 14)
 
 
 def test_an_edited_manifest_is_refused(copy: Path) -> None:

@@ -110,7 +110,7 @@ def test_bench_talks_to_the_people_that_are_for_tuning(tmp_path: Path) -> None:
         "--seeds",
         "1",
         "--agent",
-        "comfort",
+        "silent",
         "--out",
         str(tmp_path / "run"),
     )

@@ -78,9 +78,9 @@ def test_flags_are_shown_without_a_type(command: str) -> None:
 
 def test_the_help_of_train_is_short_and_all_of_it_can_be_had() -> None:
     env = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
-    usual, everything = (
+    everything, usual = (
         CliRunner().invoke(app, ["train", option], env=env).stdout
-        for option in ("--help", "--help-all")
+        for option in ("--help-all", "--help")
     )
     assert len(usual.splitlines()) < 100 < len(everything.splitlines())
     assert "--help-all" in usual

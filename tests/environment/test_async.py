@@ -5,6 +5,7 @@ one after the other.
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import gymnasium as gym
 import numpy as np
@@ -18,6 +19,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
+from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import arollout, rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import (
@@ -97,7 +99,10 @@ def pairs(
     )
 
 
-ONE_BY_ONE = [run_episode(*pair).snapshot() for pair in pairs(EmbeddedUser(), 12)]
+@cache
+def one_by_one() -> list[Episode]:
+    """What twelve dialogues are, each after the other."""
+    return [run_episode(*pair).snapshot() for pair in pairs(EmbeddedUser(), 12)]
 
 
 def test_a_user_that_waits_gives_the_same_dialogue() -> None:
@@ -291,12 +296,12 @@ def test_a_vector_step_that_is_stopped_while_others_begin_anew_has_moved_nobody(
 
 def test_rollouts_are_what_one_dialogue_after_the_other_gives() -> None:
     for user in (EmbeddedUser(), Patient()):
-        assert [one.snapshot() for one in rollout(pairs(user, 12))] == ONE_BY_ONE
+        assert [one.snapshot() for one in rollout(pairs(user, 12))] == one_by_one()
 
 
 def test_a_rollout_holds_no_more_at_once_than_it_may() -> None:
     patient = Patient()
-    assert [one.snapshot() for one in rollout(pairs(patient, 12), concurrency=5)] == ONE_BY_ONE
+    assert [one.snapshot() for one in rollout(pairs(patient, 12), concurrency=5)] == one_by_one()
     assert patient.most == 5
 
 
@@ -325,7 +330,7 @@ def test_rollouts_work_inside_a_running_event_loop() -> None:
         blocking = [one.snapshot() for one in rollout(pairs(Patient(), 12))]
         return blocking, [one.snapshot() async for one in arollout(pairs(Patient(), 12))]
 
-    assert asyncio.run(notebook()) == (ONE_BY_ONE, ONE_BY_ONE)
+    assert asyncio.run(notebook()) == (one_by_one(), one_by_one())
 
 
 def test_a_rollout_delivers_what_came_before_an_error() -> None:

@@ -9,7 +9,8 @@ import pytest
 import trl
 from tiny_trainer import PEOPLE, TOOL_TEMPLATE, batch_of, make_trainer
 
-from rlver_gym.integrations.trl import DialogueSpec, parse_prompt
+from rlver_gym.integrations.episodes import EpisodeSpec
+from rlver_gym.integrations.trl import parse_prompt
 from rlver_gym.integrations.trl_tool import EmpathyTool
 
 pytestmark = [
@@ -54,7 +55,7 @@ def _hands_over_prompts_and_trainer(trainer: Any) -> bool:
 def _repeats_prompts_and_keeps_what_they_name(trainer: Any) -> bool:
     ((arguments, _),) = _calls(trainer)
     return [parse_prompt(prompt) for prompt in arguments[0]] == [
-        DialogueSpec(one, 0) for one in PEOPLE for _ in range(2)
+        EpisodeSpec(one, 0) for one in PEOPLE for _ in range(2)
     ]
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from tiny_trainer import PEOPLE, TOOL_TEMPLATE, FailingUser, batch_of, make_trainer
 
-from rlver_gym.integrations.trl import DialogueSpec, parse_prompt, prompt_rows
+from rlver_gym.integrations.episodes import EpisodeSpec
+from rlver_gym.integrations.trl import parse_prompt, prompt_rows
 from rlver_gym.integrations.trl_tool import EmpathyTool
 from rlver_gym.io.errors import DialogueError
 
@@ -25,7 +26,7 @@ pytestmark = [
 def test_the_tool_is_one_function_and_ends_with_the_dialogue() -> None:
     tool = EmpathyTool()
     row = prompt_rows(PEOPLE[:1], seeds=(5,))[0]
-    assert parse_prompt(row["prompt"]) == DialogueSpec(PEOPLE[0], 5)
+    assert parse_prompt(row["prompt"]) == EpisodeSpec(PEOPLE[0], 5)
     opening = tool.reset(**row)
     assert opening == tool.reset(**row)
     assert tool.get_reward() == 0.4

@@ -113,6 +113,7 @@ def test_what_the_program_prints_in_the_docs_is_what_it_prints_now() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_notebook_shows_what_its_cells_print() -> None:
     done = subprocess.run(
         [

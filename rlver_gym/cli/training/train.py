@@ -138,9 +138,13 @@ def _show_everything(ctx: typer.Context, asked: bool) -> None:
     """The help with the options that `--help` leaves out."""
     if not asked:
         return
-    for param in ctx.command.params:
-        param.hidden = False  # pyright: ignore[reportAttributeAccessIssue]
+    options = [one for one in ctx.command.params if getattr(one, "hidden", False)]
+    for option in options:
+        option.hidden = False  # pyright: ignore[reportAttributeAccessIssue]
     typer.echo(ctx.get_help())
+    # The command may be asked again in this process.
+    for option in options:
+        option.hidden = True  # pyright: ignore[reportAttributeAccessIssue]
     raise typer.Exit
 
 

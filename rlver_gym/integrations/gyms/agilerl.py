@@ -27,8 +27,12 @@ from rlver_gym.integrations.episodes import (
     TextEpisode,
     list_specs,
 )
-from rlver_gym.io.errors import DialogueError, UserFailed
+from rlver_gym.io.errors import DialogueError
 from rlver_gym.users import SentientUser
+
+_REMEDY = (
+    "AgileRL cannot leave it out: see to the user's server, and go on from the last checkpoint."
+)
 
 
 class EmpathyTextEnv:
@@ -90,7 +94,7 @@ class EmpathyTextEnv:
         spec = EpisodeSpec(self._personas[row_index], seed or 0, self._env)
         self._episode = self._host.episode(spec)
         opening = self._episode.begin()
-        _check_user(self._episode)
+        self._episode.require_valid(_REMEDY)
         return opening, {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -102,13 +106,5 @@ class EmpathyTextEnv:
         if self._episode is None:
             raise DialogueError("the dialogue has not begun. Call reset() first.")
         result = self._episode.say(action)
-        _check_user(self._episode)
+        self._episode.require_valid(_REMEDY)
         return result.reply, result.reward, result.done, False, {}
-
-
-def _check_user(episode: TextEpisode) -> None:
-    if not episode.valid:
-        raise UserFailed(
-            "the simulated user failed: this dialogue is no score, and AgileRL cannot leave it out."
-            " See to the user's server, and go on from the last checkpoint."
-        )

@@ -5,8 +5,7 @@ imported, for `gem.make` and `gem.make_vec`.
     observations, infos = envs.reset(seed=[7] * 4)      # a group: one person in one mood
 """
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+# pyright: reportAttributeAccessIssue=false
 
 from typing import Any
 

@@ -12,8 +12,7 @@
 RLlib's env runners batch observations as arrays, so the text view is not for them.
 """
 
-# pyright: reportMissingImports=false, reportGeneralTypeIssues=false
-# (it is an extra, and the types are checked without it, too)
+# pyright: reportGeneralTypeIssues=false
 
 from collections.abc import Mapping
 from pathlib import Path

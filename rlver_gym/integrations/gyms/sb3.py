@@ -3,9 +3,6 @@
 Their own classes, as they come; the only file that imports them.
 """
 
-# pyright: reportMissingImports=false
-# (it is an extra, and the types are checked without it, too)
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast

@@ -9,8 +9,7 @@ the remote entry point). Where the user is a server, `max_env_workers` is how ma
 the same time.
 """
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+# pyright: reportAttributeAccessIssue=false
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,10 +17,9 @@ from dataclasses import is_dataclass
 from functools import lru_cache
 from typing import Any
 
-from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.library import library
 from rlver_gym.core.persona import SplitChoice
+from rlver_gym.environment.env import refuse_secrets
 from rlver_gym.integrations.episodes import (
     DEFAULT_ENV,
     EpisodeHost,
@@ -29,7 +27,7 @@ from rlver_gym.integrations.episodes import (
     StepResult,
     list_specs,
 )
-from rlver_gym.io.errors import CardError, TrainingError, needs_extra
+from rlver_gym.io.errors import TrainingError, needs_extra
 
 with needs_extra("skyrl-gym"):
     import skyrl_gym
@@ -48,15 +46,11 @@ def make_rows(
     `prompt` and `env_class` become the extras of the environment. The prompt's last message is
     empty: the person's first words take its place in `init`.
     """
-    people = library()
     return [
         {
             "data_source": env,
             "prompt": [
-                {
-                    "role": "system",
-                    "content": agent_prompt(people.get(spec.persona).language),
-                },
+                {"role": "system", "content": spec.system_prompt},
                 {"role": "user", "content": ""},
             ],
             "env_class": ENV_ID,
@@ -116,7 +110,8 @@ class EmpathyTextEnv(BaseTextEnv):
         DialogueError before `init` and after the end.
         """
         self.turns += 1
-        if self._has_failed_at_once:
+        has_failed_at_once = self._episode.done and not self._episode.rewards
+        if has_failed_at_once:  # SkyRL asks the policy all the same
             result = StepResult("", 0.0, done=True, valid=False)
         else:
             result = self._episode.say(action)
@@ -149,11 +144,6 @@ class EmpathyTextEnv(BaseTextEnv):
         means = default_aggregate_metrics([one for one in ended if one["valid"]])
         return {**means, "valid": sum(one["valid"] for one in ended) / len(ended)}
 
-    @property
-    def _has_failed_at_once(self) -> bool:
-        """Whether the user failed before its first words; SkyRL asks the policy all the same."""
-        return self._episode.done and not self._episode.valid and not self._episode.rewards
-
 
 def mask_failed(output: Any) -> Any:
     """The output of SkyRL's `agent_loop`, without a token to learn from where the user failed.
@@ -177,11 +167,7 @@ def _make_host(env_config: Any) -> EpisodeHost:
     config: dict[str, Any] = dict(
         vars(env_config) if is_dataclass(env_config) else env_config or {}
     )
-    if config.get("api_key") is not None or "@" in str(config.get("base_url", "")):
-        raise CardError(
-            "a key, or a password in base_url, would stand in the environment's spec and in SkyRL's"
-            " log. Set OPENAI_API_KEY and OPENAI_BASE_URL instead."
-        )
+    refuse_secrets(config, "the environment's spec and in SkyRL's log")
     if not isinstance(config.get("user", ""), str):
         return EpisodeHost(**config)
     return _shared_host(json.dumps(config, sort_keys=True))

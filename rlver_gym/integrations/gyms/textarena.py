@@ -3,9 +3,7 @@ module is imported, for `textarena.make("RLVER-Empathy-v0")`; with `-raw` at the
 wrapper that gives the whole conversation as text.
 """
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false
-# (it is an extra, and the types are checked without it, too, where its name is taken for this file)
+# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
 
 from typing import Any
 

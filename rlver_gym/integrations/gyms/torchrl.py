@@ -6,8 +6,7 @@ vectors, and `gym.make("RLVER-Empathy-v0")`, with NonTensorData; for users that 
 with `on_failure="truncate"` and add `env.set_info_dict_reader(ValidReader())`.
 """
 
-# pyright: reportMissingImports=false, reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
-# (it is an extra, and the types are checked without it, where its name is taken for this file)
+# pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
