@@ -21,8 +21,8 @@ from verl.workers.rollout.replica import TokenOutput
 from rlver_gym.agents.phrases import ASKING, FELT, LISTENING
 from rlver_gym.integrations.episodes import list_specs
 from rlver_gym.integrations.verl import dataset_rows
+from rlver_gym.policy.models.local_models import local_model
 from rlver_gym.policy.models.model import load_tokenizer
-from rlver_gym.testing.local_models import local_model
 
 LOOP = "[{name: rlver_empathy, _target_: rlver_gym.integrations.verl.EmpathyAgentLoop}]"
 ROLLOUT = "actor_rollout_ref.rollout"

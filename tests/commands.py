@@ -56,7 +56,7 @@ def run_command(
 def _forget(words: tuple[str, ...], folder: Path | None) -> None:
     """What a new process would have to read: cards, and modules in the folder.
 
-    Servers and tapes are closed, as at the end of one.
+    Servers and response caches are closed, as at the end of one.
     """
     shared.close()
     cards._read.cache_clear()

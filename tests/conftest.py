@@ -71,8 +71,8 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.fixture
 def close_shared_clients() -> Iterator[None]:
-    """Close the clients and tapes that a test opened, which are shared by all that ask the same
-    server.
+    """Close the clients and response caches that a test opened, which are shared by all that ask
+    the same server.
     """
     yield
     shared.close()
@@ -129,7 +129,7 @@ def one_thread() -> None:
 @pytest.fixture(scope="session")
 def tiny_folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model and its tokenizer, on disk. Do not write to it."""
-    from rlver_gym.testing.tiny_model import build_tiny
+    from rlver_gym.policy.models.tiny_model import build_tiny
 
     folder = tmp_path_factory.mktemp("models") / "tiny"
     build_tiny(folder, seed=3, hidden=64, layers=2, vocab=600)

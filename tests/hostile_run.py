@@ -39,7 +39,7 @@ def honest_run(folder: Path) -> Path:
 
 def noisy_run(folder: Path) -> Path:
     """A run that is well formed, and in which every text that can be written freely holds
-    `ESCAPES`. With a tape of the same sort.
+    `ESCAPES`. With a response cache of the same sort.
     """
     honest_run(folder)
     lines = []
@@ -74,19 +74,21 @@ def noisy_run(folder: Path) -> Path:
         there[ESCAPES] = 1
 
     edit_manifest(folder, noisy)
-    noisy_tape(folder / RESPONSE_CACHE_FILE)
+    noisy_cache(folder / RESPONSE_CACHE_FILE)
     return folder
 
 
-def noisy_tape(path: Path) -> None:
-    """A tape of two requests: one whose texts hold `ESCAPES`, and one with a byte of its answer
-    flipped.
+def noisy_cache(path: Path) -> None:
+    """A response cache of two requests: one whose texts hold `ESCAPES`, and one with a byte of its
+    answer flipped.
     """
-    tape = ResponseCache(path)
+    cache = ResponseCache(path)
     for words in ("one", "two"):
         asked = ChatRequest(f"{words}{ESCAPES}", (ChatMessage("user", ESCAPES),))
-        tape.put(asked, ChatAnswer(f"a secret {ESCAPES}", "stop", 1, 1), server=f"http://{ESCAPES}")
-    tape.close()
+        cache.put(
+            asked, ChatAnswer(f"a secret {ESCAPES}", "stop", 1, 1), server=f"http://{ESCAPES}"
+        )
+    cache.close()
     with sqlite3.connect(path) as db:
         db.execute(
             "UPDATE answers SET answer = CAST(X'FFFE' || CAST(answer AS BLOB) AS TEXT) WHERE model"
@@ -117,25 +119,25 @@ def _own_weights(there: Manifest, outside: Path) -> None:
     there["plan"]["user"] = f"embedded:{_pipe(outside / 'weights.json')}"
 
 
-def _own_tape(there: Manifest, outside: Path) -> None:
+def _own_cache(there: Manifest, outside: Path) -> None:
     (outside / "empty").touch()
     there["plan"] |= {
         "user": "openai:m",
-        "user_options": {"tape": str(outside / "empty"), "tape_mode": "record"},
+        "user_options": {"response_cache": str(outside / "empty"), "cache_mode": "record"},
     }
 
 
 def _server(there: Manifest, outside: Path) -> None:
     there["plan"] |= {
         "user": "openai:m",
-        "user_options": {"base_url": "http://127.0.0.1:9/v1", "tape_mode": "off"},
+        "user_options": {"base_url": "http://127.0.0.1:9/v1", "cache_mode": "off"},
     }
 
 
-def _tape_elsewhere(there: Manifest, outside: Path) -> None:
+def _cache_elsewhere(there: Manifest, outside: Path) -> None:
     (outside / "empty").touch()
     there["plan"]["user"] = "openai:m"
-    there["tape"] = str(outside / "empty")
+    there["response_cache"] = str(outside / "empty")
 
 
 def _env_with_a_shipped_id(there: Manifest, outside: Path) -> None:
@@ -155,9 +157,12 @@ MANIFESTS: dict[str, tuple[Callable[[Manifest, Path], object], str]] = {
         "--user MODULE:NAME",
     ),
     "user from weights elsewhere": (_own_weights, "--user embedded:WEIGHTS.json"),
-    "user with a tape of its own": (_own_tape, "no run records how its server is reached"),
+    "user with a response cache of its own": (
+        _own_cache,
+        "no run records how its server is reached",
+    ),
     "user with a server of its own": (_server, "no run records how its server is reached"),
-    "tape elsewhere": (_tape_elsewhere, "there is no tape.*--tape"),
+    "response cache elsewhere": (_cache_elsewhere, "there is no response cache.*--response-cache"),
     "env that is a pipe": (_env_with_a_shipped_id, "--env CARD.yaml"),
     "persona cards elsewhere": (
         lambda there, outside: there.update(

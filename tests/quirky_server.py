@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.testing.replies import completion, encode
-from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.testing.chat_server import completion, encode
+from rlver_gym.testing.http import Connection, Request
 
 UNFINISHED = "Zanzibar"
 """Stands in every answer that broke off, and in what a user says that was cut: what an agent said

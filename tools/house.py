@@ -31,10 +31,6 @@ SMALL_FOR_A_REASON = {
         "the benchmark and the learner need it, and neither may import the other"
     ),
     "rlver_gym.io.version": "setup.cfg reads it without importing the package",
-    "rlver_gym.testing.hostile_answers": "what both groups of hostile modes are made of",
-    "rlver_gym.testing.hostile_modes": (
-        "puts the groups together; the server below knows none of them"
-    ),
     "rlver_gym.text.english.words": "word lists, which quantities, facts and claims all need",
     "rlver_gym.users.llm.make": "imports the client, which the user itself does without",
 }

@@ -54,10 +54,10 @@ class OpenAIChat:
         if chat is None or isinstance(chat, ChatSettings):
             settings = chat or ChatSettings()
             self._chat, self._where = connect(settings), f"{public_url(settings)}, openai:{model}"
-            self._tape = settings.tape
+            self._cache = settings.response_cache
         else:
             self._chat, self._where = chat, f"openai:{model}"
-            self._tape = None
+            self._cache = None
 
     def reply(self, messages: Sequence[Message]) -> str:
         """See `areply`."""
@@ -83,7 +83,9 @@ class OpenAIChat:
             raise
         except ChatError as error:
             again = (
-                f" To ask again: rlver-gym tape prune --failures {self._tape}" if self._tape else ""
+                f" To ask again: rlver-gym cache prune --failures {self._cache}"
+                if self._cache
+                else ""
             )
             raise AgentFailed(f"{self._where}: {error}{again}") from error
         reply = read_answer(answer.text, answer.finish_reason)

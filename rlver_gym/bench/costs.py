@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from rlver_gym.agents import uses_server
-from rlver_gym.bench.folder import RESPONSE_CACHE_FILE
+from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.io.atomic import write_atomically
 from rlver_gym.io.errors import RunError
@@ -52,7 +52,9 @@ class Estimate(NamedTuple):
 
 
 def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
-    """What these dialogues of the plan will ask chat servers for, if nothing is on a tape yet."""
+    """What these dialogues of the plan will ask chat servers for, if nothing is in a response
+    cache yet.
+    """
     turns = plan.card.turns
     by_user = (
         len(cases) * (_count_calls_to_open(plan) + turns * _count_calls_per_turn(plan))
@@ -117,13 +119,14 @@ class Ledger:
     def __init__(self, folder: Path, spending: Sequence[Spending]) -> None:
         """`spending`: of the servers that are asked now, counted from zero; empty when none is.
 
-        What the folder's own tape holds was spent at least. RunError for a file that is no ledger.
+        What the folder's own response cache holds was spent at least. RunError for a file that is
+        no ledger.
         """
         self._path = folder / SPENT
         self._spending = spending
         self._lock = Lock()
-        before, on_tape = read_total(folder), _read_tape(folder)
-        most = {name: max(value, getattr(on_tape, name)) for name, value in before}
+        before, on_cache = read_total(folder), _read_cache(folder)
+        most = {name: max(value, getattr(on_cache, name)) for name, value in before}
         self._before = Total(**most)
         for one in spending:
             one.on_change = self._write_fast
@@ -166,9 +169,9 @@ class Ledger:
             draft.replace(self._path)
 
 
-def _read_tape(folder: Path) -> Total:
-    """What the answers on the tape in the folder came to."""
-    path = folder / RESPONSE_CACHE_FILE
+def _read_cache(folder: Path) -> Total:
+    """What the answers in the response cache in the folder came to."""
+    path = find_response_cache(folder)
     if not path.is_file() or not path.stat().st_size:
         return Total()
     calls, prompt, completion = ResponseCache(path, read_only=True).count_spent()

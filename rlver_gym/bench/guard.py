@@ -22,8 +22,8 @@ from rlver_gym.io.errors import (
     STOPPING,
     AgentError,
     AgentFailed,
+    CacheError,
     RlverError,
-    TapeError,
     UserError,
     UserFailed,
 )
@@ -105,7 +105,7 @@ def _locate_errors(case: Case, session: EmpathySession) -> Iterator[None]:
     place = f"agent {case.agent!r} with {case.persona}, seed {case.seed}, turn {turn}"
     try:
         yield
-    except (*STOPPING, TapeError):
+    except (*STOPPING, CacheError):
         raise  # concerns the whole run
     except CodeTimeout as error:
         raise AgentFailed(f"{place}: {error} (--agent-timeout)") from None

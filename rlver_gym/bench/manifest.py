@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    AliasChoices,
     ConfigDict,
     Field,
     JsonValue,
@@ -89,8 +90,12 @@ class Manifest(Frozen):
     """Where the persona cards were, on the machine of whoever made the run; None for the shipped
     ones.
     """
-    tape: Name | None = None
-    """Where the tape was, if not in the folder; likewise."""
+    response_cache: Name | None = Field(
+        default=None, validation_alias=AliasChoices("response_cache", "tape")
+    )
+    """Where the response cache was, if not in the folder; likewise.
+    Older versions call it "tape".
+    """
     env_card: EnvCard
     created: Word
     command: Annotated[tuple[str, ...], Field(max_length=10_000)]

@@ -217,7 +217,9 @@ class BenchPlan(Frozen):
             ]
         words += ["--personas", self.personas] if self.personas else []
         words += (
-            ["--tape", str(self.chat.tape)] if self.chat.tape and uses_server(self.user) else []
+            ["--response-cache", str(self.chat.response_cache)]
+            if self.chat.response_cache and uses_server(self.user)
+            else []
         )
         return shlex.join(words)
 
@@ -231,8 +233,8 @@ class BenchPlan(Frozen):
             **self.episode_pins,
             "persona_folder": self.personas,
             **(
-                {"tape": str(self.chat.tape)}
-                if self.names_behind_servers and self.chat.tape
+                {"response_cache": str(self.chat.response_cache)}
+                if self.names_behind_servers and self.chat.response_cache
                 else {}
             ),
             "env_card": self.card.model_dump(mode="json"),

@@ -15,7 +15,7 @@ from rlver_gym.agents import (
     is_shipped_agent,
     uses_server,
 )
-from rlver_gym.bench.folder import RESPONSE_CACHE_FILE
+from rlver_gym.bench.folder import find_response_cache
 from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
 from rlver_gym.bench.manifest import Manifest
 from rlver_gym.bench.plan import Case, fingerprint, pin_scenes, select_personas
@@ -25,7 +25,6 @@ from rlver_gym.core.library import PersonaLibrary, library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import RunError, SourceNeeded
-from rlver_gym.io.files import path_inside
 from rlver_gym.io.terminal import one_line
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.llm_client.settings import ChatSettings
@@ -83,14 +82,16 @@ class Scenes:
         return EmpathySession(user, self.library.get(case.persona), self.card, case.seed)
 
 
-def load_scenes(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources) -> Scenes:
-    """What a run is recomputed with; `tape`: None for the one in the folder.
+def load_scenes(
+    folder: Path, manifest: Manifest, response_cache: Path | None, sources: Sources
+) -> Scenes:
+    """What a run is recomputed with; `response_cache`: None for the one in the folder.
 
     RunError when something has to be named, or is not what the manifest pins.
     """
     plan = manifest.plan
     card, cards = find_cards(folder, manifest, sources)
-    user = _user(folder, manifest, tape, sources)
+    user = _user(folder, manifest, response_cache, sources)
     personas = select_personas(cards, plan.persona_ids, plan.split or card.split)
     here = pin_scenes(plan.to_dict(), card, cards, personas, user)
     here |= {
@@ -107,20 +108,21 @@ def load_scenes(folder: Path, manifest: Manifest, tape: Path | None, sources: So
             )
     if problem := manifest.explain_edit():
         raise RunError(f"{folder} has an edited manifest: {problem}. So nothing in it is believed.")
-    makers = find_repeatable(folder, manifest, tape)
+    makers = find_repeatable(folder, manifest, response_cache)
     return Scenes(user, card, cards, manifest.planned, makers, plan.seeds)
 
 
 def find_repeatable(
-    folder: Path, manifest: Manifest, tape: Path | None = None
+    folder: Path, manifest: Manifest, response_cache: Path | None = None
 ) -> dict[str, AgentMaker]:
     """The makers of the agents that say the same again: those that come with the package, and chat
-    models whose answers are on the run's tape and whose prompt is the one of this version.
+    models whose answers are in the run's response cache and whose prompt is the one of this
+    version.
     """
     makers = {name: agent_maker(name) for name in manifest.plan.agents if is_shipped_agent(name)}
-    path = tape or path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
+    path = response_cache or find_response_cache(folder)
     if path.exists():
-        replay = ChatSettings(base_url="http://localhost", tape=path, tape_mode="replay")
+        replay = ChatSettings(base_url="http://localhost", response_cache=path, cache_mode="replay")
         for name in filter(uses_server, manifest.plan.agents):
             here, there = agent_pin(name, replay), manifest.agents.get(name, {})
             # neither the server nor what it was not sent is asked for by a replay
@@ -170,10 +172,12 @@ def _library(folder: Path, manifest: Manifest, sources: Sources) -> PersonaLibra
     )
 
 
-def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources) -> SentientUser:
+def _user(
+    folder: Path, manifest: Manifest, response_cache: Path | None, sources: Sources
+) -> SentientUser:
     """The user, made from what the package brings or the caller sources.
 
-    One behind a server is given the tape alone.
+    One behind a server is given the response cache alone.
     """
     plan = manifest.plan
     if sources.user is None and not is_shipped_user(plan.user):
@@ -199,24 +203,31 @@ def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources)
             name, make_user(name, **sources.user_options), CodeRunner(AGENT_TIMEOUT_S)
         )
     reached = (
-        dict(ChatSettings(tape=_find_response_cache(folder, manifest, tape), tape_mode="replay"))
+        dict(
+            ChatSettings(
+                response_cache=_find_response_cache(folder, manifest, response_cache),
+                cache_mode="replay",
+            )
+        )
         if uses_server(name)
         else {}
     )
     return make_user(name, **{**reached, **options})
 
 
-def _find_response_cache(folder: Path, manifest: Manifest, tape: Path | None) -> Path:
-    """The tape with the answers of the user's server: the one that was named, or the one in the
-    folder.
+def _find_response_cache(folder: Path, manifest: Manifest, response_cache: Path | None) -> Path:
+    """The response cache with the answers of the user's server: the one that was named, or the one
+    in the folder.
     """
-    path = tape or path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
+    path = response_cache or find_response_cache(folder)
     if not path.exists():
         elsewhere = (
-            f" Its manifest says that it was at {excerpt(manifest.tape)}." if manifest.tape else ""
+            f" Its manifest says that it was at {excerpt(manifest.response_cache)}."
+            if manifest.response_cache
+            else ""
         )
-        raise (SourceNeeded if manifest.tape else RunError)(
-            f"{path}: there is no tape, so nothing can be recomputed without the server.{elsewhere}"
-            " Put the run's tape there, or name it with --tape."
+        raise (SourceNeeded if manifest.response_cache else RunError)(
+            f"{path}: there is no response cache, so nothing can be recomputed without the server."
+            f"{elsewhere} Put the run's response cache there, or name it with --response-cache."
         )
     return path

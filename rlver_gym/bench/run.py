@@ -15,7 +15,7 @@ from rlver_gym.bench.costs import Ledger
 from rlver_gym.bench.folder import (
     EPISODES,
     MANIFEST,
-    RESPONSE_CACHE_FILE,
+    find_response_cache,
     read_episodes,
     read_manifest,
 )
@@ -37,7 +37,6 @@ from rlver_gym.io.atomic import (
     write_atomically,
 )
 from rlver_gym.io.errors import RunError
-from rlver_gym.io.files import path_inside
 from rlver_gym.io.user_code import CodeRunner
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spending
@@ -97,7 +96,7 @@ class Run(NamedTuple):
     plan: BenchPlan
     participants: Participants
     chat: ChatSettings
-    """How servers are reached, with the tape of the run."""
+    """How servers are reached, with the response cache of the run."""
     file: FileIO
     folder: Path
     finished_keys: tuple[Key, ...]
@@ -183,7 +182,7 @@ def open_run(
 
     Nothing that was written before is lost or done twice, but for a last line that was cut off, and
     dialogues that failed or whose record was edited: those are held again. What servers answer is
-    kept on the run's tape unless the plan has another, so that it is not paid twice.
+    kept in the run's response cache unless the plan has another, so that it is not paid twice.
     `agent_timeout_s`: how long a reply of an agent, or of a user, of one's own may take; None for
     ever.
 
@@ -192,10 +191,8 @@ def open_run(
     """
     chat = (
         plan.chat
-        if plan.chat.tape
-        else plan.chat.model_copy(
-            update={"tape": path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)}
-        )
+        if plan.chat.response_cache
+        else plan.chat.model_copy(update={"response_cache": find_response_cache(folder)})
     )
     plan.servers(chat)
     makers = {agent: plan.agent_maker(agent, chat) for agent in plan.agents}
@@ -276,7 +273,7 @@ def _sort_episodes(folder: Path, plan: BenchPlan) -> None:
 
 def count_spending(plan: BenchPlan, chat: ChatSettings) -> list[Spending]:
     """What the servers of a run are asked for, counted from now."""
-    servers = [] if chat.tape_mode == "replay" else plan.servers(chat)
+    servers = [] if chat.cache_mode == "replay" else plan.servers(chat)
     if not servers:
         return []
     # openai takes half a second to import

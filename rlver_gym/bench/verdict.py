@@ -93,8 +93,10 @@ class Verdict(NamedTuple):
         return f"; {found}: see the score at worst in the report" if found else ""
 
 
-def judge(folder: Path, results: Iterable[Divergence | None], tape: Path | None = None) -> Verdict:
-    """What the results of `verify`, which was given this tape, come to."""
+def judge(
+    folder: Path, results: Iterable[Divergence | None], response_cache: Path | None = None
+) -> Verdict:
+    """What the results of `verify`, which was given this response cache, come to."""
     checked = divergent = 0
     first, refused, needs_source = None, "", False
     try:
@@ -110,7 +112,7 @@ def judge(folder: Path, results: Iterable[Divergence | None], tape: Path | None 
     with suppress(RlverError):  # it is told above
         package = Manifest.read(folder).package
         if not refused:
-            asked_again = tuple(find_repeatable(folder, Manifest.read(folder), tape))
+            asked_again = tuple(find_repeatable(folder, Manifest.read(folder), response_cache))
         failed = count_failed_by(read_run(folder).episodes)
     return Verdict(
         str(folder), checked, divergent, first, refused, needs_source, package, failed, asked_again

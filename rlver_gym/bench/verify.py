@@ -14,7 +14,7 @@ from rlver_gym.core.agent import Agent
 from rlver_gym.core.dialogue import Dialogue, clean_utterance
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.session import EmpathySession, give_up_reason
-from rlver_gym.io.errors import AgentFailed, NotOnTape, RlverError, RunError
+from rlver_gym.io.errors import AgentFailed, NotInCache, RlverError, RunError
 from rlver_gym.io.files import open_regular, path_inside
 from rlver_gym.io.terminal import format_count, one_line
 
@@ -41,23 +41,28 @@ class Divergence(NamedTuple):
 
 
 def verify(
-    folder: Path, tape: Path | None = None, sources: Sources = NO_SOURCES, *, rerun: bool = False
+    folder: Path,
+    response_cache: Path | None = None,
+    sources: Sources = NO_SOURCES,
+    *,
+    rerun: bool = False,
 ) -> Iterator[Divergence | None]:
     """One result an episode of the run: None when it is sound, else its first divergence. At the
     end, one for what is missing.
 
     Episodes may stand in any order, each at most once, and each has to have ended. Needs no server:
     what agents said is recorded, those that come with the package are asked again, and what a
-    server answered, for an LLM user or an agent, is on the run's tape (or on `tape`). The folder
-    may come from a stranger: nothing that it names is imported, asked or opened outside of it,
-    unless the caller names it in `sources`. Raises RunError when the folder or its tape cannot be
-    read, needs something named, or was made with cards or a user that are not these.
+    server answered, for an LLM user or an agent, is in the run's response cache (or in
+    `response_cache`). The folder may come from a stranger: nothing that it names is imported, asked
+    or opened outside of it, unless the caller names it in `sources`. Raises RunError when the
+    folder or its response cache cannot be read, needs something named, or was made with cards or a
+    user that are not these.
 
     What the reader's network made of an utterance is recorded and taken from there; with `rerun` it
     reads again, and a difference of more than a point is one.
     """
     manifest = Manifest.read(folder)
-    scenes = load_scenes(folder, manifest, tape, sources)
+    scenes = load_scenes(folder, manifest, response_cache, sources)
     if _is_cut(folder):
         raise RunError(
             f"{folder / EPISODES}: the last line is cut off. Run the same bench command again to"
@@ -139,10 +144,14 @@ def _find_foreign_words(
         has_failed = give_up_reason(turn) is not None
         try:
             words = agent.reply(tuple(before.messages()))
-        except (AgentFailed, NotOnTape) as error:
+        except (AgentFailed, NotInCache) as error:
             if has_failed:
                 return None
-            said = str(error) if isinstance(error, AgentFailed) else "nothing: the tape lacks it"
+            said = (
+                str(error)
+                if isinstance(error, AgentFailed)
+                else "nothing: the response cache lacks it"
+            )
             return _Difference(
                 number,
                 f"{name} is recorded to say {excerpt(turn.utterance)}, asked again it says {said}",
@@ -201,10 +210,10 @@ def replay_episode(session: EmpathySession, recorded: Episode) -> Episode:
 
 
 def _explain_error(error: RlverError) -> str:
-    if isinstance(error, NotOnTape):
+    if isinstance(error, NotInCache):
         return (
-            "the tape holds no answer to this: what was said or felt was changed after it was"
-            " recorded, or it is not the run's tape"
+            "the response cache holds no answer to this: what was said or felt was changed after it"
+            " was recorded, or it is not the run's response cache"
         )
     return str(error)
 

@@ -43,12 +43,12 @@ from rlver_gym.cli.servers import (
     AgentOption,
     BaseUrl,
     BudgetOption,
+    CacheFile,
     Concurrency,
     MaxWait,
     Mode,
     Omit,
     PricesOption,
-    TapeFile,
     TimeoutOption,
     User,
     UserOption,
@@ -63,12 +63,12 @@ from rlver_gym.core.persona import SPLIT_CHOICES, SPLITS, SplitChoice
 from rlver_gym.environment.alarms import check_episodes
 from rlver_gym.io.errors import (
     STOPPING,
+    CacheError,
     CardError,
     RunError,
     RunStopped,
     ServerOutage,
     ServerUnreachable,
-    TapeError,
 )
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.terminal import LongWork, SafeConsole, format_count, one_line
@@ -115,8 +115,8 @@ def bench(
     user: User = "embedded",
     user_option: UserOption = None,
     base_url: BaseUrl = None,
-    tape: TapeFile = None,
-    tape_mode: Mode = "auto",
+    response_cache: CacheFile = None,
+    cache_mode: Mode = "auto",
     concurrency: Concurrency = 64,
     budget: BudgetOption = None,
     prices: PricesOption = None,
@@ -178,8 +178,8 @@ def bench(
 
     Prints the mean final emotion of each agent with its 95 % interval, how many people were content
     or left, and the paired difference to the best agent. Interrupt it at any moment: the same
-    command goes on where it stopped, holds again what failed, and what a server has answered is on
-    the run's tape and not paid twice.
+    command goes on where it stopped, holds again what failed, and what a server has answered is in
+    the run's response cache and not paid twice.
 
     Exit code 0: all dialogues are held. 2: not what could be done. 3: a server was out for too
     long; the same command goes on later. 4: some dialogues failed, and count as 0 in the score at
@@ -201,7 +201,7 @@ def bench(
     if split not in (None, *SPLIT_CHOICES):
         raise CardError(f"--split {split!r} is not one of: {', '.join(SPLIT_CHOICES)}.")
     chat = chat_settings(
-        base_url, tape, tape_mode, concurrency, budget, prices, max_wait, timeout, omit
+        base_url, response_cache, cache_mode, concurrency, budget, prices, max_wait, timeout, omit
     )
     options = agent_options(agent_option, agent or ())
     if both := sorted(options.keys() & set(chat.omit)):
@@ -277,11 +277,11 @@ def _announce_cost(bench_run: Run, yes: bool) -> None:
     terminal is asked. RunError where there is none to ask.
     """
     plan, rest = bench_run.plan, bench_run.missing_cases
-    if not rest or not plan.names_behind_servers or plan.chat.tape_mode == "replay":
+    if not rest or not plan.names_behind_servers or plan.chat.cache_mode == "replay":
         return
     dialogues = format_count(len(rest), "dialogue")
     SafeConsole(stderr=True).print(
-        Text(f"{dialogues}: {estimate(plan, rest)}; what the tape holds is free"),
+        Text(f"{dialogues}: {estimate(plan, rest)}; what the response cache holds is free"),
         soft_wrap=True,
     )
     if yes or not any(map(costs_money, plan.servers())):
@@ -336,7 +336,7 @@ def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
                     description=name,
                     spent=_format_status(bench_run.spending, failed),
                 )
-    except (*STOPPING, TapeError) as error:
+    except (*STOPPING, CacheError) as error:
         num_kept = held + bench_run.num_finished_before
         kept = (
             f"{num_kept} of {format_count(total, 'dialogue')} {'is' if num_kept == 1 else 'are'}"

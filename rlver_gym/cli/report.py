@@ -117,11 +117,13 @@ def print_problems(console: SafeConsole, problems: Iterable[Problems]) -> None:
             console.print(Text(one_line(line), style="yellow"), soft_wrap=True)
 
 
-def _judge(folder: Path, results: Iterable[Divergence | None], tape: Path | None = None) -> Verdict:
+def _judge(
+    folder: Path, results: Iterable[Divergence | None], response_cache: Path | None = None
+) -> Verdict:
     """What recomputing comes to, under a bar on standard error."""
     console = SafeConsole(stderr=True)
     bar = track(results, description="recomputing", console=console, transient=True)
-    return judge(folder, bar, tape)
+    return judge(folder, bar, response_cache)
 
 
 def _scores_to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -195,10 +197,13 @@ def _spread_table(rows: Sequence[Sequence[str]], title: str) -> Table:
 
 def verify(
     run: Annotated[Path, typer.Argument(help="A run folder, your own or anybody's.")],
-    tape: Annotated[
+    response_cache: Annotated[
         Path | None,
         typer.Option(
-            help="The tape of a run with an LLM user, when it is not tape.sqlite in the folder."
+            help=(
+                "The response cache of a run with an LLM user, when it is not"
+                " response_cache.sqlite in the folder."
+            )
         ),
     ] = None,
     user: Annotated[
@@ -219,17 +224,17 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute every appraisal, reward and answer of a run without servers (what they answered is
-    on the run's tape), and ask the agents again that come with the package.
+    in the run's response cache), and ask the agents again that come with the package.
 
-    A run folder starts no code and opens no file outside of it: your own user, personas or tape are
-    used when you name them here.
+    A run folder starts no code and opens no file outside of it: your own user, personas or
+    response cache are used when you name them here.
 
     Exit code 0 when the run holds every dialogue of its plan, each ended and as recorded, 1 when
     one is not: the first episode and turn that differ are named, and how many episodes do. What
     failed is counted, by the agent and by the user.
     """
     sources = Sources(user, user_options(user_option), personas, env)
-    verdict = _judge(run, recompute(run, tape, sources, rerun=rerun), tape)
+    verdict = _judge(run, recompute(run, response_cache, sources, rerun=rerun), response_cache)
     if as_json:
         typer.echo(dump_json(verdict.to_dict()))
     elif verdict.refused:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from rlver_gym.cli import audit, bench, envs, personas, report, rescore, serve, talk, tape
+from rlver_gym.cli import audit, bench, cache, envs, personas, report, rescore, serve, talk
 from rlver_gym.cli.training import calibrate, export, sb3, train
 from rlver_gym.io.errors import RlverError, RunStopped
 from rlver_gym.io.frozen import explain_problem
@@ -22,11 +22,27 @@ STOPPED_BY_OUTAGE = 3
 """The exit code of a run that a server's outage stopped."""
 
 _MAX_VALUE_CHARS = 60
+_RENAMED = {
+    "--tape": "--response-cache",
+    "--tape-mode": "--cache-mode",
+    "tape": "cache",
+}
+"""Options and commands of older versions, and what they are called now."""
 _TRY, _COMPARE, _TRUST, _TRAIN = "Try it", "Compare agents", "Check the score", "Train"
+
+
+def _refuse_old_name(word: str) -> None:
+    if new := _RENAMED.get(word):
+        raise typer.BadParameter(f"{word} is called {new} now.")
 
 
 class _Command(TyperCommand):
     """A command, whose flags are shown without a type."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for word in args:
+            _refuse_old_name(word.partition("=")[0] if word.startswith("--") else "")
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> Any:
         return _without_types_of_flags(super().get_params(ctx))
@@ -56,6 +72,10 @@ class _Commands(_Group):
             if isinstance(error.__cause__, ValidationError):
                 error.message = _explain_value(error.__cause__)
             raise
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        _refuse_old_name(args[0])
+        return super().resolve_command(ctx, args)
 
 
 def _explain_value(error: ValidationError) -> str:
@@ -88,7 +108,7 @@ app.command("report", rich_help_panel=_COMPARE)(report.report)
 app.command("verify", rich_help_panel=_COMPARE)(report.verify)
 app.command("export", rich_help_panel=_COMPARE)(export.export)
 app.command("rescore", rich_help_panel=_COMPARE)(rescore.rescore)
-app.add_typer(tape.app, cls=_Group, name="tape", rich_help_panel=_COMPARE)
+app.add_typer(cache.app, cls=_Group, name="cache", rich_help_panel=_COMPARE)
 app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
 app.command("fidelity", rich_help_panel=_TRUST)(audit.fidelity)
 app.command("calibrate", rich_help_panel=_TRUST)(calibrate.calibrate)
@@ -106,7 +126,7 @@ def _help_of(command: Callable[..., object]) -> str:
     return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 
 
-for _group in (app, personas.app, envs.app, tape.app):
+for _group in (app, personas.app, envs.app, cache.app):
     for _command in _group.registered_commands:
         if _command.callback:
             _command.help, _command.cls = _help_of(_command.callback), _Command

@@ -18,10 +18,10 @@ from rlver_gym.io.errors import CardError
 from rlver_gym.io.frozen import explain_problem
 from rlver_gym.llm_client.settings import (
     Budget,
+    CacheMode,
     ChatSettings,
     OmittedField,
     Prices,
-    TapeMode,
     public_url,
 )
 
@@ -47,18 +47,21 @@ BaseUrl = Annotated[
         )
     ),
 ]
-TapeFile = Annotated[
+CacheFile = Annotated[
     Path | None,
     typer.Option(
-        help="The file that keeps what servers answer. Default: tape.sqlite in the run folder."
+        help=(
+            "The file that keeps what servers answer. Default: response_cache.sqlite in the run"
+            " folder."
+        )
     ),
 ]
 Mode = Annotated[
     str,
     typer.Option(
         help=(
-            "auto: the tape, and the server for the rest. replay: the tape alone. record: ask anew."
-            " off: no tape."
+            "auto: the response cache, and the server for the rest. replay: the cache alone."
+            " record: ask anew. off: no cache."
         )
     ),
 ]
@@ -132,8 +135,8 @@ PricesOption = Annotated[
 
 def chat_settings(
     base_url: str | None = None,
-    tape: Path | None = None,
-    tape_mode: str = "auto",
+    response_cache: Path | None = None,
+    cache_mode: str = "auto",
     concurrency: int = 64,
     budget: list[str] | None = None,
     prices: str | None = None,
@@ -142,9 +145,9 @@ def chat_settings(
     omit: list[str] | None = None,
 ) -> ChatSettings:
     """The settings that the options mean. CardError names what is wrong."""
-    if tape_mode not in get_args(TapeMode):
+    if cache_mode not in get_args(CacheMode):
         raise CardError(
-            f"--tape-mode {tape_mode!r} is not one of: {', '.join(get_args(TapeMode))}."
+            f"--cache-mode {cache_mode!r} is not one of: {', '.join(get_args(CacheMode))}."
         )
     for field in omit or ():
         if field not in get_args(OmittedField):
@@ -155,8 +158,8 @@ def chat_settings(
         "timeout_s": timeout_s,
         "omit": tuple(omit or ()),
         "base_url": base_url,
-        "tape": tape,
-        "tape_mode": tape_mode,
+        "response_cache": response_cache,
+        "cache_mode": cache_mode,
         "concurrency": concurrency,
         "budget": dict(map(_parse_limit, budget or ())),
         "prices": _parse_prices(prices) if prices is not None else None,

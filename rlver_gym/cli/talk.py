@@ -68,10 +68,10 @@ def talk(
     user: User = "embedded",
     user_option: UserOption = None,
     base_url: BaseUrl = None,
-    tape: Annotated[
+    response_cache: Annotated[
         Path | None, typer.Option(help="A file that keeps what the server answers.")
     ] = None,
-    tape_mode: Mode = "auto",
+    cache_mode: Mode = "auto",
     budget: BudgetOption = None,
     prices: PricesOption = None,
     timeout: TimeoutOption = 60.0,
@@ -87,7 +87,13 @@ def talk(
     demo = shelf.ids("demo") or shelf.ids()
     who = shelf.get(persona or demo[seed % len(demo)])
     chat = chat_settings(
-        base_url, tape, tape_mode, budget=budget, prices=prices, timeout_s=timeout, omit=omit
+        base_url,
+        response_cache,
+        cache_mode,
+        budget=budget,
+        prices=prices,
+        timeout_s=timeout,
+        omit=omit,
     )
     reached = dict(chat) if uses_server(user) else {}
     session = EmpathySession(

@@ -66,8 +66,8 @@ def rollout_on_ray(
     the sessions in the order given. `concurrency`: dialogues under way in each worker, where
     something waits for a server.
 
-    Users and agents are pickled; agents stay as they were here. A tape would be a file of each
-    machine. RunError when the sessions do not share one user.
+    Users and agents are pickled; agents stay as they were here. A response cache would be a file
+    of each machine. RunError when the sessions do not share one user.
     """
     source = iter(dialogues)
     if (first := next(source, None)) is None:

@@ -12,7 +12,7 @@ from rlver_gym.bench.plan import BenchPlan, Case
 from rlver_gym.bench.run import Participants, Run, count_spending
 from rlver_gym.environment.episode import Episode
 from rlver_gym.environment.rollout import arun_episode, run_episode
-from rlver_gym.io.errors import BudgetSpent, ChatError, RunError, TapeError
+from rlver_gym.io.errors import BudgetSpent, CacheError, ChatError, RunError
 from rlver_gym.io.event_loop import Worker, wait_for
 from rlver_gym.io.ray_workers import LOCAL, Workers, open_cluster
 from rlver_gym.llm_client.connect import use_cache
@@ -21,7 +21,7 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 
-_Answers = dict[str, ChatAnswer | ChatError | TapeError]
+_Answers = dict[str, ChatAnswer | ChatError | CacheError]
 
 
 class RelayedCache(ResponseCache):
@@ -50,7 +50,7 @@ class RelayedCache(ResponseCache):
     def get(self, key: str) -> ChatAnswer | ChatError | None:
         """See `ResponseCache.get`."""
         found = self._answers.get(key)
-        if isinstance(found, TapeError):
+        if isinstance(found, CacheError):
             raise found
         return found
 
@@ -103,7 +103,7 @@ class CaseHolder:
                 f"the worker on {socket.gethostname()} has other cards, agents, server addresses or"
                 f" another rlver-gym than the command ({plan.fingerprint}, not {fingerprint})."
             )
-        self._cache = RelayedCache(chat.tape) if chat.tape else None
+        self._cache = RelayedCache(chat.response_cache) if chat.response_cache else None
         if self._cache:
             use_cache(self._cache)
         makers = {agent: plan.agent_maker(agent, chat) for agent in plan.agents}
@@ -113,7 +113,7 @@ class CaseHolder:
         self._worker = Worker()
 
     def learn(self, news: _Answers) -> None:
-        """Answers on the run's tape."""
+        """Answers in the run's response cache."""
         if self._cache:
             self._cache.learn(news)
 
@@ -147,13 +147,15 @@ def execute_on_ray(
     one process. Keys are never sent: a worker reads OPENAI_API_KEY from its own environment.
     """
     plan = run.plan
-    if "@" in str(plan.user_options.get("base_url", "")) or "tape" in plan.user_options:
+    if "@" in str(plan.user_options.get("base_url", "")) or "response_cache" in plan.user_options:
         raise RunError(
-            "on Ray, the user has no tape of its own, nor an address with a password, which would"
-            " be sent to the workers in clear. Give --tape, and set OPENAI_BASE_URL, here and on"
+            "on Ray, the user has no response cache of its own, nor an address with a"
+            " password, which would"
+            " be sent to the workers in clear. Give --response-cache, and set OPENAI_BASE_URL,"
+            " here and on"
             " the machines of the cluster."
         )
-    tape = _DriverTape(run.chat, is_used=bool(plan.names_behind_servers))
+    cache = _DriverCache(run.chat, is_used=bool(plan.names_behind_servers))
     groups: dict[tuple[str, int], list[tuple[Case, int | None]]] = {}
     for case in run.missing_cases:
         same = groups.setdefault((case.persona, case.seed % plan.seeds), [])
@@ -164,19 +166,19 @@ def execute_on_ray(
     make = partial(
         CaseHolder,
         BenchPlan(**{name: getattr(plan, name) for name in BenchPlan.model_fields}),
-        tape.worker_chat,
+        cache.worker_chat,
         participants.code.timeout_s,
         plan.fingerprint,
     )
     at_once = run.chat.concurrency if participants.is_async else 1
     with (
         open_cluster(address, workers) as num_workers,
-        closing(Workers(make, num_workers, at_once, tape.answers)) as pool,
+        closing(Workers(make, num_workers, at_once, cache.answers)) as pool,
     ):
         for episode, collected in pool.map(groups.values()):
             if collected is None:
                 continue  # the worker's own code failed, and the error comes in the end
-            tape.add(collected.rows)
+            cache.add(collected.rows)
             for spending, spent in zip(run.spending, collected.spent, strict=True):
                 try:
                     spending.add(spent)
@@ -186,21 +188,23 @@ def execute_on_ray(
                 yield episode
 
 
-class _DriverTape:
-    """The tape of a run, into which the answers of all workers go."""
+class _DriverCache:
+    """The response cache of a run, into which the answers of all workers go."""
 
     def __init__(self, chat: ChatSettings, is_used: bool) -> None:
-        is_used &= chat.tape is not None and chat.tape_mode != "off"
-        self._is_recording = chat.tape_mode == "record"
-        mode = "auto" if self._is_recording else chat.tape_mode
+        is_used &= chat.response_cache is not None and chat.cache_mode != "off"
+        self._is_recording = chat.cache_mode == "record"
+        mode = "auto" if self._is_recording else chat.cache_mode
         self.worker_chat = chat.model_copy(
-            update={"tape": chat.tape if is_used else None, "tape_mode": mode}
+            update={"response_cache": chat.response_cache if is_used else None, "cache_mode": mode}
         )
         """For a worker, which keeps nothing but what it collects. When recording it is told only
         what was recorded now, so that it need not be told apart.
         """
         self._cache = (
-            ResponseCache(chat.tape, read_only=mode == "replay") if chat.tape and is_used else None
+            ResponseCache(chat.response_cache, read_only=mode == "replay")
+            if chat.response_cache and is_used
+            else None
         )
         self._recorded: set[str] = set()
 
@@ -211,7 +215,7 @@ class _DriverTape:
             if not self._is_recording or row.key in self._recorded:
                 try:
                     answers[row.key] = row.result()
-                except TapeError as error:  # for the dialogue that asks for it
+                except CacheError as error:  # for the dialogue that asks for it
                     answers[row.key] = error
         return answers
 

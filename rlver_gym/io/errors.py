@@ -15,7 +15,7 @@ RlverError
   + UserFailed (RuntimeError)     a user cannot appraise or answer; the dialogue ends as failed
   + UserError (RuntimeError)      the code of a user of one's own failed; stops a run
   + RecordingError (ValueError)   recorded dialogues or ratings cannot be read
-  + TapeError (ValueError)        a tape cannot be read, or was changed by hand
+  + CacheError (ValueError)        a response cache cannot be read, or was changed by hand
   + TrainingError (RuntimeError)  a training run cannot begin, go on or be saved
   + MissingExtra (ModuleNotFoundError)  a package that an extra installs is not there
   + ChatError (RuntimeError)      a chat server gave no usable answer to one request
@@ -23,7 +23,7 @@ RlverError
       + ServerOutage              the server that answered before fails everybody, for too long
       + ServerRefused             it answers, but refuses (wrong key, no such model)
       + BudgetSpent               the money, tokens or calls allowed for this run are used up
-      + NotOnTape (LookupError)   a tape is replayed that does not hold this request
+      + NotInCache (LookupError)  a response cache is replayed that does not hold this request
 """
 
 import difflib
@@ -95,8 +95,8 @@ class RunStopped(RunError):
 
 
 class SourceNeeded(RunError):
-    """A run was made with a user, cards or a tape of somebody's own, which are used only when they
-    are named.
+    """A run was made with a user, cards or a response cache of somebody's own, which are used only
+    when they are named.
     """
 
 
@@ -136,8 +136,10 @@ class RecordingError(RlverError, ValueError):
     """Recorded dialogues or ratings cannot be read. The message names file, line and remedy."""
 
 
-class TapeError(RlverError, ValueError):
-    """A tape cannot be read or written, or an answer on it was changed by hand. Stops a run."""
+class CacheError(RlverError, ValueError):
+    """A response cache cannot be read or written, or an answer on it was changed by hand. Stops a
+    run.
+    """
 
 
 class ChatError(RlverError, RuntimeError):
@@ -177,8 +179,8 @@ class BudgetSpent(ChatError):
     """
 
 
-class NotOnTape(ChatError, LookupError):
-    """A tape is replayed that does not hold this request."""
+class NotInCache(ChatError, LookupError):
+    """A response cache is replayed that does not hold this request."""
 
 
 class TrainingError(RlverError, RuntimeError):
@@ -224,7 +226,7 @@ def needs_packages(remedy: str) -> Iterator[None]:
         raise MissingExtra(f"{error}. {remedy}", name=error.name, path=error.path) from error
 
 
-STOPPING = (ServerUnreachable, ServerOutage, ServerRefused, BudgetSpent, NotOnTape)
+STOPPING = (ServerUnreachable, ServerOutage, ServerRefused, BudgetSpent, NotInCache)
 """The ChatErrors that concern more than one request: users and agents let them through, so that
 they stop the run and fail no dialogue.
 """

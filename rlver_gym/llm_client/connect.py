@@ -2,18 +2,18 @@
 behind a response cache when one is asked for.
 """
 
+import asyncio
 import atexit
 import os
 import threading
 from dataclasses import dataclass
 
-from rlver_gym.io.errors import TapeError
-from rlver_gym.io.event_loop import await_on_background_loop, wait_for
-from rlver_gym.llm_client.caching_client import CachingClient
+from rlver_gym.io.errors import STOPPING, CacheError, ChatError, NotInCache, ServerRefused
+from rlver_gym.io.event_loop import REQUEST_ORIGIN, await_on_background_loop, wait_for
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.outage import Outage
 from rlver_gym.llm_client.response_cache import ResponseCache
-from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
+from rlver_gym.llm_client.settings import CacheMode, ChatSettings, public_url, resolve_settings
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatRequest
 
@@ -27,10 +27,7 @@ class ChatHandle:
     settings: ChatSettings
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """The answer, of the server or the cache.
-
-        Works on any event loop; the request itself is made on the background loop.
-        """
+        """The answer, of the server or the cache; on any event loop."""
         return await await_on_background_loop(_shared.chat(self.settings).complete(request))
 
 
@@ -38,8 +35,8 @@ def connect(settings: ChatSettings | None = None) -> ChatHandle:
     """A handle of a chat server, for any event loop, thread or process. Nothing is sent yet.
 
     Equal settings (with what the environment fills in) share one client: one limit of requests
-    under way, one count of spending, one set of connections. They may differ in their tape.
-    ServerRefused when OpenAI's own server has no key; TapeError for a tape that is none.
+    under way, one count of spending, one set of connections. They may differ in their cache.
+    ServerRefused when OpenAI's own server has no key; CacheError for a file that is no cache.
     """
     handle = ChatHandle(resolve_settings(settings or ChatSettings()))
     _shared.chat(handle.settings)
@@ -55,15 +52,13 @@ def spending(settings: ChatSettings | None = None) -> Spending:
 
 
 def outage(settings: ChatSettings | None = None) -> Outage:
-    """Whether the server of these settings is down, as everybody in this process who shares its
-    client has found it.
-    """
+    """Whether the server of these settings is down, as everybody who shares its client found it."""
     return _shared.client(resolve_settings(settings or ChatSettings())).outage
 
 
 def use_cache(cache: ResponseCache) -> None:
-    """Have every handle whose settings name this cache's path as their tape use it, and open no
-    file. Call it before the first request.
+    """Have every handle whose settings name this cache's path use it, and open no file. Call it
+    before the first request.
     """
     _shared.use_cache(cache)
 
@@ -78,6 +73,80 @@ def close() -> None:
     for client in before.clients.values():
         wait_for(client.close())
     before.close_caches()
+
+
+class CachingClient:
+    """Answers from a response cache, from a Chat, or from both. Belongs to one event loop.
+
+    Equal requests are sent once, even while the first is still under way, so that the answers do
+    not depend on who came first. A request that failed is kept as failed, and fails again with the
+    same words when replayed; errors that stop a whole run are not kept.
+    """
+
+    def __init__(
+        self, chat: Chat | None, cache: ResponseCache, mode: CacheMode = "auto", *, server: str = ""
+    ) -> None:
+        """`chat` may be None for "replay". `server`: its public address, stored with the
+        answers.
+        """
+        self._chat, self._cache, self._mode, self._server = chat, cache, mode, server
+        self._under_way: dict[str, asyncio.Task[ChatAnswer | ChatError]] = {}
+        self._refreshed: set[tuple[int | None, str]] = set()
+        """What was already fetched again: by which dialogue, or by any when recording."""
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        """The answer. NotInCache when a replay lacks it; CacheError when the cache was changed."""
+        again = self._overwrites() and (self._dialogue(), request.key) not in self._refreshed
+        result = (None if again else self._cache.get(request.key)) or await self._once(request)
+        if isinstance(result, ChatError):
+            raise result
+        return result
+
+    def _overwrites(self) -> bool:
+        """Whether the server is asked although the cache holds an answer: once when recording, and
+        once for a dialogue that failed and is run again.
+        """
+        return self._mode == "record" or (self._mode == "auto" and self._dialogue() is not None)
+
+    def _dialogue(self) -> int | None:
+        """The dialogue that is run again and bypasses the cache; None for any other."""
+        origin = REQUEST_ORIGIN.get()
+        return origin.dialogue if origin is not None and origin.bypass_cache else None
+
+    async def _once(self, request: ChatRequest) -> ChatAnswer | ChatError:
+        if self._chat is None or self._mode == "replay":
+            raise NotInCache(
+                f"{self._cache.path} holds no answer to request {request.key[:12]} (model"
+                f" {request.model!r}, {len(request.messages)} messages). Replay the run that was"
+                " recorded, with the same prompts and settings; or use cache mode auto to ask a"
+                " server for what is missing."
+            )
+        task = self._under_way.get(request.key)
+        if task is None:
+            task = asyncio.create_task(self._ask(self._chat, request))
+            self._under_way[request.key] = task
+            task.add_done_callback(lambda done: self._forget(request.key, done))
+        return await asyncio.shield(task)
+
+    def _forget(self, key: str, task: asyncio.Task[ChatAnswer | ChatError]) -> None:
+        self._under_way.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # seen: whoever waited may be gone, and asyncio would print it
+
+    async def _ask(self, chat: Chat, request: ChatRequest) -> ChatAnswer | ChatError:
+        try:
+            result = await chat.complete(request)
+        except STOPPING as error:
+            of_one = error.if_answered if isinstance(error, ServerRefused) else ""
+            if not of_one or not self._cache.has_answer_of(request.model):
+                return error
+            result = ChatError(of_one)
+        except ChatError as error:
+            result = error.with_traceback(None)
+        overwrite = self._overwrites()
+        stored = self._cache.put(request, result, server=self._server, overwrite=overwrite)
+        self._refreshed.add((self._dialogue(), request.key))
+        return stored
 
 
 class _Shared:
@@ -98,15 +167,18 @@ class _Shared:
         return self._chats[settings]
 
     def _make_chat(self, settings: ChatSettings) -> Chat:
-        mode = settings.tape_mode
-        if settings.tape is None and mode in ("record", "replay"):
-            raise TapeError(f"tape mode {mode} needs a tape: give its file (tape, --tape).")
-        if settings.tape is None or mode == "off":
+        path, mode = settings.response_cache, settings.cache_mode
+        if path is None and mode in ("record", "replay"):
+            raise CacheError(
+                f"cache mode {mode} needs a response cache: give its file (response_cache,"
+                " --response-cache)."
+            )
+        if path is None or mode == "off":
             return self.client(settings)
         read_only = mode == "replay"
-        place = os.path.abspath(settings.tape), read_only
+        place = os.path.abspath(path), read_only
         if place not in self._caches:
-            self._caches[place] = ResponseCache(settings.tape, read_only=read_only)
+            self._caches[place] = ResponseCache(path, read_only=read_only)
         client = None if read_only else self.client(settings)
         return CachingClient(client, self._caches[place], mode, server=public_url(settings))
 
@@ -116,7 +188,7 @@ class _Shared:
             self._caches |= {(place, False): cache, (place, True): cache}
 
     def client(self, settings: ChatSettings) -> ChatClient:
-        bare = settings.model_copy(update={"tape": None, "tape_mode": "off"})
+        bare = settings.model_copy(update={"response_cache": None, "cache_mode": "off"})
         with self._lock:
             if bare not in self.clients:
                 self.clients[bare] = ChatClient(bare)

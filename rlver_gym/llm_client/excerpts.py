@@ -7,7 +7,6 @@ import re
 from collections.abc import Collection, Sequence
 
 from rlver_gym.io.terminal import one_line
-from rlver_gym.llm_client.retries import Failure
 
 EXCERPT = 200
 """Most characters shown of what a server says."""
@@ -56,14 +55,6 @@ _ORDINARY = frozenset(
 """What error messages are made of: such words give nothing away when a request happens to hold them
 too. No names of people are among them.
 """
-
-
-def mask_failure(failure: Failure, secrets: Sequence[str], request_texts: Sequence[str]) -> Failure:
-    """The failure with its quote, masked, at the end of the reason."""
-    quote = mask(failure.quote, secrets, request_texts)
-    return failure._replace(
-        reason=f"{failure.reason}: {quote}" if quote else failure.reason, quote=""
-    )
 
 
 def mask(text: str, secrets: Sequence[str], request_texts: Sequence[str]) -> str:

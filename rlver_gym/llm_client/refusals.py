@@ -4,13 +4,16 @@ this model with these settings, or the account.
 One table decides, over the words that servers use. What none of them fits goes by its status.
 """
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum
 from typing import Any, NamedTuple
 
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.llm_client.excerpts import hide_repeated
-from rlver_gym.llm_client.retries import Failure, Kind, Scope, retry_after_s
 
 SYSTEM = "system"
 """Stands among the fields for the system role: without it, its text begins the first message."""
@@ -22,27 +25,91 @@ a second.
 """
 
 
-class Rule(NamedTuple):
+MAX_WAIT_S = 60.0
+"""A server that asks one request to wait for longer is taken to be down for all."""
+_MAX_RETRY_AFTER_S, _MAX_HEADER_CHARS = 30 * 86_400.0, 64
+"""What a Retry-After means at most: who asks for more has no date in mind."""
+
+
+class Kind(Enum):
+    """What a failed attempt means for the request."""
+
+    NO_CONNECTION = "no_connection"
+    """Nobody listens there, or not at this moment."""
+    BROKEN = "broken"
+    """The server failed, was too slow, or broke off: another attempt may do better."""
+    MALFORMED = "malformed"
+    """The server answered, but with something unusable: another attempt may do better. Says nothing
+    about the server's health.
+    """
+    BUSY = "busy"
+    """The server asks to wait: not a failure, only time limits it."""
+    SLOW = "slow"
+    """No answer in time, to nobody, while others were under way: fewer at once may be answered. No
+    failure.
+    """
+    DECLINED = "declined"
+    """The model or a content filter would not answer these words. One more attempt, since both
+    leave much to chance.
+    """
+    UNUSABLE = "unusable"
+    """The server will never answer this one request (too long, forbidden words). Others may be
+    fine.
+    """
+    REFUSED = "refused"
+    """The server will not serve such requests at all: a wrong key, no such model."""
+
+
+class Scope(Enum):
+    """How far a refusal reaches."""
+
+    REQUEST = "request"
+    """This request as it was sent: without a field it may be answered."""
+    DIALOGUE = "dialogue"
+    """These words: no later request of the dialogue will be answered either."""
+    MODEL = "model"
+    """This model with these settings, unless it has answered with them before."""
+    ACCOUNT = "account"
+    """Everything that is asked with this key."""
+
+
+class Failure(NamedTuple):
+    """Why one attempt gave no answer."""
+
+    kind: Kind
+    reason: str
+    """For people: a few words of ours."""
+    status: int | None = None
+    retry_after_s: float | None = None
+    """What the server asked for."""
+    blames: frozenset[str] = frozenset()
+    """Fields of the request that the server seems to object to: it may answer without them."""
+    is_guess: bool = False
+    """Whether the server names no field, and these are only the likeliest."""
+    scope: Scope | None = None
+    """How far it reaches, where the server refused."""
+    remedy: str = ""
+    """What to do about it, in a sentence."""
+    quote: str = ""
+    """The server's own words, which may hold anything. Masked, they become part of the
+    reason.
+    """
+
+
+class _Rule(NamedTuple):
     """Words that tell what a refusal is about."""
 
     scope: Scope
-    words: re.Pattern[str]
     remedy: str
-    fields: frozenset[str] = frozenset()
+    words: re.Pattern[str]
+    fields: frozenset[str]
     """What to leave out, where the scope is the request."""
-    statuses: Collection[int] = range(400, 600)
+    statuses: range
 
 
-def _rule(
-    scope: Scope,
-    remedy: str,
-    *words: str,
-    fields: Collection[str] = (),
-    statuses: Collection[int] = range(400, 600),
-) -> Rule:
-    return Rule(
-        scope, re.compile("|".join(words), re.IGNORECASE), remedy, frozenset(fields), statuses
-    )
+def _rule(scope: Scope, remedy: str, *words: str, fields: str = "", below: int = 600) -> _Rule:
+    pattern = re.compile("|".join(words), re.IGNORECASE)
+    return _Rule(scope, remedy, pattern, frozenset(fields.split()), range(400, below))
 
 
 _CHECK_KEY = "Check OPENAI_API_KEY (api_key), and that it belongs to this server."
@@ -60,7 +127,7 @@ _TABLE = (
         r"credit balance|arrearage|in good standing|key limit exceeded|payment required",
         r"free[ _]?tier[ _]?only|free tier of the model has been exhausted",
         r"account\b.{0,80}(suspended|deactivated|not active|disabled)|余额不足|欠费|充值",
-        statuses=range(400, 500),
+        below=500,
     ),
     _rule(
         Scope.ACCOUNT,
@@ -68,14 +135,14 @@ _TABLE = (
         r"(invalid|incorrect|expired|wrong|missing)[ _-]{0,2}(api[ _-]?key|authent|credential)",
         r"api[ _-]?key[ _](not valid|invalid|expired|is (invalid|missing|expired))",
         r"authentication[ _]fail|user location is not supported|unsupported_country",
-        statuses=range(400, 500),
+        below=500,
     ),
     _rule(
         Scope.REQUEST,
         "Lower max_tokens.",
         r"invalid max_(completion_)?tokens|range of max_(completion_)?tokens",
         r"max_(completion_)?tokens\W{0,3} (must|should) be",
-        fields=("max_tokens",),
+        fields="max_tokens",
     ),
     _rule(
         Scope.DIALOGUE,
@@ -107,13 +174,13 @@ _TABLE = (
         r"(not|n't) support[^.]{0,30}\bsystem\b|developer instruction is not enabled",
         r"only user\b[^.]{0,40}roles? (are|is) (supported|allowed)|roles? must alternate",
         r"(unknown|unsupported|invalid|unexpected) role\W{0,4}(system|developer)",
-        fields=(SYSTEM,),
+        fields=SYSTEM,
     ),
     _rule(
         Scope.REQUEST,
         "Leave the schema out: --omit response_format.",
         r"response_?format|json_(schema|object)|\bguided|\bgrammar|structured output",
-        fields=("response_format",),
+        fields="response_format",
     ),
 )
 _OBJECTS = re.compile(
@@ -196,7 +263,7 @@ def _is_size(words: str) -> bool:
     return bool(re.search(r"request too large|too large for|context", words, re.IGNORECASE))
 
 
-def _find_fields(status: int, words: str, rule: Rule | None) -> frozenset[str]:
+def _find_fields(status: int, words: str, rule: _Rule | None) -> frozenset[str]:
     """The fields that the server names as ones that this model does not take."""
     if status < 400 or status in _OVERLOADED:
         return frozenset()
@@ -270,3 +337,22 @@ def _plain_text(content: bytes) -> str | None:
     """An error that is words and no JSON; None for a page."""
     text = content[: 4 * _MAX_CHARS].decode("utf-8", "replace").strip()
     return None if not text or text.startswith(("<", "{", "[")) else text
+
+
+def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
+    """Seconds that a Retry-After header asks to wait, 30 days at most: it holds seconds or an HTTP
+    date. None when it says nothing usable.
+    """
+    if not header or len(header) > _MAX_HEADER_CHARS:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(header)
+            seconds = (
+                at.replace(tzinfo=at.tzinfo or UTC) - (now or datetime.now(UTC))
+            ).total_seconds()
+        except (ValueError, OverflowError):  # no date, or one that no calendar has
+            return None
+    return min(max(0.0, seconds), _MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None

@@ -1,6 +1,4 @@
-"""A cache of a chat server's answers in a file (a "tape"), so that a run can be repeated without
-the server.
-"""
+"""A file of a chat server's answers, so that a run can be repeated without the server."""
 
 import hashlib
 import json
@@ -13,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from rlver_gym.io.errors import ChatError, TapeError
+from rlver_gym.io.errors import CacheError, ChatError
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 
 _APPLICATION = 0x524C5654
-"""Marks the file as a tape ("RLVT"), in SQLite's header."""
+"""Marks the file as a response cache ("RLVT"), in SQLite's header."""
 _VERSION = 1
 _TABLE = """CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY,       -- hash of the request
@@ -65,13 +63,13 @@ class Row(NamedTuple):
     def result(self) -> ChatAnswer | ChatError:
         """The answer, or the error, that the request ended in.
 
-        TapeError when the row was changed.
+        CacheError when the row was changed.
         """
         if not self.is_intact:
-            raise TapeError(
-                f"the tape's answer to request {self.key[:12]} was changed after it was recorded."
-                " See `rlver-gym tape stats`; `rlver-gym tape prune --damaged` has such requests"
-                " asked again."
+            raise CacheError(
+                f"the response cache's answer to request {self.key[:12]} was changed after it was"
+                " recorded. See `rlver-gym cache stats`; `rlver-gym cache prune --damaged` has such"
+                " requests asked again."
             )
         if self.answer is None:
             return ChatError(self.failure or "")
@@ -89,10 +87,10 @@ class ResponseCache:
     def __init__(
         self, path: str | Path, *, must_exist: bool = False, read_only: bool = False
     ) -> None:
-        """`must_exist`: do not begin a new tape.
+        """`must_exist`: do not begin a new file.
 
-        `read_only`: nor write to it, whoever made it. Raises TapeError when the file is no tape, or
-        cannot be read.
+        `read_only`: nor write to it, whoever made it. Raises CacheError when the file is no
+        response cache, or cannot be read.
         """
         self.path = Path(path)
         self._read_only = read_only
@@ -101,16 +99,16 @@ class ResponseCache:
         self._parent_connections: list[sqlite3.Connection] = []
         """Those of a parent process: neither used nor closed here, or its locks would go."""
         if (must_exist or read_only) and not self.path.exists():
-            raise TapeError(
-                f"{self.path}: there is no tape. Record one first: --tape {self.path} with a"
-                " server."
+            raise CacheError(
+                f"{self.path}: there is no response cache. Record one first:"
+                f" --response-cache {self.path} with a server."
             )
         with self._db():
             pass
 
     def get(self, key: str) -> ChatAnswer | ChatError | None:
         """The cached result for this key: an answer, or the error that the request ended in; None
-        when there is none. TapeError when it was changed.
+        when there is none. CacheError when it was changed.
         """
         with self._db() as db:
             found = db.execute("SELECT * FROM answers WHERE key = ?", (key,)).fetchone()
@@ -173,16 +171,15 @@ class ResponseCache:
         return [row.key for row in self.rows() if not row.is_intact]
 
     def delete(self, keys: list[str]) -> None:
-        """Delete these rows and give the space back; TapeError when damage keeps one from it."""
+        """Delete these rows and give the space back; CacheError when damage keeps one from it."""
         with self._db() as db:
             db.executemany(f"DELETE FROM answers WHERE {_IS_KEY}", map(_key_parameters, keys))
             left = {_text(key) for (key,) in db.execute("SELECT key FROM answers")}
-        if not left.isdisjoint(
-            keys
-        ):  # out of order in the file: a scan meets it, a search does not
-            raise TapeError(
-                f"{self.path}: a broken tape, whose damaged rows cannot be deleted. Give another"
-                " file."
+        # out of order in the file: a scan meets it, a search does not
+        if not left.isdisjoint(keys):
+            raise CacheError(
+                f"{self.path}: a broken response cache, whose damaged rows cannot be deleted. Give"
+                " another file."
             )
         with self._db() as db:
             db.execute("VACUUM")
@@ -209,14 +206,15 @@ class ResponseCache:
                     )
                 yield self._connection.db
             except sqlite3.OperationalError as error:
-                raise TapeError(
+                raise CacheError(
                     f"{self.path}: {error}. Is the disk full? Give a place that can be read and"
                     " written."
                 ) from error
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 # the latter: a damaged schema, in whose message sqlite quotes it
-                raise TapeError(
-                    f"{self.path}: not a tape, or a broken one ({error}). Give another file."
+                raise CacheError(
+                    f"{self.path}: not a response cache, or a broken one ({error}). Give another"
+                    " file."
                 ) from error
 
     def _read_mode(self) -> str:
@@ -267,10 +265,14 @@ def _file_id(path: Path) -> tuple[int, int] | None:
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if path.is_dir() or not path.parent.is_dir():
-        raise TapeError(f"{path}: no place for a tape. Give a file in a folder that exists.")
+        raise CacheError(
+            f"{path}: no place for a response cache. Give a file in a folder that exists."
+        )
     for part in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
         if part.exists() and not part.is_file():
-            raise TapeError(f"{part}: not a regular file, so no part of a tape. Give another file.")
+            raise CacheError(
+                f"{part}: not a regular file, so no part of a response cache. Give another file."
+            )
     read_only |= path.exists() and not (
         os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     )
@@ -303,7 +305,7 @@ def _uri_options(path: Path) -> str:
 
 
 def _prepare_database(db: sqlite3.Connection, path: Path, readonly: bool) -> None:
-    """Create the table in an empty file; TapeError for a file that is something else, or would be
+    """Create the table in an empty file; CacheError for a file that is something else, or would be
     more than a table when it is read.
     """
     # First: they are made last.
@@ -311,20 +313,20 @@ def _prepare_database(db: sqlite3.Connection, path: Path, readonly: bool) -> Non
     mark = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if tables and mark != _APPLICATION:
-        raise TapeError(f"{path}: a database, but not a tape. Give another file.")
+        raise CacheError(f"{path}: a database, but not a response cache. Give another file.")
     if tables and version != _VERSION:
-        raise TapeError(
-            f"{path}: a tape of another version ({version}, not {_VERSION}). Use the rlver-gym that"
-            " made it."
+        raise CacheError(
+            f"{path}: a response cache of another version ({version}, not {_VERSION}). Use the"
+            " rlver-gym that made it."
         )
     if tables and tables != [("table", "answers", _TABLE.replace("IF NOT EXISTS ", ""))]:
-        raise TapeError(
-            f"{path}: holds more or other than a tape's one table, so it is not believed. Give"
-            " another file."
+        raise CacheError(
+            f"{path}: holds more or other than a response cache's one table, so it is not"
+            " believed. Give another file."
         )
     if readonly:
         if not tables:
-            raise TapeError(f"{path}: an empty file, not a tape. Give another file.")
+            raise CacheError(f"{path}: an empty file, not a response cache. Give another file.")
         return
     with suppress(sqlite3.OperationalError):  # locked: another process is just doing the same
         db.execute("PRAGMA journal_mode = WAL")

@@ -1,35 +1,40 @@
-"""How a chat server is reached, how patiently, and what it may cost."""
+"""How a chat server is reached, how patiently, and what it may cost; what of an address and a key
+may be shown, and what stays behind when settings are pickled.
+"""
 
+import hashlib
 import os
 from base64 import b64encode
 from collections.abc import Iterator
+from multiprocessing.context import get_spawning_popen
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt, SecretStr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    model_validator,
+)
 from pydantic import field_validator as check
 
 from rlver_gym.io.errors import ServerRefused
-from rlver_gym.llm_client.credentials import (
-    KEY,
-    NO_KEY,
-    URL,
-    find_credentials,
-    find_problem,
-    is_at,
-    recover,
-    withhold,
-    without_credentials,
-)
 
 OPENAI_URL = "https://api.openai.com/v1"
-
-TapeMode = Literal["off", "record", "replay", "auto"]
-"""record: ask the server and keep the answers, also those the tape already holds. replay: only the
-tape. auto: the tape, and the server for the rest.
+KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
+"""The variables of the environment that hold a key, and an address with perhaps a password."""
+NO_KEY = "none"
+"""What servers that need no key are sent."""
+RENAMED = {"tape": "response_cache", "tape_mode": "cache_mode"}
+"""Fields of older versions, and what they are called now."""
+CacheMode = Literal["off", "record", "replay", "auto"]
+"""record: ask the server and keep the answers, also those the cache already holds. replay: only the
+cache. auto: the cache, and the server for the rest.
 """
-
-
 OmittedField = Literal["temperature", "max_tokens", "seed", "response_format", "system"]
 
 
@@ -45,9 +50,8 @@ class Prices(_Settings):
 
 
 class Budget(_Settings):
-    """What one client may use up.
-
-    None: no limit. Calls in flight are finished, so money and tokens can end slightly above.
+    """What one client may use up; None: no limit. Calls in flight are finished, so money and tokens
+    can end slightly above.
     """
 
     money: NonNegativeFloat | None = None
@@ -58,10 +62,8 @@ class Budget(_Settings):
 
 
 class ChatSettings(_Settings):
-    """Everything a client needs to know.
-
-    Neither printed nor pickled does it show the key or a password in the address (see
-    `credentials.withhold`).
+    """Everything a client needs to know. Neither printed nor pickled does it show the key or a
+    password in the address: a pickle finds them in the environment again.
     """
 
     base_url: str | None = None
@@ -70,13 +72,10 @@ class ChatSettings(_Settings):
     """None: OPENAI_API_KEY. Servers of one's own usually need none."""
     timeout_s: PositiveFloat = 60.0
     """For one request with all its attempts and the pauses between them. Waiting for a free place
-    (`concurrency`) does not count.
+    (`concurrency`) does not count, nor waiting behind others in the server.
     """
     attempt_timeout_s: PositiveFloat | None = None
-    """For one attempt: one that takes longer has failed. None: two thirds of the time that is left,
-    and all of it for the last; one that takes longer may only have waited behind others, so it
-    fails nobody while fewer at once may do.
-    """
+    """For one attempt. None: two thirds of the time that is left, and all of it for the last."""
     attempts: PositiveInt = 4
     """How often a request is tried when the server fails. Being told to wait (429) is not a
     failure, and only the time limits it.
@@ -87,45 +86,44 @@ class ChatSettings(_Settings):
     every request fails by itself.
     """
     concurrency: PositiveInt = 64
-    """Most requests under way at once; fewer while the server says that it is too many, or is too
-    slow for so many.
-    """
+    """Most requests under way at once."""
     omit: tuple[OmittedField, ...] = ()
     """Fields that are not sent: for servers that refuse them without naming them. system: its text
     begins the first message.
     """
     prices: Prices | None = None
     budget: Budget = Budget()
-    tape: Path | None = None
-    """A file that keeps every answer, so that a run can be repeated without a server. None: none.
-    """
-    tape_mode: TapeMode = "auto"
+    response_cache: Path | None = None
+    """A file that keeps every answer, so that a run can be repeated without a server."""
+    cache_mode: CacheMode = "auto"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_old_names(cls, fields: Any) -> Any:
+        for old in RENAMED.keys() & set(fields if isinstance(fields, dict) else ()):
+            raise ValueError(f"{old} is {RENAMED[old]} now")
+        return fields
 
     @check("base_url")
     @classmethod
     def _is_address(cls, url: str | None) -> str | None:
-        problem = find_problem(url) if url is not None else None
-        if problem:
+        if url is not None and (problem := find_problem(url)):
             raise ValueError(f"base_url {problem}")
         return url
 
     def model_post_init(self, _: Any) -> None:
         """A budget of money needs prices."""
         if self.budget.money is not None and self.prices is None:
-            raise ValueError(
-                "a budget of money needs prices (per million prompt and completion tokens)"
-            )
+            raise ValueError("a budget of money needs prices (per million tokens in and out)")
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no message may show: the key, user and password of the address, and how they are
         sent.
         """
-        key = [self.api_key.get_secret_value()] if self.api_key else []
-        credentials = find_credentials(self.base_url) if self.base_url else None
-        if credentials is None:
-            return tuple(key)
-        return (*key, *credentials, b64encode(":".join(credentials).encode()).decode())
+        key = (self.api_key.get_secret_value(),) if self.api_key else ()
+        pair = find_credentials(self.base_url) if self.base_url else None
+        return (*key, *pair, b64encode(":".join(pair).encode()).decode()) if pair else key
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """What a printed one shows."""
@@ -133,13 +131,13 @@ class ChatSettings(_Settings):
             yield name, without_credentials(value) if name == "base_url" and value else value
 
     def __getstate__(self) -> dict[Any, Any]:
-        """For a pickle: without secrets."""
+        """For a pickle: without secrets, but for a process that is just being started."""
         state = super().__getstate__()
-        return state | {"__dict__": withhold(state["__dict__"])}
+        return state if get_spawning_popen() else state | {"__dict__": _withhold(state["__dict__"])}
 
     def __setstate__(self, state: dict[Any, Any]) -> None:
         """From a pickle. ServerRefused when a secret is not to be found here."""
-        super().__setstate__(state | {"__dict__": recover(state["__dict__"])})
+        super().__setstate__(state | {"__dict__": _recover(state["__dict__"])})
 
 
 def resolve_settings(settings: ChatSettings) -> ChatSettings:
@@ -156,7 +154,8 @@ def resolve_settings(settings: ChatSettings) -> ChatSettings:
         raise ServerRefused(
             f"the API key holds characters that no key has. Copy it again into {KEY} (api_key)."
         )
-    if is_at(url, OPENAI_URL) and settings.tape_mode != "replay" and secret == NO_KEY:
+    is_openai = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname
+    if is_openai and settings.cache_mode != "replay" and secret == NO_KEY:
         raise ServerRefused(
             f"no API key for {without_credentials(url)}. Set {KEY} (api_key); for a server of your"
             f' own, {URL} (base_url); to work offline, user="embedded".'
@@ -169,3 +168,84 @@ def public_url(settings: ChatSettings) -> str:
     and messages.
     """
     return without_credentials(settings.base_url or os.environ.get(URL) or OPENAI_URL)
+
+
+def find_problem(url: str) -> str | None:
+    """What an address must be that this text is not; None for an address. Never repeats the text,
+    which may hold a password.
+    """
+    if "?" in url or "#" in url:
+        return f"must not hold a query (? or #): leave it out. A key belongs in {KEY} (api_key)"
+    if not url.isprintable() or " " in url:
+        return "must not hold blanks or control characters"
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return None
+    except ValueError:  # a port or an IPv6 address that is none
+        pass
+    return "must begin with http:// or https:// and a host, and usually ends in /v1"
+
+
+def without_credentials(url: str) -> str:
+    """The address without user, password, query and last slash: fit for records and messages."""
+    scheme, _, rest = url.partition("://")
+    host, _, path = rest.partition("?")[0].partition("#")[0].partition("/")
+    return f"{scheme.lower()}://{host.rpartition('@')[2]}/{path}".rstrip("/")
+
+
+def find_credentials(url: str) -> tuple[str, str] | None:
+    """User and password of an address; None when it carries none."""
+    parts = urlsplit(url)
+    pair = unquote(parts.username or ""), unquote(parts.password or "")
+    return pair if any(pair) else None
+
+
+class _Withheld(NamedTuple):
+    """Stands in a pickle for a secret."""
+
+    variable: str
+    salt: bytes
+    check: bytes
+    """A short hash, which tells a wrong secret and does not give the right one away. Empty for one
+    that was the variable's: it may change.
+    """
+    public: str
+    """What of it may be shown."""
+
+
+def _withhold(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of settings, fit for a pickle."""
+    key, url = fields["api_key"], fields["base_url"]
+    if key is not None and key.get_secret_value() != NO_KEY:
+        fields = fields | {"api_key": _stand_in(key.get_secret_value(), KEY, "")}
+    if url is not None and find_credentials(url):
+        fields = fields | {"base_url": _stand_in(url, URL, without_credentials(url))}
+    return fields
+
+
+def _stand_in(secret: str, variable: str, public: str) -> _Withheld:
+    salt, is_variable = os.urandom(16), secret == os.environ.get(variable)
+    return _Withheld(variable, salt, b"" if is_variable else _hash(secret, salt), public)
+
+
+def _recover(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields as they were. ServerRefused when a secret is not to be found here."""
+    for name in ("api_key", "base_url"):
+        held = fields[name]
+        if not isinstance(held, _Withheld):
+            continue
+        found = os.environ.get(held.variable) or ""
+        is_meant = not held.public or without_credentials(found) == held.public
+        if not found or not is_meant or (held.check and _hash(found, held.salt) != held.check):
+            origin = "was not in the environment" if held.check else f"came from {held.variable}"
+            raise ServerRefused(
+                f"a key or password of these settings {origin}, and is never pickled with them. "
+                f"Set {held.variable} to it where they are unpickled, or make them there."
+            )
+        fields = fields | {name: SecretStr(found) if name == "api_key" else found}
+    return fields
+
+
+def _hash(secret: str, salt: bytes) -> bytes:
+    return hashlib.blake2b(secret.encode(), salt=salt, digest_size=4).digest()

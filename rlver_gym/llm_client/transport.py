@@ -1,62 +1,201 @@
-"""The HTTP library that the installed openai brings: httpx2 with openai 3, httpx with openai 2.
+"""The way to one server over HTTP: what it sends is bounded, taken as it was sent, and never acted
+on (unpacked, followed, kept). What the environment puts in the way is named.
 
-The only file that imports either.
+The only file that knows the HTTP library: the one that openai brings, httpx2 or httpx.
 """
 
+import json
 import logging
+import os
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from functools import lru_cache
+from http.cookiejar import CookieJar
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import openai
 
-if TYPE_CHECKING:
-    from httpx2 import (
-        URL,
-        AsyncByteStream,
-        BasicAuth,
-        ConnectError,
-        ConnectTimeout,
-        Headers,
-        InvalidURL,
-        Limits,
-        ProxyError,
-        RequestError,
-        Response,
-        Timeout,
-        create_ssl_context,
+from rlver_gym.io.errors import ServerRefused
+from rlver_gym.llm_client.refusals import Failure, Kind, Scope
+from rlver_gym.llm_client.settings import ChatSettings, find_credentials, without_credentials
+
+http: Any = import_module(str(openai.DefaultAsyncHttpxClient.__base__.__module__))
+"""The HTTP library."""
+PATH = "/chat/completions"
+MAX_ANSWER_BYTES, _MAX_ERROR_BYTES = 1 << 20, 1 << 16
+"""What is read: a larger answer is given up, of a larger error the rest is left."""
+_MAX_PARTS = 10_000
+"""Pieces that an answer comes in: each takes its time, while all other requests wait."""
+_CONNECT_S, _IDLE_S = 5.0, 30.0
+_REDIRECTED = (
+    "Redirects are not followed, since they carry the dialogue elsewhere: if you trust that place,"
+    " make it OPENAI_BASE_URL (base_url)."
+)
+_COMPRESSED = (
+    "a compressed answer, which was not asked for (turn compression off in the server, or in the"
+    " proxy before it)"
+)
+
+
+class Response(NamedTuple):
+    """What came back, whatever it says."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class Unusable(Exception):
+    """A response that is not read to its end."""
+
+    def __init__(self, failure: Failure) -> None:
+        """`failure`: what it comes to."""
+        super().__init__(failure.reason)
+        self.failure = failure
+
+
+class _NoCookies(CookieJar):
+    def extract_cookies(self, response: Any, request: Any) -> None:
+        """Not even read: requests have nothing to do with each other."""
+
+
+@lru_cache
+def _ssl_context() -> ssl.SSLContext:
+    """The trusted certificates: read once, since that takes longer than many requests."""
+    return http.create_ssl_context()
+
+
+def _drop_reason_phrase(record: logging.LogRecord) -> bool:
+    """Drop the server's own words from the library's line about a request: they may hold a key."""
+    if isinstance(record.args, tuple) and PATH in str(record.args[1:2]):
+        record.args = (*record.args[:-1], "")
+    return True
+
+
+async def _refuse_redirect(response: Any) -> None:
+    """Before the library looks at where it leads."""
+    if 300 <= response.status_code < 400:
+        place, status = response.headers.get("location", ""), response.status_code
+        failure = Failure(Kind.REFUSED, "a redirect", status, scope=Scope.MODEL, quote=place)
+        raise Unusable(failure._replace(remedy=_REDIRECTED))
+
+
+class Transport:
+    """Connections to one server. Belongs to one event loop."""
+
+    def __init__(self, settings: ChatSettings) -> None:
+        """`settings` with address and key. ServerRefused for an address that cannot be asked."""
+        self._settings = settings
+        url = self._url = without_credentials(settings.base_url or "")  # the library logs it
+        try:
+            http.URL(url)
+        except http.InvalidURL as error:
+            raise ServerRefused(
+                f"{url!r} is no address of a server: {error}. Check OPENAI_BASE_URL (base_url)."
+            ) from None
+        self._client: Any = None
+        logging.getLogger(http.__name__.partition(".")[0]).addFilter(_drop_reason_phrase)
+
+    async def post(self, body: Mapping[str, Any]) -> Response:
+        """The response. NoConnection, Unusable or the library's HTTPError when there is none."""
+        if self._client is None:
+            self._client = self._open()
+        content = json.dumps(body).encode()
+        async with self._client.stream("POST", self._url + PATH, content=content) as response:
+            packing = response.headers.get("content-encoding", "").strip().lower()
+            if packing not in ("", "identity"):
+                raise Unusable(Failure(Kind.MALFORMED, _COMPRESSED))
+            content = await _read(response)
+        return Response(response.status_code, dict(response.headers), content)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def _open(self) -> Any:
+        settings = self._settings
+        credentials = find_credentials(settings.base_url or "")
+        authorization = (
+            f"Basic {b64encode(':'.join(credentials).encode()).decode()}"
+            if credentials
+            else f"Bearer {settings.api_key.get_secret_value() if settings.api_key else 'none'}"
+        )
+        headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        try:
+            return openai.DefaultAsyncHttpxClient(
+                headers=headers | {"Authorization": authorization},
+                timeout=http.Timeout(None, connect=min(_CONNECT_S, settings.timeout_s / 4)),
+                limits=http.Limits(
+                    max_connections=None, max_keepalive_connections=None, keepalive_expiry=_IDLE_S
+                ),
+                cookies=_NoCookies(),
+                follow_redirects=False,
+                event_hooks={"response": [_refuse_redirect]},
+                verify=_ssl_context(),
+            )
+        except (ImportError, OSError, ValueError) as error:
+            raise ServerRefused(_explain_environment(error)) from None
+
+
+async def _read(response: Any) -> bytes:
+    content, parts = bytearray(), 0
+    async for part in response.aiter_raw():
+        content += part
+        parts += 1
+        if response.is_success and len(content) > MAX_ANSWER_BYTES:
+            size = MAX_ANSWER_BYTES >> 20
+            raise Unusable(Failure(Kind.MALFORMED, f"an answer of more than {size} MB"))
+        if parts > _MAX_PARTS:
+            raise Unusable(Failure(Kind.MALFORMED, f"an answer in more than {_MAX_PARTS:,} pieces"))
+        if not response.is_success and len(content) >= _MAX_ERROR_BYTES:
+            break
+    return bytes(content)
+
+
+def is_unconnected(error: BaseException) -> bool:
+    """Whether nobody was there to take the request."""
+    return isinstance(error, http.ConnectError | http.ConnectTimeout | http.ProxyError)
+
+
+def explain_no_connection(error: BaseException, base_url: str) -> str:
+    """A sentence on what stands in the way; empty when only the server does."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "Its certificate is not trusted here: SSL_CERT_FILE names those that are. "
+        cause = cause.__cause__ or cause.__context__
+    url, proxies = urlsplit(base_url), getproxies()
+    scheme = url.scheme if url.scheme in proxies else "all"
+    if scheme not in proxies or proxy_bypass(url.netloc.rpartition("@")[2]):
+        return ""
+    name = f"{scheme}_proxy" if os.environ.get(f"{scheme}_proxy") else f"{scheme}_proxy".upper()
+    return (
+        f"It is asked through the proxy {without_credentials(proxies[scheme])} of {name}: unset"
+        f" that, or add {url.hostname} to NO_PROXY. "
     )
-else:
-    _http = import_module(openai.DefaultAsyncHttpxClient.__base__.__module__)
-    URL = _http.URL
-    AsyncByteStream = _http.AsyncByteStream
-    BasicAuth = _http.BasicAuth
-    ConnectError = _http.ConnectError
-    ConnectTimeout = _http.ConnectTimeout
-    Headers = _http.Headers
-    InvalidURL = _http.InvalidURL
-    Limits = _http.Limits
-    ProxyError = _http.ProxyError
-    RequestError = _http.RequestError
-    Response = _http.Response
-    Timeout = _http.Timeout
-    create_ssl_context = _http.create_ssl_context
 
-LOG = logging.getLogger(AsyncByteStream.__module__.partition(".")[0])
-"""Where the library tells of each request, at level INFO."""
 
-__all__ = [
-    "LOG",
-    "URL",
-    "AsyncByteStream",
-    "BasicAuth",
-    "ConnectError",
-    "ConnectTimeout",
-    "Headers",
-    "InvalidURL",
-    "Limits",
-    "ProxyError",
-    "RequestError",
-    "Response",
-    "Timeout",
-    "create_ssl_context",
-]
+def _explain_environment(error: Exception) -> str:
+    """Which variable cannot be used."""
+    certificates = [one for one in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(one)]
+    if isinstance(error, OSError) and certificates:
+        return (
+            f"{certificates[0]} names certificates that cannot be read"
+            f" ({error.strerror or error}). Unset it, or give a file of certificates in PEM form."
+        )
+    proxies = " and ".join(
+        f"{name}={without_credentials(value)}"
+        for name, value in os.environ.items()
+        if name.lower() in ("all_proxy", "http_proxy", "https_proxy") and value
+    )
+    return (
+        f"{proxies or 'the proxy or the certificates of the environment'} cannot be used"
+        f" ({str(error).rstrip('.')[:200]}). Unset it, give a proxy of http://, or for SOCKS:"
+        " pip install 'httpx2[socks]' 'httpx[socks]'."
+    )

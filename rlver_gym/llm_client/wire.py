@@ -18,18 +18,20 @@ from rlver_gym.core.answer import (
 )
 from rlver_gym.io.json_text import parse_json
 from rlver_gym.io.terminal import one_line
-from rlver_gym.llm_client.events import is_event_stream, join_events
 from rlver_gym.llm_client.refusals import (
     MAX_VALUES,
     OPTIONAL,
     SYSTEM,
+    Failure,
+    Kind,
     classify_error,
     quote_message,
 )
-from rlver_gym.llm_client.retries import Failure, Kind
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 _MAX_FINISH_REASON_CHARS = 40
+_MAX_EVENTS = 20_000
+_DONE = b"[DONE]"
 
 
 def build_body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def parse_answer(content: bytes, kind: str) -> ParsedAnswer:
     its Content-Type.
     """
     try:
-        found = join_events(content) if is_event_stream(content, kind) else _parse(content)
+        found = _join_events(content) if _is_event_stream(content, kind) else _parse(content)
     except json.JSONDecodeError:
         return ParsedAnswer(_no_json(kind))
     except ValueError as error:
@@ -161,3 +163,59 @@ def _count(usage: Any, name: str) -> int:
     """A count of tokens; 0 when the server does not say, or says nonsense."""
     count = usage.get(name) if isinstance(usage, dict) else None
     return count if type(count) is int and 0 <= count < 1 << 40 else 0  # bool is an int, too
+
+
+def _is_event_stream(content: bytes, kind: str) -> bool:
+    """Whether a body is a stream of events; `kind` is its Content-Type."""
+    return "event-stream" in kind or content.lstrip().startswith((b"data:", b"event:", b": "))
+
+
+def _join_events(content: bytes) -> dict[str, Any]:
+    """The whole completion, as if it had come at once. One that ends neither in a finish_reason nor
+    in `[DONE]` broke off, which is its finish_reason then. ValueError for what is no such stream.
+    """
+    if sum(map(content.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise ValueError(f"more than {MAX_VALUES:,} values")
+    text, thought, refusal = [], [], []
+    reason, usage, is_done, error = None, None, False, None
+    for line in content.splitlines()[:_MAX_EVENTS]:
+        name, _, data = line.strip().partition(b":")
+        if name != b"data" or not data.strip():
+            continue
+        if data.strip() == _DONE:
+            is_done = True
+            break
+        event = parse_json(data, allow_nan=True, allow_surrogates=True)
+        if not isinstance(event, dict):
+            raise ValueError("an event that is no object")
+        error = event.get("error") or error
+        usage = event.get("usage") or usage
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+            continue
+        delta = choice.get("delta") or choice.get("message") or {}
+        try:
+            part = read_content(delta)
+        except (AttributeError, TypeError):
+            raise ValueError("an event that is no part of a completion") from None
+        text.append(part.text)
+        thought.append(part.thought)
+        refusal.append(part.refusal)
+        reason = choice.get("finish_reason") or reason
+        error = choice.get("error") or error
+    if error is not None and not text:
+        return {"error": error}
+    if not text and not is_done:
+        raise json.JSONDecodeError("no events", "", 0)
+    message = {"content": "".join(text), "reasoning_content": "".join(thought)}
+    broke_off = error is not None or not (is_done or reason)
+    return {
+        "choices": [
+            {
+                "message": {**message, "refusal": "".join(refusal) or None},
+                "finish_reason": "error" if broke_off else reason,
+            }
+        ],
+        "usage": usage,
+    }

@@ -190,7 +190,7 @@ def _refuse_config(config: TrainConfig) -> None:
             "no key is sent to workers, nor an address with a password: set OPENAI_API_KEY and"
             " OPENAI_BASE_URL, here and on the machines of the cluster."
         )
-    if named := [name for name in ("tape", "budget") if name in options]:
+    if named := [name for name in ("response_cache", "budget") if name in options]:
         raise TrainingError(
             f"{' and '.join(named)} of env_options would be each worker's own. Leave it out, or"
             " --ray."

@@ -1,10 +1,7 @@
-"""What users need to test their own agents, users, loops and clients: a real chat server on
-loopback, a hostile one, and scripted ones.
+"""What users need to test their own agents, users and loops: a real chat server on loopback with
+delays and faults to order, and a scripted chat that needs no network.
 """
 
-from rlver_gym.testing.chat_server import ChatServer
-from rlver_gym.testing.faults import Faults
-from rlver_gym.testing.hostile import HostileServer
-from rlver_gym.testing.scripted import ScriptedChat
+from rlver_gym.testing.chat_server import ChatServer, Faults, Refused, ScriptedChat
 
-__all__ = ["ChatServer", "Faults", "HostileServer", "ScriptedChat"]
+__all__ = ["ChatServer", "Faults", "Refused", "ScriptedChat"]

@@ -93,18 +93,21 @@ def test_an_answer_that_is_no_utterance_is_named(
     assert str(error.value).startswith("http://127.0.0.1")
 
 
-def test_a_failure_on_the_tape_names_the_command_that_forgets_it(
+def test_a_failure_on_the_cache_names_the_command_that_forgets_it(
     server: Server, tmp_path: Path
 ) -> None:
-    tape = tmp_path / "tape.sqlite"
+    cache = tmp_path / "response_cache.sqlite"
     server.answer = ("application/json", completion(None))
-    with pytest.raises(AgentError, match=f"tape prune --failures {tape}"):
-        OpenAIChat("m", chat=ChatSettings(attempts=1, tape=tape)).reply(HELLO)
+    with pytest.raises(AgentError, match=f"cache prune --failures {cache}"):
+        OpenAIChat("m", chat=ChatSettings(attempts=1, response_cache=cache)).reply(HELLO)
     server.answer = ("application/json", completion("I am sorry."))
     with pytest.raises(AgentError, match="no usable answer"):
-        OpenAIChat("m", chat=ChatSettings(attempts=1, tape=tape)).reply(HELLO)
-    assert CliRunner().invoke(app, ["tape", "prune", "--failures", str(tape)]).exit_code == 0
-    assert OpenAIChat("m", chat=ChatSettings(attempts=1, tape=tape)).reply(HELLO) == "I am sorry."
+        OpenAIChat("m", chat=ChatSettings(attempts=1, response_cache=cache)).reply(HELLO)
+    assert CliRunner().invoke(app, ["cache", "prune", "--failures", str(cache)]).exit_code == 0
+    assert (
+        OpenAIChat("m", chat=ChatSettings(attempts=1, response_cache=cache)).reply(HELLO)
+        == "I am sorry."
+    )
 
 
 def test_thoughts_are_not_said(server: Server) -> None:

@@ -130,7 +130,7 @@ def plan(server: ChatServer) -> BenchPlan:
     )
 
 
-def test_a_ledger_that_lost_counts_takes_them_from_the_tape(tmp_path: Path) -> None:
+def test_a_ledger_that_lost_counts_takes_them_from_the_cache(tmp_path: Path) -> None:
     with ChatServer(ANSWERS) as server:
         with open_run(plan(server), tmp_path) as under_way:
             list(under_way.run_missing())

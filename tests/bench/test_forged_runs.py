@@ -397,9 +397,9 @@ def honest(
 ) -> Path:
     folder = tmp_path_factory.mktemp("honest") / "run"
     list(run(make_plan(request.param, server), folder))
-    tape = folder / RESPONSE_CACHE_FILE
-    if tape.exists():  # what is still in its log goes into the one file
-        with sqlite3.connect(tape) as db:
+    cache = folder / RESPONSE_CACHE_FILE
+    if cache.exists():  # what is still in its log goes into the one file
+        with sqlite3.connect(cache) as db:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         db.close()
     return folder
@@ -680,7 +680,7 @@ def test_missing_dialogues_count_as_nothing_in_the_score_at_worst(bent: Bent) ->
     ],
     ids=["utterance edited", "seeds swapped", "failed on purpose"],
 )
-def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_tape(
+def test_what_a_chat_model_said_as_the_agent_is_asked_of_the_cache(
     bend: Callable[[Bent], object], says: str, server: ChatServer, tmp_path: Path
 ) -> None:
     plan = make_plan("embedded", server, agents=("openai:agent",), persona_ids=PEOPLE[:1])

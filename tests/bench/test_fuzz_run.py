@@ -172,10 +172,12 @@ def damaged_manifests(draw: st.DrawFn, whole: dict[str, Any]) -> bytes:
         parent = parent[key]
     parent[last] = draw(st.sampled_from(names))
     if draw(st.booleans()):
-        manifest["tape"] = draw(st.sampled_from([*names, "/dev/null"]))
+        manifest["response_cache"] = draw(st.sampled_from([*names, "/dev/null"]))
     if isinstance(manifest["plan"], dict) and draw(st.booleans()):
         manifest["plan"]["user_options"] = draw(
-            st.dictionaries(st.sampled_from(["model", "args", "tape", "base_url"]), json_values())
+            st.dictionaries(
+                st.sampled_from(["model", "args", "response_cache", "base_url"]), json_values()
+            )
         )
     return as_json(manifest)
 

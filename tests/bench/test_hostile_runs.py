@@ -1,5 +1,5 @@
-"""Every command that takes a run folder or a tape, on folders that a stranger made: refused by name
-or shown as text, and nothing else happens.
+"""Every command that takes a run folder or a response cache, on folders that a stranger made:
+refused by name or shown as text, and nothing else happens.
 """
 
 import json
@@ -18,8 +18,8 @@ from hostile_run import (
     command_at,
     edit_manifest,
     honest_run,
+    noisy_cache,
     noisy_run,
-    noisy_tape,
 )
 from typer.testing import CliRunner, Result
 
@@ -30,7 +30,7 @@ from rlver_gym.bench.run import run
 from rlver_gym.bench.verify import verify
 from rlver_gym.cli.root import app
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.errors import RlverError, RunError, TapeError, TrainingError, UnknownName
+from rlver_gym.io.errors import CacheError, RlverError, RunError, TrainingError, UnknownName
 from rlver_gym.io.files import shipped_cards
 from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.connect import close
@@ -101,10 +101,10 @@ def shown(*words: object) -> Result:
 
 
 def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
-    """Every command that takes a run folder or a tape; what they are told to write goes below
-    `at`.
+    """Every command that takes a run folder or a response cache; what they are told to write goes
+    below `at`.
     """
-    tape = folder / RESPONSE_CACHE_FILE
+    cache = folder / RESPONSE_CACHE_FILE
     return [
         ("verify", folder),
         ("verify", folder, "--json"),
@@ -128,12 +128,12 @@ def commands(folder: Path, at: Path) -> list[tuple[object, ...]]:
             "--out",
             folder,
         ),
-        ("tape", "stats", tape),
-        ("tape", "stats", tape, "--json"),
-        ("tape", "export", tape),
-        ("tape", "prune", tape, "--damaged", "--dry-run"),
-        ("tape", "prune", tape, "--damaged"),
-        ("tape", "stats", tape),
+        ("cache", "stats", cache),
+        ("cache", "stats", cache, "--json"),
+        ("cache", "export", cache),
+        ("cache", "prune", cache, "--damaged", "--dry-run"),
+        ("cache", "prune", cache, "--damaged"),
+        ("cache", "stats", cache),
     ]
 
 
@@ -368,57 +368,57 @@ def test_numbers_beyond_all_use_are_no_episode(folder: Path, number: str) -> Non
 
 
 def test_a_damaged_answer_is_counted_pruned_and_never_quoted(tmp_path: Path) -> None:
-    noisy_tape(tmp_path / "tape")
-    stats = shown("tape", "stats", tmp_path / "tape", "--json")
+    noisy_cache(tmp_path / "cache")
+    stats = shown("cache", "stats", tmp_path / "cache", "--json")
     assert (stats.exit_code, json.loads(stats.stdout)["damaged"]) == (1, 1)
-    tape = ResponseCache(tmp_path / "tape", read_only=True)
-    (key,) = tape.damaged_keys()
-    with pytest.raises(TapeError, match="was changed after it was recorded") as error:
-        tape.get(key)
+    cache = ResponseCache(tmp_path / "cache", read_only=True)
+    (key,) = cache.damaged_keys()
+    with pytest.raises(CacheError, match="was changed after it was recorded") as error:
+        cache.get(key)
     assert "secret" not in str(error.value)
-    tape.close()
-    assert "1 request forgotten" in shown("tape", "prune", tmp_path / "tape", "--damaged").output
-    left = shown("tape", "stats", tmp_path / "tape")
+    cache.close()
+    assert "1 request forgotten" in shown("cache", "prune", tmp_path / "cache", "--damaged").output
+    left = shown("cache", "stats", tmp_path / "cache")
     assert left.exit_code == 0
     assert "owned" in left.output
 
 
 def test_a_damaged_key_is_pruned_too(tmp_path: Path) -> None:
-    noisy_tape(tmp_path / "tape")
-    with sqlite3.connect(tmp_path / "tape") as db:
+    noisy_cache(tmp_path / "cache")
+    with sqlite3.connect(tmp_path / "cache") as db:
         db.execute(
             "UPDATE answers SET key = CAST(X'C3' AS TEXT), prompt_tokens = 'many' WHERE model LIKE"
             " 'one%'"
         )
     db.close()
-    assert "2 requests forgotten" in shown("tape", "prune", tmp_path / "tape", "--damaged").output
-    assert shown("tape", "stats", tmp_path / "tape").exit_code == 0
+    assert "2 requests forgotten" in shown("cache", "prune", tmp_path / "cache", "--damaged").output
+    assert shown("cache", "stats", tmp_path / "cache").exit_code == 0
 
 
-def test_a_tape_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) -> None:
-    path = tmp_path / "tape"
+def test_a_cache_that_is_only_read_is_neither_made_nor_changed(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
     path.touch()
-    with pytest.raises(TapeError, match="an empty file, not a tape"):
+    with pytest.raises(CacheError, match="an empty file, not a response cache"):
         ResponseCache(path, read_only=True)
     assert path.stat().st_size == 0
     path.unlink()
-    with pytest.raises(TapeError, match="there is no tape"):
+    with pytest.raises(CacheError, match="there is no response cache"):
         ResponseCache(path, read_only=True)
-    noisy_tape(path)
+    noisy_cache(path)
     before = path.read_bytes()
-    tape = ResponseCache(path, read_only=True)
-    row, _ = tape.rows()
-    with pytest.raises(TapeError):
-        tape.delete([row.key])
-    tape.close()
+    cache = ResponseCache(path, read_only=True)
+    row, _ = cache.rows()
+    with pytest.raises(CacheError):
+        cache.delete([row.key])
+    cache.close()
     assert path.read_bytes() == before
-    assert [one.name for one in tmp_path.iterdir()] == ["tape"]
+    assert [one.name for one in tmp_path.iterdir()] == ["cache"]
 
 
 @pytest.mark.timeout(200)
-def test_a_tape_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Path) -> None:
-    noisy_tape(tmp_path / "tape")
-    with sqlite3.connect(tmp_path / "tape") as db:
+def test_a_cache_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Path) -> None:
+    noisy_cache(tmp_path / "cache")
+    with sqlite3.connect(tmp_path / "cache") as db:
         columns = ", ".join(f"x AS {row[1]}" for row in db.execute("PRAGMA table_info(answers)"))
         db.execute("DROP TABLE answers")
         db.execute(
@@ -427,14 +427,14 @@ def test_a_tape_whose_table_is_a_query_that_never_ends_is_refused(tmp_path: Path
         )
     db.close()
     for command in ("stats", "export"):
-        with pytest.raises(TapeError, match="more or other than a tape's one table"):
-            raise shown("tape", command, tmp_path / "tape").exception or AssertionError
+        with pytest.raises(CacheError, match="more or other than a response cache's one table"):
+            raise shown("cache", command, tmp_path / "cache").exception or AssertionError
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TapeError, match="not a regular file"):
+    with pytest.raises(CacheError, match="not a regular file"):
         ResponseCache(tmp_path / "pipe", read_only=True)
 
 
-def test_a_tape_that_leads_out_of_the_folder_is_not_opened(
+def test_a_cache_that_leads_out_of_the_folder_is_not_opened(
     tmp_path: Path, outside: Path, watched: list[str]
 ) -> None:
     with ChatServer(EmbeddedAnswers(card="SAGE-Sentient-v0")) as server:
@@ -450,14 +450,14 @@ def test_a_tape_that_leads_out_of_the_folder_is_not_opened(
         list(run(plan, tmp_path / "run"))
     assert list(verify(tmp_path / "run")) == [None]
     close()
-    (tmp_path / "run" / RESPONSE_CACHE_FILE).rename(outside / "tape")
-    (tmp_path / "run" / RESPONSE_CACHE_FILE).symlink_to(outside / "tape")
+    (tmp_path / "run" / RESPONSE_CACHE_FILE).rename(outside / "cache")
+    (tmp_path / "run" / RESPONSE_CACHE_FILE).symlink_to(outside / "cache")
     _watching.append(str(outside))
     with pytest.raises(RunError, match="leads out of the folder"):
         list(verify(tmp_path / "run"))
     assert watched == []
     _watching.clear()
-    assert list(verify(tmp_path / "run", outside / "tape")) == [None]
+    assert list(verify(tmp_path / "run", outside / "cache")) == [None]
 
 
 def test_the_bait_itself_would_be_found(outside: Path, tmp_path: Path, watched: list[str]) -> None:

@@ -25,7 +25,8 @@ from typer.testing import CliRunner
 
 from rlver_gym.bench.costs import estimate
 from rlver_gym.bench.folder import EPISODES, RESPONSE_CACHE_FILE, read_episodes, read_manifest
-from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.plan import BenchPlan, manifest_check
 from rlver_gym.bench.report import write_report
 from rlver_gym.bench.run import open_run, run
 from rlver_gym.bench.score import count_failures, score_agents, score_to_json
@@ -35,7 +36,14 @@ from rlver_gym.cli.servers import chat_settings, costs_money, user_options
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
-from rlver_gym.io.errors import BudgetSpent, CardError, RunError, ServerUnreachable, TapeError
+from rlver_gym.io.errors import (
+    BudgetSpent,
+    CacheError,
+    CardError,
+    RunError,
+    ServerUnreachable,
+    SourceNeeded,
+)
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.testing import ChatServer
@@ -95,8 +103,8 @@ def copied(recorded: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def replaying(tape: Path) -> dict[str, Any]:
-    return {"tape": tape, "tape_mode": "replay"}
+def replaying(response_cache: Path) -> dict[str, Any]:
+    return {"response_cache": response_cache, "cache_mode": "replay"}
 
 
 def test_a_recorded_benchmark_runs_again_byte_for_byte_without_its_server(
@@ -176,22 +184,22 @@ def test_an_edited_turn_is_found_where_it_was_edited(copied: Path, field: str) -
     found = next(result for result in verify(copied) if result)
     assert (found.line, found.turn) == (5, 3)
     if field == "utterance":
-        assert "the tape holds no answer to this" in found.what
+        assert "the response cache holds no answer to this" in found.what
 
 
 def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
-    """Raise the change in one raw answer on the tape; forged: with the checksum of a new
+    """Raise the change in one raw answer in the response cache; forged: with the checksum of a new
     recording.
     """
     from rlver_gym.llm_client.response_cache import _checksum
 
-    tape = ResponseCache(folder / RESPONSE_CACHE_FILE)
-    row = next(row for row in tape.rows() if row.answer and '"change"' in row.answer)
+    cache = ResponseCache(folder / RESPONSE_CACHE_FILE)
+    row = next(row for row in cache.rows() if row.answer and '"change"' in row.answer)
     answer = json.loads(row.answer or "")
     changed = row._replace(
         answer=json.dumps(answer | {"change": 9 if answer["change"] != 9 else 8})
     )
-    tape.close()
+    cache.close()
     with sqlite3.connect(folder / RESPONSE_CACHE_FILE) as db:
         checksum = _checksum(changed) if forged else row.checksum
         db.execute(
@@ -201,7 +209,7 @@ def edit_an_appraisal(folder: Path, *, forged: bool) -> None:
     db.close()
 
 
-def test_an_edited_answer_on_the_tape_is_found(copied: Path) -> None:
+def test_an_edited_answer_on_the_cache_is_found(copied: Path) -> None:
     edit_an_appraisal(copied, forged=False)
     found = next(result for result in verify(copied) if result)
     assert found.turn >= 1
@@ -215,13 +223,39 @@ def test_an_answer_forged_with_its_checksum_is_found_by_what_follows(copied: Pat
     assert "change is recorded as" in found.what or "holds no answer" in found.what
 
 
-def test_a_missing_tape_is_named(copied: Path, recorded: Path) -> None:
+def test_a_missing_cache_is_named(copied: Path, recorded: Path) -> None:
     (copied / RESPONSE_CACHE_FILE).unlink()
-    with pytest.raises(RunError, match=r"tape\.sqlite: there is no tape.*--tape"):
+    with pytest.raises(
+        RunError, match=r"response_cache\.sqlite: there is no response cache.*--response-cache"
+    ):
         list(verify(copied))
     assert set(verify(copied, recorded / RESPONSE_CACHE_FILE)) == {None}
-    with pytest.raises(TapeError, match="there is no tape"):
-        list(run(plan(None, chat={"tape_mode": "replay"}), copied / "other"))
+    with pytest.raises(CacheError, match="there is no response cache"):
+        list(run(plan(None, chat={"cache_mode": "replay"}), copied / "other"))
+
+
+def test_a_folder_of_the_version_before_is_verified_and_goes_on_from_its_tape(
+    copied: Path, server: ChatServer
+) -> None:
+    (copied / RESPONSE_CACHE_FILE).rename(copied / "tape.sqlite")
+    assert set(verify(copied)) == {None}
+    lines = (copied / EPISODES).read_text(encoding="utf-8").splitlines()
+    (copied / EPISODES).write_text("\n".join([*lines[:-1], ""]), encoding="utf-8")
+    asked = len(server.requests)
+    list(run(plan(server), copied))
+    assert len(server.requests) == asked, "all that is missing was recorded"
+    assert (copied / EPISODES).read_text(encoding="utf-8").splitlines() == lines
+    assert not (copied / RESPONSE_CACHE_FILE).exists()
+
+
+def test_a_manifest_of_the_version_before_says_where_its_tape_was(copied: Path) -> None:
+    (copied / RESPONSE_CACHE_FILE).unlink()
+    path = copied / "manifest.json"
+    old = json.loads(path.read_text(encoding="utf-8")) | {"tape": "/elsewhere/tape.sqlite"}
+    path.write_text(json.dumps(old | {"check": manifest_check(old)}), encoding="utf-8")
+    assert Manifest.read(copied).is_as_written
+    with pytest.raises(SourceNeeded, match=r"it was at .*/elsewhere/tape\.sqlite.*response-cache"):
+        list(verify(copied))
 
 
 def test_a_spent_budget_stops_the_run_and_the_same_command_goes_on(
@@ -253,9 +287,9 @@ def test_a_lost_server_stops_the_run_and_keeps_what_was_finished(
 
     with ChatServer(then_dies) as dying:
         list(run(plan(dying, agents=AGENTS[:1]), tmp_path / "part"))
-        tape = tmp_path / "part" / RESPONSE_CACHE_FILE
+        cache = tmp_path / "part" / RESPONSE_CACHE_FILE
     with pytest.raises(ServerUnreachable, match=r"nothing answers at http://127\.0\.0\.1"):
-        list(run(plan(None, chat={"tape": tape}), tmp_path / "run"))
+        list(run(plan(None, chat={"response_cache": cache}), tmp_path / "run"))
     kept = (tmp_path / "run" / EPISODES).read_bytes()
     assert kept
     assert (recorded / EPISODES).read_bytes().startswith(kept)
@@ -328,7 +362,9 @@ def test_a_fingerprint_holds_what_changes_answers_and_not_how_they_are_fetched(
 ) -> None:
     usual = plan(server).fingerprint
     assert (
-        plan(server, chat={"tape": Path("x"), "timeout_s": 3.0, "concurrency": 2}).fingerprint
+        plan(
+            server, chat={"response_cache": Path("x"), "timeout_s": 3.0, "concurrency": 2}
+        ).fingerprint
         == usual
     )
     assert plan(server, user_options={"timeout_s": 3.0}).fingerprint == usual
@@ -490,7 +526,7 @@ def test_options_of_the_user_are_read_by_their_type() -> None:
         (["--prices", "inf,1"], "IN,OUT"),
         (["--prices", ""], "IN,OUT"),
         (["--base-url", "localhost"], "http://"),
-        (["--tape-mode", "rewind"], "replay"),
+        (["--cache-mode", "rewind"], "replay"),
     ],
 )
 def test_wrong_options_are_named(words: list[str], says: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.testing.listener import Listener
+from rlver_gym.testing.http import Listener
 
 NUM_DIALOGUES, SHARE = 64, 0.1
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("close_shared_clients")]

@@ -26,9 +26,9 @@ COMMANDS = [
         "sb3",
     ),
     *(
-        "tape stats",
-        "tape prune",
-        "tape export",
+        "cache stats",
+        "cache prune",
+        "cache export",
         "personas list",
         "personas show",
         "personas check",

@@ -32,7 +32,7 @@ from rlver_gym.io.errors import UserFailed
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.testing.replies import Refused
+from rlver_gym.testing.chat_server import Refused
 from rlver_gym.users import EmbeddedUser
 
 ENV = "RLVER-Empathy-v0"

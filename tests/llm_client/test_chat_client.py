@@ -13,31 +13,25 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client import excerpts, wire
-from rlver_gym.llm_client.client import ChatClient
+from rlver_gym.llm_client.client import ChatClient, summarise_failures
 from rlver_gym.llm_client.connect import connect, spending
-from rlver_gym.llm_client.limits import Concurrency
-from rlver_gym.llm_client.refusals import classify_http_error
-from rlver_gym.llm_client.retries import (
-    NOT_FAILED,
+from rlver_gym.llm_client.refusals import (
     Failure,
     Kind,
-    RetryPolicy,
+    classify_http_error,
     retry_after_s,
-    summarise_failures,
 )
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, Faults
-from rlver_gym.testing.faults import ALL
+from rlver_gym.testing.chat_server import ALL
 
 KEY = "sk-planted-0123456789abcdef"
 SECRET = "my sister stole the inheritance"
@@ -52,6 +46,11 @@ def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     yield
     shared.close()
+
+
+def quoted(failure: Failure) -> str:
+    """The reason, with what may be shown of the server's words."""
+    return f"{failure.reason}: {excerpts.mask(failure.quote, [], [])}".removesuffix(": ")
 
 
 def request(words: object = "hello", **fields: object) -> ChatRequest:
@@ -325,7 +324,7 @@ def test_a_server_with_few_places_is_found_out_and_everything_is_answered() -> N
         results = asked(settings, *map(request, range(100)), then=clients.append)
         assert server.max_concurrent_calls == 4
     assert all(isinstance(result, ChatAnswer) for result in results)
-    assert clients[0].concurrency.limit < 64
+    assert clients[0].places.limit < 64
 
 
 def test_a_long_queue_in_front_of_a_slow_server_fails_nobody() -> None:
@@ -333,78 +332,6 @@ def test_a_long_queue_in_front_of_a_slow_server_fails_nobody() -> None:
         settings = ChatSettings(base_url=server.base_url, concurrency=1, timeout_s=1.2)
         results = asked(settings, *map(request, range(10)))  # 1.5 s of work, one after the other
     assert all(isinstance(result, ChatAnswer) for result in results)
-
-
-def test_the_limit_halves_once_a_round_and_grows_fast_to_three_quarters_then_by_one_a_round() -> (
-    None
-):
-    gate = Concurrency(8)
-    for round_ in [asyncio.run(gate.enter()) for _ in range(8)]:
-        gate.record_overload(round_)
-    limits = [gate.limit]
-    for _ in range(2 + 6 + 7 + 20):
-        gate.record_success()
-        limits.append(gate.limit)
-    assert limits == [4, 5, *[6] * 6, *[7] * 7, *[8] * 21]
-    for _ in range(6):
-        gate.record_overload(gate._round)
-    assert gate.limit == 1
-
-
-def test_who_waits_enters_in_order_and_a_cancelled_one_gives_its_place_away() -> None:
-    async def play() -> list[int]:
-        gate, entered = Concurrency(1), []
-
-        async def visit(number: int) -> None:
-            await gate.enter()
-            entered.append(number)
-            await asyncio.sleep(0)
-            gate.leave()
-
-        visits = [asyncio.create_task(visit(number)) for number in range(6)]
-        await asyncio.sleep(0)
-        visits[2].cancel()
-        await asyncio.gather(*visits, return_exceptions=True)
-        assert gate.inside == 0
-        return entered
-
-    assert asyncio.run(play()) == [0, 1, 3, 4, 5]
-
-
-@given(st.lists(st.tuples(st.sampled_from("elco"), st.integers(0, 20)), max_size=60))
-def test_never_more_are_inside_than_were_ever_allowed_and_nobody_is_left_waiting(
-    moves: list[tuple[str, int]],
-) -> None:
-    async def play() -> None:
-        gate = Concurrency(4)
-        tasks: list[asyncio.Task[int]] = []
-        inside: list[asyncio.Task[int]] = []
-        for move, at in moves:
-            if move == "e":
-                tasks.append(asyncio.create_task(gate.enter()))
-            elif move == "c" and tasks:
-                tasks[at % len(tasks)].cancel()
-            elif move == "l" and inside:
-                inside.pop()
-                gate.leave()
-            elif move == "o":
-                gate.record_overload(gate._round)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            inside += [task for task in tasks if task.done() and not task.cancelled()]
-            tasks = [task for task in tasks if not task.done()]
-            assert gate.inside == len(inside) <= 4
-        while tasks or inside:
-            if inside:
-                inside.pop()
-                gate.leave()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            inside += [task for task in tasks if task.done() and not task.cancelled()]
-            tasks = [task for task in tasks if not task.done()]
-        assert gate.inside == 0
-
-    asyncio.run(asyncio.wait_for(play(), 30))
 
 
 @pytest.mark.parametrize(
@@ -585,7 +512,7 @@ def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str
     result = wire.parse_answer(body, "application/json").result
     assert isinstance(result, Failure)
     assert result.kind is kind
-    assert says in excerpts.mask_failure(result, [], []).reason
+    assert says in quoted(result)
 
 
 def test_counts_that_make_no_sense_are_no_counts() -> None:
@@ -638,10 +565,7 @@ def test_a_server_that_repeats_the_request_in_its_complaint_is_not_quoted() -> N
         assert shown.startswith("Invalid input: […]")
         assert not any(part in shown for part in ("brother", "放火", "abc", "planted"))
     detail = b'{"detail": [{"msg": "field required", "input": "my brother set the fire"}]}'
-    assert (
-        excerpts.mask_failure(classify_http_error(422, detail, {}), [], []).reason
-        == "HTTP 422: field required"
-    )
+    assert quoted(classify_http_error(422, detail, {})) == "HTTP 422: field required"
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:
@@ -658,22 +582,6 @@ def test_retry_after_is_seconds_or_a_date() -> None:
         None,
         0,
     ]
-
-
-@given(
-    st.lists(st.sampled_from(list(Kind)), min_size=1, max_size=12),
-    st.floats(0, 0.999),
-    st.floats(0.01, 100),
-)
-def test_a_wait_is_never_longer_than_what_is_left_and_failures_are_bounded(
-    kinds: list[Kind], drawn: float, left_s: float
-) -> None:
-    failures = [Failure(kind, kind.value) for kind in kinds]
-    wait_s = RetryPolicy(4, lambda: drawn).wait_s(failures, False, left_s)
-    if wait_s is None:
-        return
-    assert 0 <= wait_s < left_s
-    assert sum(kind not in NOT_FAILED for kind in kinds) < 4 or kinds[-1] in NOT_FAILED
 
 
 def test_reasons_are_counted_except_for_waiting() -> None:

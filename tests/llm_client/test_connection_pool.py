@@ -15,6 +15,8 @@ from email.utils import format_datetime
 
 import openai
 import pytest
+from hostile_bodies import MODES
+from hostile_server import HostileServer
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
@@ -24,14 +26,15 @@ from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client import excerpts, refusals, transport, wire
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect
-from rlver_gym.llm_client.credentials import find_problem, without_credentials
-from rlver_gym.llm_client.retries import retry_after_s
-from rlver_gym.llm_client.settings import ChatSettings, public_url
+from rlver_gym.llm_client.refusals import retry_after_s
+from rlver_gym.llm_client.settings import (
+    ChatSettings,
+    find_problem,
+    public_url,
+    without_credentials,
+)
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing.hostile import HostileServer
-from rlver_gym.testing.hostile_modes import MODES
-from rlver_gym.testing.listener import Listener
-from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.testing.http import Connection, Listener, Request
 
 KEY = "sk-planted-0123456789abcdef"
 GOOD = {
@@ -316,5 +319,5 @@ def test_no_body_is_too_odd_to_be_read(body: bytes, status: int) -> None:
 
 def test_the_http_library_is_the_one_of_openai() -> None:
     client = openai.DefaultAsyncHttpxClient()
-    assert isinstance(client.build_request("GET", "http://x").url, transport.URL)
+    assert isinstance(client.build_request("GET", "http://x").url, transport.http.URL)
     asyncio.run(client.aclose())

@@ -26,13 +26,13 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent
 from rlver_gym.testing import ChatServer, Faults
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.testing.faults import ALL
+from rlver_gym.testing.chat_server import ALL
 from rlver_gym.users import make_user
 
 CARD = env_card("RLVER-Empathy-v0")
 PEOPLE = library().ids("train")
 ANSWERS = EmbeddedAnswers()
-DEADLINE_S = 280.0
+DEADLINE_S = 560.0
 """Far beyond what any storm takes: only a hang reaches it."""
 
 
@@ -161,6 +161,7 @@ def test_a_storm_over_a_few_dialogues_ends_well_and_twice_the_same() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_200)  # minutes on a busy machine
 def test_a_storm_over_two_hundred_dialogues_ends_well_and_twice_the_same() -> None:
     first, second = (storm(200, attempt_timeout_s=16.0, clients=40) for _ in range(2))
     check(first, 200)
@@ -169,6 +170,7 @@ def test_a_storm_over_two_hundred_dialogues_ends_well_and_twice_the_same() -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_200)  # minutes on a busy machine
 def test_many_dialogues_in_step_go_through_a_storm_and_every_end_is_told() -> None:
     with ChatServer(
         ANSWERS, faults=Faults(0.3, seed=5, only=ALL - {"hang", "drip"}, retry_after_s=0.01)

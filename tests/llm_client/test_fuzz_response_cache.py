@@ -1,5 +1,5 @@
 """A cache of answers that somebody damaged or edited: what it gives is what was recorded, or a
-TapeError.
+CacheError.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from fuzzing import damaged_bytes, effort
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver_gym.io.errors import ChatError, TapeError
+from rlver_gym.io.errors import CacheError, ChatError
 from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
@@ -49,11 +49,11 @@ BY_KEY = {request.key: result for request, result in RECORDED.items()}
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a cache with four answers and two failures."""
-    path = tmp_path_factory.mktemp("tape") / "tape.sqlite"
-    tape = ResponseCache(path)
+    path = tmp_path_factory.mktemp("cache") / "response_cache.sqlite"
+    cache = ResponseCache(path)
     for request, result in RECORDED.items():
-        tape.put(request, result, server="http://127.0.0.1/v1")
-    tape.close()
+        cache.put(request, result, server="http://127.0.0.1/v1")
+    cache.close()
     return path.read_bytes()
 
 
@@ -63,7 +63,7 @@ def same(result: ChatAnswer | ChatError, recorded: ChatAnswer | ChatError) -> bo
     return result == recorded and list(map(type, result)) == list(map(type, recorded))
 
 
-def check_error(error: TapeError) -> None:
+def check_error(error: CacheError) -> None:
     """Fit to show, short, and without what a model said in confidence."""
     message = str(error)
     assert message == printable(message)
@@ -83,22 +83,22 @@ def check_well_formed(result: object) -> None:
         assert str(result) == printable(str(result))
 
 
-def open_tape(path: Path) -> ResponseCache | None:
+def open_cache(path: Path) -> ResponseCache | None:
     try:
         return ResponseCache(path, must_exist=True)
-    except TapeError as error:
+    except CacheError as error:
         check_error(error)
         return None
 
 
-def check_prune(tape: ResponseCache) -> None:
+def check_prune(cache: ResponseCache) -> None:
     """What is damaged is listed and can be taken out, or the file as a whole is refused."""
     try:
-        tape.delete(tape.damaged_keys())
-        assert tape.damaged_keys() == []
-        for row in tape.rows():
+        cache.delete(cache.damaged_keys())
+        assert cache.damaged_keys() == []
+        for row in cache.rows():
             check_well_formed(row.result())
-    except TapeError as error:
+    except CacheError as error:
         check_error(error)
 
 
@@ -111,31 +111,33 @@ def write(path: Path, data: bytes) -> None:
 
 def test_a_row_out_of_order_is_deleted_or_the_file_is_refused(whole: bytes, tmp_path: Path) -> None:
     for key in sorted(BY_KEY):
-        write(tmp_path / "tape.sqlite", whole.replace(key.encode(), b"z" + key[1:].encode()))
-        if tape := open_tape(tmp_path / "tape.sqlite"):
-            check_prune(tape)
-            tape.close()
+        write(
+            tmp_path / "response_cache.sqlite", whole.replace(key.encode(), b"z" + key[1:].encode())
+        )
+        if cache := open_cache(tmp_path / "response_cache.sqlite"):
+            check_prune(cache)
+            cache.close()
 
 
 @effort(few=40, many=3_000)
 def test_any_other_byte_gives_no_other_answer(whole: bytes, tmp_path: Path, examples: Any) -> None:
-    path = tmp_path / "tape.sqlite"
+    path = tmp_path / "response_cache.sqlite"
 
     @given(damaged_bytes(whole))
     def holds(data: bytes) -> None:
         write(path, data)
-        if not (tape := open_tape(path)):
+        if not (cache := open_cache(path)):
             return
         try:
             for key, recorded in BY_KEY.items():
                 try:
-                    result = tape.get(key)
+                    result = cache.get(key)
                     assert result is None or same(result, recorded)
-                except TapeError as error:
+                except CacheError as error:
                     check_error(error)
-            check_prune(tape)
+            check_prune(cache)
         finally:
-            tape.close()
+            cache.close()
 
     examples(holds)()
 
@@ -194,22 +196,22 @@ def edit(path: Path, key: str, changed: dict[str, Any], signed: bool) -> bool:
 def test_any_other_value_is_refused_or_at_least_well_formed(
     whole: bytes, tmp_path: Path, examples: Any
 ) -> None:
-    path = tmp_path / "tape.sqlite"
+    path = tmp_path / "response_cache.sqlite"
 
     @given(edits())
     def holds(change: tuple[str, dict[str, Any], bool]) -> None:
         key, changed, signed = change
         write(path, whole)
-        if not edit(path, key, changed, signed) or not (tape := open_tape(path)):
+        if not edit(path, key, changed, signed) or not (cache := open_cache(path)):
             return
         try:
-            result = tape.get(key)
+            result = cache.get(key)
             check_well_formed(result)
             assert signed or same(result, BY_KEY[key])  # pyright: ignore[reportArgumentType]
-        except TapeError as error:
+        except CacheError as error:
             check_error(error)
         finally:
-            check_prune(tape)
-            tape.close()
+            check_prune(cache)
+            cache.close()
 
     examples(holds)()

@@ -18,12 +18,11 @@ from rlver_gym.io.errors import ChatError
 from rlver_gym.io.terminal import printable
 from rlver_gym.llm_client import refusals, wire
 from rlver_gym.llm_client.client import ChatClient
-from rlver_gym.llm_client.retries import Failure, retry_after_s
+from rlver_gym.llm_client.refusals import Failure, retry_after_s
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing.listener import Listener
-from rlver_gym.testing.replies import completion, error
-from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.testing.chat_server import completion, error
+from rlver_gym.testing.http import Connection, Listener, Request
 
 KEY = "sk-planted-0123456789abcdef"
 PROMPT = "My sister stole the inheritance and I told nobody"

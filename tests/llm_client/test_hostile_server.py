@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hostile_bodies import GROUPS, MODES
+from hostile_server import HostileServer
 from machine import slack
 from pydantic import SecretStr
 
@@ -25,8 +27,6 @@ from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import Budget, ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing.hostile import HostileServer
-from rlver_gym.testing.hostile_modes import GROUPS, MODES
 
 KEY = "sk-planted-0123456789abcdef"
 PIECES = {KEY[at : at + 12] for at in range(len(KEY) - 11)}

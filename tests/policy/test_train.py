@@ -53,9 +53,9 @@ from rlver_gym.policy.learning.registry import (
     Objective,
 )
 from rlver_gym.policy.models.sampler import Completion
+from rlver_gym.policy.models.tiny_model import build_tiny
 from rlver_gym.policy.models.trajectory import Trajectory, TranscriptLine
 from rlver_gym.policy.train import make_learner, reset_specs, resolve_algorithm, train
-from rlver_gym.testing.tiny_model import build_tiny
 
 SMALL = {
     "iterations": 4,

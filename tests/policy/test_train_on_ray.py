@@ -22,6 +22,7 @@ from rlver_gym.io.errors import RlverError, RunError, TrainingError
 from rlver_gym.io.version import __version__
 from rlver_gym.policy.config import TrainConfig, make_config
 from rlver_gym.policy.models.rollout import make_groups
+from rlver_gym.policy.models.tiny_model import build_tiny
 from rlver_gym.policy.models.trajectory import Trajectory
 from rlver_gym.policy.ray_rollouts import (
     RayRollouts,
@@ -38,7 +39,6 @@ from rlver_gym.policy.train import (
     reset_specs,
     train,
 )
-from rlver_gym.testing.tiny_model import build_tiny
 from rlver_gym.users import EmbeddedUser
 
 with_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install '.[ray]'")
@@ -168,7 +168,10 @@ def test_a_worker_with_another_model_or_version_is_named(model: str, tmp_path: P
         ({"engine": "fsdp"}, "--engine fsdp"),
         ({"env_options": {"user": "openai:user", "api_key": "k"}}, "OPENAI_API_KEY"),
         ({"env_options": {"base_url": "http://me:secret@127.0.0.1:9/v1"}}, "OPENAI_BASE_URL"),
-        ({"env_options": {"user": "openai:user", "tape": "t"}}, "tape of env_options"),
+        (
+            {"env_options": {"user": "openai:user", "response_cache": "t"}},
+            "response_cache of env_options",
+        ),
     ],
 )
 def test_what_does_not_go_with_workers_is_refused_before_a_cluster_is_joined(

@@ -26,8 +26,8 @@ from rlver_gym.policy.models import actor as actor_module
 from rlver_gym.policy.models import distributed
 from rlver_gym.policy.models.actor import Actor, Critic
 from rlver_gym.policy.models.model import causal_lm, load_empty_model, load_model
+from rlver_gym.policy.models.tiny_model import build_tiny
 from rlver_gym.policy.train import make_learner
-from rlver_gym.testing.tiny_model import build_tiny
 
 TOKENS = 100
 FEW_LOGITS = 60 * 16

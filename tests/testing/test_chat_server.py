@@ -5,26 +5,29 @@ needs no server.
 import asyncio
 import json
 import random
+import re
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any, Literal
 
 import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+import rlver_gym
 from rlver_gym.io.errors import ChatError, UnknownName
-from rlver_gym.llm_client.transport import create_ssl_context
+from rlver_gym.llm_client.transport import http
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer, Faults, ScriptedChat
-from rlver_gym.testing.faults import ALL, FAULTS
+from rlver_gym.testing.chat_server import ALL
 
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "feeling", "schema": {"type": "object"}}}
 GENEROUS_S = 60.0
-TRUST = create_ssl_context()
+TRUST = http.create_ssl_context()
 """Which certificates are believed: nobody here has any, and to read them takes longer than most
 tests.
 """
@@ -534,7 +537,6 @@ def test_faults_that_cannot_be_meant_are_named() -> None:
     for only in ("hang", ()):
         with pytest.raises(ValueError, match="set of kinds"):
             Faults(0.3, only=only)
-    assert all(function.__doc__ for function in FAULTS.values())
 
 
 @pytest.mark.parametrize("only", ["hang", "drip", "slow"])
@@ -592,3 +594,14 @@ def test_a_scripted_chat_answers_without_a_network() -> None:
     assert chat.requests == [asked] * 3
     assert ask(ScriptedChat("always")).text == ask(ScriptedChat("always")).text == "always"
     assert ask(ScriptedChat(lambda request: request.model)).text == "m"
+
+
+def test_nothing_but_tests_imports_a_test_server() -> None:
+    package = Path(rlver_gym.__file__).parent
+    named = re.compile(r"^\s*(from|import) rlver_gym\.testing|[\"']rlver_gym\.testing[.:\"']", re.M)
+    assert any(named.search(path.read_text()) for path in (package / "testing").glob("*.py"))
+    assert [
+        path.relative_to(package)
+        for path in package.rglob("*.py")
+        if named.search(path.read_text(encoding="utf-8")) and path.parent.name != "testing"
+    ] == []

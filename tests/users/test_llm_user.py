@@ -26,7 +26,7 @@ from rlver_gym.io.errors import (
     BudgetSpent,
     CardError,
     ChatError,
-    NotOnTape,
+    NotInCache,
     ServerRefused,
     ServerUnreachable,
     UnknownName,
@@ -409,7 +409,7 @@ def test_another_model_may_speak(persona: Persona, card: EnvCard) -> None:
     ]
 
 
-@pytest.mark.parametrize("stop", [ServerUnreachable, ServerRefused, BudgetSpent, NotOnTape])
+@pytest.mark.parametrize("stop", [ServerUnreachable, ServerRefused, BudgetSpent, NotInCache])
 def test_errors_that_concern_the_whole_run_are_not_the_dialogues_failure(
     stop: type[ChatError], persona: Persona, card: EnvCard
 ) -> None:

@@ -20,7 +20,7 @@ from transformers import (
 
 from rlver_gym.io.errors import TrainingError, pip_install
 from rlver_gym.io.model_cache import hide_progress_bars
-from rlver_gym.testing.local_models import local_model
+from rlver_gym.policy.models.local_models import local_model
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:

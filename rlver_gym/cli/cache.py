@@ -1,4 +1,4 @@
-"""`rlver-gym tape`: look at the answers that were recorded, forget some, or take them elsewhere."""
+"""`rlver-gym cache`: look at the recorded answers, forget some, or take them elsewhere."""
 
 import sys
 from collections import Counter
@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from rlver_gym.cli.options import AsJson
-from rlver_gym.io.errors import TapeError
+from rlver_gym.io.errors import CacheError
 from rlver_gym.io.json_text import dump_json, parse_json
 from rlver_gym.io.terminal import SafeConsole, format_count
 from rlver_gym.llm_client.response_cache import ResponseCache, Row
@@ -20,18 +20,18 @@ from rlver_gym.llm_client.response_cache import ResponseCache, Row
 app = typer.Typer(
     help="Recorded answers of chat servers: count, prune and export them.", no_args_is_help=True
 )
-File = Annotated[Path, typer.Argument(help="A tape, as made with --tape.")]
+File = Annotated[Path, typer.Argument(help="A response cache, as made with --response-cache.")]
 
 
 @app.command()
-def stats(tape: File, as_json: AsJson = False) -> None:
-    """What is on a tape: requests, models, tokens, failures.
+def stats(response_cache: File, as_json: AsJson = False) -> None:
+    """What is in a response cache: requests, models, tokens, failures.
 
     Exit code 1 when answers were changed since they were recorded.
     """
-    counts = _counts(tape)
+    counts = _counts(response_cache)
     if as_json:
-        typer.echo(dump_json({"tape": str(tape)} | counts))
+        typer.echo(dump_json({"response_cache": str(response_cache)} | counts))
     else:
         SafeConsole().print(
             Text("\n".join(f"{name:18}{_format_value(value)}" for name, value in counts.items())),
@@ -40,7 +40,7 @@ def stats(tape: File, as_json: AsJson = False) -> None:
     if counts["damaged"]:
         SafeConsole(stderr=True).print(
             Text(
-                f"{format_count(counts['damaged'], 'changed answer')}: `rlver-gym tape prune"
+                f"{format_count(counts['damaged'], 'changed answer')}: `rlver-gym cache prune"
                 " --damaged` forgets what was changed."
             ),
             style="red",
@@ -50,7 +50,7 @@ def stats(tape: File, as_json: AsJson = False) -> None:
 
 @app.command()
 def prune(
-    tape: File,
+    response_cache: File,
     model: Annotated[str | None, typer.Option(help="Only requests to this model.")] = None,
     older_than: Annotated[
         float | None, typer.Option(min=0, help="Only what was recorded more than so many days ago.")
@@ -87,33 +87,33 @@ def prune(
             and not (damaged and row.is_intact)
         )
 
-    with _open_cache(tape, read_only=dry_run) as opened:
+    with _open_cache(response_cache, read_only=dry_run) as opened:
         keys = [row.key for row in opened.rows() if is_selected(row)]
         if not dry_run:
             opened.delete(keys)
     requests = format_count(len(keys), "request")
     SafeConsole().print(
-        Text(f"{tape}: {requests} {'would be ' if dry_run else ''}forgotten"),
+        Text(f"{response_cache}: {requests} {'would be ' if dry_run else ''}forgotten"),
         soft_wrap=True,
     )
 
 
 @app.command()
 def export(
-    tape: File,
+    response_cache: File,
     out: Annotated[
         Path | None, typer.Option(help="A file to write. Default: standard output.")
     ] = None,
 ) -> None:
     """Every request and its answer as JSON, one a line, oldest first."""
-    with _open_cache(tape) as opened, _open_output(out) as stream:
+    with _open_cache(response_cache) as opened, _open_output(out) as stream:
         for row in opened.rows():
             stream.write(dump_json(_row_to_json(row)) + "\n")
 
 
 @contextmanager
-def _open_cache(tape: Path, *, read_only: bool = True) -> Iterator[ResponseCache]:
-    opened = ResponseCache(tape, must_exist=True, read_only=read_only)
+def _open_cache(response_cache: Path, *, read_only: bool = True) -> Iterator[ResponseCache]:
+    opened = ResponseCache(response_cache, must_exist=True, read_only=read_only)
     try:
         yield opened
     finally:
@@ -129,10 +129,10 @@ def _open_output(out: Path | None) -> Iterator[TextIO]:
         yield stream
 
 
-def _counts(tape: Path) -> dict[str, Any]:
+def _counts(response_cache: Path) -> dict[str, Any]:
     models, servers = Counter[str](), Counter[str]()
     requests = failures = damaged = prompt = completion = 0
-    with _open_cache(tape) as opened:
+    with _open_cache(response_cache) as opened:
         for row in opened.rows():
             requests += 1
             failures += row.answer is None
@@ -148,7 +148,7 @@ def _counts(tape: Path) -> dict[str, Any]:
         "servers": dict(servers.most_common()),
         "prompt_tokens": prompt,
         "completion_tokens": completion,
-        "bytes": tape.stat().st_size,
+        "bytes": response_cache.stat().st_size,
     }
 
 
@@ -164,7 +164,8 @@ def _row_to_json(row: Row) -> dict[str, Any]:
     try:
         request = parse_json(row.request)
     except ValueError as error:
-        raise TapeError(
-            f"request {row.key[:12]} on the tape is no JSON. Run: rlver-gym tape prune --damaged"
+        raise CacheError(
+            f"request {row.key[:12]} in the response cache is no JSON. Run: rlver-gym cache prune"
+            " --damaged"
         ) from error
     return row._asdict() | {"request": request}

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from rlver_gym.testing.hostile import Answer, Mode
-from rlver_gym.testing.hostile_answers import (
+from hostile_answers import (
     COMPLETION,
     GOOD,
     MIB,
@@ -16,6 +15,8 @@ from rlver_gym.testing.hostile_answers import (
     error_body,
     single_turn_mode,
 )
+from hostile_http import HTTP_MODES
+from hostile_server import Answer, Mode
 
 _LENGTH = len(GOOD)
 _BODIES = {
@@ -243,3 +244,8 @@ def _blames() -> Iterator[Mode]:
 
 BODY_MODES: tuple[Mode, ...] = (*_bodies(), *_shapes(), *_texts(), *_echoes(), *_blames())
 """All of them."""
+
+MODES: tuple[Mode, ...] = (*HTTP_MODES, *BODY_MODES)
+"""Each group is one kind of malice; its variants go through what that kind can do."""
+GROUPS: tuple[str, ...] = tuple(dict.fromkeys(mode.group for mode in MODES))
+"""The kinds, by name."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from rlver_gym.io.errors import UnknownName
-from rlver_gym.testing.listener import Listener
-from rlver_gym.testing.wire import Connection, Request
+from rlver_gym.testing.http import Connection, Listener, Request
 
 _MOST_SENT = 64 << 20
 """Bytes that an endless answer ends after."""
@@ -119,7 +118,7 @@ class HostileServer:
         """
         if name not in self._modes and name not in self._groups:
             raise UnknownName.of(
-                "mode", name, [*self._modes, *self._groups], "rlver_gym.testing.hostile_modes.MODES"
+                "mode", name, [*self._modes, *self._groups], "hostile_bodies.MODES"
             )
         return f"http://127.0.0.1:{self._listener.port}/{name}/v1"
 
@@ -156,6 +155,12 @@ class HostileServer:
         return group[(self._of_group[name] - 1) % len(group)]
 
 
+async def _drain(connection: Connection) -> None:
+    """Wait until most of what was written is sent, so that an endless answer takes no memory."""
+    while connection._transport.get_write_buffer_size() > 1 << 18:
+        await asyncio.sleep(0.005)
+
+
 async def _run_step(step: Step, connection: Connection, fill: Callable[[bytes], bytes]) -> None:
     match step:
         case Send(data):
@@ -169,7 +174,7 @@ async def _run_step(step: Step, connection: Connection, fill: Callable[[bytes], 
         case Flood(data, every_s):
             for _ in range(_MOST_SENT // len(data)):
                 connection.write(data)
-                await connection.drain()
+                await _drain(connection)
                 await asyncio.sleep(every_s)
         case Hang():
             await asyncio.get_running_loop().create_future()

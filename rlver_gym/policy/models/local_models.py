@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.io.model_cache import hide_progress_bars, make_once
-from rlver_gym.testing.tiny_model import VERSION, build_tiny
+from rlver_gym.policy.models.tiny_model import VERSION, build_tiny
 
 
 def local_model(name: str) -> str:

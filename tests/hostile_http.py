@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rlver_gym.testing.hostile import Answer, Close, Flood, Hang, Mode, Reset, Send
-from rlver_gym.testing.hostile_answers import GOOD, JSON_TYPE, MIB, error_body, single_turn_mode
+from hostile_answers import GOOD, JSON_TYPE, MIB, error_body, single_turn_mode
+from hostile_server import Answer, Close, Flood, Hang, Mode, Reset, Send
 
 _BOMB_MIB = 256
 

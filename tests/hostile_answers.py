@@ -6,7 +6,7 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from rlver_gym.testing.hostile import Mode, Step
+from hostile_server import Mode, Step
 
 JSON_TYPE = "Content-Type: application/json"
 COMPLETION: dict[str, Any] = {
