@@ -52,7 +52,7 @@ def test_work_without_a_terminal_says_how_far_it_is(
     monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.chdir(tmp_path)
     for words in (
-        ["redteam", "--attack", "emoji", "--json"],
+        ["redteam", "--attack", "threats", "--json"],
         ["bench", "--agent", "silent", "--persona", "noor-the-old-dog", "--json"],
     ):
         done = CliRunner().invoke(app, words)

@@ -32,7 +32,7 @@ def test_equals_sync_vector_env_step_for_step(env_id: str, mode: str) -> None:
     theirs = SyncVectorEnv([lambda: EmpathyEnv(env_id)] * 5, autoreset_mode=mode)
     assert isinstance(ours, EmpathyVectorEnv)
     assert data_equivalence(ours.reset(seed=11), theirs.reset(seed=11))
-    for step in range(30):
+    for step in range(20):
         assert data_equivalence(ours.step(words(step, 5)), theirs.step(words(step, 5))), step
 
 
@@ -42,7 +42,7 @@ def test_equals_sync_vector_env_with_reset_mask() -> None:
         [lambda: EmpathyEnv("RLVER-Empathy-v0")] * 4, autoreset_mode=AutoresetMode.DISABLED
     )
     assert data_equivalence(ours.reset(seed=2), theirs.reset(seed=2))
-    for step in range(30):
+    for step in range(20):
         a, b = ours.step(words(step, 4)), theirs.step(words(step, 4))
         assert data_equivalence(a, b), step
         over = a[2] | a[3]
