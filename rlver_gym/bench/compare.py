@@ -1,6 +1,4 @@
-"""Run folders side by side: which agents met the same people under the same protocol, and so may
-stand in one table.
-"""
+"""Run folders side by side: which agents may stand in one table, by equal protocols."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,9 +18,7 @@ from rlver_gym.io.terminal import format_count, one_line
 
 
 class Protocol(NamedTuple):
-    """What has to be equal before a rank means anything: how long and how readily, felt by whom,
-    with which people, how often.
-    """
+    """What has to be equal before a rank means anything: card, user, people, and how often."""
 
     env: str
     env_hash: str

@@ -15,9 +15,7 @@ _EXCERPT = 110
 
 
 def format_alerts(watched: AnomalyReport) -> list[Text]:
-    """A line for each alert with its evidence below it, then what is expected or could not be
-    judged.
-    """
+    """A line for each alert, its evidence below it; then what is expected or not judged."""
     lines: list[Text] = []
     for alert in _select_unexpected(watched):
         lines.append(

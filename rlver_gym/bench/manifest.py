@@ -86,9 +86,7 @@ class Manifest(Frozen):
     omit: Word | None = None
     """Fields that the user's server was not sent."""
     persona_folder: Name | None
-    """Where the persona cards were, on the machine of whoever made the run; None for the shipped
-    ones.
-    """
+    """Where the persona cards were on the machine of the run; None for the shipped ones."""
     tape: Name | None = None
     """Where the tape was, if not in the folder; likewise."""
     env_card: EnvCard
@@ -149,9 +147,7 @@ class Manifest(Frozen):
 
     @property
     def pins(self) -> dict[str, Any]:
-        """What was pinned beside plan, cards and user: who spoke, in which version, and which
-        server was asked.
-        """
+        """What is pinned beside plan, cards and user: who spoke, in which version, which server."""
         return {
             "package": self.package,
             "agents": self.agents,

@@ -1,6 +1,4 @@
-"""What a run is recomputed with: its cards and its user, none of which its manifest can bring along
-as code or as a path.
-"""
+"""What a run is recomputed with: cards and a user, which its manifest cannot bring along."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,9 +70,7 @@ class Scenes:
         return maker(self.library.get(case.persona), seed) if maker else None
 
     def session(self, case: Case, recorded: Episode, *, rerun: bool = False) -> EmpathySession:
-        """The dialogue, not yet begun; its user takes from the record what cannot be computed
-        exactly again.
-        """
+        """The dialogue, not begun; its user recalls what cannot be computed exactly again."""
         user = (
             self.user.recall(recorded.turns, rerun=rerun)
             if isinstance(self.user, ReaderUser)
@@ -142,9 +138,7 @@ def excerpt(value: object) -> str:
 
 
 def _card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
-    """The card that was named, the shipped one, or else the manifest's own, which is a value like
-    any other in it.
-    """
+    """The card that was named, the shipped one, or the manifest's own."""
     if sources.env is not None:
         return env_card(sources.env)
     if manifest.plan.env in shipped_env_ids():
@@ -207,9 +201,7 @@ def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources)
 
 
 def _find_response_cache(folder: Path, manifest: Manifest, tape: Path | None) -> Path:
-    """The tape with the answers of the user's server: the one that was named, or the one in the
-    folder.
-    """
+    """The tape with the answers of the user's server: the named one, or that in the folder."""
     path = tape or path_inside(folder, RESPONSE_CACHE_FILE, error=RunError)
     if not path.exists():
         elsewhere = (

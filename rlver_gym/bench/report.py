@@ -34,9 +34,7 @@ from rlver_gym.io.interval import format_interval, format_mean
 from rlver_gym.io.terminal import format_count, printable
 
 MAX_CHARS = 6 << 20
-"""Of the JSON, about: what a browser still opens at once. A benchmark of all agents with three
-seeds takes a quarter of it.
-"""
+"""Characters of JSON that a browser still opens at once: four benchmarks of all agents."""
 
 
 class Viewer(NamedTuple):
@@ -173,9 +171,7 @@ def page_html(comparisons: Sequence[Comparison], verdicts: Sequence[Verdict] = (
 
 
 def _escape_text(value: object) -> str:
-    """Anything as text of a page, an attribute's too: escaped, and without what turns the direction
-    of writing.
-    """
+    """Anything as text of a page or an attribute: escaped, and writing in one direction."""
     return escape(printable(str(value)))
 
 

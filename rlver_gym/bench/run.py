@@ -101,9 +101,7 @@ class Run(NamedTuple):
     file: FileIO
     folder: Path
     finished_keys: tuple[Key, ...]
-    """The dialogues that were there when it began, in the file's order; without those that had
-    failed.
-    """
+    """The dialogues that were there at the start and had not failed, in the file's order."""
     failed_before: Mapping[Key, int]
     """Those that had failed, and in which turn, from 1: they are held again."""
     num_dropped: int
@@ -124,9 +122,7 @@ class Run(NamedTuple):
         return [case for case in self.plan.cases() if case not in done]
 
     def on_outage(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called with a sentence for people when a server's outage begins, is put off
-        and ends.
-        """
+        """Have `tell` called with a sentence when a server's outage begins, is put off and ends."""
         if not self.spending:
             return
         # openai takes half a second to import

@@ -30,9 +30,7 @@ class Divergence(NamedTuple):
     turn: int
     what: str
     num_episodes: int = 1
-    """For how many episodes it stands. Of the missing ones: those for which no other line, damaged
-    or renamed, may stand.
-    """
+    """How many it stands for; missing ones only where no damaged or renamed line may be them."""
 
     def __str__(self) -> str:
         episode = one_line(self.episode, max_chars=160)

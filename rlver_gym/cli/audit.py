@@ -291,9 +291,7 @@ def _fidelity_to_readers(folder: Path, user: SentientUser, *, as_json: bool) -> 
 def _filter_by_simulator(
     recordings: list[Recording], beginning: str | None, folder: Path
 ) -> list[Recording]:
-    """Those whose judge's name begins so; without one, those of the simulator that most figures are
-    told of, or of the only one.
-    """
+    """Those whose judge's name begins so; by default the usual simulator, or the only one."""
     names = sorted({one.simulator for one in recordings})
     if beginning is None:
         beginning = names[0] if len(names) == 1 else USUAL

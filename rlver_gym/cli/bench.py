@@ -264,9 +264,7 @@ def _exit_code(failed: Mapping[str, int], allow_failures: bool) -> int:
 
 
 def _list_spending(bench_run: Run) -> list[str]:
-    """What servers were asked for now, one line each, and over all the times that the command was
-    run.
-    """
+    """What servers were asked for, a line each: now, and in all the times of the command."""
     lines = [spending.summary() for spending in bench_run.spending]
     total = bench_run.ledger.total.summary()
     return [*lines, f"in all {total}"] if lines and bench_run.ledger.has_earlier_answers else lines

@@ -1,6 +1,4 @@
-"""The score bound: what reference agents reach with an environment and user, and above which mean
-final emotion a run is suspicious.
-"""
+"""The score bound: what reference agents reach, and above which mean a run is suspicious."""
 
 import json
 import math
@@ -21,9 +19,7 @@ PRIVILEGED_AGENT = "oracle"
 SCORES_FILE = "ceilings.json"
 
 ReferenceScores = Mapping[str, Mapping[str, float]]
-"""Mean final emotion by agent (`REFERENCE_AGENTS`, and `PRIVILEGED_AGENT` where it is known) and
-persona.
-"""
+"""Mean final emotion by agent (`PRIVILEGED_AGENT` where it is known) and persona."""
 
 
 class ScoreBound(NamedTuple):

@@ -1,6 +1,4 @@
-"""Dialogues whose person is played by a server: what an `EmpathyEnv` with a `url` asks it for.
-Knows nothing of the server but its answers.
-"""
+"""Dialogues whose person is played by a server, as an `EmpathyEnv` with a `url` holds them."""
 
 from contextlib import suppress
 from copy import copy

@@ -235,9 +235,7 @@ def _check_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
 
 
 class _StepResult(NamedTuple):
-    """The result of one dialogue's step; `final` holds its last words and info when another has
-    begun since.
-    """
+    """One dialogue's step; `final`: its last words and info, when another has begun since."""
 
     text: str
     reward: float

@@ -61,9 +61,7 @@ class EpisodeSpec(NamedTuple):
 def list_specs(
     env: str = DEFAULT_ENV, split: SplitChoice | None = None, seeds: Iterable[int] = (0,)
 ) -> list[EpisodeSpec]:
-    """Every persona of a split (None: the environment's) with each seed, the personas in the order
-    of the library.
-    """
+    """Every persona of a split (None: the card's), in the library's order, with each seed."""
     chosen = tuple(seeds)
     personas = library().ids(split or env_card(env).split)
     return [EpisodeSpec(persona, seed, env) for persona in personas for seed in chosen]
@@ -84,9 +82,7 @@ class StepResult(NamedTuple):
 
 
 class EpisodeHost:
-    """Begins episodes with one user, which all of them share: of an LLM user its client, limits and
-    cache.
-    """
+    """Begins episodes with one user that all of them share: its client, limits and cache."""
 
     def __init__(self, user: str | SentientUser = "embedded", **options: Any) -> None:
         """`user`, `options`: as for `gym.make`.
@@ -126,9 +122,7 @@ class TextEpisode:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """What was said, as a policy is given it: roles system, user (the person) and assistant
-        (the policy).
-        """
+        """The dialogue as a policy is given it: system, user (the person), assistant (it)."""
         roles = {"user": "user", "agent": "assistant"}
         said = (
             {"role": roles[one.speaker], "content": one.text}
@@ -166,9 +160,7 @@ class TextEpisode:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Figures for a loop's log, all numbers: emotion, gain (points since the start), turns, and
-        a 1 for the outcome.
-        """
+        """Numbers for a log: emotion, gain (points since the start), turns, a 1 for the outcome."""
         outcome = self._info.get("outcome")
         ends = {f"outcome_{one}": float(str(one) == outcome) for one in Outcome}
         gain = self.emotion - self._env.card.start

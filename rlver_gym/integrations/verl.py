@@ -118,9 +118,7 @@ class EmpathyAgentLoop(AgentLoopBase):
         user_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """`rewards`, `max_reply_tokens`, `user` and `user_options` (as for `gym.make`) come from
-        the YAML, all others from verl. TrainingError for rewards of another name, or no room.
-        """
+        """These four come from the YAML. TrainingError for rewards of another name, or no room."""
         super().__init__(*args, **kwargs)
         if rewards not in ("turn", "final"):
             raise TrainingError(f"there are no rewards {rewards!r}. Set rewards to turn or final.")

@@ -98,9 +98,7 @@ def _acquire_lock(file: FileIO, path: Path) -> None:
 
 
 def rewrite_locked(path: Path, text: str) -> FileIO:
-    """Replace a file that `open_locked` gave, all or nothing; returns the new one, open for
-    appending and locked since before it had its name.
-    """
+    """Replace a file of `open_locked`, all or nothing: the new one, open and locked throughout."""
     draft = path.with_name(path.name + ".part")
     with convert_write_errors(path):
         draft.unlink(missing_ok=True)  # what lies there may be a link to elsewhere

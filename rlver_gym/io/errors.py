@@ -57,9 +57,7 @@ class UnknownName(RlverError, LookupError):
 
     @classmethod
     def of(cls, kind: str, name: object, known: Iterable[str], see: str) -> "UnknownName":
-        """The error for `name`, with the closest of the `known` names and the command `see` that
-        lists all of them.
-        """
+        """The error for `name`, with the closest `known` names, and `see`, which lists them."""
         names = list(known)
         begin = [one for one in names if name and one.startswith(str(name))]
         near = list(
@@ -70,9 +68,7 @@ class UnknownName(RlverError, LookupError):
 
 
 class UtteranceError(RlverError, ValueError, gymnasium.error.InvalidAction):
-    """What the agent said is not a string, holds a lone surrogate, or is longer than the card
-    allows; or the number it chose is no action.
-    """
+    """What was said is no string, has a lone surrogate, or is too long; or is no action."""
 
 
 class DialogueError(RlverError, RuntimeError):
@@ -95,9 +91,7 @@ class RunStopped(RunError):
 
 
 class SourceNeeded(RunError):
-    """A run was made with a user, cards or a tape of somebody's own, which are used only when they
-    are named.
-    """
+    """A run was made with somebody's own user, cards or tape, used only when they are named."""
 
 
 class AgentError(RlverError, RuntimeError):
@@ -127,9 +121,7 @@ class UserFailed(RlverError, RuntimeError):
 
 
 class UserError(RlverError, RuntimeError):
-    """A simulated user of somebody's own raised, exited, or gave something that is no appraisal or
-    answer. Stops a run; what was finished is kept.
-    """
+    """The code of somebody's own user failed. Stops a run; what was finished is kept."""
 
 
 class RecordingError(RlverError, ValueError):
@@ -152,15 +144,11 @@ class ServerUnreachable(ChatError):
 
 
 class ServerOutage(ChatError):
-    """A server that answered before fails in all dialogues, or asks to wait, for longer than
-    `max_wait_s`. Stops a run; what was finished is kept.
-    """
+    """A server that answered fails everybody for too long. Stops a run; what is done is kept."""
 
 
 class ServerRefused(ChatError):
-    """The server answers, but refuses every request of this kind: a wrong key, no such model, no
-    credit. Stops a run.
-    """
+    """The server refuses every such request: wrong key, no such model, no credit. Stops a run."""
 
     def __init__(self, message: str, *, if_answered: str = "") -> None:
         """`if_answered`: what to say instead, of the one request, where the model has answered
@@ -189,16 +177,12 @@ class TrainingError(RlverError, RuntimeError):
 
 
 class MissingExtra(RlverError, ModuleNotFoundError):
-    """A package that only an extra of rlver-gym, or nothing of it, installs is not there, or not in
-    a version that fits. The message says how to get it.
-    """
+    """A package is not there, or not in a version that fits. The message says how to get it."""
 
 
 @cache
 def pip_install(extra: str) -> str:
-    """The command that installs an extra: of the folder that the package was installed from, or of
-    the package by its name.
-    """
+    """The command that installs an extra of the package, or of the clone's folder."""
     found = list(distributions(name="rlver-gym"))  # in a clone, its egg-info among them
     sources = [one.read_text("direct_url.json") or "" for one in found]
     if found and not any('"file:' in source for source in sources):
@@ -225,6 +209,4 @@ def needs_packages(remedy: str) -> Iterator[None]:
 
 
 STOPPING = (ServerUnreachable, ServerOutage, ServerRefused, BudgetSpent, NotOnTape)
-"""The ChatErrors that concern more than one request: users and agents let them through, so that
-they stop the run and fail no dialogue.
-"""
+"""ChatErrors of more than one request: they stop the run, and fail no dialogue."""

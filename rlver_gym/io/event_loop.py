@@ -1,6 +1,4 @@
-"""One event loop in a thread of its own, so that blocking code, notebooks and threads can all wait
-for coroutines, a thread for what would block it, and on whose behalf a request is made.
-"""
+"""An event loop in a thread of its own, a thread for what would block it, and who asks."""
 
 import asyncio
 import os
@@ -18,9 +16,7 @@ THREAD = "rlver-gym loop"
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _owner: int | None = None
-"""The process that the loop belongs to: after a fork its thread is gone, and the child needs one of
-its own.
-"""
+"""The process that the loop belongs to: a forked child, without its thread, needs its own."""
 
 
 class RequestOrigin(NamedTuple):
@@ -33,9 +29,7 @@ class RequestOrigin(NamedTuple):
 
 
 REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
-"""Set by whoever runs a dialogue; None for requests of no dialogue. It follows a request to the
-event loop on which it is made.
-"""
+"""Set by whoever runs a dialogue; it follows a request to the loop on which it is made."""
 
 
 def _running() -> asyncio.AbstractEventLoop:

@@ -107,9 +107,7 @@ def _refuse_surrogates(value: Any) -> None:
 
 
 def dump_json(value: Any) -> str:
-    """JSON for a terminal: text as it is, but what a terminal would obey, and lone surrogates, as
-    escapes. `parse_json` gives the same value.
-    """
+    """JSON for a terminal: escapes what it would obey. `parse_json` gives the same value."""
     return COMMANDS.sub(_escape, json.dumps(value, ensure_ascii=False))
 
 

@@ -1,6 +1,4 @@
-"""Models that are made once and kept in a folder, such as those out of packages, and loaded without
-the progress bars of others.
-"""
+"""Models that are made once and kept in a folder, and loaded without progress bars."""
 
 import os
 import shutil

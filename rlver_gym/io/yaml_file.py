@@ -1,6 +1,4 @@
-"""YAML into plain values, strictly: no aliases, no tags, no duplicate keys, no deep nesting, no
-large files. Knows no schema.
-"""
+"""YAML into plain values, strictly: small, flat, no aliases, tags or doubled keys."""
 
 from math import isfinite
 from pathlib import Path
@@ -169,9 +167,7 @@ def _quote(value: Any) -> str:
 
 
 def read_yaml(path: Path, error: MakeError = CardError, hint: str = "Check the path.") -> Any:
-    """`parse_yaml` of a regular file; `error` names one that is missing or cannot be read, `hint`
-    says what to do then.
-    """
+    """`parse_yaml` of a regular file; `hint` says what to do when it cannot be read."""
     return parse_yaml(
         read_text(path, max_bytes=MAX_BYTES, error=error, hint=hint), str(path), error
     )

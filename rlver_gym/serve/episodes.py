@@ -1,6 +1,4 @@
-"""The episodes of a server: begun and stepped once for each request id, and dropped when idle.
-Knows no web framework.
-"""
+"""Episodes, begun and stepped once for each request id, dropped when idle. Knows no framework."""
 
 import secrets
 import time

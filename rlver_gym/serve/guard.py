@@ -1,6 +1,4 @@
-"""What every request passes before the application sees it: the rate of its client, the token, and
-the size of its body. Counts the answers. Plain ASGI.
-"""
+"""What every request passes first: its client's rate, origin, token and size. Plain ASGI."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,4 @@
-"""What an operator decides about a server, and what they see of it: settings, the token that lets
-clients in, and counts and durations in the text format of Prometheus.
-"""
+"""What an operator decides and sees: settings, the token, and counts for Prometheus."""
 
 import ipaddress
 import os
@@ -38,9 +36,7 @@ class ServeSettings(Frozen):
     max_requests_per_s: float = Field(default=1_000.0, ge=0)
     """From one address, after a burst of as many; 0 for any number."""
     max_connections: int = Field(default=1_024, ge=1)
-    """From one address at once. The oldest of those that have sent no request makes room for
-    another one.
-    """
+    """From one address at once; the oldest that has sent no request makes room for another one."""
     header_timeout_s: float = Field(default=10.0, gt=0)
     """How long the head of a request may take to arrive."""
     idle_s: float = Field(default=900.0, gt=0)

@@ -37,9 +37,7 @@ RECIPE: dict[str, Any] = {
     "gae_lambda": 0.9,
     "ent_coef": 0.003,
 }
-"""What both are given beyond their defaults. Chosen on train personas of situations that were left
-out, never on test personas.
-"""
+"""For both, beyond their defaults: chosen on train personas left out, never on test personas."""
 MEMORY: dict[str, Any] = {"lstm_hidden_size": 64}
 """The recurrent policy's network."""
 

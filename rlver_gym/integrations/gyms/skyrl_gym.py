@@ -95,9 +95,7 @@ class EmpathyTextEnv(BaseTextEnv):
         self._episode = _make_host(env_config).episode(spec)
 
     def init(self, prompt: ConversationType) -> tuple[ConversationType, dict[str, Any]]:
-        """The prompt with the person's first words in place of its last user message (they are
-        empty when the user failed), and `valid`.
-        """
+        """The prompt, the person's first words ("" when the user failed) its last, and `valid`."""
         self.turns = 0
         opening = self._episode.begin()
         before = prompt[:-1] if prompt and prompt[-1]["role"] == "user" else prompt
@@ -125,9 +123,7 @@ class EmpathyTextEnv(BaseTextEnv):
         )
 
     def get_metrics(self) -> dict[str, Any]:
-        """Of the episode so far: emotion, gain (points since the start), turns, a 1 for the
-        outcome, and `valid`, 0 when the user failed.
-        """
+        """Emotion, gain (points since the start), turns, a 1 for the outcome, and `valid`."""
         metrics = self._episode.metrics
         failed = metrics.pop("outcome_failed")
         return {**metrics, "valid": 1.0 - failed}
