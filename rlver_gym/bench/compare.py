@@ -62,10 +62,7 @@ class Comparison(NamedTuple):
 
 
 def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
-    """The runs in these folders, those of equal protocol together, in order.
-
-    RunError for a folder that is no run or is given twice, or when there is no episode in any.
-    """
+    """The runs in order, by protocol. RunError for no run, one twice, or no episode at all."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise RunError("a run folder is given twice. Name each once.")
     if not any(line for folder in folders for _, line in episode_lines(folder)):

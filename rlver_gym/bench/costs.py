@@ -80,10 +80,7 @@ _MAX_BYTES = 4096
 
 
 class Total(BaseModel):
-    """Counts over all servers and commands of a run.
-
-    Tokens are as the servers counted them, those of unusable answers included.
-    """
+    """Counts over all servers and commands of a run, as the servers counted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -105,10 +102,7 @@ class Ledger:
     """Adds what is spent to what was spent before; written with every count, to survive a kill."""
 
     def __init__(self, folder: Path, spending: Sequence[Spending]) -> None:
-        """`spending`: of the servers that are asked now, counted from zero; empty when none is.
-
-        What the folder's own tape holds was spent at least. RunError for a file that is no ledger.
-        """
+        """`spending`: of the servers that are asked now. RunError for a file that is no ledger."""
         self._path = folder / SPENT
         self._spending = spending
         self._lock = Lock()
@@ -166,10 +160,7 @@ def _read_tape(folder: Path) -> Total:
 
 
 def read_total(folder: Path) -> Total:
-    """What the ledger of a run folder says; zeros when there is none.
-
-    RunError for a file that is no ledger.
-    """
+    """What the ledger of a folder says, or zeros. RunError for a file that is none."""
     path = folder / SPENT
     if not path.exists():
         return Total()

@@ -1,7 +1,4 @@
-"""Alerts as lines for a terminal and as banners for the report.
-
-What agents said may be hostile: it is set plain, or escaped.
-"""
+"""Alerts for a terminal and as banners of the report; what agents said is hostile."""
 
 from html import escape
 

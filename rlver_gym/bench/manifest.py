@@ -1,7 +1,4 @@
-"""What the manifest of a run folder says, as a value.
-
-Whoever made the folder wrote it: nothing in it is imported, opened or asked.
-"""
+"""The manifest of a folder as a value: nothing in it is imported, opened or asked."""
 
 import json
 from pathlib import Path

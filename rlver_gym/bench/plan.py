@@ -1,7 +1,4 @@
-"""What a benchmark is to do: which agents talk to which personas, how often.
-
-And the manifest that pins it down.
-"""
+"""What a benchmark is to do, who talks to whom and how often, and the manifest that pins it."""
 
 import hashlib
 import json
@@ -104,10 +101,7 @@ class BenchPlan(Frozen):
         return ChatSettings.model_validate({**dict(chat or self.chat), **own})
 
     def servers(self, chat: ChatSettings | None = None) -> list[ChatSettings]:
-        """How the servers of the run are reached: the user's, then the agents'.
-
-        ServerRefused when one lacks its key.
-        """
+        """How the user's, then the agents' servers are reached. ServerRefused without a key."""
         reached = [self.user_chat(chat)] if uses_server(self.user) else []
         reached += [chat or self.chat] if any(map(uses_server, self.agents)) else []
         return [resolve_settings(settings) for settings in reached]
@@ -236,10 +230,7 @@ class BenchPlan(Frozen):
 def select_personas(
     library: PersonaLibrary, persona_ids: Sequence[str], split: SplitChoice
 ) -> tuple[str, ...]:
-    """These personas or, where none are named, those of the split.
-
-    RunError when there are none, UnknownName for one that is not there.
-    """
+    """These personas, or those of the split. RunError when there are none."""
     if persona_ids:
         return tuple(library.get(persona_id).id for persona_id in dict.fromkeys(persona_ids))
     ids = library.ids(split)

@@ -80,10 +80,7 @@ class Scenes:
 
 
 def load_scenes(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources) -> Scenes:
-    """What a run is recomputed with; `tape`: None for the one in the folder.
-
-    RunError when something has to be named, or is not what the manifest pins.
-    """
+    """What a run is recomputed with. RunError for what must be named or is not as pinned."""
     plan = manifest.plan
     card, cards = find_cards(folder, manifest, sources)
     user = _user(folder, manifest, tape, sources)
@@ -165,10 +162,7 @@ def _library(folder: Path, manifest: Manifest, sources: Sources) -> PersonaLibra
 
 
 def _user(folder: Path, manifest: Manifest, tape: Path | None, sources: Sources) -> SentientUser:
-    """The user, made from what the package brings or the caller sources.
-
-    One behind a server is given the tape alone.
-    """
+    """The user, of the package or as the caller says; one behind a server gets the tape."""
     plan = manifest.plan
     if sources.user is None and not is_shipped_user(plan.user):
         raise SourceNeeded(

@@ -1,7 +1,4 @@
-"""The report: one self-contained page, from episodes, with the dialogues as JSON for its script.
-
-Everything that a model or a card wrote is escaped or set as plain text.
-"""
+"""The report: one self-contained page. What a model or a card wrote is escaped."""
 
 import base64
 import hashlib
@@ -49,10 +46,7 @@ class Viewer(NamedTuple):
 def build_viewer(
     episodes: Sequence[Episode], ranked: Sequence[Score], max_chars: int = MAX_CHARS
 ) -> Viewer:
-    """The dialogues, the best agent's first.
-
-    `texts` are all texts; the rest points into them by number.
-    """
+    """The dialogues, the best agent's first, as numbers of `texts`."""
     rank = {score.agent: number for number, score in enumerate(ranked)}
     texts: dict[str, int] = {}
     chosen: list[Episode] = []

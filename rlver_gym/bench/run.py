@@ -1,7 +1,4 @@
-"""Hold the dialogues of a plan and write them down as they finish.
-
-Stopped anywhere, it goes on where it was.
-"""
+"""Hold the dialogues of a plan and write them down; stopped anywhere, it goes on from there."""
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -44,10 +41,7 @@ from rlver_gym.llm_client.spending import Spending
 
 
 def run_case(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
-    """Run one dialogue from start to end.
-
-    Whatever the agent raises is an AgentError that says with whom and when.
-    """
+    """Run one dialogue. An AgentError says with whom and when an agent failed."""
     session = EmpathySession(plan.make_user(), plan.library.get(case.persona), plan.card, case.seed)
     agent = guard_agent(case, session, maker, CodeRunner(AGENT_TIMEOUT_S))
     return Episode.of(talk(session, agent), case.agent)
@@ -242,11 +236,7 @@ class _Before(NamedTuple):
 
 
 def _find_finished(folder: Path) -> _Before:
-    """What need not be held any more. What was edited or cut off is no record.
-
-    RunError for a dialogue that stands there twice, or that the plan does not have: whose it is,
-    nobody here knows.
-    """
+    """What need not be held again. RunError for a dialogue that nobody here has written."""
     records = read_run(folder)
     strange = records.problems.lines.keys() & {"doubled", "unplanned"}
     if strange:

@@ -1,7 +1,4 @@
-"""From episodes to scores with intervals.
-
-The unit of resampling is the persona, because dialogues with one person are alike.
-"""
+"""From episodes to scores with intervals over personas: dialogues with one are alike."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,11 +14,7 @@ from rlver_gym.io.interval import Interval, bootstrap
 
 
 class Score(NamedTuple):
-    """How one agent did.
-
-    Emotions in points, rates in percent. Dialogues that failed or are missing count in `at_worst`
-    alone.
-    """
+    """How one agent did, in points and percent; what failed or is missing, at worst alone."""
 
     agent: str
     final: Interval

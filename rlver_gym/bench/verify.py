@@ -20,10 +20,7 @@ from rlver_gym.io.terminal import format_count, one_line
 
 
 class Divergence(NamedTuple):
-    """The first thing in an episode that is not as recorded.
-
-    `turn` counts from 1; 0 is the opening and the episode's own fields.
-    """
+    """The first thing in an episode that is not as recorded; turn 0 is the opening or a field."""
 
     line: int
     episode: str
@@ -183,10 +180,7 @@ def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Differen
 
 
 def replay_episode(session: EmpathySession, recorded: Episode) -> Episode:
-    """The episode that the recorded utterances give now, in a session of the same scene.
-
-    That an agent gave no reply is taken as it is recorded.
-    """
+    """The episode that the recorded utterances, or silences, give now in this session."""
     session.start()
     for turn in recorded.turns:
         if session.outcome is not None:

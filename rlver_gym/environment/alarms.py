@@ -1,7 +1,4 @@
-"""Which agents of some episodes are suspicious, and why.
-
-For a benchmark after a run, for a learner after an iteration.
-"""
+"""Which agents of some episodes are suspicious, and why: after a run, or while learning."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple

@@ -84,10 +84,7 @@ class RemoteServer:
         *,
         patience_s: float | None = None,
     ) -> dict[str, Any]:
-        """What the server answers; {} for nothing. What is repeated must be safe to repeat.
-
-        Raises ServerUnreachable, ServerOutage, ServerRefused, and what a problem stands for.
-        """
+        """What the server answers; {} for nothing. What is repeated must be safe to repeat."""
         content = None if body is None else json.dumps(body).encode()
         patience_s = self.patience_s if patience_s is None else patience_s
         began, attempt = time.monotonic(), 0

@@ -23,10 +23,7 @@ ReferenceScores = Mapping[str, Mapping[str, float]]
 
 
 class ScoreBound(NamedTuple):
-    """What reference agents reach, and above which level a run is suspicious.
-
-    All in points of mean final emotion.
-    """
+    """What reference agents reach and above which level is suspicious, in points of emotion."""
 
     level: float
     """A run without privileges above it is suspicious."""
@@ -52,10 +49,7 @@ class AboveBound(NamedTuple):
 
 
 class EpisodeConditions(NamedTuple):
-    """Under which conditions a score was reached.
-
-    Scores under different conditions cannot be compared.
-    """
+    """Under which conditions a score was reached; others cannot be compared."""
 
     env: str
     env_hash: str

@@ -1,7 +1,4 @@
-"""Pictures of scores and of how emotions moved, as inline SVG and coloured cells.
-
-Takes numbers only, so nothing needs escaping.
-"""
+"""Pictures of scores and emotions: SVG and coloured cells, of numbers that need no escaping."""
 
 from collections.abc import Sequence
 from math import isnan

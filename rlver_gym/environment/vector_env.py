@@ -1,7 +1,4 @@
-"""EmpathyVectorEnv: many dialogues that advance together.
-
-The same results as SyncVectorEnv, step for step.
-"""
+"""EmpathyVectorEnv: many dialogues that advance together, as in a SyncVectorEnv."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence

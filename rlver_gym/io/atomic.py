@@ -1,7 +1,4 @@
-"""Files written all or nothing, or line by line under a lock that keeps two processes apart.
-
-Errors are of the caller's kind. Knows nothing of what is written.
-"""
+"""Files written all or nothing, or line by line under a lock between processes."""
 
 import errno
 import os
@@ -68,11 +65,7 @@ def write_atomically(path: Path, text: str, error: MakeError = RunError) -> None
 
 @contextmanager
 def open_locked(path: Path) -> Iterator[FileIO]:
-    """Open a file for appending, locked against other processes; its folders are made.
-
-    The kernel gives the lock back when the process ends, however it ends. RunError when another has
-    it.
-    """
+    """A file open for appending, locked until the process ends. RunError when another has it."""
     with convert_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if (

@@ -38,10 +38,7 @@ from rlver_gym.io.terminal import printable
 
 
 class RlverError(Exception):
-    """The root of the tree: catch this to catch all of them.
-
-    Its message may quote a file, a server or a model, and is always fit to print.
-    """
+    """The root of the tree: its message, whatever it quotes, is fit to print."""
 
     def __str__(self) -> str:
         """The message, without what a terminal would obey."""
@@ -84,10 +81,7 @@ class RunError(RlverError, ValueError):
 
 
 class RunStopped(RunError):
-    """A run was stopped by an outage of a server.
-
-    What was finished is kept, and the same command goes on from there.
-    """
+    """A server's outage stopped a run: what is finished is kept, and the command goes on later."""
 
 
 class SourceNeeded(RunError):
@@ -99,23 +93,14 @@ class AgentError(RlverError, RuntimeError):
 
 
 class AgentFailed(AgentError):
-    """An agent gave no reply in this dialogue: its time was up, or its server had no usable answer.
-
-    Ends the dialogue with `Outcome.FAILED`, as UserFailed does.
-    """
+    """An agent gave no reply in this dialogue, which ends as failed."""
 
 
 class UserFailed(RlverError, RuntimeError):
-    """A simulated user cannot appraise or answer.
-
-    Raised by the user; the session ends the dialogue with `Outcome.FAILED`, which is never a score.
-    """
+    """A simulated user cannot appraise or answer; the dialogue ends as failed, never a score."""
 
     def __init__(self, message: str, answer: str = "") -> None:
-        """`answer`: what a model said that cannot be used, or an excerpt.
-
-        Kept in the record, and out of the message, which may end in logs.
-        """
+        """`answer`: an unusable one, for the record; the message may end in logs."""
         super().__init__(message)
         self.answer = answer
 
@@ -133,10 +118,7 @@ class TapeError(RlverError, ValueError):
 
 
 class ChatError(RlverError, RuntimeError):
-    """A chat server gave no usable answer to one request, after all attempts.
-
-    Users and agents turn it into UserFailed or AgentError.
-    """
+    """A chat server gave no usable answer to one request, after all attempts."""
 
 
 class ServerUnreachable(ChatError):
@@ -159,10 +141,7 @@ class ServerRefused(ChatError):
 
 
 class BudgetSpent(ChatError):
-    """The money, tokens or calls allowed for this run are used up.
-
-    Stops a run; what was finished is kept.
-    """
+    """The money, tokens or calls of a run are used up: it stops, and keeps what is finished."""
 
 
 class NotOnTape(ChatError, LookupError):
@@ -170,10 +149,7 @@ class NotOnTape(ChatError, LookupError):
 
 
 class TrainingError(RlverError, RuntimeError):
-    """A training run cannot begin, go on or be saved.
-
-    The message names the setting to change and what was kept.
-    """
+    """A training run cannot begin, go on or be saved: which setting to change, what was kept."""
 
 
 class MissingExtra(RlverError, ModuleNotFoundError):

@@ -42,10 +42,7 @@ def _running() -> asyncio.AbstractEventLoop:
 
 
 def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Run a coroutine on the background loop without waiting for it.
-
-    Cancel the future to stop it.
-    """
+    """Run a coroutine on the background loop; cancel the future to stop it."""
     return asyncio.run_coroutine_threadsafe(work, _running())
 
 
@@ -78,10 +75,7 @@ async def await_on_background_loop(work: Coroutine[Any, Any, T]) -> T:
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never suspends, without any event loop.
-
-    RuntimeError when it does suspend.
-    """
+    """The result of a coroutine that never suspends; RuntimeError when it does."""
     try:
         work.send(None)
     except StopIteration as finished:
@@ -91,10 +85,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Worker:
-    """Does one thing after the other, in the order asked.
-
-    It never keeps the process from ending, whatever it is doing.
-    """
+    """Does one thing after the other, and never keeps the process from ending."""
 
     def __init__(self) -> None:
         """The thread begins with the first thing to do."""
@@ -104,10 +95,7 @@ class Worker:
         self._thread: Thread | None = None
 
     async def __call__(self, act: Callable[..., T], *arguments: Any) -> T:
-        """What `act(*arguments)` gives or raises.
-
-        Cancelled before its turn, it is not done at all.
-        """
+        """What `act(*arguments)` gives or raises. Cancelled before its turn, it is not done."""
         return await asyncio.wrap_future(self.submit(act, *arguments))
 
     def submit(self, act: Callable[..., T], *arguments: Any) -> Future[T]:

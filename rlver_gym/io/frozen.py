@@ -47,10 +47,7 @@ def explain_problem(item: Mapping[str, Any]) -> str:
 
 
 class Frozen(BaseModel):
-    """A model that cannot change and takes no unknown fields.
-
-    Its cached properties are its own: copies begin without them.
-    """
+    """A model that cannot change, takes no unknown fields, and copies without what it cached."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

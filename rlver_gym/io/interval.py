@@ -1,8 +1,4 @@
-"""Means with their intervals, and how far they move between replicates, as the benchmark and the
-learner's evaluations give them.
-
-In a file of their own because both of them need it and neither may import the other.
-"""
+"""Means with intervals, and how far they move between replicates: for benchmark and learner."""
 
 from collections.abc import Iterator
 from itertools import combinations

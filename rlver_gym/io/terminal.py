@@ -48,10 +48,7 @@ REPLACEMENT = "\ufffd"
 
 
 def printable(text: str) -> str:
-    """The text with every sign that a terminal would obey replaced by U+FFFD.
-
-    Line feeds and tabs stay. Idempotent.
-    """
+    """The text, with U+FFFD for all that a terminal would obey but line feeds and tabs."""
     return COMMANDS.sub(REPLACEMENT, text)
 
 

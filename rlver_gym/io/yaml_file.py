@@ -23,17 +23,11 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Refused(yaml.YAMLError):
-    """YAML that is valid, and not allowed.
-
-    `args`: the line, counted from 0, and what is wrong with its remedy.
-    """
+    """Valid YAML that is not allowed: the line, from 0, and what is wrong with its remedy."""
 
 
 class _Loader(_Base):
-    """PyYAML's safe loader for texts, numbers, lists and mappings alone.
-
-    It refuses a key given twice, which YAML itself lets silently win.
-    """
+    """The safe loader for texts, numbers, lists and mappings; it refuses a key given twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [pair for pair in pairs if pair[0].rpartition(":")[2] in _KINDS]

@@ -28,10 +28,7 @@ class Episode:
         return self.session.dialogue.turns
 
     def describe(self, turn: Turn | None, *, privileged: bool) -> dict[str, Any]:
-        """What every answer says of it after this turn, its last one; None after the opening.
-
-        `privileged`: with what a real supporter could not know.
-        """
+        """What answers say of it after this turn, or the opening (None); `privileged`: all."""
         session = self.session
         info = describe_turn(session, turn, 0)
         failed = session.outcome is Outcome.FAILED

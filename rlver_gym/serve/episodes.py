@@ -42,10 +42,7 @@ class EpisodeTable:
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`users`: who is offered, by name, the default first.
-
-        Reads all persona cards: CardError when one cannot be used.
-        """
+        """`users`: by name, the default first. CardError when a card cannot be used."""
         self.settings = settings
         self.users = dict(users)
         self.cards: dict[str, EnvCard] = {

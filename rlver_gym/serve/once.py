@@ -22,11 +22,7 @@ class Once(Generic[T]):
     async def run(
         self, request_id: str, content: object, start: Callable[[], Coroutine[Any, Any, T]]
     ) -> T:
-        """What `start` leads to; it may refuse at once. Whoever stops waiting does not stop the
-        work.
-
-        Refusal when the id came with other content before.
-        """
+        """What `start` leads to, waited for or not. Refusal for an id that had other content."""
         if request_id not in self._known:
             task = asyncio.create_task(start())
             self._known[request_id] = content, task

@@ -54,10 +54,7 @@ class ServeSettings(Frozen):
 
 
 def read_token(file: Path | None) -> str | None:
-    """The token in a file, or else in RLVER_GYM_TOKEN; None when there is neither.
-
-    CardError for one that is too short or cannot stand in a header. No message repeats it.
-    """
+    """The token in a file or RLVER_GYM_TOKEN, or None. CardError for an unfit one, unrepeated."""
     if file:
         token, source = read_text(file, max_bytes=4_096, error=CardError).strip(), str(file)
     else:

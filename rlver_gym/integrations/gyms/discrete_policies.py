@@ -19,10 +19,7 @@ PolicyFactory = Callable[[int], DiscretePolicy]
 
 
 def make_fixed_policies() -> dict[str, PolicyFactory]:
-    """By name: "random", and for each strategy the policy that always takes it.
-
-    What a learner has to beat.
-    """
+    """What a learner has to beat: "random", and each strategy, always taken, by name."""
     always = {
         strategy.name.lower(): _constant_policy(number)
         for number, strategy in enumerate(STRATEGIES)

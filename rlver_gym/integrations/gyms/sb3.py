@@ -1,7 +1,4 @@
-"""Stable-Baselines3 and sb3-contrib on the strategy view.
-
-Their own classes, as they come; the only file that imports them.
-"""
+"""Stable-Baselines3 and sb3-contrib on the strategy view; the only file that imports them."""
 
 from collections.abc import Callable
 from pathlib import Path

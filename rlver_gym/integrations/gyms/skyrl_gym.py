@@ -102,11 +102,7 @@ class EmpathyTextEnv(BaseTextEnv):
         return [*before, {"role": "user", "content": opening}], {"valid": self._episode.valid}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """Say something to the person. The last observation is empty, their last words are the
-        metadata's `reply`.
-
-        DialogueError before `init` and after the end.
-        """
+        """Say something. The last observation is empty: the last words are in the metadata."""
         self.turns += 1
         has_failed_at_once = self._episode.done and not self._episode.rewards
         if has_failed_at_once:  # SkyRL asks the policy all the same
