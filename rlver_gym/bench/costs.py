@@ -48,8 +48,9 @@ class Estimate(NamedTuple):
 def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
     """What these dialogues of the plan will ask chat servers for, if nothing is on a tape yet."""
     turns = plan.card.turns
+    opening = 0 if plan.user_options.get("opening") == "card" else 1
     by_user = (
-        len(cases) * (_count_calls_to_open(plan) + turns * _count_calls_per_turn(plan))
+        len(cases) * (opening + turns * _count_calls_per_turn(plan))
         if uses_server(plan.user)
         else 0
     )
@@ -62,11 +63,6 @@ def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
         money(Spent(prompt_tokens=prompt, completion_tokens=completion), prices) if prices else None
     )
     return Estimate(by_user + by_agents, prompt, completion, cost)
-
-
-def _count_calls_to_open(plan: BenchPlan) -> int:
-    """Requests of the user for its first words."""
-    return 0 if plan.user_options.get("opening") == "card" else 1
 
 
 def _count_calls_per_turn(plan: BenchPlan) -> int:

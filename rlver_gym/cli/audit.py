@@ -1,7 +1,7 @@
 """`rlver-gym redteam` and `fidelity`: whether a user's score can be trusted."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import isnan
 from pathlib import Path
@@ -100,7 +100,9 @@ def attack(
         shelf = library(personas)
         people = [shelf.get(persona_id) for persona_id in shelf.ids(card.split)]
         run_attacks = partial(redteam, attacked, people, card=card, attacks=chosen, seeds=seeds)
-    results = _with_progress(run_attacks, len(chosen) * len(people) * seeds)
+    with progress_bar() as progress:
+        task = progress.add_task("attacking", total=len(chosen) * len(people) * seeds)
+        results = list(run_attacks(on_progress=lambda: progress.advance(task)))
     if recordings:
         results += recorded_agents(attacked, known, people=RECORDED_PEOPLE)
     if as_json:
@@ -123,14 +125,6 @@ def _select_attacks(
         if name not in known:
             raise UnknownName.of("attack", name, known, ", ".join(known))
     return [known[name] for name in names or known]
-
-
-def _with_progress(
-    run_attacks: Callable[..., Iterator[AttackResult]], dialogues: int
-) -> list[AttackResult]:
-    with progress_bar() as progress:
-        task = progress.add_task("attacking", total=dialogues)
-        return list(run_attacks(on_progress=lambda: progress.advance(task)))
 
 
 def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:

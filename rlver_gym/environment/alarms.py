@@ -207,11 +207,10 @@ def compute_act_shares(replies: Sequence[str]) -> dict[str, float]:
         extract_surface_features(reply, "zh" if han_share(reply) > 0.5 else "en").counts
         for reply in replies
     ]
-    return {f"does_{act}": _share_of_act(done, act) for act in ACTS}
-
-
-def _share_of_act(done: Sequence[Mapping[str, int]], act: str) -> float:
-    return sum(act in acts for acts in done) / len(done) if done else float("nan")
+    return {
+        f"does_{act}": sum(act in acts for acts in done) / len(done) if done else float("nan")
+        for act in ACTS
+    }
 
 
 def describe_act(act: str) -> str:

@@ -191,7 +191,9 @@ class EmpathySession:
         reward = REWARDS[card.reward](before, emotion, outcome)
         answer = await self._async_user.aspeak(self.scene, emotion, dialogue, appraisal)
         text, disclosures = answer if isinstance(answer, Reply) else Reply(answer)
-        return Turn(words, _without_draft(appraisal), emotion, reward, outcome, text, disclosures)
+        return Turn(
+            words, appraisal._replace(draft=None), emotion, reward, outcome, text, disclosures
+        )
 
     def snapshot(self) -> Snapshot:
         """The state as a value: to pickle, to keep, to restore into a session of the same scene."""
@@ -229,11 +231,6 @@ def _failure_turn(words: str, emotion: int, failure: UserFailed) -> Turn:
     reasons = [Reason(ReasonCode.FAILED, 0.0, f"the user failed: {failure}")]
     reasons += [Reason(ReasonCode.ANSWER, 0.0, failure.answer)] if failure.answer else []
     return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")
-
-
-def _without_draft(appraisal: Appraisal) -> Appraisal:
-    """Without the draft, which has become the reply."""
-    return appraisal if appraisal.draft is None else appraisal._replace(draft=None)
 
 
 class _AsyncAdapter:

@@ -68,10 +68,9 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
 async def await_on_background_loop(work: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine that has to run on the background loop, from whichever loop runs here."""
-    home = _running()
-    if asyncio.get_running_loop() is home:
+    if asyncio.get_running_loop() is _running():
         return await work
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
+    return await asyncio.wrap_future(submit(work))
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:

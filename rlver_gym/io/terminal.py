@@ -10,6 +10,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -108,13 +109,13 @@ class LongWork(Progress):
         self.console.print(f"{task.description.strip()}: {task.completed:,.0f}{total}")
 
 
-def progress_bar(*, quiet: bool = False) -> Progress:
+def progress_bar(*columns: ProgressColumn, quiet: bool = False) -> Progress:
     """A bar that goes away when the work is done; `quiet`: nothing is printed on its console."""
-    columns = (
+    shown = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    return LongWork(*columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)
+    return LongWork(*shown, *columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)

@@ -15,7 +15,7 @@ from rlver_gym.environment.env import draw_scene
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import CardError, ChatError, UnknownName, UtteranceError
 from rlver_gym.io.event_loop import Worker
-from rlver_gym.serve.episode import Episode
+from rlver_gym.serve.episode import Episode, Once
 from rlver_gym.serve.messages import (
     EpisodeAnswer,
     EpisodeRequest,
@@ -24,7 +24,6 @@ from rlver_gym.serve.messages import (
     StepAnswer,
     StepRequest,
 )
-from rlver_gym.serve.once import Once
 from rlver_gym.serve.operation import Metrics, ServeSettings
 from rlver_gym.serve.problems import Refusal
 from rlver_gym.users import EmbeddedUser, SentientUser

@@ -69,13 +69,17 @@ def read_token(file: Path | None) -> str | None:
     return token
 
 
+def is_loopback(name: str) -> bool:
+    """Whether it means this machine, whatever a name server says."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name.rstrip(".") == "localhost"
+
+
 def check_host(host: str, token: str | None, *, insecure: bool) -> None:
     """CardError for an address that others can reach, without a token; `insecure` allows it."""
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    if token is None and not is_loopback and not insecure:
+    if token is None and not is_loopback(host) and not insecure:
         raise CardError(
             f"--host {host} can be reached from other machines, and there is no token. Set"
             f" {TOKEN_VARIABLE}, or give --token-file, or say --insecure. {_MAKE_ONE}"
