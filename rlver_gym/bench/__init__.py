@@ -1,4 +1,1 @@
-"""The benchmark: plan, run, score, report, verify.
-
-Each step is a function of what the one before wrote down.
-"""
+"""The benchmark: plan, run, score, report, verify; each works on what the one before wrote."""

@@ -1,6 +1,4 @@
-"""Run folders side by side: which agents met the same people under the same protocol, and so may
-stand in one table.
-"""
+"""Run folders side by side: which agents may stand in one table, by equal protocols."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,9 +18,7 @@ from rlver_gym.io.terminal import format_count, one_line
 
 
 class Protocol(NamedTuple):
-    """What has to be equal before a rank means anything: how long and how readily, felt by whom,
-    with which people, how often.
-    """
+    """What has to be equal before a rank means anything: card, user, people, and how often."""
 
     env: str
     env_hash: str
@@ -66,10 +62,7 @@ class Comparison(NamedTuple):
 
 
 def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
-    """The runs in these folders, those of equal protocol together, in order.
-
-    RunError for a folder that is no run or is given twice, or when there is no episode in any.
-    """
+    """The runs in order, by protocol. RunError for no run, one twice, or no episode at all."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise RunError("a run folder is given twice. Name each once.")
     if not any(line for folder in folders for _, line in episode_lines(folder)):

@@ -1,6 +1,4 @@
-"""What a benchmark with chat models will ask for, before it asks, and what it has asked for, over
-all the times that its command was run: requests, tokens and money.
-"""
+"""What a benchmark with chat models will ask for, and has asked for: requests, tokens, money."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,17 +20,13 @@ from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.spending import Spending, Spent, money
 
 _USER_PROMPT, _USER_PROMPT_A_TURN, _USER_ANSWER = 1_900, 80, 150
-"""Tokens of one request of the LLM user in English: at the first turn, more for each turn of the
-dialogue on average, and of its answer.
-"""
+"""Tokens of the LLM user's requests: at first, more for each turn on average; of its answer."""
 _AGENT_PROMPT, _AGENT_PROMPT_A_TURN, _AGENT_ANSWER = 100, 70, 100
 """The same for an agent."""
 
 
 class Estimate(NamedTuple):
-    """At most as many requests, when every dialogue uses all of its turns; tokens are a guess,
-    within a factor of two.
-    """
+    """At most so many requests, if all turns are used; tokens within a factor of two."""
 
     calls: int
     prompt_tokens: int
@@ -56,8 +50,9 @@ def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
     cache yet.
     """
     turns = plan.card.turns
+    opening = 0 if plan.user_options.get("opening") == "card" else 1
     by_user = (
-        len(cases) * (_count_calls_to_open(plan) + turns * _count_calls_per_turn(plan))
+        len(cases) * (opening + turns * _count_calls_per_turn(plan))
         if uses_server(plan.user)
         else 0
     )
@@ -72,15 +67,8 @@ def estimate(plan: BenchPlan, cases: Sequence[Case]) -> Estimate:
     return Estimate(by_user + by_agents, prompt, completion, cost)
 
 
-def _count_calls_to_open(plan: BenchPlan) -> int:
-    """Requests of the user for its first words."""
-    return 0 if plan.user_options.get("opening") == "card" else 1
-
-
 def _count_calls_per_turn(plan: BenchPlan) -> int:
-    """Requests of the user at each turn: so many judgements, and a reply of its own unless one
-    request does both.
-    """
+    """Requests of the user at each turn: its judgements, and a reply unless one does both."""
     samples, calls = plan.user_options.get("samples", 1), plan.user_options.get("calls", 2)
     return (samples if isinstance(samples, int) else 1) + (0 if calls == 1 else 1)
 
@@ -90,10 +78,7 @@ _MAX_BYTES = 4096
 
 
 class Total(BaseModel):
-    """Counts over all servers and commands of a run.
-
-    Tokens are as the servers counted them, those of unusable answers included.
-    """
+    """Counts over all servers and commands of a run, as the servers counted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -112,9 +97,7 @@ class Total(BaseModel):
 
 
 class Ledger:
-    """Adds what is spent now to what was spent before, and writes it down with every count, so that
-    a killed process has lost none.
-    """
+    """Adds what is spent to what was spent before; written with every count, to survive a kill."""
 
     def __init__(self, folder: Path, spending: Sequence[Spending]) -> None:
         """`spending`: of the servers that are asked now, counted from zero; empty when none is.
@@ -179,10 +162,7 @@ def _read_cache(folder: Path) -> Total:
 
 
 def read_total(folder: Path) -> Total:
-    """What the ledger of a run folder says; zeros when there is none.
-
-    RunError for a file that is no ledger.
-    """
+    """What the ledger of a folder says, or zeros. RunError for a file that is none."""
     path = folder / SPENT
     if not path.exists():
         return Total()

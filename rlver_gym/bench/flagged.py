@@ -1,7 +1,4 @@
-"""Alerts as lines for a terminal and as banners for the report.
-
-What agents said may be hostile: it is set plain, or escaped.
-"""
+"""Alerts for a terminal and as banners of the report; what agents said is hostile."""
 
 from html import escape
 
@@ -15,9 +12,7 @@ _EXCERPT = 110
 
 
 def format_alerts(watched: AnomalyReport) -> list[Text]:
-    """A line for each alert with its evidence below it, then what is expected or could not be
-    judged.
-    """
+    """A line for each alert, its evidence below it; then what is expected or not judged."""
     lines: list[Text] = []
     for alert in _select_unexpected(watched):
         lines.append(

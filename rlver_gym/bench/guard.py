@@ -1,8 +1,4 @@
-"""Who talks in a case of a run.
-
-Code of one's own is called where it can stop nobody else, and its faults are named: with whom, and
-when.
-"""
+"""Who talks in a case; code of one's own stops nobody else, and its faults are named."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,11 +32,7 @@ AGENT_TIMEOUT_S = 600.0
 
 
 def guard_agent(case: Case, session: EmpathySession, maker: AgentMaker, code: CodeRunner) -> Agent:
-    """The agent of a case.
-
-    Whatever goes wrong in it is an AgentError that says with whom and when, or AgentFailed when it
-    only has no reply.
-    """
+    """The agent of a case. Its faults are an AgentError, AgentFailed when it has no reply."""
     make = partial(maker, session.scene.persona, case.seed)
     if is_own_agent(case.agent):
         agent = (_OwnAsyncAgent if is_async_own_agent(case.agent) else _OwnAgent)(make, code)

@@ -1,7 +1,4 @@
-"""What the manifest of a run folder says, as a value.
-
-Whoever made the folder wrote it: nothing in it is imported, opened or asked.
-"""
+"""The manifest of a folder as a value: nothing in it is imported, opened or asked."""
 
 import json
 from pathlib import Path
@@ -154,9 +151,7 @@ class Manifest(Frozen):
 
     @property
     def pins(self) -> dict[str, Any]:
-        """What was pinned beside plan, cards and user: who spoke, in which version, and which
-        server was asked.
-        """
+        """What is pinned beside plan, cards and user: who spoke, in which version, which server."""
         return {
             "package": self.package,
             "agents": self.agents,

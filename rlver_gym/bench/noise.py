@@ -20,9 +20,7 @@ _MAX_SWAPS = 4
 def spread_over_user_seeds(
     episodes: Sequence[Episode], seeds: int, user_seeds: int
 ) -> Spread | None:
-    """The spread over the replicates of a run, `seeds` dialogues with each persona in each; None
-    for a run of one replicate.
-    """
+    """The spread over a run's replicates of `seeds` dialogues a persona; None for one."""
     return _measure_spread(
         {
             f"user seed {number}": [one for one in episodes if one.seed // seeds == number]

@@ -1,7 +1,4 @@
-"""What a benchmark is to do: which agents talk to which personas, how often.
-
-And the manifest that pins it down.
-"""
+"""What a benchmark is to do, who talks to whom and how often, and the manifest that pins it."""
 
 import hashlib
 import json
@@ -54,9 +51,7 @@ class BenchPlan(Frozen):
     seeds: int = Field(default=3, ge=1, le=MAX_SEEDS)
     """Dialogues of each agent with each persona; seed 0, 1, … of the user and the agent."""
     user_seeds: int = Field(default=1, ge=1, le=MAX_USER_SEEDS)
-    """Replicates: how often all that is held. Each has other seeds of the user, `seeds` further on,
-    and the same of the agents.
-    """
+    """Replicates: all that once more with other seeds of the user and equal ones of the agents."""
     user: str = "embedded"
     user_options: dict[str, JsonValue] = Field(default_factory=dict)
     """What `make_user` takes beside the name, such as `samples` of "openai:MODEL". What only says
@@ -71,9 +66,7 @@ class BenchPlan(Frozen):
     personas: str | None = None
     """A folder of persona cards; None takes the shipped ones."""
     chat: ChatSettings = Field(default=ChatSettings(), exclude=True)
-    """How chat servers are reached, by the user and by agents that are chat models. Not recorded
-    but for the address.
-    """
+    """How chat servers are reached; only the address is recorded."""
 
     @field_validator("user_options")
     @classmethod
@@ -99,9 +92,7 @@ class BenchPlan(Frozen):
         return tuple(name for name in (self.user, *self.agents) if uses_server(name))
 
     def user_chat(self, chat: ChatSettings | None = None) -> ChatSettings:
-        """How the user's server is reached: as `chat` (the plan's own unless given) says, but for
-        the user's own options.
-        """
+        """How the user's server is reached: as `chat` (None: the plan's) and its options say."""
         own = {
             name: value
             for name, value in self.user_options.items()
@@ -110,10 +101,7 @@ class BenchPlan(Frozen):
         return ChatSettings.model_validate({**dict(chat or self.chat), **own})
 
     def servers(self, chat: ChatSettings | None = None) -> list[ChatSettings]:
-        """How the servers of the run are reached: the user's, then the agents'.
-
-        ServerRefused when one lacks its key.
-        """
+        """How the user's, then the agents' servers are reached. ServerRefused without a key."""
         reached = [self.user_chat(chat)] if uses_server(self.user) else []
         reached += [chat or self.chat] if any(map(uses_server, self.agents)) else []
         return [resolve_settings(settings) for settings in reached]
@@ -154,9 +142,7 @@ class BenchPlan(Frozen):
 
     @cached_property
     def scene_pins(self) -> dict[str, Any]:
-        """Everything that decides how given utterances are felt and answered: plan, card, personas
-        and user, by content.
-        """
+        """What decides how utterances are felt and answered: plan, card, personas and user."""
         user = self.make_user(_OFFLINE_CHAT)
         options = {
             name: value
@@ -178,9 +164,7 @@ class BenchPlan(Frozen):
 
     @property
     def _server(self) -> dict[str, str]:
-        """The address of the user's server, without credentials, and the fields that it is not
-        sent; empty for a user without one.
-        """
+        """The user's server, without credentials, and what it is not sent; empty without one."""
         if not uses_server(self.user):
             return {}
         chat = self.user_chat()
@@ -200,9 +184,7 @@ class BenchPlan(Frozen):
         return f"{self.card.id}-{self.fingerprint}"
 
     def verify_command(self, folder: Path) -> str:
-        """How to verify a run of this plan: what its manifest alone does not bring along is
-        named.
-        """
+        """How to verify a run of this plan, with what its manifest does not bring along."""
         words = ["rlver-gym", "verify", str(folder)]
         if not is_shipped_user(self.user):
             words += ["--user", self.user]
@@ -250,10 +232,7 @@ class BenchPlan(Frozen):
 def select_personas(
     library: PersonaLibrary, persona_ids: Sequence[str], split: SplitChoice
 ) -> tuple[str, ...]:
-    """These personas or, where none are named, those of the split.
-
-    RunError when there are none, UnknownName for one that is not there.
-    """
+    """These personas, or those of the split. RunError when there are none."""
     if persona_ids:
         return tuple(library.get(persona_id).id for persona_id in dict.fromkeys(persona_ids))
     ids = library.ids(split)
@@ -269,9 +248,7 @@ def pin_scenes(
     personas: Sequence[str],
     user: SentientUser,
 ) -> dict[str, Any]:
-    """Everything that decides how given utterances are felt and answered, by content; `plan` is the
-    plain one of a manifest.
-    """
+    """What decides how utterances are felt and answered; `plan` is a manifest's plain one."""
     return {
         "plan": plan,
         "env_hash": card.hash,

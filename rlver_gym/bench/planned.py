@@ -1,6 +1,4 @@
-"""The dialogues that a plan has, and where each stands. Counted, never listed: it may be a
-stranger's.
-"""
+"""The dialogues of a plan, and where each stands. Counted, never listed: it may be a stranger's."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

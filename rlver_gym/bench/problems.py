@@ -110,9 +110,7 @@ class Problems(NamedTuple):
 
 
 def problems_to_json(problems: Iterable[Problems]) -> dict[str, Any]:
-    """The field `problems`, by run, and beside it `edited`, the first edited lines; no field where
-    there is nothing to say.
-    """
+    """The field `problems`, by run, and `edited`, the first such lines, where there are any."""
     named = {str(one.folder): one for one in problems if one}
     edited = {
         name: one.lines["edited"][:_MAX_LISTED_LINES]

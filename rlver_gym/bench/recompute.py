@@ -1,6 +1,4 @@
-"""What a run is recomputed with: its cards and its user, none of which its manifest can bring along
-as code or as a path.
-"""
+"""What a run is recomputed with: cards and a user, which its manifest cannot bring along."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,9 +69,7 @@ class Scenes:
         return maker(self.library.get(case.persona), seed) if maker else None
 
     def session(self, case: Case, recorded: Episode, *, rerun: bool = False) -> EmpathySession:
-        """The dialogue, not yet begun; its user takes from the record what cannot be computed
-        exactly again.
-        """
+        """The dialogue, not begun; its user recalls what cannot be computed exactly again."""
         user = (
             self.user.recall(recorded.turns, rerun=rerun)
             if isinstance(self.user, ReaderUser)
@@ -144,9 +140,7 @@ def excerpt(value: object) -> str:
 
 
 def _card(folder: Path, manifest: Manifest, sources: Sources) -> EnvCard:
-    """The card that was named, the shipped one, or else the manifest's own, which is a value like
-    any other in it.
-    """
+    """The card that was named, the shipped one, or the manifest's own."""
     if sources.env is not None:
         return env_card(sources.env)
     if manifest.plan.env in shipped_env_ids():

@@ -1,7 +1,4 @@
-"""The report: one self-contained page, from episodes, with the dialogues as JSON for its script.
-
-Everything that a model or a card wrote is escaped or set as plain text.
-"""
+"""The report: one self-contained page. What a model or a card wrote is escaped."""
 
 import base64
 import hashlib
@@ -34,9 +31,7 @@ from rlver_gym.io.interval import format_interval, format_mean
 from rlver_gym.io.terminal import format_count, printable
 
 MAX_CHARS = 6 << 20
-"""Of the JSON, about: what a browser still opens at once. A benchmark of all agents with three
-seeds takes a quarter of it.
-"""
+"""Characters of JSON that a browser still opens at once: four benchmarks of all agents."""
 
 
 class Viewer(NamedTuple):
@@ -51,10 +46,7 @@ class Viewer(NamedTuple):
 def build_viewer(
     episodes: Sequence[Episode], ranked: Sequence[Score], max_chars: int = MAX_CHARS
 ) -> Viewer:
-    """The dialogues, the best agent's first.
-
-    `texts` are all texts; the rest points into them by number.
-    """
+    """The dialogues, the best agent's first, as numbers of `texts`."""
     rank = {score.agent: number for number, score in enumerate(ranked)}
     texts: dict[str, int] = {}
     chosen: list[Episode] = []
@@ -173,9 +165,7 @@ def page_html(comparisons: Sequence[Comparison], verdicts: Sequence[Verdict] = (
 
 
 def _escape_text(value: object) -> str:
-    """Anything as text of a page, an attribute's too: escaped, and without what turns the direction
-    of writing.
-    """
+    """Anything as text of a page or an attribute: escaped, and writing in one direction."""
     return escape(printable(str(value)))
 
 

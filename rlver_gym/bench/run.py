@@ -1,7 +1,4 @@
-"""Hold the dialogues of a plan and write them down as they finish.
-
-Stopped anywhere, it goes on where it was.
-"""
+"""Hold the dialogues of a plan and write them down; stopped anywhere, it goes on from there."""
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -43,10 +40,7 @@ from rlver_gym.llm_client.spending import Spending
 
 
 def run_case(case: Case, plan: BenchPlan, maker: AgentMaker) -> Episode:
-    """Run one dialogue from start to end.
-
-    Whatever the agent raises is an AgentError that says with whom and when.
-    """
+    """Run one dialogue. An AgentError says with whom and when an agent failed."""
     session = EmpathySession(plan.make_user(), plan.library.get(case.persona), plan.card, case.seed)
     agent = guard_agent(case, session, maker, CodeRunner(AGENT_TIMEOUT_S))
     return Episode.of(talk(session, agent), case.agent)
@@ -100,9 +94,7 @@ class Run(NamedTuple):
     file: FileIO
     folder: Path
     finished_keys: tuple[Key, ...]
-    """The dialogues that were there when it began, in the file's order; without those that had
-    failed.
-    """
+    """The dialogues that were there at the start and had not failed, in the file's order."""
     failed_before: Mapping[Key, int]
     """Those that had failed, and in which turn, from 1: they are held again."""
     num_dropped: int
@@ -123,9 +115,7 @@ class Run(NamedTuple):
         return [case for case in self.plan.cases() if case not in done]
 
     def on_outage(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called with a sentence for people when a server's outage begins, is put off
-        and ends.
-        """
+        """Have `tell` called with a sentence when a server's outage begins, is put off and ends."""
         if not self.spending:
             return
         # openai takes half a second to import
@@ -243,11 +233,7 @@ class _Before(NamedTuple):
 
 
 def _find_finished(folder: Path) -> _Before:
-    """What need not be held any more. What was edited or cut off is no record.
-
-    RunError for a dialogue that stands there twice, or that the plan does not have: whose it is,
-    nobody here knows.
-    """
+    """What need not be held again. RunError for a dialogue that nobody here has written."""
     records = read_run(folder)
     strange = records.problems.lines.keys() & {"doubled", "unplanned"}
     if strange:

@@ -1,7 +1,4 @@
-"""From episodes to scores with intervals.
-
-The unit of resampling is the persona, because dialogues with one person are alike.
-"""
+"""From episodes to scores with intervals over personas: dialogues with one are alike."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,11 +14,7 @@ from rlver_gym.io.interval import Interval, bootstrap
 
 
 class Score(NamedTuple):
-    """How one agent did.
-
-    Emotions in points, rates in percent. Dialogues that failed or are missing count in `at_worst`
-    alone.
-    """
+    """How one agent did, in points and percent; what failed or is missing, at worst alone."""
 
     agent: str
     final: Interval
@@ -31,15 +24,11 @@ class Score(NamedTuple):
     needs: dict[str, float]
     """Mean final emotion by hidden need."""
     to_best: Interval | None
-    """Mean difference to the best agent over the personas both were to meet, at worst; None for the
-    best itself.
-    """
+    """Mean difference to the best over the personas of both, at worst; None for the best itself."""
     episodes: int
     failed: int
     failed_by_agent: int
-    """Of these, those in which the agent had no word to say; in the others the user failed, which
-    an agent can bring about too.
-    """
+    """Those in which the agent had no word to say; in the others the user failed."""
     missing: int
     """Dialogues of the plan that are not there."""
     at_worst: Interval
@@ -80,9 +69,7 @@ def score_agents(episodes: Sequence[Episode], planned: Planned | None = None) ->
 
 
 def count_failed_by(episodes: Iterable[Episode]) -> dict[str, dict[str, int]]:
-    """By agent, how many dialogues failed by the agent and how many by the user; without agents
-    none of whose dialogues failed.
-    """
+    """By agent, how many dialogues failed by the agent and by the user, where any did."""
     failed = Counter((one.agent, one.failed_by) for one in episodes if one.failed_by)
     return {
         agent: {"agent": failed[agent, "agent"], "user": failed[agent, "user"]}

@@ -1,8 +1,7 @@
 """Scores as tables for a terminal."""
 
-from collections.abc import Callable, Collection, Sequence
-from itertools import takewhile
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from os.path import commonprefix
 
 from rich.table import Table
 from rich.text import Text
@@ -26,7 +25,8 @@ def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
     In a terminal of less than 76 columns (`width`; 108 with these) the intervals are left out, and
     the title says so: cut numbers and names are worth less than few.
     """
-    lacks = [one for one in _LACKS if any(one.number(score) for score in ranked)]
+    counts = [_count_lacks(score) for score in ranked]
+    lacks = [at for at in range(len(_LACKS)) if any(row[at] for row in counts)]
     whole = width >= (_WHOLE_WIDTH + _LACKS_WIDTH if lacks else _WHOLE_WIDTH)
     told = title if whole else f"{title} (95 % intervals: in a wider terminal)"
     table = make_table(one_line(told), gap=2 if whole else 1)
@@ -38,10 +38,10 @@ def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
     )
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("at worst", *(one.heading for one in lacks)) if lacks else ():
+    for heading in ("at worst", *(_LACKS[at] for at in lacks)) if lacks else ():
         table.add_column(heading, justify="right")
     agents = [score.agent for score in ranked]
-    for score in ranked:
+    for score, lacking in zip(ranked, counts, strict=True):
         row = [
             one_line(shorten_agent(score.agent, agents)),
             _estimate(score.final, whole),
@@ -51,23 +51,17 @@ def leaderboard(ranked: Sequence[Score], title: str, width: int = 80) -> Table:
             _estimate(score.to_best, whole, signed=True) if score.to_best else "best",
         ]
         row += [format_mean(score.at_worst)] if lacks else []
-        row += [str(one.number(score)) for one in lacks]
+        row += [str(lacking[at]) for at in lacks]
         table.add_row(*map(Text, row))
     return table
 
 
-class _Lack(NamedTuple):
-    """A way in which a dialogue has no end."""
-
-    heading: str
-    number: Callable[[Score], int]
+_LACKS = ("failed by agent", "failed by user", "missing")
+"""Why a dialogue has no end."""
 
 
-_LACKS = (
-    _Lack("failed by agent", lambda score: score.failed_by_agent),
-    _Lack("failed by user", lambda score: score.failed_by_user),
-    _Lack("missing", lambda score: score.missing),
-)
+def _count_lacks(score: Score) -> tuple[int, ...]:
+    return score.failed_by_agent, score.failed_by_user, score.missing
 
 
 def _estimate(interval: Interval, whole: bool, *, signed: bool = False) -> str:
@@ -126,15 +120,10 @@ def shorten_agent(agent: str, agents: Collection[str]) -> str:
     """
     parts = agent.split("/")
     paths = [other.split("/") for other in agents if "/" in other and other != agent]
-    head = max(_count_shared_folders(parts, path) for path in paths) if paths else len(parts) - 2
+    # of lists, commonprefix compares whole items
+    shared = [len(commonprefix([parts, path])) for path in paths]  # noqa: RUF071
+    head = max(shared, default=len(parts) - 2)
     if len(agent) <= MAX_AGENT_WIDTH or head <= 1:
         return agent
     kind = "hf:" if agent.startswith("hf:") else ""
     return f"{kind}…/{'/'.join(parts[head:] or parts[-1:])}"
-
-
-def _count_shared_folders(parts: list[str], path: list[str]) -> int:
-    """With how many folders both begin."""
-    return sum(
-        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(parts, path, strict=False))
-    )

@@ -20,19 +20,14 @@ from rlver_gym.io.terminal import format_count, one_line
 
 
 class Divergence(NamedTuple):
-    """The first thing in an episode that is not as recorded.
-
-    `turn` counts from 1; 0 is the opening and the episode's own fields.
-    """
+    """The first thing in an episode that is not as recorded; turn 0 is the opening or a field."""
 
     line: int
     episode: str
     turn: int
     what: str
     num_episodes: int = 1
-    """For how many episodes it stands. Of the missing ones: those for which no other line, damaged
-    or renamed, may stand.
-    """
+    """How many it stands for; missing ones only where no damaged or renamed line may be them."""
 
     def __str__(self) -> str:
         episode = one_line(self.episode, max_chars=160)
@@ -194,10 +189,7 @@ def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Differen
 
 
 def replay_episode(session: EmpathySession, recorded: Episode) -> Episode:
-    """The episode that the recorded utterances give now, in a session of the same scene.
-
-    That an agent gave no reply is taken as it is recorded.
-    """
+    """The episode that the recorded utterances, or silences, give now in this session."""
     session.start()
     for turn in recorded.turns:
         if session.outcome is not None:

@@ -1,7 +1,7 @@
 """`rlver-gym redteam` and `fidelity`: whether a user's score can be trusted."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import isnan
 from pathlib import Path
@@ -100,7 +100,9 @@ def attack(
         shelf = library(personas)
         people = [shelf.get(persona_id) for persona_id in shelf.ids(card.split)]
         run_attacks = partial(redteam, attacked, people, card=card, attacks=chosen, seeds=seeds)
-    results = _with_progress(run_attacks, len(chosen) * len(people) * seeds)
+    with progress_bar() as progress:
+        task = progress.add_task("attacking", total=len(chosen) * len(people) * seeds)
+        results = list(run_attacks(on_progress=lambda: progress.advance(task)))
     if recordings:
         results += recorded_agents(attacked, known, people=RECORDED_PEOPLE)
     if as_json:
@@ -123,14 +125,6 @@ def _select_attacks(
         if name not in known:
             raise UnknownName.of("attack", name, known, ", ".join(known))
     return [known[name] for name in names or known]
-
-
-def _with_progress(
-    run_attacks: Callable[..., Iterator[AttackResult]], dialogues: int
-) -> list[AttackResult]:
-    with progress_bar() as progress:
-        task = progress.add_task("attacking", total=dialogues)
-        return list(run_attacks(on_progress=lambda: progress.advance(task)))
 
 
 def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:
@@ -291,9 +285,7 @@ def _fidelity_to_readers(folder: Path, user: SentientUser, *, as_json: bool) -> 
 def _filter_by_simulator(
     recordings: list[Recording], beginning: str | None, folder: Path
 ) -> list[Recording]:
-    """Those whose judge's name begins so; without one, those of the simulator that most figures are
-    told of, or of the only one.
-    """
+    """Those whose judge's name begins so; by default the usual simulator, or the only one."""
     names = sorted({one.simulator for one in recordings})
     if beginning is None:
         beginning = names[0] if len(names) == 1 else USUAL

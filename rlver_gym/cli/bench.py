@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from rlver_gym.agents import AGENT_NAMES, HUMAN, SHIPPED_AGENTS
@@ -71,7 +65,7 @@ from rlver_gym.io.errors import (
     ServerUnreachable,
 )
 from rlver_gym.io.interval import Spread
-from rlver_gym.io.terminal import LongWork, SafeConsole, format_count, one_line
+from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
 from rlver_gym.llm_client.spending import Spending
 
 SOME_FAILED = 4
@@ -264,9 +258,7 @@ def _exit_code(failed: Mapping[str, int], allow_failures: bool) -> int:
 
 
 def _list_spending(bench_run: Run) -> list[str]:
-    """What servers were asked for now, one line each, and over all the times that the command was
-    run.
-    """
+    """What servers were asked for, a line each: now, and in all the times of the command."""
     lines = [spending.summary() for spending in bench_run.spending]
     total = bench_run.ledger.total.summary()
     return [*lines, f"in all {total}"] if lines and bench_run.ledger.has_earlier_answers else lines
@@ -306,17 +298,7 @@ def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
 
         execute = partial(execute_on_ray, address=ray, workers=ray_workers)
         stdout = redirect_stdout(sys.stderr)  # where Ray says that a worker has died
-    bar = LongWork(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[spent]}", markup=False),
-        console=SafeConsole(stderr=True),
-        transient=True,
-    )
+    bar = progress_bar(TimeElapsedColumn(), TextColumn("{task.fields[spent]}", markup=False))
     console = bar.console
     bench_run.on_outage(lambda notice: console.print(Text(notice, style="yellow"), soft_wrap=True))
     held = failed = 0

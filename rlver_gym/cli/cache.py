@@ -2,11 +2,10 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -106,27 +105,14 @@ def export(
     ] = None,
 ) -> None:
     """Every request and its answer as JSON, one a line, oldest first."""
-    with _open_cache(response_cache) as opened, _open_output(out) as stream:
+    output = out.open("w", encoding="utf-8") if out else nullcontext(sys.stdout)
+    with _open_cache(response_cache) as opened, output as stream:
         for row in opened.rows():
             stream.write(dump_json(_row_to_json(row)) + "\n")
 
 
-@contextmanager
-def _open_cache(response_cache: Path, *, read_only: bool = True) -> Iterator[ResponseCache]:
-    opened = ResponseCache(response_cache, must_exist=True, read_only=read_only)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-@contextmanager
-def _open_output(out: Path | None) -> Iterator[TextIO]:
-    if out is None:
-        yield sys.stdout
-        return
-    with out.open("w", encoding="utf-8") as stream:
-        yield stream
+def _open_cache(response_cache: Path, *, read_only: bool = True) -> closing[ResponseCache]:
+    return closing(ResponseCache(response_cache, must_exist=True, read_only=read_only))
 
 
 def _counts(response_cache: Path) -> dict[str, Any]:

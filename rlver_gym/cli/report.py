@@ -1,6 +1,4 @@
-"""`rlver-gym report`: the report of one run, or several compared; `verify`: recompute a run and see
-that nothing was changed.
-"""
+"""`rlver-gym report`: of one run, or several compared; `verify`: recompute a run."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -119,9 +119,7 @@ app.command("sb3", rich_help_panel=_TRAIN)(sb3.sb3)
 
 
 def _help_of(command: Callable[..., object]) -> str:
-    """A command's docstring with each paragraph on one line: the terminal breaks it, wherever the
-    source does.
-    """
+    """A command's docstring, each paragraph on one line: the terminal breaks it."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 

@@ -117,7 +117,8 @@ def serve(
     )
     names, options = user or ["embedded"], user_options(user_option)
     users = {name: _make_user(name, dict(chat), options, len(names) == 1) for name in names}
-    server_module = _import_server()
+    with needs_extra("serve"):
+        server_module = import_module("rlver_gym.serve.server")
     server = server_module.make_server(settings, token=token, users=users)
     listening = server_module.listen(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -135,9 +136,3 @@ def _make_user(
         return make_user(name, **{**chat, **options})
     takes_options = is_only or not name.startswith("embedded")
     return make_user(name, **(options if takes_options else {}))
-
-
-def _import_server() -> Any:
-    """The module that needs FastAPI, uvicorn and websockets; MissingExtra says how to get them."""
-    with needs_extra("serve"):
-        return import_module("rlver_gym.serve.server")

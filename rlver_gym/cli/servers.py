@@ -1,6 +1,4 @@
-"""The options that say how chat servers are reached, for the commands that talk to an LLM user or
-let a chat model speak.
-"""
+"""The options that say how chat servers are reached."""
 
 import ipaddress
 import json

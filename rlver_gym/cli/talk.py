@@ -1,6 +1,4 @@
-"""`rlver-gym talk`: sit in the supporter's chair; `appraise`: what one reply does to one person,
-and why.
-"""
+"""`rlver-gym talk`: be the supporter; `appraise`: what one reply does to one person."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""Which agents of some episodes are suspicious, and why.
-
-For a benchmark after a run, for a learner after an iteration.
-"""
+"""Which agents of some episodes are suspicious, and why: after a run, or while learning."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -104,9 +101,7 @@ def find_alerts(episodes: Iterable[Episode]) -> list[Alert]:
 
 
 def explain_missing_bounds(episodes: Iterable[Episode]) -> list[str]:
-    """One sentence for each environment and user for which there is no score bound for agents that
-    are not shipped ones: why, and what to do.
-    """
+    """Why there is no score bound for agents that are not shipped, and what to do."""
     reasons = [
         f"Scores in {conditions.env} are not checked for being too high: {limit}"
         for conditions, by_agent in _group_by_conditions(episodes).items()
@@ -118,9 +113,7 @@ def explain_missing_bounds(episodes: Iterable[Episode]) -> list[str]:
 
 
 def agent_name(agent: str) -> str:
-    """An agent's own name, without the run's in brackets that a comparison of runs puts behind
-    it.
-    """
+    """An agent's own name, without the run's in brackets that a comparison puts behind it."""
     return agent.partition(" (")[0]
 
 
@@ -209,18 +202,15 @@ ACTS = (
 
 
 def compute_act_shares(replies: Sequence[str]) -> dict[str, float]:
-    """The share of the replies that do each of `ACTS`, in [0, 1], English and Chinese; a reply may
-    do several.
-    """
+    """The share of the replies that do each of `ACTS`, in [0, 1]; a reply may do several."""
     done = [
         extract_surface_features(reply, "zh" if han_share(reply) > 0.5 else "en").counts
         for reply in replies
     ]
-    return {f"does_{act}": _share_of_act(done, act) for act in ACTS}
-
-
-def _share_of_act(done: Sequence[Mapping[str, int]], act: str) -> float:
-    return sum(act in acts for acts in done) / len(done) if done else float("nan")
+    return {
+        f"does_{act}": sum(act in acts for acts in done) / len(done) if done else float("nan")
+        for act in ACTS
+    }
 
 
 def describe_act(act: str) -> str:

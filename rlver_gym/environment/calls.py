@@ -53,9 +53,7 @@ class _Answer(NamedTuple):
 
 
 class RemoteServer:
-    """One server. Its connection is kept open between calls, and made anew in a copy or another
-    process. For one thread.
-    """
+    """One server. Its connection is kept between calls, and made anew in a copy. For one thread."""
 
     def __init__(self, url: str, timeout_s: float, patience_s: float) -> None:
         """`url`: such as http://127.0.0.1:8000. `timeout_s`: of one attempt. `patience_s`: for how
@@ -86,10 +84,7 @@ class RemoteServer:
         *,
         patience_s: float | None = None,
     ) -> dict[str, Any]:
-        """What the server answers; {} for nothing. What is repeated must be safe to repeat.
-
-        Raises ServerUnreachable, ServerOutage, ServerRefused, and what a problem stands for.
-        """
+        """What the server answers; {} for nothing. What is repeated must be safe to repeat."""
         content = None if body is None else json.dumps(body).encode()
         patience_s = self.patience_s if patience_s is None else patience_s
         began, attempt = time.monotonic(), 0

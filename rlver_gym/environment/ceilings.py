@@ -1,6 +1,4 @@
-"""The score bound: what reference agents reach with an environment and user, and above which mean
-final emotion a run is suspicious.
-"""
+"""The score bound: what reference agents reach, and above which mean a run is suspicious."""
 
 import json
 import math
@@ -21,16 +19,11 @@ PRIVILEGED_AGENT = "oracle"
 SCORES_FILE = "ceilings.json"
 
 ReferenceScores = Mapping[str, Mapping[str, float]]
-"""Mean final emotion by agent (`REFERENCE_AGENTS`, and `PRIVILEGED_AGENT` where it is known) and
-persona.
-"""
+"""Mean final emotion by agent (`PRIVILEGED_AGENT` where it is known) and persona."""
 
 
 class ScoreBound(NamedTuple):
-    """What reference agents reach, and above which level a run is suspicious.
-
-    All in points of mean final emotion.
-    """
+    """What reference agents reach and above which level is suspicious, in points of emotion."""
 
     level: float
     """A run without privileges above it is suspicious."""
@@ -56,10 +49,7 @@ class AboveBound(NamedTuple):
 
 
 class EpisodeConditions(NamedTuple):
-    """Under which conditions a score was reached.
-
-    Scores under different conditions cannot be compared.
-    """
+    """Under which conditions a score was reached; others cannot be compared."""
 
     env: str
     env_hash: str

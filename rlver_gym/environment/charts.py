@@ -1,7 +1,4 @@
-"""Pictures of scores and of how emotions moved, as inline SVG and coloured cells.
-
-Takes numbers only, so nothing needs escaping.
-"""
+"""Pictures of scores and emotions: SVG and coloured cells, of numbers that need no escaping."""
 
 from collections.abc import Sequence
 from math import isnan
@@ -14,9 +11,7 @@ _LOW, _MIDDLE, _HIGH = (178, 74, 58), (236, 226, 200), (38, 121, 96)
 
 
 def draw_final_bar(final: Interval, start: int) -> str:
-    """A bar from 0 to 100 with its interval and the start marked; nothing when there is nothing to
-    estimate from.
-    """
+    """A bar from 0 to 100 with its interval and the start marked; "" without an estimate."""
     if isnan(final.mean):
         return ""
     plot = Plot(200, 16, Margins(), (0, 100), (0, 16))
@@ -31,9 +26,7 @@ def draw_final_bar(final: Interval, start: int) -> str:
 
 
 def draw_trajectories(episodes: Sequence[Episode], horizon: int) -> str:
-    """Emotion by turn: a thin line a persona (mean over seeds) and a bold one for the mean of
-    all.
-    """
+    """Emotion by turn: a thin line a persona (mean over seeds), a bold one for the mean of all."""
     paths: dict[str, list[list[float]]] = {}
     for episode in episodes:
         path = [float(episode.start), *(float(turn.emotion) for turn in episode.turns)]

@@ -1,6 +1,4 @@
-"""Near-copies: how many of an agent's replies it gave to somebody with another story as well, or
-before in the same dialogue. Knows no score.
-"""
+"""Near-copies among an agent's replies: to somebody with another story, or in one dialogue."""
 
 import math
 import re
@@ -11,9 +9,7 @@ from typing import NamedTuple
 from rlver_gym.environment.episode import Episode
 
 MIN_SIMILARITY = 0.5
-"""Two replies are near-copies from this Jaccard similarity of their runs of words on: one word in
-fifteen may be another.
-"""
+"""The least Jaccard similarity of two near-copies' runs: one word in fifteen may differ."""
 
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
 _FIRST_CHARACTER = "\u3040"

@@ -364,9 +364,7 @@ class EmpathyEnv(gym.Env[str, str]):
             self._remote.close()
 
     def render(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The dialogue so far as text in mode "ansi"; in mode "human" each turn was already
-        shown.
-        """
+        """The dialogue so far as text in mode "ansi"; "human" has shown each turn already."""
         if self.render_mode != "ansi":
             return None
         return "\n".join(self._remote.lines) if self._remote else as_text(self.session)

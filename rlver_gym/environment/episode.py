@@ -113,9 +113,7 @@ class Episode(NamedTuple):
 
     @classmethod
     def from_json(cls, line: str, source: str = "episode") -> Self:
-        """Parse a line of `to_json`; RunError names `source` and what is wrong: a value out of its
-        range, too.
-        """
+        """Parse a line of `to_json`; RunError names `source` and what is wrong."""
         try:
             plain = parse_json(line)
             _check_fields(plain, cls._fields, "the episode")
@@ -145,9 +143,7 @@ class Episode(NamedTuple):
 
 
 def _digest(before: str, plain: dict[str, Any]) -> str:
-    """A link of the chain of checksums: 12 hex digits of SHA-256 over the link before and the
-    values.
-    """
+    """A link of the chain of checksums: 12 hex digits of SHA-256, with the link before it."""
     text = before + json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -3,7 +3,7 @@
 from typing import Any, Literal, get_args
 
 from rlver_gym.core.cards import EnvCard
-from rlver_gym.core.dialogue import Appraisal, Reason, Turn
+from rlver_gym.core.dialogue import Appraisal, Turn
 from rlver_gym.core.emotion import Band, Outcome
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import UnknownName
@@ -28,7 +28,10 @@ def describe_turn(session: EmpathySession, turn: Turn | None, cut_chars: int) ->
         "outcome": str(outcome) if outcome else None,
         "valid": outcome is not Outcome.FAILED,
         "thought": appraisal.thought,
-        "reasons": _reasons_as_dicts(appraisal.reasons),
+        "reasons": [
+            {"code": str(code), "points": points, "note": note}
+            for code, points, note in appraisal.reasons
+        ],
         **({} if appraisal.spread is None else {"spread": appraisal.spread}),
         "persona": persona.id,
         "hidden_need": str(persona.need),
@@ -55,7 +58,3 @@ def check_info_choice(choice: object) -> InfoChoice:
         if choice == known:
             return known
     raise UnknownName.of("info", choice, get_args(InfoChoice), '"public" or "privileged"')
-
-
-def _reasons_as_dicts(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
-    return [{"code": str(code), "points": points, "note": note} for code, points, note in reasons]

@@ -1,6 +1,4 @@
-"""Dialogues whose person is played by a server: what an `EmpathyEnv` with a `url` asks it for.
-Knows nothing of the server but its answers.
-"""
+"""Dialogues whose person is played by a server, as an `EmpathyEnv` with a `url` holds them."""
 
 from contextlib import suppress
 from copy import copy
@@ -131,10 +129,12 @@ class RemoteDialogue:
         if self.has_failed_to_open:
             return RemoteTurn("", 0.0, True, self._info(self._episode, 0))
         turn = self._episode["turn"] + 1
+        # the same for the same words in the same turn: a step that is tried again is taken once
+        digest = sha256(words.encode()).hexdigest()[:32]
         answer = self._server.call(
             "POST",
             f"/v1/episodes/{self._episode['episode_id']}/steps",
-            {"request_id": _request_id(turn, words), "turn": turn, "utterance": words},
+            {"request_id": f"{turn}-{digest}", "turn": turn, "utterance": words},
         )
         self._episode = {**self._episode, **answer}
         self.lines += [f"> {words}", answer["reply"]]
@@ -174,8 +174,3 @@ class RemoteDialogue:
             "persona": self._episode["persona"],
             "cut_chars": cut_chars,
         }
-
-
-def _request_id(turn: int, words: str) -> str:
-    """The same for the same words in the same turn: a step that is tried again is taken once."""
-    return f"{turn}-{sha256(words.encode()).hexdigest()[:32]}"

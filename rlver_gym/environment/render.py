@@ -28,9 +28,7 @@ ENDINGS = {
 
 
 def emotion_bar(emotion: int, width: int = 20) -> str:
-    """The emotion as a bar of `width` cells, with the score and its band: "########............ 40
-    B".
-    """
+    """The emotion as `width` cells, with the score and its band: "########............ 40 B"."""
     filled = round(emotion / 100 * width)
     return f"{'#' * filled}{'.' * (width - filled)} {emotion:3d} {Band.of(emotion).value}"
 
@@ -47,9 +45,7 @@ def coloured_emotion_bar(emotion: int, width: int = 24) -> Text:
 
 
 def as_text(session: EmpathySession) -> str:
-    """The whole dialogue, with the emotion bar after each turn; nothing in it is a command to a
-    terminal.
-    """
+    """The dialogue with the emotion bar after each turn; nothing in it commands a terminal."""
     name = session.scene.persona.person.name
     lines = [f"{name}: {session.dialogue.opening}", f"    {emotion_bar(session.scene.card.start)}"]
     for turn in session.dialogue.turns:

@@ -22,9 +22,7 @@ from rlver_gym.io.errors import AgentFailed
 from rlver_gym.io.event_loop import Worker, submit
 
 CONCURRENCY = 256
-"""How many dialogues run at once by default. How many calls a server gets at once is for its client
-to find out.
-"""
+"""How many dialogues run at once; how many calls a server gets is for its client to find out."""
 
 
 def run_episode(session: EmpathySession, agent: Agent) -> EmpathySession:
@@ -116,9 +114,7 @@ async def arollout(
 
 
 async def arun_episode(session: EmpathySession, agent: Agent, worker: Worker) -> EmpathySession:
-    """Run one dialogue to its end: asynchronous calls are awaited, calls that may block go to the
-    worker.
-    """
+    """Run one dialogue to its end; calls that may block go to the worker."""
     if not session.is_async and not isinstance(agent, AsyncAgent):
         return await worker(run_episode, session, agent)
     get_reply = _async_reply(agent, worker)

@@ -53,9 +53,7 @@ class EmpathySession:
         self._state = Snapshot(card.start, None, None)
         self._number = next(_SESSION_NUMBERS)
         self.bypass_cache_from: int | None = None
-        """The turn, from 1, from which requests bypass the response cache and go to the server.
-        None: never.
-        """
+        """The turn, from 1, from which requests bypass the response cache; None: never."""
 
     @property
     def emotion(self) -> int:
@@ -161,9 +159,7 @@ class EmpathySession:
 
     @contextmanager
     def request_context(self) -> Iterator[None]:
-        """Requests to servers in this block are made for this dialogue; the agent is called in such
-        a block too.
-        """
+        """Requests to servers in this block, the agent's too, are made for this dialogue."""
         turn = len(self.dialogue.turns) + 1 if self.has_begun else 1
         token = REQUEST_ORIGIN.set(
             RequestOrigin(
@@ -176,9 +172,7 @@ class EmpathySession:
             REQUEST_ORIGIN.reset(token)
 
     def give_up(self, failure: AgentFailed) -> None:
-        """The agent gives no reply: the dialogue ends as failed, with one turn in which nobody says
-        anything and which holds the reason.
-        """
+        """End the dialogue as failed, with a silent turn that holds the agent's reason."""
         self.validate_utterance("")
         reason = Reason(ReasonCode.AGENT_FAILED, 0.0, f"{_AGENT_FAILED_NOTE}{failure}")
         turn = Turn("", Appraisal(0, "", (reason,)), self.emotion, 0.0, Outcome.FAILED, "")
@@ -197,12 +191,12 @@ class EmpathySession:
         reward = REWARDS[card.reward](before, emotion, outcome)
         answer = await self._async_user.aspeak(self.scene, emotion, dialogue, appraisal)
         text, disclosures = answer if isinstance(answer, Reply) else Reply(answer)
-        return Turn(words, _without_draft(appraisal), emotion, reward, outcome, text, disclosures)
+        return Turn(
+            words, appraisal._replace(draft=None), emotion, reward, outcome, text, disclosures
+        )
 
     def snapshot(self) -> Snapshot:
-        """The state as a value; it can be pickled, kept, and restored into any session of the same
-        scene.
-        """
+        """The state as a value: to pickle, to keep, to restore into a session of the same scene."""
         return self._state
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -216,9 +210,7 @@ class EmpathySession:
 
 
 def give_up_reason(turn: Turn) -> str | None:
-    """Why the agent failed, when the turn is one with which `give_up` ended a dialogue; else
-    None.
-    """
+    """Why the agent failed, when `give_up` ended the dialogue with this turn; else None."""
     if turn.outcome is not Outcome.FAILED or turn.utterance or len(turn.appraisal.reasons) != 1:
         return None
     code, _, note = turn.appraisal.reasons[0]
@@ -227,9 +219,7 @@ def give_up_reason(turn: Turn) -> str | None:
 
 
 def run_coroutine(work: Coroutine[Any, Any, T], is_async: bool) -> T:
-    """Run a coroutine to its result: on the background loop when it is asynchronous, else here and
-    without any loop.
-    """
+    """The result: on the background loop when it is asynchronous, else here without a loop."""
     return wait_for(work) if is_async else run_sync(work)
 
 
@@ -241,11 +231,6 @@ def _failure_turn(words: str, emotion: int, failure: UserFailed) -> Turn:
     reasons = [Reason(ReasonCode.FAILED, 0.0, f"the user failed: {failure}")]
     reasons += [Reason(ReasonCode.ANSWER, 0.0, failure.answer)] if failure.answer else []
     return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")
-
-
-def _without_draft(appraisal: Appraisal) -> Appraisal:
-    """Without the draft, which has become the reply."""
-    return appraisal if appraisal.draft is None else appraisal._replace(draft=None)
 
 
 class _AsyncAdapter:

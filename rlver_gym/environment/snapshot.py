@@ -1,6 +1,4 @@
-"""The state of a dialogue as a value, and whether it can be one: what is restored may come out of
-anybody's file.
-"""
+"""The state of a dialogue as a value, and whether it can be one: it may come out of any file."""
 
 from math import isfinite
 from numbers import Real
@@ -21,9 +19,7 @@ class Snapshot(NamedTuple):
 
 
 def check_snapshot(snapshot: object, card: EnvCard) -> None:
-    """DialogueError for what is no snapshot, or one that no dialogue under this card can have come
-    to.
-    """
+    """DialogueError for what is no snapshot, or one that no dialogue under this card comes to."""
     if not isinstance(snapshot, Snapshot):
         raise DialogueError(
             f"cannot restore a {type(snapshot).__name__}. Give what snapshot() gave."
@@ -43,9 +39,7 @@ def check_snapshot(snapshot: object, card: EnvCard) -> None:
 
 
 def follow_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
-    """The emotion and outcome that the dialogue has come to; ValueError or TypeError for a turn
-    that does not follow from the one before.
-    """
+    """Where the dialogue has come to; ValueError or TypeError for a turn that does not follow."""
     if dialogue is None:
         return card.start, None
     if not isinstance(dialogue, Dialogue):
@@ -65,9 +59,7 @@ def follow_turns(dialogue: object, card: EnvCard) -> tuple[int, Outcome | None]:
 
 
 def _check_turn(turn: Turn, before: int, number: int, card: EnvCard) -> Outcome | None:
-    """The turn's outcome, when emotion, outcome and reward follow from the emotion before and the
-    change.
-    """
+    """The turn's outcome, when it follows from the emotion before and the change."""
     if turn.outcome is Outcome.FAILED:
         change, outcome, reward = 0, Outcome.FAILED, 0.0
     else:

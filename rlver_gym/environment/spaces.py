@@ -60,9 +60,7 @@ class Utterance(spaces.Text):
         return np.int32(ord(char))
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """Printable ASCII of a length drawn up to `max_length`, or of the length that the mask
-        gives. ValueError for a mask of characters.
-        """
+        """Printable ASCII of any length, or of the mask's. ValueError for a mask of characters."""
         length, weights = mask or probability or (None, None)
         if weights is not None or not (length is None or 0 <= length <= self.max_length):
             raise ValueError(

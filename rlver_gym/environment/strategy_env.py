@@ -85,9 +85,7 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
         return text, {**info, "strategy": None, "utterance": ""}
 
     def step(self, action: int | np.int64) -> tuple[str, Any, bool, bool, dict[str, Any]]:
-        """Do what the number chooses. ResetNeeded before reset, UtteranceError for no number of
-        `STRATEGIES`.
-        """
+        """Do what the number chooses. ResetNeeded before reset, UtteranceError for no strategy."""
         if not self._messages:
             raise ResetNeeded("the dialogue has not begun. Call reset() first.")
         # numpy's comparison in old versions of Discrete overflows on an int beyond 64 bits

@@ -1,7 +1,4 @@
-"""EmpathyVectorEnv: many dialogues that advance together.
-
-The same results as SyncVectorEnv, step for step.
-"""
+"""EmpathyVectorEnv: many dialogues that advance together, as in a SyncVectorEnv."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
@@ -235,9 +232,7 @@ def _check_mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
 
 
 class _StepResult(NamedTuple):
-    """The result of one dialogue's step; `final` holds its last words and info when another has
-    begun since.
-    """
+    """One dialogue's step; `final`: its last words and info, when another has begun since."""
 
     text: str
     reward: float

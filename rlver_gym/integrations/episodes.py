@@ -36,10 +36,7 @@ class EpisodeSpec(NamedTuple):
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Self:
-        """The spec in a row; other columns are left alone.
-
-        DialogueError when persona or seed is missing or of the wrong type.
-        """
+        """The spec in a row. DialogueError when persona or seed is missing or of another type."""
         persona, seed, env = row.get("persona"), row.get("seed", 0), row.get("env", DEFAULT_ENV)
         if not (isinstance(persona, str) and isinstance(env, str)) or type(seed) is not int:
             raise DialogueError(
@@ -61,9 +58,7 @@ class EpisodeSpec(NamedTuple):
 def list_specs(
     env: str = DEFAULT_ENV, split: SplitChoice | None = None, seeds: Iterable[int] = (0,)
 ) -> list[EpisodeSpec]:
-    """Every persona of a split (None: the environment's) with each seed, the personas in the order
-    of the library.
-    """
+    """Every persona of a split (None: the card's), in the library's order, with each seed."""
     chosen = tuple(seeds)
     personas = library().ids(split or env_card(env).split)
     return [EpisodeSpec(persona, seed, env) for persona in personas for seed in chosen]
@@ -84,31 +79,19 @@ class StepResult(NamedTuple):
 
 
 class EpisodeHost:
-    """Begins episodes with one user, which all of them share: of an LLM user its client, limits and
-    cache.
-    """
+    """Begins episodes with one user that all of them share: its client, limits and cache."""
 
     def __init__(self, user: str | SentientUser = "embedded", **options: Any) -> None:
-        """`user`, `options`: as for `gym.make`.
-
-        UnknownName for a user or an option that does not exist.
-        """
+        """As for `gym.make`. UnknownName for a user or an option that does not exist."""
         self.user = make_user(user, **options)
 
     def episode(self, spec: EpisodeSpec) -> "TextEpisode":
-        """An episode that has not begun.
-
-        UnknownName for a persona or an environment that does not exist.
-        """
+        """An episode, not begun. UnknownName for a persona or an environment that is none."""
         return TextEpisode(spec, self.user)
 
 
 class TextEpisode:
-    """One episode: `begin`, then `say` until `done`. `abegin` and `asay` are the same on an event
-    loop.
-
-    For one task at a time; as many episodes as you like go on at once.
-    """
+    """One episode: `begin` (or `abegin`), then `say` (or `asay`) until `done`."""
 
     def __init__(self, spec: EpisodeSpec, user: SentientUser) -> None:
         """See `EpisodeHost.episode`."""
@@ -126,9 +109,7 @@ class TextEpisode:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """What was said, as a policy is given it: roles system, user (the person) and assistant
-        (the policy).
-        """
+        """The dialogue as a policy is given it: system, user (the person), assistant (it)."""
         roles = {"user": "user", "agent": "assistant"}
         said = (
             {"role": roles[one.speaker], "content": one.text}
@@ -153,10 +134,7 @@ class TextEpisode:
 
     @property
     def emotion(self) -> int:
-        """The emotion now, in [0, 100].
-
-        A real supporter could not know it: it is for the reward, not for the policy.
-        """
+        """The emotion now, in [0, 100]: for the reward, not for the policy."""
         return self._env.session.emotion
 
     @property
@@ -166,9 +144,7 @@ class TextEpisode:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Figures for a loop's log, all numbers: emotion, gain (points since the start), turns, and
-        a 1 for the outcome.
-        """
+        """Numbers for a log: emotion, gain (points since the start), turns, a 1 for the outcome."""
         outcome = self._info.get("outcome")
         ends = {f"outcome_{one}": float(str(one) == outcome) for one in Outcome}
         gain = self.emotion - self._env.card.start
@@ -180,10 +156,7 @@ class TextEpisode:
         }
 
     def begin(self) -> str:
-        """The person's first words.
-
-        When the user fails here they are empty, and the episode is done and not valid.
-        """
+        """The person's first words; empty, and the episode not valid, when the user failed."""
         opening, self._info = self._env.reset(
             seed=self.spec.seed, options={"persona": self.spec.persona}
         )

@@ -43,9 +43,7 @@ number, so that no two epochs play the same dialogue.
 
 
 class DialogueRecord(StoreModel):
-    """What is kept of a dialogue in the store of its sample, after each turn:
-    `sample.store_as(DialogueRecord)`.
-    """
+    """A dialogue so far, in its sample's store: `sample.store_as(DialogueRecord)`."""
 
     seed: int | None = None
     """What `reset` got: the sample's seed, moved by its epoch. None before the dialogue."""

@@ -64,11 +64,7 @@ class EmpathyEnvironment(Environment):
     def __init__(
         self, task_spec: JSONObject | None = None, secrets: dict[str, str] | None = None
     ) -> None:
-        """`task_spec`: a task of `list_tasks`, or one like it with another persona or seed.
-
-        DialogueError for a task that names no persona or has a negative seed, UnknownName for a
-        persona that does not exist.
-        """
+        """`task_spec`: one of `list_tasks`, or like it. DialogueError or UnknownName for others."""
         super().__init__(dict(task_spec or {}), secrets or {})
         spec = EpisodeSpec.from_dict({**self.task_spec, "env": self.env})
         if spec.seed < 0:

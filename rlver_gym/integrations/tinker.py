@@ -169,9 +169,7 @@ class EmpathyDataset(RLDataset):
 
 @chz.chz
 class EmpathyDatasetBuilder(RLDatasetBuilder):
-    """Every persona of a split with each seed, shuffled; and those of another split to test on, one
-    dialogue each.
-    """
+    """Every persona of a split with each seed, shuffled; another split to test on, once each."""
 
     model_name: str
     """The name that tinker-cookbook's `get_tokenizer` takes."""

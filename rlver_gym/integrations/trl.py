@@ -37,10 +37,7 @@ Columns = dict[str, list[Any]]
 def prompt_rows(
     personas: Iterable[str], seeds: Iterable[int] = (0,), system: str | None = None
 ) -> Dataset:
-    """A `train_dataset`: a row for each persona with each seed.
-
-    `system`: what the policy is told; None for `agent_prompt()`.
-    """
+    """A `train_dataset`: a row a persona and seed; `system`: None for `agent_prompt()`."""
     told, seeds = {"role": "system", "content": system or agent_prompt()}, tuple(seeds)
     met = (
         {"role": "user", "content": "", "persona": persona, "seed": seed}

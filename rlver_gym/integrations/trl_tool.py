@@ -27,9 +27,7 @@ class EmpathyTool:
         self._info: dict[str, Any] = {}
 
     def reset(self, prompt: Any = None, **columns: Any) -> str:
-        """Begin a dialogue with the persona that the row's prompt names; gives the person's first
-        words, which TRL puts into the prompt.
-        """
+        """Begin a dialogue with the prompt's persona: the first words, which TRL adds to it."""
         spec = parse_prompt(prompt)
         options = {"persona": spec.persona}
         opening, self._info = self._env.reset(seed=spec.seed, options=options)
@@ -50,7 +48,5 @@ class EmpathyTool:
         return answer
 
     def get_reward(self) -> float | None:
-        """The emotion now, from 0 to 1; None when the dialogue broke off, which TRL leaves out of
-        the group.
-        """
+        """The emotion now, from 0 to 1; None, which TRL leaves out, when the dialogue broke off."""
         return self._info["emotion"] / 100 if self._info["valid"] else None

@@ -1,6 +1,4 @@
-"""What is read of TRL's trainer: which settings a rollout_func can follow, whether the groups are
-whole, and who samples: the trainer's own model, or its vLLM.
-"""
+"""What is read of TRL's trainer: its settings, whether groups are whole, and who samples."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -35,9 +33,7 @@ class ColocatedSampler:
     at_once: int | None = None
 
     def __init__(self, vllm: Any, num_processes: int) -> None:
-        """TrainingError where `generate` would have to be called by several processes in step, as
-        dialogues of different lengths do not.
-        """
+        """TrainingError where `generate` has to be called by several processes in step."""
         if vllm.tensor_parallel_size > 1 or (vllm.enable_sleep_mode and num_processes > 1):
             raise TrainingError(
                 "dialogues on several processes do not keep step, as TRL's colocated vLLM must with"
@@ -76,9 +72,7 @@ def max_dialogue_tokens(trainer: Any) -> int:
 
 
 def check_settings(trainer: Any, has_sampler: bool = False) -> None:
-    """TrainingError for settings that a rollout_func cannot follow. `has_sampler`: the trainer's
-    model does not sample.
-    """
+    """TrainingError for what a rollout_func cannot follow. `has_sampler`: one of the caller's."""
     args, deepspeed = trainer.args, trainer.accelerator.state.deepspeed_plugin
     model_samples = not (trainer.use_vllm or has_sampler)
     unknown = {

@@ -98,10 +98,7 @@ class EmpathyTasksetConfig(vf.TasksetConfig):
 
 
 class EmpathyTaskset(vf.Taskset[EmpathyTask, EmpathyTasksetConfig]):
-    """A task for each persona of a split with each seed, the personas in the library's order.
-
-    One person alone: `--select.include.names ID`.
-    """
+    """A task a persona and seed. One person alone: `--select.include.names ID`."""
 
     def load(self) -> Iterable[EmpathyTask]:
         """The tasks: `prompt` is None, since the person speaks first."""
@@ -116,11 +113,7 @@ class EmpathyTaskset(vf.Taskset[EmpathyTask, EmpathyTasksetConfig]):
 
 
 class ChatHarness(vf.Harness[vf.HarnessConfig]):
-    """One completion a turn, requested on verifiers' own event loop.
-
-    The `null` harness, which is a chat without tools too, starts a Python process for each turn,
-    which takes about two seconds; this one takes a few hundredths of one.
-    """
+    """A completion a turn on verifiers' loop; its `null` harness starts a process for each: 2 s."""
 
     APPENDS_SYSTEM_PROMPT = True
     SUPPORTS_RESUME = True

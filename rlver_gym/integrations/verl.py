@@ -61,10 +61,7 @@ def dataset_rows(specs: Iterable[EpisodeSpec], system: str | None = None) -> lis
 
 
 class TurnRewardOutput(AgentLoopOutput):
-    """An output whose `rm_scores` have each turn's reward at the last token of its reply.
-
-    verl itself puts one number at the end of the response, and hands `turn_scores` to no estimator.
-    """
+    """An output whose `rm_scores` have each turn's reward at the last token of its reply."""
 
     turn_ends: list[int] = []  # noqa: RUF012 (pydantic copies it)
     """Of each turn, where its last sampled token stands in `response_ids`."""
@@ -118,9 +115,7 @@ class EmpathyAgentLoop(AgentLoopBase):
         user_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """`rewards`, `max_reply_tokens`, `user` and `user_options` (as for `gym.make`) come from
-        the YAML, all others from verl. TrainingError for rewards of another name, or no room.
-        """
+        """These four come from the YAML. TrainingError for rewards of another name, or no room."""
         super().__init__(*args, **kwargs)
         if rewards not in ("turn", "final"):
             raise TrainingError(f"there are no rewards {rewards!r}. Set rewards to turn or final.")
@@ -136,10 +131,7 @@ class EmpathyAgentLoop(AgentLoopBase):
     async def run(
         self, sampling_params: dict[str, Any], priority: int = 0, **row: Any
     ) -> AgentLoopOutput | list[AgentLoopOutput]:
-        """What verl asks for; the empty list when the dialogue is no sample.
-
-        TrainingError for a prompt that is too long, DialogueError for a row that names nobody.
-        """
+        """What verl asks for: empty for no sample. DialogueError for a row that names nobody."""
         episode = self._host.episode(EpisodeSpec.from_dict(row["extra_info"]))
         timing: dict[str, Any] = {}
         with simple_timer("tool_calls", timing):

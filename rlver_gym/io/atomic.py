@@ -1,7 +1,4 @@
-"""Files written all or nothing, or line by line under a lock that keeps two processes apart.
-
-Errors are of the caller's kind. Knows nothing of what is written.
-"""
+"""Files written all or nothing, or line by line under a lock between processes."""
 
 import errno
 import os
@@ -68,11 +65,7 @@ def write_atomically(path: Path, text: str, error: MakeError = RunError) -> None
 
 @contextmanager
 def open_locked(path: Path) -> Iterator[FileIO]:
-    """Open a file for appending, locked against other processes; its folders are made.
-
-    The kernel gives the lock back when the process ends, however it ends. RunError when another has
-    it.
-    """
+    """A file open for appending, locked until the process ends. RunError when another has it."""
     with convert_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if (
@@ -98,9 +91,7 @@ def _acquire_lock(file: FileIO, path: Path) -> None:
 
 
 def rewrite_locked(path: Path, text: str) -> FileIO:
-    """Replace a file that `open_locked` gave, all or nothing; returns the new one, open for
-    appending and locked since before it had its name.
-    """
+    """Replace a file of `open_locked`, all or nothing: the new one, open and locked throughout."""
     draft = path.with_name(path.name + ".part")
     with convert_write_errors(path):
         draft.unlink(missing_ok=True)  # what lies there may be a link to elsewhere

@@ -1,7 +1,6 @@
 """Correlations of values and of ranks, and within groups."""
 
 from collections.abc import Sequence
-from itertools import combinations
 from math import nan, sqrt
 
 import numpy as np
@@ -41,13 +40,7 @@ def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float:
     """Kendall's tau-b, in [-1, 1]: pairs in the same order minus pairs in the other one, over the
     geometric mean of the pairs that each does not tie (Biometrika 1945). nan where one ties all.
     """
-    signs = [
-        (_sign(one[a] - one[b]), _sign(other[a] - other[b]))
-        for a, b in combinations(range(len(one)), 2)
-    ]
-    untied = sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs)
-    return sum(a * b for a, b in signs) / sqrt(untied) if untied else nan
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
+    pairs = np.triu_indices(len(one), 1)
+    a, b = (np.sign(np.subtract.outer(side, side)[pairs]) for side in (one, other))
+    untied = int(np.count_nonzero(a)) * int(np.count_nonzero(b))
+    return int((a * b).sum()) / sqrt(untied) if untied else nan

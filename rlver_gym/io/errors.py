@@ -38,10 +38,7 @@ from rlver_gym.io.terminal import printable
 
 
 class RlverError(Exception):
-    """The root of the tree: catch this to catch all of them.
-
-    Its message may quote a file, a server or a model, and is always fit to print.
-    """
+    """The root of the tree: its message, whatever it quotes, is fit to print."""
 
     def __str__(self) -> str:
         """The message, without what a terminal would obey."""
@@ -57,9 +54,7 @@ class UnknownName(RlverError, LookupError):
 
     @classmethod
     def of(cls, kind: str, name: object, known: Iterable[str], see: str) -> "UnknownName":
-        """The error for `name`, with the closest of the `known` names and the command `see` that
-        lists all of them.
-        """
+        """The error for `name`, with the closest `known` names, and `see`, which lists them."""
         names = list(known)
         begin = [one for one in names if name and one.startswith(str(name))]
         near = list(
@@ -70,9 +65,7 @@ class UnknownName(RlverError, LookupError):
 
 
 class UtteranceError(RlverError, ValueError, gymnasium.error.InvalidAction):
-    """What the agent said is not a string, holds a lone surrogate, or is longer than the card
-    allows; or the number it chose is no action.
-    """
+    """What was said is no string, has a lone surrogate, or is too long; or is no action."""
 
 
 class DialogueError(RlverError, RuntimeError):
@@ -88,10 +81,7 @@ class RunError(RlverError, ValueError):
 
 
 class RunStopped(RunError):
-    """A run was stopped by an outage of a server.
-
-    What was finished is kept, and the same command goes on from there.
-    """
+    """A server's outage stopped a run: what is finished is kept, and the command goes on later."""
 
 
 class SourceNeeded(RunError):
@@ -105,31 +95,20 @@ class AgentError(RlverError, RuntimeError):
 
 
 class AgentFailed(AgentError):
-    """An agent gave no reply in this dialogue: its time was up, or its server had no usable answer.
-
-    Ends the dialogue with `Outcome.FAILED`, as UserFailed does.
-    """
+    """An agent gave no reply in this dialogue, which ends as failed."""
 
 
 class UserFailed(RlverError, RuntimeError):
-    """A simulated user cannot appraise or answer.
-
-    Raised by the user; the session ends the dialogue with `Outcome.FAILED`, which is never a score.
-    """
+    """A simulated user cannot appraise or answer; the dialogue ends as failed, never a score."""
 
     def __init__(self, message: str, answer: str = "") -> None:
-        """`answer`: what a model said that cannot be used, or an excerpt.
-
-        Kept in the record, and out of the message, which may end in logs.
-        """
+        """`answer`: an unusable one, for the record; the message may end in logs."""
         super().__init__(message)
         self.answer = answer
 
 
 class UserError(RlverError, RuntimeError):
-    """A simulated user of somebody's own raised, exited, or gave something that is no appraisal or
-    answer. Stops a run; what was finished is kept.
-    """
+    """The code of somebody's own user failed. Stops a run; what was finished is kept."""
 
 
 class RecordingError(RlverError, ValueError):
@@ -143,10 +122,7 @@ class CacheError(RlverError, ValueError):
 
 
 class ChatError(RlverError, RuntimeError):
-    """A chat server gave no usable answer to one request, after all attempts.
-
-    Users and agents turn it into UserFailed or AgentError.
-    """
+    """A chat server gave no usable answer to one request, after all attempts."""
 
 
 class ServerUnreachable(ChatError):
@@ -154,15 +130,11 @@ class ServerUnreachable(ChatError):
 
 
 class ServerOutage(ChatError):
-    """A server that answered before fails in all dialogues, or asks to wait, for longer than
-    `max_wait_s`. Stops a run; what was finished is kept.
-    """
+    """A server that answered fails everybody for too long. Stops a run; what is done is kept."""
 
 
 class ServerRefused(ChatError):
-    """The server answers, but refuses every request of this kind: a wrong key, no such model, no
-    credit. Stops a run.
-    """
+    """The server refuses every such request: wrong key, no such model, no credit. Stops a run."""
 
     def __init__(self, message: str, *, if_answered: str = "") -> None:
         """`if_answered`: what to say instead, of the one request, where the model has answered
@@ -173,10 +145,7 @@ class ServerRefused(ChatError):
 
 
 class BudgetSpent(ChatError):
-    """The money, tokens or calls allowed for this run are used up.
-
-    Stops a run; what was finished is kept.
-    """
+    """The money, tokens or calls of a run are used up: it stops, and keeps what is finished."""
 
 
 class NotInCache(ChatError, LookupError):
@@ -184,23 +153,16 @@ class NotInCache(ChatError, LookupError):
 
 
 class TrainingError(RlverError, RuntimeError):
-    """A training run cannot begin, go on or be saved.
-
-    The message names the setting to change and what was kept.
-    """
+    """A training run cannot begin, go on or be saved: which setting to change, what was kept."""
 
 
 class MissingExtra(RlverError, ModuleNotFoundError):
-    """A package that only an extra of rlver-gym, or nothing of it, installs is not there, or not in
-    a version that fits. The message says how to get it.
-    """
+    """A package is not there, or not in a version that fits. The message says how to get it."""
 
 
 @cache
 def pip_install(extra: str) -> str:
-    """The command that installs an extra: of the folder that the package was installed from, or of
-    the package by its name.
-    """
+    """The command that installs an extra of the package, or of the clone's folder."""
     found = list(distributions(name="rlver-gym"))  # in a clone, its egg-info among them
     sources = [one.read_text("direct_url.json") or "" for one in found]
     if found and not any('"file:' in source for source in sources):

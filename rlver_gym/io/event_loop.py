@@ -1,6 +1,4 @@
-"""One event loop in a thread of its own, so that blocking code, notebooks and threads can all wait
-for coroutines, a thread for what would block it, and on whose behalf a request is made.
-"""
+"""An event loop in a thread of its own, a thread for what would block it, and who asks."""
 
 import asyncio
 import os
@@ -18,9 +16,7 @@ THREAD = "rlver-gym loop"
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _owner: int | None = None
-"""The process that the loop belongs to: after a fork its thread is gone, and the child needs one of
-its own.
-"""
+"""The process that the loop belongs to: a forked child, without its thread, needs its own."""
 
 
 class RequestOrigin(NamedTuple):
@@ -33,9 +29,7 @@ class RequestOrigin(NamedTuple):
 
 
 REQUEST_ORIGIN: ContextVar[RequestOrigin | None] = ContextVar("rlver_gym_asker", default=None)
-"""Set by whoever runs a dialogue; None for requests of no dialogue. It follows a request to the
-event loop on which it is made.
-"""
+"""Set by whoever runs a dialogue; it follows a request to the loop on which it is made."""
 
 
 def _running() -> asyncio.AbstractEventLoop:
@@ -48,10 +42,7 @@ def _running() -> asyncio.AbstractEventLoop:
 
 
 def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Run a coroutine on the background loop without waiting for it.
-
-    Cancel the future to stop it.
-    """
+    """Run a coroutine on the background loop; cancel the future to stop it."""
     return asyncio.run_coroutine_threadsafe(work, _running())
 
 
@@ -77,17 +68,13 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
 async def await_on_background_loop(work: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine that has to run on the background loop, from whichever loop runs here."""
-    home = _running()
-    if asyncio.get_running_loop() is home:
+    if asyncio.get_running_loop() is _running():
         return await work
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
+    return await asyncio.wrap_future(submit(work))
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never suspends, without any event loop.
-
-    RuntimeError when it does suspend.
-    """
+    """The result of a coroutine that never suspends; RuntimeError when it does."""
     try:
         work.send(None)
     except StopIteration as finished:
@@ -97,10 +84,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Worker:
-    """Does one thing after the other, in the order asked.
-
-    It never keeps the process from ending, whatever it is doing.
-    """
+    """Does one thing after the other, and never keeps the process from ending."""
 
     def __init__(self) -> None:
         """The thread begins with the first thing to do."""
@@ -110,10 +94,7 @@ class Worker:
         self._thread: Thread | None = None
 
     async def __call__(self, act: Callable[..., T], *arguments: Any) -> T:
-        """What `act(*arguments)` gives or raises.
-
-        Cancelled before its turn, it is not done at all.
-        """
+        """What `act(*arguments)` gives or raises. Cancelled before its turn, it is not done."""
         return await asyncio.wrap_future(self.submit(act, *arguments))
 
     def submit(self, act: Callable[..., T], *arguments: Any) -> Future[T]:

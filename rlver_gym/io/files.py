@@ -51,10 +51,7 @@ def read_lines(
     max_line_bytes: int = MAX_LINE_BYTES,
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a regular file, from 1, without their line feeds, read one at a time.
-
-    See `read_bytes` for errors.
-    """
+    """The numbered lines of a file, from 1, read one at a time; errors as `read_bytes`."""
     with open_regular(path, error=error, hint=hint) as file:
         number = size = 0
         while line := file.readline(max_line_bytes + 1):
@@ -80,10 +77,7 @@ def _refuse_circle(link: Path) -> None:
 
 
 def path_inside(folder: Path, *parts: str, error: MakeError) -> Path:
-    """The path of a file in a folder that somebody else made.
-
-    `error` for one that leads out of the folder, as a link can.
-    """
+    """A file's path in a folder of somebody else's; `error` where a link leads out of it."""
     path = folder.joinpath(*parts)
     try:
         if path.is_symlink():

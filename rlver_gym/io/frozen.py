@@ -1,6 +1,4 @@
-"""Frozen models and what is wrong with one in words; cards that know a hash of their content, and
-what was compiled of a card, kept beside it.
-"""
+"""Frozen models, their problems in words, their content's hash, and what is compiled of them."""
 
 import hashlib
 import json
@@ -49,10 +47,7 @@ def explain_problem(item: Mapping[str, Any]) -> str:
 
 
 class Frozen(BaseModel):
-    """A model that cannot change and takes no unknown fields.
-
-    Its cached properties are its own: copies begin without them.
-    """
+    """A model that cannot change, takes no unknown fields, and copies without what it cached."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,9 +67,7 @@ class HashedCard(Frozen):
 
     @cached_property
     def hash(self) -> str:
-        """16 hex digits of SHA-256 over the content: equal exactly when every field that counts is
-        equal.
-        """
+        """16 hex digits of SHA-256 over every field that counts."""
         content = self.model_dump(mode="json", exclude=set(self.unhashed))
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
@@ -87,18 +80,14 @@ _MAX_ENTRIES = 512
 
 
 def cache_by_identity(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
-    """As `lru_cache`, but cards are told apart by identity: to compare or to hash a card takes
-    longer than all that is done with it.
-    """
+    """`lru_cache` by identity: comparing or hashing a card takes longer than all the rest."""
     return cache_by_parts()(compile_)
 
 
 def cache_by_parts(
     *parts: str,
 ) -> Callable[[Callable[[Card], Compiled]], Callable[[Card], Compiled]]:
-    """The same for what depends on some `parts` (attributes) of a card only: copies of the card
-    that share them share what was compiled.
-    """
+    """The same by some `parts` (attributes): copies that share them share what was compiled."""
 
     def decorate(compile_: Callable[[Card], Compiled]) -> Callable[[Card], Compiled]:
         known: dict[tuple[int, ...], tuple[Any, Compiled]] = {}

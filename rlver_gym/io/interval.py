@@ -1,8 +1,4 @@
-"""Means with their intervals, and how far they move between replicates, as the benchmark and the
-learner's evaluations give them.
-
-In a file of their own because both of them need it and neither may import the other.
-"""
+"""Means with intervals, and how far they move between replicates: for benchmark and learner."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -33,9 +29,7 @@ class Interval(NamedTuple):
 
 
 def bootstrap(values: NDArray[np.float64]) -> Interval:
-    """Mean and 95 % percentile interval of `values`, shape (personas,); the resampling is seeded,
-    so equal values give equal intervals.
-    """
+    """Mean and 95 % percentile interval of `values`, shape (personas,); seeded, so repeatable."""
     if not len(values):
         return Interval(float("nan"), float("nan"), float("nan"))
     rng, rows = np.random.default_rng(0), max(1, _MAX_DRAWS // len(values))
@@ -89,16 +83,12 @@ class Spread(NamedTuple):
 
     @property
     def noise_floor(self) -> float:
-        """Two replicates of one agent differ by less in 95 % of cases, in points: the repeatability
-        limit, with the variance pooled over agents.
-        """
+        """Two replicates of one agent differ by less in 95 % of cases; variance pooled over all."""
         return REPEATABILITY * sqrt(fmean(one.sd**2 for one in self.agents))
 
     @property
     def rank_correlations(self) -> tuple[float, ...]:
-        """Kendall's tau-b of the agents' order for every two replicates that have one; empty for a
-        single agent.
-        """
+        """Kendall's tau-b for every two replicates that order the agents; empty for one agent."""
         columns = list(zip(*(one.means for one in self.agents), strict=True))
         taus = (kendall_tau(one, other) for one, other in combinations(columns, 2))
         return tuple(tau for tau in taus if not isnan(tau))

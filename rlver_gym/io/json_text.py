@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections import Counter
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -58,14 +58,9 @@ _TOO_DEEP = "nested too deeply"
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
     if len(plain) < len(pairs):
-        raise ValueError(f"the key {_first_twice(name for name, _ in pairs)[:80]!r} stands twice")
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice[:80]!r} stands twice")
     return plain
-
-
-def _first_twice(names: Iterable[str]) -> str:
-    """The first name that came before. In one pass: there may be a hundred thousand of them."""
-    seen: set[str] = set()
-    return next(name for name in names if name in seen or seen.add(name))
 
 
 def _integer(digits: str) -> int:
@@ -107,9 +102,7 @@ def _refuse_surrogates(value: Any) -> None:
 
 
 def dump_json(value: Any) -> str:
-    """JSON for a terminal: text as it is, but what a terminal would obey, and lone surrogates, as
-    escapes. `parse_json` gives the same value.
-    """
+    """JSON for a terminal: escapes what it would obey. `parse_json` gives the same value."""
     return COMMANDS.sub(_escape, json.dumps(value, ensure_ascii=False))
 
 

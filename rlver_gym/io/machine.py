@@ -1,7 +1,4 @@
-"""How this process treats the machine.
-
-What numerical libraries do by default suits a machine that one has to oneself.
-"""
+"""How this process treats a machine that it does not have to itself."""
 
 import ctypes
 import os

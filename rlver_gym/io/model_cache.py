@@ -1,6 +1,4 @@
-"""Models that are made once and kept in a folder, such as those out of packages, and loaded without
-the progress bars of others.
-"""
+"""Models that are made once and kept in a folder, and loaded without progress bars."""
 
 import os
 import shutil
@@ -23,10 +21,7 @@ def cache_folder() -> Path:
 
 
 def make_once(name: str, make: Callable[[Path], None], error: Callable[[str], Exception]) -> Path:
-    """The folder of that name, whole or not there: it is made beside its place and then moved.
-
-    `error` makes what is raised when there is no room for it.
-    """
+    """The folder of that name, whole or not there; `error` when there is no room for it."""
     folder = cache_folder() / name
     if (folder / "config.json").is_file():
         return folder

@@ -1,6 +1,4 @@
-"""Work spread over a Ray cluster, on workers that may be killed at any time. The only module that
-knows Ray; it knows no dialogues.
-"""
+"""Work spread over a Ray cluster whose workers may be killed. Alone knows Ray; no dialogues."""
 
 import logging
 import os
@@ -32,9 +30,7 @@ _MAX_DEATHS = 5
 
 
 class Holder(Protocol):
-    """What a worker is: made in its process, and called by as many threads as items are given to it
-    at once.
-    """
+    """A worker: made in its process, and called by as many threads as it has items at once."""
 
     def learn(self, news: Any) -> None:
         """Take in what the driver's `news` gave."""
@@ -45,9 +41,7 @@ class Holder(Protocol):
         ...
 
     def collect(self) -> Any:
-        """What else the driver has to know, since the last call: nothing of it may get lost before
-        the results that follow.
-        """
+        """What else the driver has to know since the last call, before the results that follow."""
         ...
 
 

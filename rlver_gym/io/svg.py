@@ -96,9 +96,7 @@ def draw_line_chart(
     levels: Mapping[str, float],
     across: str = "turns of training",
 ) -> str:
-    """Final emotion (0 to 100, upwards) over training: a line a curve of (`across`, emotion), a
-    dashed one for each level that does not learn.
-    """
+    """Final emotion (0 to 100) over training: a line a curve, a dashed one a fixed level."""
     most = max(steps for curve in curves.values() for steps, _ in curve)
     plot = Plot(560, 300, Margins(44, 14, 150, 44), (0, most), (0, 100))
     for tick in range(0, 101, 20):

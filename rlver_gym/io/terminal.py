@@ -1,6 +1,4 @@
-"""Text for people: cut and cleaned for a terminal, which never obeys what a model or a file says,
-and the progress bar of long work.
-"""
+"""Text for people, in which a terminal obeys nothing from outside; progress bars."""
 
 import re
 import time
@@ -12,6 +10,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -25,14 +24,10 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class SafeConsole(Console):
-    """Rich's console for text from outside: strings are not markup unless asked for, and characters
-    that a terminal would obey are replaced.
-    """
+    """Rich's console for text from outside: no markup unless asked for, nothing to obey."""
 
     def __init__(self, **options: Any) -> None:
-        """Options of `rich.console.Console`; markup, emoji codes and automatic highlighting are off
-        unless asked for.
-        """
+        """Options of `rich.console.Console`, with markup, emoji and highlighting off."""
         super().__init__(**{"markup": False, "emoji": False, "highlight": False, **options})
 
     def render(
@@ -54,10 +49,7 @@ REPLACEMENT = "\ufffd"
 
 
 def printable(text: str) -> str:
-    """The text with every sign that a terminal would obey replaced by U+FFFD.
-
-    Line feeds and tabs stay. Idempotent.
-    """
+    """The text, with U+FFFD for all that a terminal would obey but line feeds and tabs."""
     return COMMANDS.sub(REPLACEMENT, text)
 
 
@@ -71,9 +63,7 @@ def one_line(text: str, *, max_chars: int | None = None) -> str:
 
 
 def format_count(number: int, noun: str, plural: str | None = None) -> str:
-    """The number with its noun: "1 seed", "1,944 dialogues". `plural`: when it is not the noun with
-    an s.
-    """
+    """The number with its noun: "1 seed", "1,944 dialogues"; `plural` where an s is not enough."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
@@ -90,9 +80,7 @@ def make_table(title: str = "", *, gap: int = 2) -> Table:
 
 
 class LongWork(Progress):
-    """Rich's progress bar; where standard error is no terminal, a line of text every few seconds
-    instead, so that a log shows that something happens.
-    """
+    """A progress bar; where there is no terminal, a line of text every few seconds."""
 
     _told_at = 0.0
 
@@ -121,15 +109,13 @@ class LongWork(Progress):
         self.console.print(f"{task.description.strip()}: {task.completed:,.0f}{total}")
 
 
-def progress_bar(*, quiet: bool = False) -> Progress:
-    """A bar that goes away when the work is done; `quiet`: none, and nothing else is printed on its
-    console.
-    """
-    columns = (
+def progress_bar(*columns: ProgressColumn, quiet: bool = False) -> Progress:
+    """A bar that goes away when the work is done; `quiet`: nothing is printed on its console."""
+    shown = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    return LongWork(*columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)
+    return LongWork(*shown, *columns, console=SafeConsole(stderr=True, quiet=quiet), transient=True)

@@ -1,7 +1,4 @@
-"""Code that is not ours: an agent or a user of somebody's own.
-
-It may block, exit, raise anything or never return; whoever calls it goes on.
-"""
+"""Code that is not ours: it may block, exit, raise or never return; its caller goes on."""
 
 import asyncio
 import importlib
@@ -47,11 +44,7 @@ class CodeRunner:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def call(self, act: Callable[..., T], *arguments: Any) -> T:
-        """What `act(*arguments)` gives.
-
-        Raises RlverErrors as they are, CodeFailed for whatever else it raises, CodeTimeout when it
-        takes too long.
-        """
+        """What `act(*arguments)` gives; an RlverError, CodeFailed for others, or CodeTimeout."""
         self._worker = self._worker or Worker()
         future = self._worker.submit(_run, act, arguments)
         try:
@@ -61,11 +54,7 @@ class CodeRunner:
             raise CodeTimeout(self._too_long()) from None
 
     async def acall(self, act: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """As `call`, for a coroutine function.
-
-        All of them share an event loop of their own, so that one that blocks it holds up no one
-        else's.
-        """
+        """As `call`, for coroutine functions, on one loop of their own, replaced when blocked."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             Thread(
@@ -129,10 +118,7 @@ async def _convert_errors(act: Callable[..., Awaitable[T]], arguments: tuple[Any
 
 
 def describe_error(error: BaseException) -> str:
-    """The error's kind, message and place, on one line.
-
-    Never raises, whatever the error does when it is printed.
-    """
+    """The error's kind, message and place on one line, whatever it does when printed."""
     if isinstance(error, RuntimeError) and isinstance(
         error.__cause__, StopIteration | StopAsyncIteration
     ):

@@ -1,6 +1,4 @@
-"""YAML into plain values, strictly: no aliases, no tags, no duplicate keys, no deep nesting, no
-large files. Knows no schema.
-"""
+"""YAML into plain values, strictly: small, flat, no aliases, tags or doubled keys."""
 
 from math import isfinite
 from pathlib import Path
@@ -25,17 +23,11 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Refused(yaml.YAMLError):
-    """YAML that is valid, and not allowed.
-
-    `args`: the line, counted from 0, and what is wrong with its remedy.
-    """
+    """Valid YAML that is not allowed: the line, from 0, and what is wrong with its remedy."""
 
 
 class _Loader(_Base):
-    """PyYAML's safe loader for texts, numbers, lists and mappings alone.
-
-    It refuses a key given twice, which YAML itself lets silently win.
-    """
+    """The safe loader for texts, numbers, lists and mappings; it refuses a key given twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [pair for pair in pairs if pair[0].rpartition(":")[2] in _KINDS]
@@ -169,9 +161,7 @@ def _quote(value: Any) -> str:
 
 
 def read_yaml(path: Path, error: MakeError = CardError, hint: str = "Check the path.") -> Any:
-    """`parse_yaml` of a regular file; `error` names one that is missing or cannot be read, `hint`
-    says what to do then.
-    """
+    """`parse_yaml` of a regular file; `hint` says what to do when it cannot be read."""
     return parse_yaml(
         read_text(path, max_bytes=MAX_BYTES, error=error, hint=hint), str(path), error
     )

@@ -1,6 +1,4 @@
-"""What a connection must do to be kept: send the head of a request in time, and not be one of too
-many from its address.
-"""
+"""What a connection must do to be kept: send a request in time, and not be one of too many."""
 
 import asyncio
 from collections import defaultdict

@@ -1,14 +1,50 @@
 """One episode of a server, and what answers say of it."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from rlver_gym.core.dialogue import Turn
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.environment.info import PRIVILEGED, describe_turn, select_info
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.serve.messages import StepAnswer
-from rlver_gym.serve.once import Once
+from rlver_gym.serve.problems import Refusal
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Work that is done once for each request id. Whoever asks again gets the same result, also
+    while the work is under way. Failed work is forgotten, and may be tried again.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was asked for yet."""
+        self._known: dict[str, tuple[object, asyncio.Task[T]]] = {}
+
+    async def run(
+        self, request_id: str, content: object, start: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
+        """What `start` leads to, waited for or not. Refusal for an id that had other content."""
+        if request_id not in self._known:
+            task = asyncio.create_task(start())
+            self._known[request_id] = content, task
+            task.add_done_callback(partial(self._forget_failure, request_id))
+        known_content, task = self._known[request_id]
+        if known_content != content:
+            raise Refusal("request-id-used")
+        return await asyncio.shield(task)
+
+    def forget(self, request_id: str) -> None:
+        """The id means nothing any more."""
+        self._known.pop(request_id, None)
+
+    def _forget_failure(self, request_id: str, task: asyncio.Task[T]) -> None:
+        if task.cancelled() or task.exception():
+            self.forget(request_id)
 
 
 @dataclass
@@ -28,10 +64,7 @@ class Episode:
         return self.session.dialogue.turns
 
     def describe(self, turn: Turn | None, *, privileged: bool) -> dict[str, Any]:
-        """What every answer says of it after this turn, its last one; None after the opening.
-
-        `privileged`: with what a real supporter could not know.
-        """
+        """What answers say of it after this turn, or the opening (None); `privileged`: all."""
         session = self.session
         info = describe_turn(session, turn, 0)
         failed = session.outcome is Outcome.FAILED

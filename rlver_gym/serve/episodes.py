@@ -1,6 +1,4 @@
-"""The episodes of a server: begun and stepped once for each request id, and dropped when idle.
-Knows no web framework.
-"""
+"""Episodes, begun and stepped once for each request id, dropped when idle. Knows no framework."""
 
 import secrets
 import time
@@ -17,7 +15,7 @@ from rlver_gym.environment.env import draw_scene
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import CardError, ChatError, UnknownName, UtteranceError
 from rlver_gym.io.event_loop import Worker
-from rlver_gym.serve.episode import Episode
+from rlver_gym.serve.episode import Episode, Once
 from rlver_gym.serve.messages import (
     EpisodeAnswer,
     EpisodeRequest,
@@ -26,7 +24,6 @@ from rlver_gym.serve.messages import (
     StepAnswer,
     StepRequest,
 )
-from rlver_gym.serve.once import Once
 from rlver_gym.serve.operation import Metrics, ServeSettings
 from rlver_gym.serve.problems import Refusal
 from rlver_gym.users import EmbeddedUser, SentientUser
@@ -44,10 +41,7 @@ class EpisodeTable:
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`users`: who is offered, by name, the default first.
-
-        Reads all persona cards: CardError when one cannot be used.
-        """
+        """`users`: by name, the default first. CardError when a card cannot be used."""
         self.settings = settings
         self.users = dict(users)
         self.cards: dict[str, EnvCard] = {

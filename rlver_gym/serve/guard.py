@@ -1,11 +1,8 @@
-"""What every request passes before the application sees it: the rate of its client, the token, and
-the size of its body. Counts the answers. Plain ASGI.
-"""
+"""What every request passes first: its client's rate, origin, token and size. Plain ASGI."""
 
 import asyncio
 import contextlib
 import hmac
-import ipaddress
 import logging
 import time
 from collections import OrderedDict
@@ -14,7 +11,7 @@ from math import ceil
 from typing import Any
 from urllib.parse import urlsplit
 
-from rlver_gym.serve.operation import Metrics, ServeSettings
+from rlver_gym.serve.operation import Metrics, ServeSettings, is_loopback
 from rlver_gym.serve.problems import Refusal
 
 Scope = MutableMapping[str, Any]
@@ -133,7 +130,7 @@ class Guard:
         if origin and origin.partition("://")[2] != host:
             raise Refusal("foreign-page")
         here = (scope.get("server") or ("",))[0]
-        if self._token is None and host and _is_loopback(here) and not _is_loopback(_name(host)):
+        if self._token is None and host and is_loopback(here) and not is_loopback(_name(host)):
             raise Refusal("foreign-host")
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
@@ -198,14 +195,6 @@ def _name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
-
-
-def _is_loopback(name: str) -> bool:
-    """Whether it means this machine, whatever a name server says."""
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name.rstrip(".") == "localhost"
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

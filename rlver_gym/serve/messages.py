@@ -1,6 +1,4 @@
-"""What goes over the wire, as values: the requests and answers of HTTP, and the messages of the
-WebSocket, which are the same with a type. Knows no web framework.
-"""
+"""Requests, answers and WebSocket messages as values. Knows no web framework."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,6 +1,4 @@
-"""The description at /openapi.json and /docs: the text, the problems of each route, and which call
-can follow another.
-"""
+"""The description at /openapi.json and /docs: text, problems of each route, and links."""
 
 from typing import Any
 

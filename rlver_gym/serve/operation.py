@@ -1,6 +1,4 @@
-"""What an operator decides about a server, and what they see of it: settings, the token that lets
-clients in, and counts and durations in the text format of Prometheus.
-"""
+"""What an operator decides and sees: settings, the token, and counts for Prometheus."""
 
 import ipaddress
 import os
@@ -38,9 +36,7 @@ class ServeSettings(Frozen):
     max_requests_per_s: float = Field(default=1_000.0, ge=0)
     """From one address, after a burst of as many; 0 for any number."""
     max_connections: int = Field(default=1_024, ge=1)
-    """From one address at once. The oldest of those that have sent no request makes room for
-    another one.
-    """
+    """From one address at once; the oldest that has sent no request makes room for another one."""
     header_timeout_s: float = Field(default=10.0, gt=0)
     """How long the head of a request may take to arrive."""
     idle_s: float = Field(default=900.0, gt=0)
@@ -58,10 +54,7 @@ class ServeSettings(Frozen):
 
 
 def read_token(file: Path | None) -> str | None:
-    """The token in a file, or else in RLVER_GYM_TOKEN; None when there is neither.
-
-    CardError for one that is too short or cannot stand in a header. No message repeats it.
-    """
+    """The token in a file or RLVER_GYM_TOKEN, or None. CardError for an unfit one, unrepeated."""
     if file:
         token, source = read_text(file, max_bytes=4_096, error=CardError).strip(), str(file)
     else:
@@ -76,13 +69,17 @@ def read_token(file: Path | None) -> str | None:
     return token
 
 
+def is_loopback(name: str) -> bool:
+    """Whether it means this machine, whatever a name server says."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name.rstrip(".") == "localhost"
+
+
 def check_host(host: str, token: str | None, *, insecure: bool) -> None:
     """CardError for an address that others can reach, without a token; `insecure` allows it."""
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    if token is None and not is_loopback and not insecure:
+    if token is None and not is_loopback(host) and not insecure:
         raise CardError(
             f"--host {host} can be reached from other machines, and there is no token. Set"
             f" {TOKEN_VARIABLE}, or give --token-file, or say --insecure. {_MAKE_ONE}"

@@ -1,6 +1,4 @@
-"""Problems as RFC 9457 describes them: each has a kind, a status, and a detail that says what to
-do. Knows no web framework.
-"""
+"""Problems (RFC 9457): a kind, a status, and a detail that says what to do. Knows no framework."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -70,16 +70,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def collect_garbage_rarely() -> None:
-    """For a process that only serves: a full collection visits every episode, and while it does
-    (0.2 to 0.8 s with a thousand of them) no turn is taken.
-    """
+    """For a process that only serves: no turn is taken while a full collection visits all."""
     gc.set_threshold(*gc.get_threshold()[:2], _FULL_COLLECTION_EVERY)
 
 
 def allow_files(settings: ServeSettings) -> None:
-    """Ask for as many open files as two addresses and the WebSockets can need; warns where the
-    system allows fewer.
-    """
+    """Ask for as many open files as these limits can need; warns where there are fewer."""
     wanted = 2 * settings.max_connections + settings.max_episodes + 256
     allowed = count_allowed_files(wanted)
     if allowed < wanted:

@@ -1,6 +1,4 @@
-"""Policies that choose strategies by number, and episodes with them: the benchmark of the strategy
-view. Knows no learning library.
-"""
+"""Policies that choose strategies by number, and episodes with them. Knows no learning library."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
@@ -21,10 +19,7 @@ PolicyFactory = Callable[[int], DiscretePolicy]
 
 
 def make_fixed_policies() -> dict[str, PolicyFactory]:
-    """By name: "random", and for each strategy the policy that always takes it.
-
-    What a learner has to beat.
-    """
+    """What a learner has to beat: "random", and each strategy, always taken, by name."""
     always = {
         strategy.name.lower(): _constant_policy(number)
         for number, strategy in enumerate(STRATEGIES)
@@ -44,9 +39,7 @@ def _random_policy(seed: int) -> DiscretePolicy:
 def run_episodes(
     name: str, make_policy: PolicyFactory, personas: Sequence[str], seeds: int
 ) -> Iterator[Episode]:
-    """One episode with each persona and seed 0, 1, …; the same personas and seeds for every
-    policy.
-    """
+    """One episode with each persona and seed 0, 1, …; the same for every policy."""
     env = gym.make("RLVER-Strategy-v0", split="all")
     for persona in personas:
         for seed in range(seeds):
@@ -73,9 +66,7 @@ class PolicyEvaluation(NamedTuple):
 
     @property
     def best_fixed_strategy(self) -> str:
-        """The strategy that does best all the time: chosen on the test people, so a harder measure
-        than a learner could be asked for.
-        """
+        """The best of them on the test people: a harder measure than one could ask for."""
         return next(
             score.agent for score in self.scores if score.agent not in (self.learner, RANDOM)
         )

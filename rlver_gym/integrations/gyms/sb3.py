@@ -1,7 +1,4 @@
-"""Stable-Baselines3 and sb3-contrib on the strategy view.
-
-Their own classes, as they come; the only file that imports them.
-"""
+"""Stable-Baselines3 and sb3-contrib on the strategy view; the only file that imports them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,9 +34,7 @@ RECIPE: dict[str, Any] = {
     "gae_lambda": 0.9,
     "ent_coef": 0.003,
 }
-"""What both are given beyond their defaults. Chosen on train personas of situations that were left
-out, never on test personas.
-"""
+"""For both, beyond their defaults: chosen on train personas left out, never on test personas."""
 MEMORY: dict[str, Any] = {"lstm_hidden_size": 64}
 """The recurrent policy's network."""
 

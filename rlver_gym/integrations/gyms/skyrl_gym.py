@@ -95,20 +95,14 @@ class EmpathyTextEnv(BaseTextEnv):
         self._episode = _make_host(env_config).episode(spec)
 
     def init(self, prompt: ConversationType) -> tuple[ConversationType, dict[str, Any]]:
-        """The prompt with the person's first words in place of its last user message (they are
-        empty when the user failed), and `valid`.
-        """
+        """The prompt, the person's first words ("" when the user failed) its last, and `valid`."""
         self.turns = 0
         opening = self._episode.begin()
         before = prompt[:-1] if prompt and prompt[-1]["role"] == "user" else prompt
         return [*before, {"role": "user", "content": opening}], {"valid": self._episode.valid}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """Say something to the person. The last observation is empty, their last words are the
-        metadata's `reply`.
-
-        DialogueError before `init` and after the end.
-        """
+        """Say something. The last observation is empty: the last words are in the metadata."""
         self.turns += 1
         has_failed_at_once = self._episode.done and not self._episode.rewards
         if has_failed_at_once:  # SkyRL asks the policy all the same
@@ -125,9 +119,7 @@ class EmpathyTextEnv(BaseTextEnv):
         )
 
     def get_metrics(self) -> dict[str, Any]:
-        """Of the episode so far: emotion, gain (points since the start), turns, a 1 for the
-        outcome, and `valid`, 0 when the user failed.
-        """
+        """Emotion, gain (points since the start), turns, a 1 for the outcome, and `valid`."""
         metrics = self._episode.metrics
         failed = metrics.pop("outcome_failed")
         return {**metrics, "valid": 1.0 - failed}

@@ -104,10 +104,7 @@ class EmpathyChatEnv(ChatEnv):
         return self._observe(episode, History.from_chats([messages]))
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Say the last message of `("history", "full")`.
-
-        DialogueError when it is not the assistant's, before the beginning and after the end.
-        """
+        """Say the last of `("history", "full")`; DialogueError when it is not the policy's."""
         if self._episode is None:
             raise DialogueError("the dialogue has not begun. Call reset() first.")
         history = tensordict["history"].full
