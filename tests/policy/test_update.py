@@ -18,9 +18,8 @@ from rlver_gym.policy.learning.algorithms import (
     gae,
     overlong,
     place_rewards,
-    token_weights,
 )
-from rlver_gym.policy.learning.batch import MicroBatch, micro_batches, pack, padding
+from rlver_gym.policy.learning.batch import MicroBatch, micro_batches, pack
 from rlver_gym.policy.learning.experience import PersonaBaseline, prepare_batch
 from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import _gradients, make_optimizer, schedule, update
@@ -136,7 +135,6 @@ def test_micro_batches_hold_every_row_once_within_the_budget():
         assert all(
             len(s.dialogue_R) * length_B[s.dialogue_R].max() <= 300 for part in parts for s in part
         )
-    assert padding(length_B, 300) < 0.15
 
 
 def test_a_process_without_rows_keeps_step():
@@ -530,31 +528,6 @@ def test_an_entropy_without_weight_is_outside_of_the_graph(batch):
 def test_an_overflowed_dialogue_is_left_out_and_counted(dialogues):
     batch = pack([replace(dialogues[0], context_overflow=True), *dialogues[1:]])
     assert (batch.dialogues, batch.num_skipped) == (7, 1)
-
-
-def test_of_a_cut_reply_nothing_is_learned_where_it_is_masked_but_its_reward_counts(dialogues):
-    # Four turns, thinks: a sequence each.
-    cut = replace(dialogues[3], cut_N=np.array([False, True, False, False]))
-    kept, masked = (
-        pack([*dialogues[:3], cut, *dialogues[4:]], mask_cut=mask) for mask in (False, True)
-    )
-    assert torch.equal(kept.learn_mask_BT, kept.action_mask_BT)
-    assert torch.equal(masked.action_mask_BT, kept.action_mask_BT)
-    dropped_BT = masked.action_mask_BT & ~masked.learn_mask_BT
-    assert set(masked.turn_BT[dropped_BT].tolist()) == {1}
-    assert set(masked.dialogue_B[dropped_BT.any(1).numpy()]) == {3}
-    assert (masked.reward_DN == kept.reward_DN).all()
-    for aggregate in ("token", "turn", "dialogue", "sequence", "constant"):
-        loss_weight_BT = token_weights(
-            masked.learn_mask_BT,
-            masked.turn_BT,
-            torch.from_numpy(masked.dialogue_B),
-            aggregate,
-            constant=5,
-        )
-        assert (loss_weight_BT[dropped_BT] == 0).all()
-        assert loss_weight_BT.isfinite().all()
-        assert (loss_weight_BT[masked.learn_mask_BT] > 0).all()
 
 
 def test_a_reply_near_the_limit_costs_in_a_line(dialogues):
