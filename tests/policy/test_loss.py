@@ -154,15 +154,6 @@ def test_where_nothing_is_learned_every_weight_is_0(aggregate):
     assert no_rows.shape == (0, SAID_BT.shape[1])
 
 
-@pytest.mark.parametrize("aggregate", ["dialogue", "sequence"])
-def test_a_dialogue_weighs_the_same_however_many_sequences_it_left(aggregate):
-    action_mask_BT = torch.tensor([[0, 1, 0], [0, 1, 1], [0, 1, 1], [0, 1, 1]]).bool()
-    turn_BT = torch.tensor([[0, 0, 0], [0, 0, 0], [1, 1, 1], [2, 2, 2]])
-    weight_B = token_weights(action_mask_BT, turn_BT, torch.tensor([0, 1, 1, 1]), aggregate).sum(1)
-    assert weight_B[0].item() == pytest.approx(0.5)
-    assert weight_B[1:].sum().item() == pytest.approx(0.5)
-
-
 def test_by_default_a_turn_of_a_short_dialogue_weighs_no_more_than_one_of_a_long():
     action_mask_BT = torch.tensor([[0, 1, 1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 1]]).bool()
     turn_BT = torch.tensor([[-1, 0, 0, -1, -1, -1, -1, -1, -1], [-1, 0, 0, 1, 1, 2, 2, 3, 3]])

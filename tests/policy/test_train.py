@@ -425,7 +425,6 @@ def test_the_reference_of_adapters_is_the_model_below_them(model):
             "reads 4096 tokens",
         ),
         (["--model", "tiny", "--env", "CartPole-v1"], "eval_options"),
-        (["--algo", "reinforce"], "algo"),
         (["--env-options", "user"], "NAME=VALUE"),
         (["--target-kl", "little"], "target_kl: must be a number"),
         (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora_rank go together"),
