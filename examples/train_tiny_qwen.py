@@ -22,7 +22,7 @@ FEELINGS = ("You sound worn out by it.", "It seems lonely to carry.", "That must
 CARD = env_card("RLVER-Empathy-v0").model_copy(update={"turns": 4})
 SIZES = dict(iterations=12, dialogues=32, group_size=8, max_reply_tokens=16, max_tokens=2048)
 TASK = dict(eval_temperature=1.0, env_options={"card": CARD})
-SETTINGS = dict(advantage="centred", lr=3e-4, kl=0.05, **SIZES, **TASK)
+SETTINGS = dict(advantage="centred", lr=3e-4, kl=0.1, **SIZES, **TASK)
 
 
 class Habits:

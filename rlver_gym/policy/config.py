@@ -62,10 +62,6 @@ class TrainConfig(BaseModel):
     """The longest dialogue, prompt included; one that grows beyond ends early, is counted
     (context_overflow), and nothing is learned from it.
     """
-    mask_cut: bool = False
-    """Nothing is learned from replies that were cut at max_reply_tokens (DAPO's overlong
-    filtering); their rewards count.
-    """
     overlong_tokens: int = Field(default=0, ge=0)
     """A reply within so many tokens of max_reply_tokens costs up to overlong_cost, in a line
     (DAPO's soft overlong punishment); 0 for none.
@@ -116,10 +112,6 @@ class TrainConfig(BaseModel):
     """Truncated importance sampling where the sampler is a copy in half precision or a server: the
     most that a token may count for because the sampler thought it less likely than the learner;
     none for no correction.
-    """
-    tis_level: Literal["token", "sequence"] = "token"
-    """sequence: leave out whole sequences whose mean ratio lies outside of [1/tis_cap, tis_cap],
-    and weigh no token.
     """
     max_sampler_kl: float | None = Field(default=0.1, gt=0)
     """A run ends before its first step when the sampler's log-probabilities lie this far from the
@@ -264,9 +256,6 @@ class TrainConfig(BaseModel):
                 self.overlong_tokens > self.max_reply_tokens
                 or bool(self.overlong_tokens) != bool(self.overlong_cost)
             ),
-            "tis_cap must be above 1 for tis_level sequence: no two programs agree exactly.": (
-                self.tis_level == "sequence" and self.tis_cap is not None and self.tis_cap <= 1
-            ),
             f"max_reply_tokens ({self.max_reply_tokens}) must leave room for a prompt in"
             f" max_tokens ({self.max_tokens}).": self.max_reply_tokens >= self.max_tokens,
             f"reference is {self.reference}, the user that pays: take another one, such as"
@@ -324,7 +313,7 @@ FIELDS: dict[str, FieldInfo] = TrainConfig.model_fields
 _SECTIONS = {"ppo": CRITIC_OPTIONS | {"gamma"}, "group": GROUP_OPTIONS | {"gamma"}}
 """Sections of a file: what only algorithms with a critic have, or only those with groups."""
 _RENAMED = {"spread_floor": "min_std"}
-_GONE = {"word_substitution": 0.0}
+_GONE = {"word_substitution": 0.0, "mask_cut": False, "tis_level": "token"}
 """Options of earlier versions, with the value that changed nothing."""
 
 
@@ -336,8 +325,8 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
     for name, neutral in _GONE.items():
         if values.pop(name, neutral) != neutral:
             raise TrainingError(
-                f"{source}: {name} is no option any more; it was for the tiny model of"
-                " research/tiny. Leave it out."
+                f"{source}: {name} is no option any more (CHANGELOG.md says what became of it)."
+                " Leave it out."
             )
     try:
         return TrainConfig(**values)

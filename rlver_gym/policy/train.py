@@ -270,7 +270,6 @@ def resolve_algorithm(config: TrainConfig) -> tuple[AdvantageConfig, Objective]:
         clip_high=config.clip_high or config.clip_low or objective.clip_high,
         aggregate=config.aggregate or objective.aggregate,
         tis_cap=config.tis_cap if has_other_sampler else None,
-        tis_level=config.tis_level,
         entropy=config.entropy,
         kl=0.0 if is_in_reward else config.kl_weight,
         estimator="k3" if is_in_reward else config.kl_estimator,
@@ -364,7 +363,7 @@ def train(
 
 def _prepare(learner: Learner, trajectories: list[Trajectory]) -> PreparedBatch:
     """The batch with its advantages; the persona baseline has learned from it."""
-    config, batch = learner.config, pack(trajectories, learner.config.mask_cut)
+    config, batch = learner.config, pack(trajectories)
     prepared = prepare_batch(
         batch,
         learner.actor,

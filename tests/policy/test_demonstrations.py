@@ -145,6 +145,7 @@ def test_a_warm_start_from_demonstrations_lowers_the_loss_and_notes_how_long_rep
     assert 2 <= ReplyConfig.read(tmp_path / "model").max_reply_tokens <= 12
 
 
+@pytest.mark.slow
 def test_in_half_precision_nearly_the_same_is_learned_and_weights_stay_whole(
     tiny_folder, tmp_path: Path
 ) -> None:

@@ -154,15 +154,6 @@ def test_where_nothing_is_learned_every_weight_is_0(aggregate):
     assert no_rows.shape == (0, SAID_BT.shape[1])
 
 
-@pytest.mark.parametrize("aggregate", ["dialogue", "sequence"])
-def test_a_dialogue_weighs_the_same_however_many_sequences_it_left(aggregate):
-    action_mask_BT = torch.tensor([[0, 1, 0], [0, 1, 1], [0, 1, 1], [0, 1, 1]]).bool()
-    turn_BT = torch.tensor([[0, 0, 0], [0, 0, 0], [1, 1, 1], [2, 2, 2]])
-    weight_B = token_weights(action_mask_BT, turn_BT, torch.tensor([0, 1, 1, 1]), aggregate).sum(1)
-    assert weight_B[0].item() == pytest.approx(0.5)
-    assert weight_B[1:].sum().item() == pytest.approx(0.5)
-
-
 def test_by_default_a_turn_of_a_short_dialogue_weighs_no_more_than_one_of_a_long():
     action_mask_BT = torch.tensor([[0, 1, 1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 1]]).bool()
     turn_BT = torch.tensor([[-1, 0, 0, -1, -1, -1, -1, -1, -1], [-1, 0, 0, 1, 1, 2, 2, 3, 3]])
@@ -181,7 +172,6 @@ def micro(**changes):
         id_BT=torch.zeros((1, 2), dtype=torch.int64),
         action_mask_BT=action_mask_BT,
         loss_weight_BT=t(0.5, 0.5),
-        value_weight_BT=t(0.5, 0.5),
         metric_weight_BT=t(0.5, 0.5),
         sampled_BT=t(log(0.1), log(0.4)),
         old_BT=t(log(0.2), log(0.4)),
@@ -212,10 +202,6 @@ def test_a_policys_loss_by_hand():
 def test_each_choice_of_an_objective_changes_the_loss_as_it_should():
     assert total(Objective(entropy=0.5)) == pytest.approx(-0.2 - 0.5 * 0.8)
     assert total(Objective(tis_cap=1.5)) == pytest.approx((-1.2 * 1.5 + 0.8) / 2)
-    assert total(Objective(tis_cap=1.5, tis_level="sequence")) == pytest.approx(
-        -0.2
-    )  # the ratios 2 and 1 are 1.41 on average
-    assert total(Objective(tis_cap=1.4, tis_level="sequence")) == 0
     assert total(Objective(ratio="sequence")) == pytest.approx(0)  # the ratio of the sequence is 1
     assert total(Objective(surrogate="cispo", clip_low=1.0, clip_high=0.5)) == pytest.approx(
         (-1.5 * log(0.4) + 0.5 * log(0.2)) / 2

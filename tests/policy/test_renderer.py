@@ -124,21 +124,6 @@ def test_a_dialogue_of_two_turns_is_written_out_token_by_token(
     )
 
 
-def test_a_mask_of_two_turns_for_the_tiny_model() -> None:
-    tokenizer = tokenizer_of(CHATML)
-    renderer = Renderer(tokenizer, "K.")
-    ids, said = two_turns(
-        renderer, [*tokenizer("A")["input_ids"], renderer.end_of_turn], tokenizer("B")["input_ids"]
-    )
-    shown = [(tokenizer.decode([one]), ours) for one, ours in zip(ids, said, strict=True)]
-    marked = "".join(f"[{text}]" if ours else text for text, ours in shown)
-    assert (
-        marked
-        == "<|im_start|>system\nK.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n[A][<|im_end|>]"
-        "\n<|im_start|>user\nSad.<|im_end|>\n<|im_start|>assistant\n[B]"
-    )
-
-
 def test_the_ids_are_those_of_the_template_where_it_does_not_rewrite(
     family: tuple[str, PreTrainedTokenizerBase],
 ) -> None:

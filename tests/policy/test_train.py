@@ -425,13 +425,11 @@ def test_the_reference_of_adapters_is_the_model_below_them(model):
             "reads 4096 tokens",
         ),
         (["--model", "tiny", "--env", "CartPole-v1"], "eval_options"),
-        (["--algo", "reinforce"], "algo"),
         (["--env-options", "user"], "NAME=VALUE"),
         (["--target-kl", "little"], "target_kl: must be a number"),
         (["--vllm", "http://127.0.0.1:9/v1"], "vllm, vllm_folder and lora_rank go together"),
         (["--overlong-tokens", "8"], "overlong_tokens and overlong_cost go together"),
         (["--overlong-tokens", "9999", "--overlong-cost", "1"], "than a reply may have"),
-        (["--tis-level", "sequence", "--tis-cap", "1"], "tis_cap must be above 1"),
         (["--algo", "grpo", "--group-size", "1"], "grpo compares dialogues of a group"),
         (["--algo", "rft", "--group-size", "1"], "rft compares replies to a turn"),
     ],
@@ -759,9 +757,10 @@ def test_a_new_algorithm_is_one_entry(model, monkeypatch):
 
 def test_configs_of_before_load_or_are_refused_in_words():
     before = {"algo": "grpo", "spread_floor": 0.02, "word_substitution": 0.0, "kl": 0.0}
+    before |= {"mask_cut": False, "tis_level": "token"}
     config = make_config(before, "the checkpoint")
     assert (config.min_std, config.kl_weight) == (0.02, 0.0)
-    with pytest.raises(TrainingError, match=r"word_substitution is no option any more.*research"):
+    with pytest.raises(TrainingError, match=r"word_substitution is no option any more.*CHANGELOG"):
         make_config(before | {"word_substitution": 0.9}, "the checkpoint")
 
 

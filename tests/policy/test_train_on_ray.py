@@ -85,11 +85,14 @@ def is_same(one: Trajectory, other: Trajectory) -> bool:
     "changes",
     [
         {},
-        {"algo": "rft"},
-        {"style": "think"},
+        pytest.param({"algo": "rft"}, marks=pytest.mark.slow),
+        pytest.param({"style": "think"}, marks=pytest.mark.slow),
         pytest.param(
             {"lora_rank": 4},
-            marks=pytest.mark.skipif(find_spec("peft") is None, reason="adapters need peft"),
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(find_spec("peft") is None, reason="adapters need peft"),
+            ],
         ),
     ],
     ids=["grpo", "rft", "think", "adapters"],

@@ -18,9 +18,8 @@ from rlver_gym.policy.learning.algorithms import (
     gae,
     overlong,
     place_rewards,
-    token_weights,
 )
-from rlver_gym.policy.learning.batch import MicroBatch, micro_batches, pack, padding
+from rlver_gym.policy.learning.batch import MicroBatch, micro_batches, pack
 from rlver_gym.policy.learning.experience import PersonaBaseline, prepare_batch
 from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
 from rlver_gym.policy.learning.update import _gradients, make_optimizer, schedule, update
@@ -72,12 +71,14 @@ def test_a_batch_holds_the_sampled_tokens_as_they_were(dialogues, batch):
     ).tolist() == list(range(len(batch.turn_S)))
 
 
-def test_dialogues_that_broke_off_or_stayed_silent_are_left_out_and_counted(dialogues):
+def test_dialogues_that_broke_off_stayed_silent_or_overflowed_are_left_out_and_counted(dialogues):
     rng = np.random.default_rng(1)
     full_params = sequence(rng, 1)
     silent = replace(full_params, action_mask_T=np.zeros_like(full_params.action_mask_T))
-    batch = pack([played(rng, valid=False), *dialogues, played(rng, turns=1, sequences=(silent,))])
-    assert (batch.dialogues, batch.num_skipped) == (8, 2)
+    overflowed = replace(dialogues[0], context_overflow=True)
+    left_out = played(rng, valid=False), overflowed, played(rng, turns=1, sequences=(silent,))
+    batch = pack([*left_out[:2], *dialogues, left_out[2]])
+    assert (batch.dialogues, batch.num_skipped) == (8, 3)
     assert batch.dialogue_B.tolist() == pack(dialogues).dialogue_B.tolist()
 
 
@@ -136,7 +137,6 @@ def test_micro_batches_hold_every_row_once_within_the_budget():
         assert all(
             len(s.dialogue_R) * length_B[s.dialogue_R].max() <= 300 for part in parts for s in part
         )
-    assert padding(length_B, 300) < 0.15
 
 
 def test_a_process_without_rows_keeps_step():
@@ -222,16 +222,6 @@ def test_before_the_first_update_the_ratio_is_exactly_1(batch, kind, tokens):
     assert metrics["kl"] == 0.0
     assert metrics["clip_fraction"] == 0.0
     assert metrics["steps"] == 1
-
-
-def test_after_an_update_the_ratio_is_no_longer_1(batch):
-    actor = Actor(tiny())
-    judged = prepare_batch(batch, actor)
-    optimizer = make_optimizer(actor, lr=1e-2)
-    update(judged, actor, optimizer, rng=np.random.default_rng(0))
-    metrics = update(judged, actor, optimizer, rng=np.random.default_rng(0))
-    assert metrics["kl"] > 0
-    assert metrics["clip_fraction"] > 0
 
 
 @pytest.mark.parametrize("aggregate", ["token", "turn", "dialogue", "sequence", "constant"])
@@ -353,22 +343,20 @@ def test_processes_get_about_equally_much(ranks):
             assert max(passed) < 1.25 * np.mean(passed)
 
 
-def test_learning_rates_rise_in_equal_steps():
+@pytest.mark.parametrize(
+    ("iterations", "how", "wanted"),
+    [
+        (10, {"warmup": 4}, [0.25, 0.5, 0.75, 1.0, 1.0]),
+        (4, {"warmup": 2, "anneal": True}, [0.5, 0.7, 0.4, 0.1]),
+    ],
+)
+def test_learning_rates_rise_in_equal_steps_and_fall_to_a_tenth(iterations, how, wanted):
     optimizer = make_optimizer(Actor(tiny()), lr=1.0)
     rates = []
-    for iteration in range(5):
-        schedule(optimizer, iteration, 10, warmup=4)
+    for iteration in range(len(wanted)):
+        schedule(optimizer, iteration, iterations, **how)
         rates.append(optimizer.param_groups[0]["lr"])
-    assert rates == [0.25, 0.5, 0.75, 1.0, 1.0]
-
-
-def test_learning_rates_fall_to_a_tenth():
-    optimizer = make_optimizer(Actor(tiny()), lr=1.0)
-    rates = []
-    for iteration in range(4):
-        schedule(optimizer, iteration, 4, warmup=2, anneal=True)
-        rates.append(optimizer.param_groups[0]["lr"])
-    assert rates == pytest.approx([0.5, 0.7, 0.4, 0.1])
+    assert rates == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("kind", ["gae", "episode"])
@@ -525,36 +513,6 @@ def test_an_entropy_without_weight_is_outside_of_the_graph(batch):
         scored = actor(batch.id_BT, batch.action_mask_BT, 1.0, learns)
         assert scored.entropy_BT.requires_grad == learns
         assert scored.logprob_BT.requires_grad
-
-
-def test_an_overflowed_dialogue_is_left_out_and_counted(dialogues):
-    batch = pack([replace(dialogues[0], context_overflow=True), *dialogues[1:]])
-    assert (batch.dialogues, batch.num_skipped) == (7, 1)
-
-
-def test_of_a_cut_reply_nothing_is_learned_where_it_is_masked_but_its_reward_counts(dialogues):
-    # Four turns, thinks: a sequence each.
-    cut = replace(dialogues[3], cut_N=np.array([False, True, False, False]))
-    kept, masked = (
-        pack([*dialogues[:3], cut, *dialogues[4:]], mask_cut=mask) for mask in (False, True)
-    )
-    assert torch.equal(kept.learn_mask_BT, kept.action_mask_BT)
-    assert torch.equal(masked.action_mask_BT, kept.action_mask_BT)
-    dropped_BT = masked.action_mask_BT & ~masked.learn_mask_BT
-    assert set(masked.turn_BT[dropped_BT].tolist()) == {1}
-    assert set(masked.dialogue_B[dropped_BT.any(1).numpy()]) == {3}
-    assert (masked.reward_DN == kept.reward_DN).all()
-    for aggregate in ("token", "turn", "dialogue", "sequence", "constant"):
-        loss_weight_BT = token_weights(
-            masked.learn_mask_BT,
-            masked.turn_BT,
-            torch.from_numpy(masked.dialogue_B),
-            aggregate,
-            constant=5,
-        )
-        assert (loss_weight_BT[dropped_BT] == 0).all()
-        assert loss_weight_BT.isfinite().all()
-        assert (loss_weight_BT[masked.learn_mask_BT] > 0).all()
 
 
 def test_a_reply_near_the_limit_costs_in_a_line(dialogues):

@@ -7,7 +7,6 @@ Log-probabilities are in nats; `old` is the policy before the update. Inputs (B,
 nothing was sampled.
 """
 
-import math
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -247,17 +246,6 @@ def truncated_importance(old_BT: Tensor, sampled_BT: Tensor, cap: float = 2.0) -
     return (old_BT - sampled_BT).exp().clamp(max=cap).detach()
 
 
-def sequence_mask(
-    old_BT: Tensor, sampled_BT: Tensor, action_mask_BT: Tensor, cap: float = 2.0
-) -> Tensor:
-    """1 for the tokens of a sequence whose probability ratio, learner over sampler, lies within
-    [1/cap, cap] as the geometric mean over its tokens; else 0. No gradient.
-    """
-    count_B1 = action_mask_BT.sum(1, keepdim=True).clamp(min=1)
-    gap_B1 = ((old_BT - sampled_BT) * action_mask_BT).sum(1, keepdim=True) / count_B1
-    return (gap_B1.abs() <= math.log(cap)).float().expand_as(old_BT).detach()
-
-
 def divergence(logprob_BT: Tensor, reference_BT: Tensor, estimator: Estimator = "k3") -> Tensor:
     """Estimates KL(policy || reference) from tokens of the policy (J. Schulman,
     joschu.net/blog/kl-approx.html; k3 as in arXiv:2402.03300, eq. 4).
@@ -292,7 +280,7 @@ def is_outside(ratio_BT: Tensor, clip_low: float, clip_high: float) -> Tensor:
 
 
 def token_weights(
-    learn_mask_BT: Tensor,
+    action_mask_BT: Tensor,
     turn_BT: Tensor,
     dialogue_B: Tensor,
     aggregate: Aggregate = "turn",
@@ -310,7 +298,7 @@ def token_weights(
     divided by `constant` (Dr.GRPO, arXiv:2503.20783): length changes no token's weight.
     """
     learned_B, dialogues = (
-        learn_mask_BT.sum(1).double(),
+        action_mask_BT.sum(1).double(),
         int(dialogue_B.max()) + 1 if len(dialogue_B) else 0,
     )
     has_B = (learned_B > 0).double()
@@ -320,7 +308,7 @@ def token_weights(
     )
     count = max(1, int((learned_D > 0).sum()))
     if aggregate == "turn":
-        return _by_turn(learn_mask_BT, turn_BT, dialogue_B)
+        return _by_turn(action_mask_BT, turn_BT, dialogue_B)
     weight_B = {
         "token": lambda: has_B / learned_B.sum().clamp(min=1),
         "dialogue": lambda: 1 / (count * learned_D[dialogue_B].clamp(min=1)),
@@ -329,13 +317,13 @@ def token_weights(
         ),
         "constant": lambda: has_B / (count * constant),
     }[aggregate]()
-    return (weight_B[:, None] * learn_mask_BT).float()
+    return (weight_B[:, None] * action_mask_BT).float()
 
 
-def _by_turn(learn_mask_BT: Tensor, turn_BT: Tensor, dialogue_B: Tensor) -> Tensor:
-    loss_weight_BT = torch.zeros(learn_mask_BT.shape, dtype=torch.double)
-    if learn_mask_BT.any():
-        place_S = (dialogue_B[:, None] * (turn_BT.max() + 1) + turn_BT)[learn_mask_BT]
+def _by_turn(action_mask_BT: Tensor, turn_BT: Tensor, dialogue_B: Tensor) -> Tensor:
+    loss_weight_BT = torch.zeros(action_mask_BT.shape, dtype=torch.double)
+    if action_mask_BT.any():
+        place_S = (dialogue_B[:, None] * (turn_BT.max() + 1) + turn_BT)[action_mask_BT]
         _, place_S, tokens = place_S.unique(return_inverse=True, return_counts=True)
-        loss_weight_BT[learn_mask_BT] = 1 / (len(tokens) * tokens[place_S].double())
+        loss_weight_BT[action_mask_BT] = 1 / (len(tokens) * tokens[place_S].double())
     return loss_weight_BT.float()

@@ -33,8 +33,6 @@ class Batch:
     action_mask_BT: Tensor
     """The policy chose this token. Never true of a sequence's first token, which nothing precedes.
     """
-    learn_mask_BT: Tensor
-    """Sampled tokens that count in the losses: all of them, unless cut replies are masked."""
     sampled_BT: Tensor
     """The sampler's log-probability of each sampled token, at the temperature it was sampled with,
     in nats; 0 elsewhere.
@@ -132,10 +130,9 @@ class Batch:
         return replace(self, **own)
 
 
-def pack(trajectories: Sequence[Trajectory], mask_cut: bool = False) -> Batch:
-    """The dialogues that can be learned from, as one batch; `mask_cut`: nothing is learned from
-    replies that were cut at the token limit, though their rewards count. TrainingError for a
-    dialogue whose parts contradict each other.
+def pack(trajectories: Sequence[Trajectory]) -> Batch:
+    """The dialogues that can be learned from, as one batch. TrainingError for a dialogue whose
+    parts contradict each other.
     """
     kept = [
         one
@@ -157,11 +154,6 @@ def pack(trajectories: Sequence[Trajectory], mask_cut: bool = False) -> Batch:
             " that."
         )
     turns = max((len(one.reward_N) for one in kept), default=0)
-    learned = [
-        sequence.action_mask_T
-        & ~(mask_cut & _pad_turns(kept[dialogue].cut_N, turns)[sequence.turn_T])
-        for dialogue, sequence in zip(dialogue_B, sequences, strict=True)
-    ]
 
     def stack(rows: list[NDArray], dtype: Any) -> NDArray:
         padded = [_pad_turns(row, turns) for row in rows]
@@ -170,7 +162,6 @@ def pack(trajectories: Sequence[Trajectory], mask_cut: bool = False) -> Batch:
     return Batch(
         id_BT=_pad_rows([one.id_T for one in sequences], torch.int64, 0),
         action_mask_BT=_pad_rows([one.action_mask_T for one in sequences], torch.bool, 0),
-        learn_mask_BT=_pad_rows(learned, torch.bool, 0),
         sampled_BT=_pad_rows([one.logprob_T for one in sequences], torch.float32, 0),
         turn_BT=_pad_rows([one.turn_T for one in sequences], torch.int64, -1),
         length_B=np.array([len(one.id_T) for one in sequences], dtype=np.int64),
@@ -283,14 +274,6 @@ def _distribute(
         hands[least].append(micro_batch)
         weights[least] += _count_padded_tokens(micro_batch, length_D)
     return hands
-
-
-def padding(length_D: NDArray[np.int64], tokens: int) -> float:
-    """The share of what passes through the model that is padding, in [0, 1)."""
-    passed = sum(
-        _count_padded_tokens(micro_batch, length_D) for micro_batch in _plan(length_D, tokens)
-    )
-    return 1 - float(length_D.sum() / passed) if passed else 0.0
 
 
 def _count_padded_tokens(micro_batch: MicroBatch, length_D: NDArray[np.int64]) -> int:

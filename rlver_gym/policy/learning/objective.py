@@ -76,8 +76,6 @@ class LossInputs(NamedTuple):
     """How much a token counts in the losses; over a minibatch they add up to 1 (not so for
     `constant`).
     """
-    value_weight_BT: Tensor
-    """The same where nothing is masked: the critic learns from cut replies too."""
     metric_weight_BT: Tensor
     """How much a token counts in the metrics: 1 / sampled tokens of the minibatch."""
     sampled_BT: Tensor
@@ -108,7 +106,7 @@ def compute_loss(scored: TokenScores, micro: LossInputs, objective: Objective) -
         loss_BT = algorithms.value_loss(
             scored.value_BT, micro.value_BT, micro.return_BT, objective.value_clip
         )
-        parts["value_loss"] = (micro.value_weight_BT * loss_BT).sum()
+        parts["value_loss"] = (micro.loss_weight_BT * loss_BT).sum()
         loss = loss + parts["value_loss"]
     return Loss(loss, parts)
 
@@ -158,12 +156,8 @@ def _surrogate(
         loss_BT = -micro.advantage_BT * logprob_BT
     else:
         loss_BT = algorithms.clipped_surrogate(ratio_BT, micro.advantage_BT, *bounds)
-    if objective.tis_cap is not None and objective.tis_level == "token":
+    if objective.tis_cap is not None:
         loss_BT = loss_BT * algorithms.truncated_importance(
             old_BT, micro.sampled_BT, objective.tis_cap
-        )
-    elif objective.tis_cap is not None:
-        loss_BT = loss_BT * algorithms.sequence_mask(
-            old_BT, micro.sampled_BT, micro.action_mask_BT, objective.tis_cap
         )
     return loss_BT, ratio_BT

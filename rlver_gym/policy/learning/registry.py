@@ -63,10 +63,6 @@ class Objective:
     most that a token may count for because the sampler thought it less likely; None for no
     correction.
     """
-    tis_level: Literal["token", "sequence"] = "token"
-    """sequence: whole sequences whose mean ratio lies outside of [1/cap, cap] count for nothing,
-    and no token is weighed.
-    """
     entropy: float = 0.0
     """Weight of the entropy bonus."""
     kl: float = 0.0
@@ -125,7 +121,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         ignores=CRITIC_OPTIONS | {"min_std"},
     ),
     # Yu et al., arXiv:2503.14476: clip-higher, mean over tokens, no groups without signal; its
-    # resampling is left out, its overlong shaping and filtering are options
+    # resampling and overlong filtering are left out, its overlong shaping is an option
     "dapo": Algorithm(
         AdvantageConfig(drop_flat=True), Objective(clip_high=0.28, aggregate="token")
     ),

@@ -118,17 +118,13 @@ def _gradients(
     """
     batch, device = part.batch, next(learners[0].parameters()).device
     dialogue_B = torch.from_numpy(batch.dialogue_B)
-    loss_weight_BT, value_weight_BT = (
-        token_weights(which_BT, batch.turn_BT, dialogue_B, objective.aggregate, objective.constant)
-        for which_BT in (batch.learn_mask_BT, batch.action_mask_BT)
-    )
-    metric_weight_BT = token_weights(batch.action_mask_BT, batch.turn_BT, dialogue_B, "token")
+    where = batch.action_mask_BT, batch.turn_BT, dialogue_B
+    loss_weight_BT = token_weights(*where, objective.aggregate, objective.constant)
+    metric_weight_BT = token_weights(*where, "token")
     todo = list(micro_batches(batch.tree_length_D, tokens, rank(), ranks()))
     totals: dict[str, Tensor] = {}
     for at, micro_batch in enumerate(todo):
-        micro = _make_loss_inputs(
-            part, loss_weight_BT, value_weight_BT, metric_weight_BT, micro_batch, device
-        )
+        micro = _make_loss_inputs(part, loss_weight_BT, metric_weight_BT, micro_batch, device)
         for learner in learners:
             with sync_gradients(learner, last=at == len(todo) - 1):
                 scored = learner(
@@ -151,7 +147,6 @@ def _gradients(
 def _make_loss_inputs(
     part: PreparedBatch,
     loss_weight_BT: Tensor,
-    value_weight_BT: Tensor,
     metric_weight_BT: Tensor,
     micro_batch: MicroBatch,
     device: torch.device,
@@ -166,7 +161,6 @@ def _make_loss_inputs(
         id_BT=part.batch.id_BT[rows, :width].to(device),
         action_mask_BT=part.batch.action_mask_BT[rows, :width].to(device),
         loss_weight_BT=loss_weight_BT[rows, :width].to(device) * (not micro_batch.is_dummy),
-        value_weight_BT=value_weight_BT[rows, :width].to(device) * (not micro_batch.is_dummy),
         metric_weight_BT=metric_weight_BT[rows, :width].to(device) * (not micro_batch.is_dummy),
         sampled_BT=part.batch.sampled_BT[rows, :width].to(device),
         old_BT=crop(part.old_BT),
