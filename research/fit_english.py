@@ -3,12 +3,13 @@
 python research/fit_english.py [--measure]
 
 A small network from what is perceived (`users/embedded/perception.py`) to the six factors that
-readers rate. It is fitted to ratings and, as much, to their differences within one dialogue or
-moment; to the pairs of tests/data/expectations_en.jsonl (the half `dev`); and to good replies put
-where another person had spoken, which are to be rated as readers rated such replies. Supporters
-count by the root of their replies. Needs torch. `--measure` fits without a quarter of the
-supporters in turn first and says how far that agrees, then how far the whole fit agrees with the
-test split. Some two minutes.
+readers rate. It is fitted to ratings of supporters, of searches by earlier versions of the score
+and of trained policies; to their differences within one dialogue or moment; to the pairs of
+tests/data/expectations_en.jsonl (the half `dev`); and to replies that nobody rated one by one, but
+whose kind was: good replies put where another person had spoken, and random mixes of what searches
+are made of. Supporters count by the root of their replies, policies less. Needs torch. `--measure`
+says how far the fits agree that had not seen the supporter, then how far the whole fit agrees with
+the test split.
 """
 
 import argparse
@@ -21,14 +22,16 @@ import numpy as np
 import torch
 
 from rlver_gym.audit.agreement import describe_agreement
+from rlver_gym.audit.attacks import STOCK, others_good_replies, swap_pronouns
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.user import Scene
+from rlver_gym.core.words import sentences
 from rlver_gym.data.corpus import FACTORS, Corpus, RatedReply
-from rlver_gym.users.embedded.english import NEEDS, lay_out
-from rlver_gym.users.embedded.perception import EXPERT_ITEMS, FEATURES, perceive
+from rlver_gym.users.embedded.english import LIMIT, NEEDS, lay_out
+from rlver_gym.users.embedded.perception import FEATURES, perceive
 from rlver_gym.users.embedded.speech import speak
 
 ROOT = Path(__file__).parents[1]
