@@ -33,7 +33,10 @@ _LONG = 40
 _SHORT = 6
 _CLEAR = 0.5
 """An act done as surely as this is done; a phrase does its act at least so surely."""
-_UNKNOWN = 100
+_RAREST = 200
+"""Of a word in one or two situations, and of one in none: the words of a story that nobody has met
+weigh as much as those of one that all have.
+"""
 _ROOM = 50_000
 
 
@@ -42,7 +45,7 @@ def _spread() -> dict[str, int]:
     """Of tokens, log(situations / those in which supporters use it), in hundredths of a nat."""
     data = load_json("rlver_gym.text", "english/spread.json")
     return {
-        token: round(100 * log(data["situations"] / int(count)))
+        token: min(_RAREST, round(100 * log(data["situations"] / int(count))))
         for count, tokens in data["spread"].items()
         for token in tokens.split()
     }
@@ -52,7 +55,7 @@ def weigh(tokens: frozenset[str]) -> int:
     """How much tokens say about which story they belong to, in hundredths of a nat: whole numbers,
     so that their order does not matter.
     """
-    return sum(map(_spread().get, tokens, repeat(_UNKNOWN))) if tokens else 0
+    return sum(map(_spread().get, tokens, repeat(_RAREST))) if tokens else 0
 
 
 class _Word(NamedTuple):
