@@ -27,7 +27,10 @@ def _table() -> _Table:
         return _Table(
             {word: at for at, word in enumerate(words)},
             np.concatenate(
-                [data["vectors"].astype(np.int32), np.zeros((1, data["vectors"].shape[1]), np.int32)]
+                [
+                    data["vectors"].astype(np.int32),
+                    np.zeros((1, data["vectors"].shape[1]), np.int32),
+                ]
             ),
             frozenset(word for word, common in zip(words, is_common, strict=True) if common),
         )

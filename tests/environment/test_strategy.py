@@ -211,8 +211,7 @@ def test_each_strategy_is_heard_as_what_it_is(strategy: Strategy) -> None:
     }:
         if strategy not in (Strategy.LISTEN, Strategy.ASK):
             beside = [
-                is_heard(other, messages, number)
-                for number, messages in enumerate(openings())
+                is_heard(other, messages, number) for number, messages in enumerate(openings())
             ]
             assert np.mean(beside) < np.mean(heard) / 2, other
 

@@ -111,8 +111,6 @@ class Line(NamedTuple):
     asks: bool
     functions: int
     """How many of its words only hold others together."""
-    unknown: int
-    """How many are in no table of words."""
 
 
 class Piece(NamedTuple):
@@ -169,7 +167,7 @@ def _runs(words: list[str] | tuple[str, ...]) -> list[int]:
 def _lay_out(known: list[list[_Word]], each: list[tuple[str, ...]], asks: bool) -> Line:
     words = tuple(chain.from_iterable(each))
     if not words:
-        return Line((), frozenset(), frozenset(), frozenset(), embed_parts((), ()), asks, 0, 0)
+        return Line((), frozenset(), frozenset(), frozenset(), embed_parts((), ()), asks, 0)
     every = chain.from_iterable(known)
     _, tokens, folded, rows, _, functions, _, _ = zip(*every, strict=True)
     about = frozenset(tokens) - _NONE
@@ -182,7 +180,6 @@ def _lay_out(known: list[list[_Word]], each: list[tuple[str, ...]], asks: bool) 
         vectors,
         asks,
         sum(functions),
-        rows.count(-1),
     )
 
 
@@ -234,7 +231,9 @@ def _hear_sentence(text: str, words: tuple[str, ...], known: list[_Word]) -> tup
         found["open_question"] = "?"
     is_fluent = not is_broken and (
         count < 4
-        or (4 * sum(functions) >= count and (count <= _LONG or count <= _LONG * (1 + _pauses(text))))
+        or (
+            4 * sum(functions) >= count and (count <= _LONG or count <= _LONG * (1 + _pauses(text)))
+        )
     )
     is_cut = count > 2 and words[-1] in _OPEN_ENDED and text[-1] not in "…—–?" and "..." not in text
     about = frozenset(tokens) - _NONE

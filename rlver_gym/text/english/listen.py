@@ -297,9 +297,13 @@ _OF_MORE = frozenset(
     "more everything rest all on going continue else then next listening ears tell and after".split()
 )
 _BEGINS = (
-    frozenset("who whom whose what which when where why how since until till by for at in to".split())
+    frozenset(
+        "who whom whose what which when where why how since until till by for at in to".split()
+    )
     | frozenset("with from about of and so but or oh well ok okay hey hi hello then also".split())
-    | frozenset("wait um hm hmm now sorry yes no just alright right tell please help if mind".split())
+    | frozenset(
+        "wait um hm hmm now sorry yes no just alright right tell please help if mind".split()
+    )
     | frozenset("i are your his her their you".split())
     | frozenset(split_words(_AUX.replace("|", " ")))
 )
@@ -335,7 +339,7 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
         what = about.group(about.lastgroup or "what")
         return (Ask.MORE if _VAGUE.match(what) else Ask.ABOUT), split_words(what), False
     bare = _LAST_WORDS.sub("", text) if "if" in has or "that" in has else text
-    begins = words[0] in _BEGINS
+    begins = not _BEGINS.isdisjoint(words[:1])
     framed = None if not begins or has.isdisjoint(_OF_FRAME) else _FRAME.match(bare)
     if framed:
         asked = framed.group("asked")

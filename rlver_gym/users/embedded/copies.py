@@ -30,6 +30,10 @@ class Copies(NamedTuple):
 
     share: float
     """Of its runs, those that the person said."""
+    copied: int
+    """The number of those."""
+    most: float
+    """Of one sentence, the share of its runs that the person said, the largest."""
     longest: int
     """The longest stretch of theirs, in words."""
     quoted: frozenset[int]
@@ -56,13 +60,14 @@ def find_copies(heard: Heard, past: "Past") -> Copies:
     """Compare an utterance with everything said before. A sentence of three words is a run."""
     runs, size = heard.line.runs, max(4, len(heard.line.runs))
     quoted, parroted, torn, stale = [], [], [], []
-    longest, as_own, most, total = 0, "", 0, 0
+    longest, as_own, most, total, most_copied = 0, "", 0, 0, 0.0
     is_copied, is_again = not runs.isdisjoint(past.runs), not runs.isdisjoint(past.own_runs)
     own_runs = [one.line.runs for one in past.utterances]
     for at, piece in enumerate(heard.pieces):
         if is_copied and piece.runs:
             copied = list(map(past.runs.__contains__, piece.runs))
             share = sum(copied) / len(copied)
+            most_copied = max(most_copied, share)
             if share >= _QUOTED:
                 quoted.append(at)
                 if share >= _PARROTED and len(piece.words) >= _PARROT_WORDS:
@@ -82,8 +87,11 @@ def find_copies(heard: Heard, past: "Past") -> Copies:
             if shared > max(most, _OWN_STORY):
                 as_own, most = piece.text, shared
     repeats = [len(runs & one) / size for one in own_runs] if is_again else []
+    count = len(runs & past.runs) if is_copied else 0
     return Copies(
-        len(runs & past.runs) / size if is_copied else 0.0,
+        count / size,
+        count,
+        most_copied,
         longest,
         frozenset(quoted),
         frozenset(parroted),
@@ -126,8 +134,10 @@ def _is_torn(piece: Piece, stretches: list[tuple[int, int]]) -> bool:
         pauses.add(at)
 
     def is_boundary(place: int) -> bool:
-        return place in pauses or place >= len(words) or not _JOINTS.isdisjoint(
-            words[place - 1 : place + 1]
+        return (
+            place in pauses
+            or place >= len(words)
+            or not _JOINTS.isdisjoint(words[place - 1 : place + 1])
         )
 
     return any(

@@ -15,7 +15,9 @@ from rlver_gym.users.embedded.priors import load_expert_points
 if TYPE_CHECKING:
     from rlver_gym.users.embedded.perception import Home, Past
 
-_ACTS = tuple(sorted({*ACT_IN_WORDS} - {"concrete", "self_care", "emphasis", "contrast", "sympathy"}))
+_ACTS = tuple(
+    sorted({*ACT_IN_WORDS} - {"concrete", "self_care", "emphasis", "contrast", "sympathy"})
+)
 _KINDS: tuple[str, ...] = AnchorKind.__args__
 _HURTING = ("insult", "blame", "threat", "minimise")
 _OF_THE_WHOLE = ("invite", "open_question")
@@ -91,9 +93,11 @@ def weigh_items(
             lost += value
     anchored = _weigh_anchors(persona, heard, copies, homes, touched, trust, found)
     logits = heard.logits
-    leaning = sum(
-        [worth * math.tanh(logits.get(act, 0.0) / 3) for act, worth in points.items()]
-    ) if logits else 0.0
+    leaning = (
+        sum([worth * math.tanh(logits.get(act, 0.0) / 3) for act, worth in points.items()])
+        if logits
+        else 0.0
+    )
     count, turn = len(heard.line.words), len(past.utterances)
     is_early = turn < 2
     found[_PLACE["uptake"] :] = [
@@ -138,8 +142,10 @@ def _weigh_anchors(persona: Persona, heard, copies, homes, touched, trust, found
         piece = heard.pieces[one.sentence]
         if not piece.is_fluent or one.sentence in copies.torn or "cliche" in piece.phrases:
             continue
-        framed = max([heard.acts[act][0] for act in expert.frames[one.kind] if act in heard.acts],
-                     default=0.0)
+        framed = max(
+            [heard.acts[act][0] for act in expert.frames[one.kind] if act in heard.acts],
+            default=0.0,
+        )
         value = points[one.kind] * (0.5 + 0.5 * framed)
         if one.sentence in copies.parroted:
             value = 0.0

@@ -141,8 +141,7 @@ def build_context(persona: Persona, dialogue: Dialogue) -> DialogueContext:
         said=_union(map(about, lines)),
         last=about(lines[-1]),
         their_grams=_union(
-            read_line(one).runs if language == "en" else chinese.grams(one)
-            for one in lines
+            read_line(one).runs if language == "en" else chinese.grams(one) for one in lines
         ),
         earlier=tuple(
             extract_surface_features(text, language) for text in dialogue.earlier_utterances

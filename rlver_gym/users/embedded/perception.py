@@ -382,15 +382,17 @@ def _alike(own: np.ndarray) -> float:
 
 
 COPIES = (
-    "copied", "copied_raw", "copied_last", "longest_run", "torn", "parroted", "repeated",
-    "repeated_most", "repeated_times", "said_before", "as_own", "variety",
+    "copied", "copied_count", "copied_most", "quoted", "copied_raw", "copied_last", "longest_run",
+    "torn", "parroted", "repeated", "repeated_most", "repeated_times", "said_before", "as_own",
+    "variety",
 )  # fmt: skip
 
 
 def _copies(past: Past, heard: Heard, copies: Copies) -> list[float]:
     line, count = heard.line, max(1, len(heard.pieces))
     return [
-        copies.share, len(line.raw & past.raw) / max(4, len(line.raw)),
+        copies.share, math.log1p(copies.copied), copies.most, len(copies.quoted) / count,
+        len(line.raw & past.raw) / max(4, len(line.raw)),
         len(line.runs & past.last.runs) / max(4, len(line.runs)), math.tanh(copies.longest / 8),
         min(2, len(copies.torn)) / 2, len(copies.parroted) / count, copies.repeated,
         copies.repeated_most, min(3, copies.repeated_times) / 3, len(copies.stale) / count,
@@ -439,10 +441,9 @@ def _facts(
 
 
 FORM = (
-    "sentences", "words", "words_off", "you", "me", "me_over_you", "distinct", "word_length",
-    "function_words", "unknown_words", "exclamations", "bold", "list", "emoji", "dash", "quote",
-    "colon", "lines", "ends_asking", "unended", "cut", "questions", "guesses", "suggests",
-    "feelings", "share_asking", "commas", "shouted", "longest", "not", "broken",
+    "sentences", "words", "words_off", "you", "me", "me_over_you", "distinct", "function_words",
+    "exclamations", "bold", "list", "emoji", "ends_asking", "unended", "cut", "questions",
+    "guesses", "suggests", "feelings", "share_asking", "shouted", "longest", "not", "broken",
 )  # fmt: skip
 
 
@@ -454,18 +455,16 @@ def _form(text: str, heard: Heard) -> list[float]:
     asks = sum([one.ask is not None for one in sentences])
     return [
         math.log1p(len(sentences)), size, (size - 3) ** 2 / 4, yours / floor, mine / floor,
-        math.tanh((mine - yours) / 4), len(set(words)) / max(6, count),
-        sum(map(len, words)) / max(1, count) / 5, line.functions / floor, line.unknown / floor,
+        math.tanh((mine - yours) / 4), len(set(words)) / max(6, count), line.functions / floor,
         math.tanh(text.count("!") / 2), float("**" in text),
         math.tanh(len(_LIST_ITEM.findall(text)) / 2) if _LISTED.search(text) else 0.0,
-        float(not text.isascii() and _EMOJI.search(text) is not None), float("—" in text),
-        float('"' in text or "“" in text), float(":" in text), float("\n" in text),
+        float(not text.isascii() and _EMOJI.search(text) is not None),
         float(bare.endswith("?")), float(bare[-1:] not in ".!?…\"”'’)*"),
         sum([one.is_cut for one in heard.pieces]) / parts, math.tanh(asks / 2),
         sum([one.is_guess for one in sentences]) / parts,
         sum([one.suggests for one in sentences]) / parts,
         math.tanh(sum([len(one.feelings) for one in sentences])), asks / parts,
-        text.count(",") / parts / 2, len(_SHOUTED.findall(text)) / floor,
+        len(_SHOUTED.findall(text)) / floor,
         max([len(one.words) for one in sentences], default=0) / 32,
         sum(map(_NOT.__contains__, words)) / floor,
         sum([len(one.words) for one in heard.pieces if one.is_broken]) / floor,

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.core.library import parse_card

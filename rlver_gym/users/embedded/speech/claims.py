@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
+from rlver_gym.core.words import FUNCTION_WORDS, split_words
 from rlver_gym.text.english.listen import listen
 from rlver_gym.text.english.quantities import Quantity, may_count
 from rlver_gym.text.english.words import words_of
@@ -89,7 +89,8 @@ def _check(
 @lru_cache(maxsize=1_024)
 def _checker(known: FactBase, exchanges: tuple[tuple[str, str], ...]) -> "_Checker":
     told = _checker(known, exchanges[:-1]).told if len(exchanges) > 1 else ()
-    return _Checker(known, (*told, *known.find_statements(*exchanges[-1])))
+    new = [one for pair in exchanges[-1:] for one in known.find_statements(*pair)]
+    return _Checker(known, (*told, *new))
 
 
 class _Near(NamedTuple):
@@ -112,9 +113,9 @@ class _Checker:
         known = self._known
         has = frozenset(words)
         names = _names_in(sentence, known.words)
-        if not names and has.isdisjoint(_TELLING) and not may_count(words):
-            if known.people_tokens.isdisjoint(map(token_of, has)):
-                return
+        tells = names or may_count(words) or not has.isdisjoint(_TELLING)
+        if not tells and known.people_tokens.isdisjoint(map(token_of, has)):
+            return
         claimed = compile_statement(known, sentence, words)
         is_of_story = bool(has & _ADDRESSED or claimed.people)
         if names:
@@ -404,10 +405,7 @@ def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
     """
     found = []
     capitals = _CAPITALISED.findall(sentence)
-    if all(
-        word.casefold() in known or is_common_word(word.casefold())
-        for word in capitals
-    ):
+    if all(word.casefold() in known or is_common_word(word.casefold()) for word in capitals):
         return []
     if len(capitals) >= 3 and len(capitals) * 2 >= len(sentence.split()):
         return []
