@@ -37,6 +37,7 @@ _RAREST = 200
 """Of a word in one or two situations, and of one in none: the words of a story that nobody has met
 weigh as much as those of one that all have.
 """
+_SLIP = 30
 _ROOM = 50_000
 
 
@@ -51,11 +52,18 @@ def _spread() -> dict[str, int]:
     }
 
 
-def weigh(tokens: frozenset[str]) -> int:
+def weigh(tokens: frozenset[str], unknown: int = _RAREST) -> int:
     """How much tokens say about which story they belong to, in hundredths of a nat: whole numbers,
     so that their order does not matter.
     """
-    return sum(map(_spread().get, tokens, repeat(_RAREST))) if tokens else 0
+    return sum(map(_spread().get, tokens, repeat(unknown))) if tokens else 0
+
+
+def weigh_alien(tokens: frozenset[str]) -> int:
+    """The same of tokens of no story: one that nobody ever used may be a slip of the finger or a
+    figure of speech, and proves little.
+    """
+    return weigh(tokens, _SLIP)
 
 
 class _Word(NamedTuple):

@@ -17,7 +17,7 @@ from rlver_gym.core.persona import AnchorKind, HiddenNeed, Persona
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.io.frozen import cache_by_parts
 from rlver_gym.text.act_classifier import load_act_classifier
-from rlver_gym.text.english.hear import Heard, Line, Piece, hear, read_line, weigh
+from rlver_gym.text.english.hear import Heard, Line, Piece, hear, read_line, weigh, weigh_alien
 from rlver_gym.text.english.listen import Utterance
 from rlver_gym.text.lexicon import load_data
 from rlver_gym.text.vectors import SCALE, embed_all
@@ -308,7 +308,7 @@ def _find_home(piece: Piece, person: Person, past: Past) -> Home:
     told = tokens & past.told
     rest = tokens - told
     guessed = rest & person.vocabulary
-    return Home(weigh(told - past.own), weigh(told), weigh(guessed), weigh(rest - guessed))
+    return Home(weigh(told - past.own), weigh(told), weigh(guessed), weigh_alien(rest - guessed))
 
 
 NEARNESS = (
@@ -324,7 +324,7 @@ def _nearness(person: Person, past: Past, line: Line, homes: Sequence[Home]) -> 
     rest = tokens - told
     guessed = rest & person.vocabulary
     of_last, of_told = weigh(tokens & past.last.tokens) / 100, weigh(told) / 100
-    of_untold, of_alien = weigh(guessed) / 100, weigh(rest - guessed) / 100
+    of_untold, of_alien = weigh(guessed) / 100, weigh_alien(rest - guessed) / 100
     own, count = of_told + of_untold + of_alien + 3, max(1, len(homes))
     odd = [one.strange for one in homes]
     return [
