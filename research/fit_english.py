@@ -36,12 +36,12 @@ from rlver_gym.users.embedded.speech import speak
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "english.npz"
-HIDDEN, EPOCHS, SEEDS, DROPOUT, DECAY, RATE = 32, 12, 3, 0.2, 0.03, 2e-3
-WITHIN, ELSEWHERE, MIXED, PAIRS, POLICIES = 2.0, 0.05, 0.2, 0.1, 0.3
+HIDDEN, EPOCHS, SEEDS, DROPOUT, DECAY, RATE = 32, 12, 4, 0.2, 0.03, 2e-3
+WITHIN, ELSEWHERE, MIXED, PAIRS, POLICIES = 2.0, 0.05, 0.12, 0.1, 0.3
 """What differences within a place, displaced replies, mixes, pairs and policies weigh beside a
 rating.
 """
-HARD, HARD_FROM = 0.2, 2
+HARD, HARD_FROM = 0.25, 2
 """The share of mixes, those of which a fit thinks best, that it goes on with after so many rounds:
 what a search by the score would find.
 """

@@ -161,7 +161,7 @@ class Heard(NamedTuple):
     """Its sentences of more than two words, to be known again."""
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=512)
 def read_line(text: str) -> Line:
     """A line of a person; kept, because lines come again."""
     each = [words for one in split_sentences(text) if (words := split_words(one))]
@@ -194,9 +194,11 @@ def _lay_out(known: list[list[_Word]], each: list[tuple[str, ...]], asks: bool) 
 _NONE = frozenset({""})
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=128)
 def hear(text: str) -> Heard:
-    """Hear an utterance. Kept, because every later turn looks back at it."""
+    """Hear an utterance. Kept for a moment, because the next turn looks back at it; few are, because
+    what is kept has to be walked by the garbage collector.
+    """
     listened, ear = listen(text), load_act_classifier()
     each = [one.words for one in listened.sentences]
     known = [list(map(_WORDS.__getitem__, one)) for one in each]

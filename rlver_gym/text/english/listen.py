@@ -216,7 +216,7 @@ _FOREIGN = frozenset(
 _CAPITALS = re.compile(r"[A-Z]{2,}")
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def listen(text: str) -> Utterance:
     """Take an utterance apart. Kept for a moment: several steps ask for it."""
     plain = text[:_MOST_CHARS].replace("’", "'").replace("‘", "'")

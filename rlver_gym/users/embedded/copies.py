@@ -3,6 +3,7 @@ three words, speaker and listener folded.
 """
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rlver_gym.core.words import split_words
@@ -62,7 +63,7 @@ def find_copies(heard: Heard, past: "Past") -> Copies:
     quoted, parroted, torn, stale = [], [], [], []
     longest, as_own, most, total, most_copied = 0, "", 0, 0, 0.0
     is_copied, is_again = not runs.isdisjoint(past.runs), not runs.isdisjoint(past.own_runs)
-    own_runs = [one.line.runs for one in past.utterances]
+    own_runs = past.utterances
     for at, piece in enumerate(heard.pieces):
         if is_copied and piece.runs:
             copied = list(map(past.runs.__contains__, piece.runs))
@@ -105,7 +106,7 @@ def find_copies(heard: Heard, past: "Past") -> Copies:
     )
 
 
-def _is_stale(piece: Piece, past: "Past", own_runs: list[frozenset[int]]) -> bool:
+def _is_stale(piece: Piece, past: "Past", own_runs: Sequence[frozenset[int]]) -> bool:
     if " ".join(piece.words) in past.said:
         return True
     if len(piece.runs) < 4:

@@ -107,7 +107,8 @@ class Past(NamedTuple):
     said: frozenset[str]
     """Its sentences."""
     own_vectors: np.ndarray
-    utterances: tuple[Heard, ...]
+    utterances: tuple[frozenset[int], ...]
+    """Runs of each of its utterances."""
     acts: dict[str, int]
     """How many utterances did each act."""
     anchors: frozenset[str]
@@ -133,7 +134,7 @@ class _ById(NamedTuple):
         return isinstance(other, _ById) and other.person is self.person
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=1_024)
 def _past(key: _ById, opening: str, said: tuple[str, ...]) -> Past:
     if not said:
         line = read_line(opening)
@@ -154,7 +155,7 @@ def _past(key: _ById, opening: str, said: tuple[str, ...]) -> Past:
         before.own_runs | heard.line.runs,
         before.said | heard.said,
         np.concatenate([before.own_vectors, heard.line.vectors[:-1]]),
-        (*before.utterances, heard),
+        (*before.utterances, heard.line.runs),
         before.acts | {act: before.acts.get(act, 0) + 1 for act, _ in _clear(heard)},
         before.anchors.union([one.key for one in _match(key, said[-2])]),
         before.length + len(heard.line.words),
@@ -165,7 +166,7 @@ def _clear(heard: Heard) -> list[tuple[str, tuple[float, str]]]:
     return [one for one in heard.acts.items() if one[1][0] >= 0.5]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _match(key: _ById, text: str) -> tuple[AnchorMatch, ...]:
     return key.person.anchors.match(tuple([one.stems for one in hear(text).pieces]))
 

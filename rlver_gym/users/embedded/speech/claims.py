@@ -75,7 +75,7 @@ def check_claims(persona: Persona, dialogue: Dialogue) -> tuple[Claim, ...]:
     return _check(fact_base(persona), exchanges, dialogue.utterance)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _check(
     known: FactBase, exchanges: tuple[tuple[str, str], ...], utterance: str
 ) -> tuple[Claim, ...]:
@@ -86,7 +86,7 @@ def _check(
     return tuple(found)
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=256)
 def _checker(known: FactBase, exchanges: tuple[tuple[str, str], ...]) -> "_Checker":
     told = _checker(known, exchanges[:-1]).told if len(exchanges) > 1 else ()
     new = [one for pair in exchanges[-1:] for one in known.find_statements(*pair)]
