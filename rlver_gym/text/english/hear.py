@@ -196,8 +196,8 @@ _NONE = frozenset({""})
 
 @lru_cache(maxsize=128)
 def hear(text: str) -> Heard:
-    """Hear an utterance. Kept for a moment, because the next turn looks back at it; few are, because
-    what is kept has to be walked by the garbage collector.
+    """Hear an utterance. Kept for a moment, because the next turn looks back at it; few are: what
+    is kept has to be walked by the garbage collector.
     """
     listened, ear = listen(text), load_act_classifier()
     each = [one.words for one in listened.sentences]
