@@ -56,7 +56,7 @@ fidelity:        ## the shipped weights again from corpus and recordings, and ho
 	$(PYTHON) -m rlver_gym fidelity recordings/en/test
 	$(PYTHON) -m rlver_gym calibrate $(RECORDINGS) --out build/weights_zh.json
 	cmp build/weights_zh.json rlver_gym/users/embedded/weights_zh.json
-	$(PYTHON) -m rlver_gym fidelity $(RECORDINGS) --figure docs/fidelity.svg
+	$(PYTHON) -m rlver_gym fidelity $(RECORDINGS) --figure research/fidelity.svg
 
 speed:           ## speed and memory
 	$(PYTHON) benchmarks/speed.py

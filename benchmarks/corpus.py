@@ -3,9 +3,9 @@
 python benchmarks/corpus.py check [FOLDER]
 python benchmarks/corpus.py sheet OUT PLACE... [--folder FOLDER]
 
-`check` counts what docs/corpus.md promises, says how far two readers agree, and ends with 1 when a
-promise is broken. `sheet` writes OUT/sheet.md, by which a reader rates all replies of some
-dialogues and moments (their ids) with docs/rubric.md, and OUT/key.json, which says who spoke.
+`check` counts what research/corpus.md promises, says how far two readers agree, and ends with 1
+when a promise is broken. `sheet` writes OUT/sheet.md, by which a reader rates all replies of some
+dialogues and moments (their ids) with research/rubric.md, and OUT/key.json, which says who spoke.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def compare_readers(rated: Iterable[RatedReply]) -> dict[str, tuple[float, float
 
 
 def problems(splits: dict[str, Corpus]) -> Iterator[str]:
-    """What docs/corpus.md promises and is not so."""
+    """What research/corpus.md promises and is not so."""
     rated = {name: corpus.rated_replies() for name, corpus in splits.items()}
     every = [one for each in rated.values() for one in each]
     if len(every) < 6_000:

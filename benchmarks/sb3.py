@@ -1,8 +1,8 @@
 """PPO against recurrent PPO on the strategy view: a training of each with every seed, then all of
 them on the same test personas.
 
-python benchmarks/sb3.py [--seeds 3] [--steps 61440] [--out runs/sb3] [--figure docs/training.svg]
-    (needs: pip install '.[sb3]')
+python benchmarks/sb3.py [--seeds 3] [--steps 61440] [--out runs/sb3]
+    [--figure research/training.svg] (needs: pip install '.[sb3]')
 What is finished in the folder is not trained again.
 """
 

@@ -1,7 +1,7 @@
 """TRL's GRPOTrainer on the text environment: does the reward rise? Trains a model that can speak,
 and asks strangers before and after.
 
-python benchmarks/trl_learns.py MODEL [--steps 80] [--out runs/trl] [--figure docs/trl.svg]
+python benchmarks/trl_learns.py MODEL [--steps 80] [--out runs/trl] [--figure research/trl.svg]
     (needs: pip install '.[trl]')
 MODEL: such as what `rlver-gym sft --model tiny --out MODEL` writes. Leaves `curve.json` and the
 trained model in the folder.

@@ -1,8 +1,8 @@
-"""Writes the parts of the documentation that are printed by the program: help texts, transcripts,
-the baselines' table.
+"""Writes the parts of the documentation that are printed by the program: the table of commands,
+transcripts, every figure of the shipped user.
 
 python docs/generate.py          writes them
-python docs/generate.py help     writes this one
+python docs/generate.py results  writes this one
 python docs/generate.py --check  fails when one is not what the program prints now
 """
 
@@ -12,12 +12,24 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
-from typer.testing import CliRunner
+from run_notebook import renew
+from typer.main import get_command
 
 from rlver_gym.agents import make_agent
+from rlver_gym.audit.agreement import (
+    Agreement,
+    Bounds,
+    appraise_corpus,
+    bootstrap_agreement,
+    describe_agreement,
+)
 from rlver_gym.audit.red_team import redteam
 from rlver_gym.bench.plan import BenchPlan
 from rlver_gym.bench.run import run
@@ -25,59 +37,29 @@ from rlver_gym.bench.score import score_agents
 from rlver_gym.bench.table import leaderboard, needs_table
 from rlver_gym.cli import app
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Message
+from rlver_gym.core.dialogue import Dialogue, Message, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
+from rlver_gym.core.user import Scene
 from rlver_gym.environment.render import ENDINGS, emotion_bar
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.users import EmbeddedUser
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = (
-    "talk",
-    "bench",
-    "report",
-    "export",
-    "verify",
-    "appraise",
-    "redteam",
-    "fidelity",
-    "calibrate",
-    "train-reader",
-    "sft",
-    "train",
-    "sb3",
-    "tape stats",
-    "tape prune",
-    "tape export",
-    "personas list",
-    "personas show",
-    "personas check",
-    "personas schema",
-    "envs list",
-    "envs show",
-)
 
 
-def help_of(command: str) -> str:
-    """What `rlver-gym COMMAND --help` prints; of train all of it."""
-    result = CliRunner().invoke(
-        app,
-        [*command.split(), "--help-all" if command == "train" else "--help"],
-        env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"},
-    )
-    text = re.sub(r"\x1b\[[0-9;]*m", "", result.stdout)
-    return (
-        "```text\n"
-        + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).strip("\n")
-        + "\n```"
-    )
-
-
-def all_help() -> str:
-    """Every command's help."""
-    return "\n\n".join(f"## rlver-gym {command}\n\n{help_of(command)}" for command in COMMANDS)
+def commands() -> str:
+    """Every command with the first sentence of its help."""
+    rows = ["| command | what it does |", "|---|---|"]
+    root: Any = get_command(app)
+    for name, command in root.commands.items():
+        below = getattr(command, "commands", {None: command})
+        for part, one in below.items():
+            words = f"rlver-gym {name}" if part is None else f"rlver-gym {name} {part}"
+            text = " ".join(one.help.split("\n\n")[0].split()).replace("|", "\\|")
+            rows.append(f"| `{words}` | {re.split(r'(?<=[.]) ', text)[0]} |")
+    return "\n".join(rows)
 
 
 class Reciting:
@@ -139,6 +121,124 @@ def baselines() -> str:
     text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     return (
         "```text\n" + "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n```"
+    )
+
+
+class Felt(NamedTuple):
+    """What readers and the embedded user make of one supporter, of equal dialogues."""
+
+    supporter: str
+    final: float
+    readers_final: float
+    change: float
+    readers_change: float
+
+
+def recorded_dialogues() -> list[dict[str, Any]]:
+    """The newest recorded dialogues with supporters who are in no corpus, rated by two readers."""
+    files = sorted(
+        (ROOT / "benchmarks/conversations").glob("version*.jsonl"),
+        key=lambda file: int(file.stem.removeprefix("version")),
+    )
+    return [json.loads(line) for line in files[-1].read_text(encoding="utf-8").splitlines()]
+
+
+@cache
+def replay() -> tuple[tuple[Felt, ...], float]:
+    """What the installed version makes of these recorded words, by supporter; and r within a
+    dialogue of all replies.
+    """
+    user, card = EmbeddedUser(), env_card("SAGE-Sentient-v0")
+    finals: dict[str, list[tuple[float, float]]] = {}
+    changes: dict[str, list[tuple[float, float]]] = {}
+    centred: list[np.ndarray] = []
+    for one in recorded_dialogues():
+        scene, emotion = Scene(library().get(one["persona"]), card, one["seed"]), card.start
+        dialogue, pairs = Dialogue(one["turns"][0]["user"]), []
+        for turn in one["turns"][1:]:
+            appraisal = user.appraise(scene, emotion, dialogue.with_utterance(turn["supporter"]))
+            emotion = max(0, min(100, emotion + appraisal.change))
+            dialogue = dialogue.with_turn(
+                Turn(turn["supporter"], appraisal, emotion, 0.0, None, turn["user"])
+            )
+            pairs.append((appraisal.change, fmean(turn["change"])))
+        finals.setdefault(one["supporter"], []).append((emotion, fmean(one["final"])))
+        changes.setdefault(one["supporter"], []).extend(pairs)
+        centred.append(np.array(pairs) - np.mean(pairs, axis=0))
+    felt = [
+        Felt(name, *np.mean(finals[name], axis=0), *np.mean(changes[name], axis=0))
+        for name in finals
+    ]
+    both = np.concatenate(centred)
+    within = float(np.corrcoef(both[:, 0], both[:, 1])[0, 1])
+    return tuple(sorted(felt, key=lambda one: -one.readers_final)), within
+
+
+def unseen_supporters() -> str:
+    """The same as a table, with the agreement within a dialogue."""
+    felt, within = replay()
+    rows = [
+        f"Embedded user version {EmbeddedUser().version}; within a dialogue r {within:.2f}.",
+        "",
+        "| supporter | final: readers | embedded | a reply: readers | embedded |",
+        "|---|---|---|---|---|",
+    ]
+    rows += [
+        f"| {one.supporter} | {one.readers_final:.0f} | {one.final:.0f} |"
+        f" {one.readers_change:+.1f} | {one.change:+.1f} |"
+        for one in felt
+    ]
+    return "\n".join(rows)
+
+
+@cache
+def corpus_agreement() -> tuple[Agreement, Bounds]:
+    """How far the embedded user agrees with readers of the corpus' test split."""
+    rated, felt = appraise_corpus(
+        EmbeddedUser(), ROOT / "recordings/en/test", lambda what, count: lambda: None
+    )
+    return describe_agreement(rated, felt), bootstrap_agreement(rated, felt)
+
+
+def agreement() -> str:
+    """The same as a table."""
+    found, bounds = corpus_agreement()
+    rows = [
+        f"| embedded user version {EmbeddedUser().version} | found | 95 % over supporters |",
+        "|---|---|---|",
+    ]
+    for name, what in AGREEMENT.items():
+        low, high = bounds[name]
+        rows.append(f"| {what} | {found[name]:.2f} | {low:.2f} to {high:.2f} |")
+    return "\n".join(rows)
+
+
+def results() -> str:
+    """The README's table: three shipped agents, and supporters whom readers rated too."""
+    names = ("comfort", "listener", "oracle")
+    with tempfile.TemporaryDirectory() as folder:
+        ranked = score_agents(list(run(BenchPlan(agents=names), Path(folder))))
+    finals = {one.agent: one.final.mean for one in ranked}
+    felt, _within = replay()
+    rows = [
+        f"Mean final emotion with test personas, embedded user version {EmbeddedUser().version};"
+        " everybody starts at 40.",
+        "",
+        "| supporter | embedded user | readers |",
+        "|---|---|---|",
+    ]
+    rows += [f"| `{name}` | {finals[name]:.0f} | |" for name in names]
+    rows += [f"| {one.supporter} | {one.final:.0f} | {one.readers_final:.0f} |" for one in felt]
+    return "\n".join(rows)
+
+
+def limit() -> str:
+    """The README's first limit, in figures."""
+    found, _bounds = corpus_agreement()
+    return (
+        "- The embedded user reads words, not meaning. **Within one dialogue, all that a learner"
+        f" sees, it agrees with readers at r {found['within_dialogue_r']:.2f}**"
+        f" (version {EmbeddedUser().version}; two readers: 0.87)."
     )
 
 
@@ -212,6 +312,15 @@ def expectations() -> str:
     return "```text\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
 
 
+AGREEMENT = {
+    "within_dialogue_r": "within a dialogue, r",
+    "within_moment_r": "within a moment, r",
+    "within_person_r": "within a person, r",
+    "same_sign": "same sign",
+    "always_pleased": "same sign, if always pleased",
+    "order_of_supporters": "order of supporters, Spearman",
+}
+"""What is compared with readers, and how the docs name it."""
 PERSONA = "theo-the-burst-pipe"
 REPLIES = (
     (
@@ -222,25 +331,27 @@ REPLIES = (
         "So you were down there with them that night, and now there's a letter. What did Martin say"
         " to you, in that doorway?"
     ),
-    (
-        "Hearing her laugh through the floor when you used to be part of it. That sounds like"
-        " homesickness in your own house."
-    ),
 )
-"""Written by hand, for the README's dialogue."""
+"""Written by hand, for the first page."""
+NOTEBOOK = "examples/first_hour.ipynb"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
-    "help": ("docs/cli.md", all_help),
+    "commands": ("docs/cli.md", commands),
     "oracle": ("docs/transcripts.md", lambda: transcript(PERSONA, "oracle")),
     "comfort": ("docs/transcripts.md", lambda: transcript(PERSONA, "comfort")),
     "advice": ("docs/transcripts.md", lambda: transcript(PERSONA, "advice")),
-    "dialogue": ("README.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
+    "dialogue": ("docs/index.md", lambda: transcript(PERSONA, "you", REPLIES, with_reasons=False)),
+    "results": ("README.md", results),
+    "limit": ("README.md", limit),
+    "agreement": ("docs/trust.md", agreement),
+    "unseen": ("docs/trust.md", unseen_supporters),
+    "notebook": (NOTEBOOK, lambda: renew(ROOT / NOTEBOOK)),
     "picture": ("docs/emotion.svg", picture),
     "baselines": ("docs/benchmarks.md", baselines),
     "redteam": ("docs/trust.md", tricks),
     "expectations": ("docs/trust.md", expectations),
 }
 """What is generated: its name, the file it stands in between `<!-- begin NAME -->` and `<!-- end
-NAME -->`, and what prints it. A picture is a whole file.
+NAME -->`, and what prints it. A picture and the notebook are whole files.
 """
 
 
@@ -261,7 +372,8 @@ def main() -> None:
     for name in named or PARTS:
         file, printed = PARTS[name]
         page = (ROOT / file).read_text(encoding="utf-8")
-        fresh = f"{printed()}\n" if file.endswith(".svg") else with_part(page, name, printed())
+        is_whole = file.endswith((".svg", ".ipynb"))
+        fresh = f"{printed()}\n" if is_whole else with_part(page, name, printed())
         if fresh != page:
             stale.append(f"{file}: {name}")
             if not only_check:

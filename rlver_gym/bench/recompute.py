@@ -89,7 +89,7 @@ def load_scenes(folder: Path, manifest: Manifest, tape: Path | None, sources: So
     RunError when something has to be named, or is not what the manifest pins.
     """
     plan = manifest.plan
-    card, cards = _card(folder, manifest, sources), _library(folder, manifest, sources)
+    card, cards = find_cards(folder, manifest, sources)
     user = _user(folder, manifest, tape, sources)
     personas = select_personas(cards, plan.persona_ids, plan.split or card.split)
     here = pin_scenes(plan.to_dict(), card, cards, personas, user)
@@ -127,6 +127,13 @@ def find_repeatable(
             if {**there, **here, "base_url": there.get("base_url")} == there:
                 makers[name] = agent_maker(name, replay, manifest.plan.agent_options)
     return makers
+
+
+def find_cards(
+    folder: Path, manifest: Manifest, sources: Sources
+) -> tuple[EnvCard, PersonaLibrary]:
+    """The env card and the people of a run; SourceNeeded for what has to be named."""
+    return _card(folder, manifest, sources), _library(folder, manifest, sources)
 
 
 def excerpt(value: object) -> str:

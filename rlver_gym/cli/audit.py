@@ -227,8 +227,8 @@ def fidelity(
     without). --json prints the summary first: turns, within_r (replies to one person),
     within_agent_r, turn1_r, agents_rho, sign, gap, agents.
 
-    A folder with supporters.json is a corpus of rated replies (docs/corpus.md): then each reply is
-    felt from an emotion of 40 and compared with its readers, within_dialogue_r first.
+    A folder with supporters.json is a corpus of rated replies (research/corpus.md): then each reply
+    is felt from an emotion of 40 and compared with its readers, within_dialogue_r first.
     """
     if is_corpus(folder):
         _fidelity_to_readers(folder, make_user(user), as_json=as_json)

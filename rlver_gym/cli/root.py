@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from rlver_gym.cli import audit, bench, envs, personas, report, serve, talk, tape
+from rlver_gym.cli import audit, bench, envs, personas, report, rescore, serve, talk, tape
 from rlver_gym.cli.training import calibrate, export, sb3, train
 from rlver_gym.io.errors import RlverError, RunStopped
 from rlver_gym.io.frozen import explain_problem
@@ -87,6 +87,7 @@ app.command("bench", rich_help_panel=_COMPARE)(bench.bench)
 app.command("report", rich_help_panel=_COMPARE)(report.report)
 app.command("verify", rich_help_panel=_COMPARE)(report.verify)
 app.command("export", rich_help_panel=_COMPARE)(export.export)
+app.command("rescore", rich_help_panel=_COMPARE)(rescore.rescore)
 app.add_typer(tape.app, cls=_Group, name="tape", rich_help_panel=_COMPARE)
 app.command("redteam", rich_help_panel=_TRUST)(audit.attack)
 app.command("fidelity", rich_help_panel=_TRUST)(audit.fidelity)

@@ -2,7 +2,7 @@
 person's place made of it.
 
 A corpus is a folder: `dialogues.jsonl` and `moments.jsonl` hold the replies, `ratings.jsonl` what
-they were worth, `supporters.json` who spoke. docs/corpus.md is its datasheet.
+they were worth, `supporters.json` who spoke. research/corpus.md is its datasheet.
 """
 
 from collections import defaultdict

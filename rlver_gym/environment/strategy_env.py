@@ -90,7 +90,9 @@ class StrategyAction(gym.Wrapper[str, Any, str, Any], RecordConstructorArgs):
         """
         if not self._messages:
             raise ResetNeeded("the dialogue has not begun. Call reset() first.")
-        if isinstance(action, bool) or not self.action_space.contains(action):
+        # numpy's comparison in old versions of Discrete overflows on an int beyond 64 bits
+        is_int64 = not isinstance(action, int) or abs(action) < 2**63
+        if isinstance(action, bool) or not is_int64 or not self.action_space.contains(action):
             raise UtteranceError(
                 f"there is no strategy {str(action)[:80]!r} ({type(action).__name__}). Give one"
                 f" whole number from 0 to {len(STRATEGIES) - 1}."

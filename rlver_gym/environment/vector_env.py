@@ -191,7 +191,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
 
     def close_extras(self, **kwargs: Any) -> None:
         """Tell a server that the dialogues are not needed any more."""
-        for env in self.envs:
+        for env in getattr(self, "envs", ()):  # none when the constructor refused its arguments
             env.close()
 
     def _seeds(self, seed: int | np.integer[Any] | Sequence[int | None] | None) -> list[int | None]:

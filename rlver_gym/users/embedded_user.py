@@ -20,7 +20,7 @@ class EmbeddedUser:
     persona's own cards.
 
     A pure function of persona, emotion, dialogue and seed, by weights that were measured: English
-    on replies that readers rated from the person's place (docs/corpus.md), Chinese on recorded
+    on replies that readers rated from the person's place (research/corpus.md), Chinese on recorded
     dialogues. It reads words, not meaning: a score far above what strong honest agents reach should
     be read as exploitation.
     """

@@ -15,6 +15,7 @@ COMMANDS = [
         "report",
         "export",
         "verify",
+        "rescore",
         "appraise",
         "redteam",
         "fidelity",

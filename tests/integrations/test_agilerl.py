@@ -20,6 +20,7 @@ with warnings.catch_warnings():  # what AgileRL imports speaks of what will chan
     from integrations.drivers.agilerl import complete, make_harness
     from peft import LoraConfig
     from transformers import GPT2Config, GPT2LMHeadModel
+from integrations.failing import FailsInTurn
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
@@ -28,31 +29,12 @@ from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 from rlver_gym.integrations.gyms.agilerl import EmpathyTextEnv
 from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed
 from rlver_gym.policy.models.model import load_tokenizer
-from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 PEOPLE = library().ids("train")[:3]
 SEED = 5
 UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
 RUDE = "Shut up, you are pathetic. Nobody cares."
-
-
-class FailsInTurn(EmbeddedUser):
-    """A user that fails in a turn; 0 for its first words."""
-
-    def __init__(self, turn: int) -> None:
-        super().__init__()
-        self.turn = turn
-
-    def open(self, scene, emotion):
-        if self.turn == 0:
-            raise UserFailed("the server is away")
-        return super().open(scene, emotion)
-
-    def appraise(self, scene, emotion, dialogue):
-        if len(dialogue.turns) + 1 == self.turn:
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
 
 
 def reference(utterances, persona=PEOPLE[0]):

@@ -1,24 +1,15 @@
 import asyncio
 
 import pytest
+from integrations.failing import FailsInTurn
 
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec, list_specs
-from rlver_gym.io.errors import DialogueError, UnknownName, UserFailed
-from rlver_gym.users import EmbeddedUser
+from rlver_gym.io.errors import DialogueError, UnknownName
 
 PERSONA = library().ids("train")[0]
 SPEC = EpisodeSpec(PERSONA, 5)
-
-
-class Failing(EmbeddedUser):
-    """A user that fails in the second turn."""
-
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns:
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
 
 
 def test_specs_name_each_persona_of_the_split_with_each_seed():
@@ -91,7 +82,7 @@ def test_an_episode_can_begin_again_and_is_the_same_on_an_event_loop():
 
 
 def test_a_user_that_fails_ends_the_episode_and_it_is_no_score():
-    episode = EpisodeHost(Failing()).episode(SPEC)
+    episode = EpisodeHost(FailsInTurn(2)).episode(SPEC)
     episode.begin()
     assert episode.say("What happened?").valid
     result = episode.say("And then?")

@@ -11,13 +11,14 @@ gem = pytest.importorskip("gem")
 
 from gem.wrappers.episode_tracking_wrapper import EpisodeTrackingWrapper
 from gem.wrappers.observation_wrapper import ObservationWrapper
+from integrations.failing import FailsInTurn
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 from rlver_gym.integrations.gyms.gem import EmpathyTextEnv
-from rlver_gym.io.errors import CardError, DialogueError, UnknownName, UserFailed
+from rlver_gym.io.errors import CardError, DialogueError, UnknownName
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import EmbeddedUser
@@ -27,22 +28,6 @@ ID = "social:RLVER-Empathy-v0"
 PERSONA = library().ids("train")[3]
 UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
 RUDE = "Shut up, you are pathetic. Nobody cares."
-
-
-class FailsLater(EmbeddedUser):
-    """Fails in the second turn."""
-
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns:
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
-
-
-class Speechless(EmbeddedUser):
-    """Has no first words."""
-
-    def open(self, scene, emotion):
-        raise UserFailed("no words")
 
 
 class WaitsForOthers(EmbeddedUser):
@@ -120,7 +105,7 @@ def test_a_vector_begins_the_next_episode_by_itself():
     assert (infos[0]["turn"], infos[0]["prev_ep_valid"]) == (0, True)
 
 
-@pytest.mark.parametrize("user", [FailsLater(), Speechless()])
+@pytest.mark.parametrize("user", [FailsInTurn(2), FailsInTurn(0)])
 def test_a_user_that_fails_truncates_and_the_reset_that_follows_still_tells(user):
     env = gem.make(ID, persona=PERSONA, user=user)
     env.reset(seed=5)
@@ -133,7 +118,7 @@ def test_a_user_that_fails_truncates_and_the_reset_that_follows_still_tells(user
 
 
 def test_a_failure_is_seen_through_the_reset_of_a_vector():
-    envs = gem.make_vec([ID] * 2, vec_kwargs=[{"user": FailsLater()}, {}], persona=PERSONA)
+    envs = gem.make_vec([ID] * 2, vec_kwargs=[{"user": FailsInTurn(2)}, {}], persona=PERSONA)
     envs.reset(seed=[5, 5])
     for one in UTTERANCES[:2]:
         _, _, _, truncated_B, infos = envs.step([one] * 2)

@@ -15,6 +15,7 @@ pytest.importorskip("openenv")
 import requests
 from fastapi import FastAPI
 from integrations.drivers.openenv import serve
+from integrations.failing import FailsInTurn
 from openenv.cli.__main__ import app as command_line
 from openenv.validation.graders import Subject
 from openenv.validation.graders.runtime import (
@@ -368,29 +369,6 @@ def test_an_utterance_that_is_sent_again_is_not_said_again(url: str) -> None:
 # Users that fail, and what stays on the server
 
 
-class Speechless(EmbeddedUser):
-    """Has no first words."""
-
-    def open(self, scene, emotion):
-        raise UserFailed("no words", SECRET)
-
-
-class FailsLater(EmbeddedUser):
-    """Fails in the second turn."""
-
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns:
-            raise UserFailed("no appraisal", SECRET)
-        return super().appraise(scene, emotion, dialogue)
-
-
-class Refused(EmbeddedUser):
-    """Its server refuses, and quotes what it was asked."""
-
-    def appraise(self, scene, emotion, dialogue):
-        raise ServerRefused(f"400: bad prompt: {SECRET}")
-
-
 class RefusedOnce(EmbeddedUser):
     """Its server refuses the first request."""
 
@@ -403,16 +381,9 @@ class RefusedOnce(EmbeddedUser):
         return super().appraise(scene, emotion, dialogue)
 
 
-class Broken(EmbeddedUser):
-    """Its code is wrong."""
-
-    def appraise(self, scene, emotion, dialogue):
-        raise ValueError(SECRET)
-
-
 def test_a_user_that_fails_is_an_error_and_no_reward() -> None:
     with (
-        serve(make_app(FailsLater())) as address,
+        serve(make_app(FailsInTurn(2, UserFailed("no appraisal", SECRET)))) as address,
         EmpathyClient(base_url=address).sync() as client,
     ):
         client.reset(persona=PERSONA, seed=5)
@@ -425,7 +396,7 @@ def test_a_user_that_fails_is_an_error_and_no_reward() -> None:
 
 
 def test_a_user_without_first_words_gives_no_episode() -> None:
-    with serve(make_app(Speechless())) as address:
+    with serve(make_app(FailsInTurn(0, UserFailed("no words", SECRET)))) as address:
         over_http = requests.post(f"{address}/reset", json={"persona": PERSONA})
         with EmpathyClient(base_url=address).sync() as client:
             with pytest.raises(RuntimeError, match="no score"):
@@ -436,11 +407,16 @@ def test_a_user_without_first_words_gives_no_episode() -> None:
     assert SECRET not in over_http.text
 
 
-@pytest.mark.parametrize("user", [Refused, Broken])
+@pytest.mark.parametrize(
+    "error",
+    [ServerRefused(f"400: bad prompt: {SECRET}"), ValueError(SECRET)],
+    ids=["refused", "broken"],
+)
 def test_an_error_that_may_quote_the_persona_stays_on_the_server(
-    user: type[EmbeddedUser], caplog: pytest.LogCaptureFixture
+    error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with serve(make_app(user())) as address, EmpathyClient(base_url=address).sync() as client:
+    app = make_app(FailsInTurn(1, error))
+    with serve(app) as address, EmpathyClient(base_url=address).sync() as client:
         client.reset(persona=PERSONA, seed=5)
         with pytest.raises(RuntimeError, match="log says why") as failure:
             say(client, UTTERANCES[0])

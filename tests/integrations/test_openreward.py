@@ -11,6 +11,7 @@ pytest.importorskip("openreward")
 
 import aiohttp
 from integrations.drivers.openreward import connect, serve, task_of
+from integrations.failing import FailsInTurn
 from openreward.api.environments.client import Environment as RemoteEnvironment
 from openreward.api.errors import SessionTerminatedError, ToolCallError, ToolFailed
 from openreward.environments import Server
@@ -23,7 +24,6 @@ from rlver_gym.integrations.openreward import make_environment
 from rlver_gym.io.errors import ServerRefused, UserFailed
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import EmbeddedUser
 
 pytestmark = [
     pytest.mark.usefixtures("close_shared_clients"),
@@ -36,42 +36,17 @@ UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What 
 RUDE = "Shut up, you are pathetic. Nobody cares."
 
 
-class Speechless(EmbeddedUser):
-    """Has no first words."""
-
-    def open(self, scene, emotion):
-        raise UserFailed("no words", SECRET)
-
-
-class FailsLater(EmbeddedUser):
-    """Fails in the second turn."""
-
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns:
-            raise UserFailed("no appraisal", SECRET)
-        return super().appraise(scene, emotion, dialogue)
-
-
-class Refused(EmbeddedUser):
-    """Its server refuses, and quotes what it was asked."""
-
-    def appraise(self, scene, emotion, dialogue):
-        raise ServerRefused(f"400: bad prompt: {SECRET}")
-
-
-class Broken(EmbeddedUser):
-    """Its code is wrong."""
-
-    def appraise(self, scene, emotion, dialogue):
-        raise ValueError(SECRET)
-
-
-USERS = {one.__name__: one for one in (Speechless, FailsLater, Refused, Broken)}
+USERS = {
+    "Speechless": FailsInTurn(0, UserFailed("no words", SECRET)),
+    "FailsLater": FailsInTurn(2, UserFailed("no appraisal", SECRET)),
+    "Refused": FailsInTurn(1, ServerRefused(f"400: bad prompt: {SECRET}")),
+    "Broken": FailsInTurn(1, ValueError(SECRET)),
+}
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    others = [make_environment(user(), name=name) for name, user in USERS.items()]
+    others = [make_environment(user, name=name) for name, user in USERS.items()]
     with serve(Server([make_environment(seeds=(1, 2)), *others])) as url:
         yield url
 

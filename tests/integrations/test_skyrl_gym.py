@@ -9,36 +9,18 @@ pytest.importorskip("skyrl_gym")
 
 import skyrl_gym
 from integrations.drivers import gymnasium
+from integrations.failing import FailsInTurn
 from omegaconf import OmegaConf
 from skyrl_gym.metrics import aggregate_for_environment
 
 from rlver_gym.core.library import library
 from rlver_gym.integrations.gyms.skyrl_gym import EmpathyTextEnv, make_rows, mask_failed
-from rlver_gym.io.errors import CardError, DialogueError, TrainingError, UnknownName, UserFailed
+from rlver_gym.io.errors import CardError, DialogueError, TrainingError, UnknownName
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.users import EmbeddedUser
 
 PERSONA = library().ids("demo")[0]
 ROW = make_rows(split="demo", seeds=[5])[0]
-
-
-class Failing(EmbeddedUser):
-    """A user that fails in the second turn, or at once."""
-
-    def __init__(self, at_once: bool) -> None:
-        super().__init__()
-        self.at_once = at_once
-
-    def open(self, scene, emotion):
-        if self.at_once:
-            raise UserFailed("the server is away")
-        return super().open(scene, emotion)
-
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns:
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
 
 
 def make(row=ROW, env_config=None, **extras):
@@ -116,7 +98,7 @@ def make_silent():
 
 
 def test_a_user_that_failed_is_flagged_and_left_out_of_the_means():
-    failing, fine = make(env_config={"user": Failing(at_once=False)}), make()
+    failing, fine = make(env_config={"user": FailsInTurn(2)}), make()
     outputs = finish(failing)
     assert [one["metadata"]["valid"] for one in outputs] == [True, False]
     assert (outputs[-1]["reward"], outputs[-1]["observations"]) == (0.0, [])
@@ -130,7 +112,7 @@ def test_a_user_that_failed_is_flagged_and_left_out_of_the_means():
 
 
 def test_a_user_that_failed_at_once_ends_the_episode_with_the_first_step():
-    env = make(env_config={"user": Failing(at_once=True)})
+    env = make(env_config={"user": FailsInTurn(0)})
     messages, info = env.init(ROW["prompt"])
     assert (messages, info) == (ROW["prompt"], {"valid": False})
     output = env.step("Hello?")

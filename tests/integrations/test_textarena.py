@@ -7,34 +7,18 @@ import pytest
 ta = pytest.importorskip("textarena")
 
 from integrations.drivers.textarena import Script, play
+from integrations.failing import FailsInTurn
 
 from rlver_gym.core.agent import agent_prompt
 from rlver_gym.core.library import library
 from rlver_gym.environment.env import EmpathyEnv
 from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 from rlver_gym.integrations.gyms.textarena import PERSON, SUPPORTER
-from rlver_gym.io.errors import CardError, DialogueError, UnknownName, UserFailed
-from rlver_gym.users import EmbeddedUser
+from rlver_gym.io.errors import CardError, DialogueError, UnknownName
 
 PERSONA = library().ids("train")[3]
 UTTERANCES = ("I'm listening. What happened?", "That sounds exhausting.", "What would help you?")
 RUDE = "Shut up, you are pathetic. Nobody cares."
-
-
-class FailsLater(EmbeddedUser):
-    """Fails in the second turn."""
-
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns:
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
-
-
-class Speechless(EmbeddedUser):
-    """Has no first words."""
-
-    def open(self, scene, emotion):
-        raise UserFailed("no words")
 
 
 def run_game(env, utterances, seed=5):
@@ -98,7 +82,7 @@ def test_nothing_that_a_supporter_could_not_know_is_in_observations_infos_or_sta
 
 
 def test_a_user_that_fails_ends_the_game_without_a_result():
-    env = ta.make("RLVER-Empathy-v0", persona=PERSONA, user=FailsLater())
+    env = ta.make("RLVER-Empathy-v0", persona=PERSONA, user=FailsInTurn(2))
     infos, rewards, game_info = run_game(env, UTTERANCES)
     assert [info["valid"] for info in infos] == [True, False]
     assert rewards is None
@@ -107,7 +91,7 @@ def test_a_user_that_fails_ends_the_game_without_a_result():
 
 
 def test_a_user_without_first_words_ends_the_game_with_the_first_turn():
-    env = ta.make("RLVER-Empathy-v0", persona=PERSONA, user=Speechless())
+    env = ta.make("RLVER-Empathy-v0", persona=PERSONA, user=FailsInTurn(0))
     infos, rewards, _ = run_game(env, UTTERANCES)
     assert (len(infos), infos[0]["valid"], rewards) == (1, False, None)
 

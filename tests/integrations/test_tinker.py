@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("tinker_cookbook")
 
 from integrations.drivers.tinker import TOKENIZER, Script, make_renderer
+from integrations.failing import FailsInTurn
 from tinker_cookbook.renderers import Message, TextPart, ThinkingPart, get_renderer
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
@@ -67,13 +68,6 @@ class Grateful(EmbeddedUser):
 
     def appraise(self, scene, emotion, dialogue):
         return Appraisal(1, "", (Reason(ReasonCode.BASE, 1, ""),))
-
-
-class Speechless(EmbeddedUser):
-    """Has no first words."""
-
-    def open(self, scene, emotion):
-        raise UserFailed("no words")
 
 
 def make_group(**arguments):
@@ -143,7 +137,7 @@ def test_turns_become_one_datum_of_which_the_policys_tokens_count():
     assert policy.tokenizer.decode(targets[counted].tolist()) == said
 
 
-@pytest.mark.parametrize("user", [FailsLater(), Speechless()])
+@pytest.mark.parametrize("user", [FailsLater(), FailsInTurn(0)])
 def test_a_user_that_fails_is_an_error_of_the_rollout(user):
     with pytest.raises(UserFailed, match="RetryOnFailure"):
         roll_out(make_group(user=user), strategy=FailFast())

@@ -10,6 +10,7 @@ pytest.importorskip("torchrl")
 
 import gymnasium as gym
 from integrations.drivers.torchrl import ScriptedPolicy
+from integrations.failing import FailsInTurn
 from tensordict import NonTensorData
 
 with warnings.catch_warnings():  # TorchRL's collectors inherit from a class that is deprecated
@@ -31,7 +32,6 @@ from rlver_gym.integrations.episodes import EpisodeHost, EpisodeSpec
 from rlver_gym.integrations.gyms.torchrl import EmpathyChatEnv, ValidReader, fill_log_probs
 from rlver_gym.io.errors import DialogueError, UserFailed
 from rlver_gym.policy.models.model import load_model, load_tokenizer
-from rlver_gym.users import EmbeddedUser
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -42,24 +42,6 @@ PERSONA, OTHER = library().ids("train")[:2]
 SPEC = EpisodeSpec(PERSONA, 5)
 WORDS = ("What happened?", "That sounds hard. What did you do?", "Thank you for telling me.")
 VIEWS = ("RLVER-Strategy-v0", "RLVER-Empathy-v0")
-
-
-class FailsInTurn(EmbeddedUser):
-    """A user that fails in a turn; 0 for its first words."""
-
-    def __init__(self, turn: int) -> None:
-        super().__init__()
-        self.turn = turn
-
-    def open(self, scene, emotion):
-        if self.turn == 0:
-            raise UserFailed("the server is away")
-        return super().open(scene, emotion)
-
-    def appraise(self, scene, emotion, dialogue):
-        if len(dialogue.turns) + 1 == self.turn:
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -21,6 +21,7 @@ pytest.importorskip("verl")
 import numpy as np
 import torch
 from integrations.drivers.verl import ModelServer, ScriptedServer, make_config, make_loop
+from integrations.failing import FailsInTurn
 from omegaconf import OmegaConf
 
 with warnings.catch_warnings():  # verl warns of engines that are not installed
@@ -37,7 +38,6 @@ from rlver_gym.integrations.verl import dataset_rows
 from rlver_gym.io.errors import DialogueError, TrainingError, UserFailed
 from rlver_gym.policy.models.model import load_tokenizer
 from rlver_gym.policy.models.renderer import Renderer
-from rlver_gym.users import EmbeddedUser
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # verl, Ray and Hydra warn of each other
 SPEC = EpisodeSpec(library().ids("train")[3], 5)
@@ -72,18 +72,6 @@ def reference(utterances):
         if episode.say(one).done:
             break
     return episode
-
-
-class FailsLater(EmbeddedUser):
-    def appraise(self, scene, emotion, dialogue):
-        if dialogue.turns:
-            raise UserFailed("the server is away")
-        return super().appraise(scene, emotion, dialogue)
-
-
-class Speechless(EmbeddedUser):
-    def open(self, scene, emotion):
-        raise UserFailed("no words")
 
 
 def test_what_is_learned_is_token_by_token_what_the_model_sampled(tokenizer):
@@ -145,9 +133,9 @@ def test_the_reward_can_be_the_last_emotion_at_the_end(tokenizer):
     assert not scores[:-1].any()
 
 
-@pytest.mark.parametrize("user", [FailsLater, Speechless])
-def test_a_dialogue_whose_user_failed_is_no_output(tokenizer, user, monkeypatch):
-    monkeypatch.setattr(ours, "_shared_host", lambda *_: EpisodeHost(user()))
+@pytest.mark.parametrize("turn", [0, 2])
+def test_a_dialogue_whose_user_failed_is_no_output(tokenizer, turn, monkeypatch):
+    monkeypatch.setattr(ours, "_shared_host", lambda *_: EpisodeHost(FailsInTurn(turn)))
     assert run_loop(ModelServer(), tokenizer, **SHORT) == []
     with pytest.raises(UserFailed, match=r"trainer\.use_v1=True"):
         run_loop(ModelServer(), tokenizer, "trainer.use_v1=False", **SHORT)

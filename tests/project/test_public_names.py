@@ -1,10 +1,7 @@
-"""What other programs may import: the public names, and the older names of modules until 1.0."""
+"""What other programs may import: the public names."""
 
 import subprocess
 import sys
-from importlib import import_module
-
-import pytest
 
 import rlver_gym
 from rlver_gym import (
@@ -17,6 +14,12 @@ from rlver_gym import (
     make_agent,
     make_user,
 )
+
+
+def run_python(code: str) -> str:
+    """What it prints."""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return done.stdout
 
 
 def test_one_dialogue_is_held_and_scored_again_through_public_names() -> None:
@@ -41,25 +44,15 @@ def test_one_dialogue_is_held_and_scored_again_through_public_names() -> None:
 
 def test_every_public_name_is_there() -> None:
     assert all(getattr(rlver_gym, name) is not None for name in rlver_gym.__all__)
+    assert dir(rlver_gym) == sorted(rlver_gym.__all__)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "name"),
-    [
-        ("cards", "core.cards", "env_card"),
-        ("dialogue", "core.dialogue", "Dialogue"),
-        ("emotion", "core.emotion", "moved"),
-        ("errors", "io.errors", "RlverError"),
-        ("library", "core.library", "library"),
-        ("users.base", "core.user", "Scene"),
-    ],
-)
-def test_older_names_of_modules_give_the_same_things(old: str, new: str, name: str) -> None:
+def test_importing_the_package_plants_no_module_that_is_no_file() -> None:
     code = (
-        f"from rlver_gym.{old} import {name} as one; from rlver_gym.{new} import {name} as other;"
-        " assert one is other"
+        "import sys, rlver_gym; print([name for name, module in sys.modules.items() if"
+        " name.startswith('rlver_gym') and module.__spec__ is None])"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert run_python(code) == "[]\n"
 
 
 def test_older_names_of_methods_do_the_same() -> None:
@@ -72,14 +65,4 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         "import sys, rlver_gym; print([name for name in ('torch', 'openai', 'pydantic',"
         " 'rlver_gym.core.persona') if name in sys.modules])"
     )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], check=True, capture_output=True, text=True
-        ).stdout
-        == "[]\n"
-    )
-
-
-def test_an_old_name_that_is_none_is_an_error() -> None:
-    with pytest.raises(AttributeError):
-        import_module("rlver_gym.cards").nothing_of_that_name  # noqa: B018
+    assert run_python(code) == "[]\n"

@@ -29,6 +29,7 @@ import rlver_gym
 from rlver_gym.cli import app
 
 DOCS = ROOT / "docs"
+REPOSITORY = "https://github.com/rlver-gym/rlver-gym/blob/main/"
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 RUN_AS_PRINTED = (
     "index",
@@ -105,18 +106,22 @@ def test_the_navigation_names_every_page_once() -> None:
     assert sorted(pages_in(CONFIG["nav"])) == sorted([*pages, "examples/index.md"])
 
 
-def test_links_of_the_site_lead_to_pages_and_headings() -> None:
-    for page in DOCS.rglob("*.md"):
+def test_links_lead_to_pages_and_headings() -> None:
+    """Links within the site, links of the diary, and absolute ones into the repository."""
+    for page in (*DOCS.rglob("*.md"), *(ROOT / "research").rglob("*.md"), ROOT / "README.md"):
         for target, anchor in re.findall(
             r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", without_code(page.read_text(encoding="utf-8"))
         ):
-            if ":" in target:
+            if target.startswith(REPOSITORY):
+                led_to = ROOT / target.removeprefix(REPOSITORY)
+            elif ":" in target:
                 continue
-            led_to = (page.parent / target).resolve() if target else page
-            assert led_to.is_relative_to(DOCS) or led_to.is_relative_to(ROOT / "examples"), (
-                page.name,
-                target,
-            )
+            else:
+                led_to = (page.parent / target).resolve() if target else page
+                on_the_site = led_to.is_relative_to(DOCS) or led_to.is_relative_to(
+                    ROOT / "examples"
+                )
+                assert on_the_site or not page.is_relative_to(DOCS), (page.name, target)
             assert led_to.exists(), (page.name, target)
             assert not anchor or anchor in anchors_of(led_to), (page.name, target, anchor)
 

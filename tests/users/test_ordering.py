@@ -47,8 +47,8 @@ def mean_change(episodes: list[Episode], agent: str, need: str) -> float:
 def test_who_was_told_everything_is_above_who_takes_up_what_is_told_and_both_above_phrases(
     episodes: list[Episode],
 ) -> None:
-    """As readers have it (docs/corpus.md): oracle, listener, and far below the templates that paste
-    and the stock phrases.
+    """As readers have it (research/corpus.md): oracle, listener, and far below the templates that
+    paste and the stock phrases.
     """
     ranking = [score.agent for score in score_agents(episodes)]
     assert ranking[:2] == ["oracle", "listener"]

@@ -72,6 +72,14 @@ def test_a_field_of_a_shipped_file_that_is_missing_or_unknown_is_named(
     assert says == f"the shipped {name}: comfort: remove this field, or correct its name"
 
 
+def test_weights_of_a_language_without_a_network_need_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = read_json("weights_zh.json") | {"features": {}}
+    says = find_error(monkeypatch, "weights_zh.json", data)
+    assert "language 'zh' has no network: features must not be empty" in says
+
+
 def test_priors_cannot_be_changed() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         priors.load_expert_points("en").provenance = "none"  # pyright: ignore[reportAttributeAccessIssue]

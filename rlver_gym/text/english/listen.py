@@ -214,12 +214,14 @@ _FOREIGN = frozenset(
     tak jak jeg ikke og saya tidak anda bu ve bir ne ma mon ton quelle quel""".split()
 )
 _CAPITALS = re.compile(r"[A-Z]{2,}")
+_SPACES = re.compile(r"[^\S\n]{2,}")
 
 
 @lru_cache(maxsize=128)
 def listen(text: str) -> Utterance:
     """Take an utterance apart. Kept for a moment: several steps ask for it."""
     plain = text[:_MOST_CHARS].replace("’", "'").replace("‘", "'")
+    plain = _SPACES.sub(" ", plain)
     if not plain.strip():
         return Utterance((), frozenset({Act.SILENCE}), ())
     found: list[Sentence] = []

@@ -139,6 +139,14 @@ class Weights(HashedCard):
             raise ValueError(f"default '{self.default}' is none of the presets")
         return self
 
+    @model_validator(mode="after")
+    def _weighs_by_features_or_a_network(self) -> Self:
+        if not self.features and self.language != "en":
+            raise ValueError(
+                f"language '{self.language}' has no network: features must not be empty"
+            )
+        return self
+
     def preset(self, name: str | None) -> tuple[str, Preset]:
         """The preset of that name or beginning (None: the default) with its whole name; UnknownName
         lists them.

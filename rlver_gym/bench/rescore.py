@@ -1,0 +1,180 @@
+"""Recorded dialogues appraised by another user: the same words, two scores side by side."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
+from math import isnan
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver_gym.bench.folder import EPISODES, MANIFEST
+from rlver_gym.bench.manifest import Manifest
+from rlver_gym.bench.problems import Problems
+from rlver_gym.bench.recompute import Sources, find_cards
+from rlver_gym.bench.records import read_run
+from rlver_gym.bench.score import drop_failed
+from rlver_gym.core.cards import env_card
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
+from rlver_gym.core.emotion import Outcome, moved
+from rlver_gym.core.user import Scene, SentientUser
+from rlver_gym.data.recordings import Recording, read_recordings
+from rlver_gym.io.errors import RunError, UserFailed
+from rlver_gym.io.interval import kendall_tau
+
+
+class Recorded(NamedTuple):
+    """A dialogue with the score it was given."""
+
+    agent: str
+    user: str
+    scene: Scene
+    opening: str
+    turns: tuple[Turn, ...]
+    final: float
+
+
+class Rescored(NamedTuple):
+    """A recorded dialogue, and what the other user felt in it or why it failed."""
+
+    recorded: Recorded
+    changes: tuple[tuple[int, int], ...]
+    """By the record and by the other user."""
+    final: int
+    failure: str = ""
+
+
+class Pairing(NamedTuple):
+    """Two scores of the same replies. None stands for what these replies cannot tell."""
+
+    agent: str
+    """Empty for all agents together."""
+    dialogues: int
+    replies: int
+    recorded: float
+    other: float
+    """Mean final emotions, by the record and by the other user."""
+    level: float
+    within_dialogue_r: float | None
+    """Correlation of changes, each dialogue's means taken out of both."""
+    overpaid: float
+    """The share of replies, in percent, that the record pays and the other user does not."""
+    overpaid_by: float | None
+    """What the record pays for such a reply, in points."""
+    only_recorded: bool
+    """Whether it ends above the start by the record, and not by the other user."""
+
+
+class Rescore(NamedTuple):
+    """Two scores of all dialogues."""
+
+    agents: tuple[Pairing, ...]
+    """The best by the record first."""
+    total: Pairing
+    kendall_tau: float | None
+    failures: tuple[Rescored, ...]
+    """Left out of both."""
+
+
+def read_dialogues(folder: Path, sources: Sources) -> tuple[list[Recorded], list[Problems]]:
+    """What can be appraised again, and what is wrong in the folder: the dialogues of a run that
+    count and did not fail, or those of a folder of recordings. RunError when there are none, or
+    when cards are not those that they were held with.
+    """
+    if folder.is_dir() and not any((folder / name).exists() for name in (EPISODES, MANIFEST)):
+        return _from_recordings(read_recordings(folder)), []
+    card, cards = find_cards(folder, Manifest.read(folder), sources)
+    records, found = read_run(folder), []
+    for one in drop_failed(records.episodes):
+        persona = cards.get(one.persona)
+        if (card.hash, persona.hash) != (one.env_hash, one.persona_hash):
+            raise RunError(
+                f"{folder}: {'/'.join(map(str, one.key))} was held with another env card or another"
+                f" {one.persona}. Name the run's: --env CARD.yaml, --personas DIR."
+            )
+        scene = Scene(persona, card, one.seed)
+        found.append(Recorded(one.agent, one.user, scene, one.opening, one.turns, one.final))
+    return found, [records.problems]
+
+
+def _from_recordings(recordings: Sequence[Recording]) -> list[Recorded]:
+    """With several judges, an agent is one with each."""
+    card, found = env_card("SAGE-Sentient-v0"), []
+    judges = {one.simulator for one in recordings}
+    for one in recordings:
+        turns = tuple(
+            Turn(text, Appraisal(round(change), "", ()), emotion, 0.0, None, reply)
+            for text, change, emotion, reply in map(astuple, one.exchanges)
+        )
+        agent = f"{one.agent} by {one.simulator}" if len(judges) > 1 else one.agent
+        scene = Scene(one.persona, card, 0)
+        found.append(Recorded(agent, one.simulator, scene, one.opening, turns, one.final))
+    return found
+
+
+def rescore(user: SentientUser, dialogues: Iterable[Recorded]) -> Iterator[Rescored]:
+    """Each dialogue by the user's own emotion: it hears recorded words, is shown no recorded score.
+    What is said after its own end is appraised at the start emotion; its final stays.
+    """
+    for one in dialogues:
+        try:
+            yield _rescore_dialogue(user, one)
+        except UserFailed as failure:
+            yield Rescored(one, (), one.scene.card.start, str(failure) or "it failed")
+
+
+def _rescore_dialogue(user: SentientUser, one: Recorded) -> Rescored:
+    card, dialogue, changes = one.scene.card, Dialogue(one.opening), []
+    emotion, final = card.start, None
+    for turn in one.turns:
+        appraisal = user.appraise(one.scene, emotion, dialogue.with_utterance(turn.utterance))
+        changes.append((turn.appraisal.change, appraisal.change))
+        emotion = moved(emotion, appraisal.change)
+        again = turn._replace(appraisal=appraisal, emotion=emotion, reward=0.0, outcome=None)
+        dialogue = dialogue.with_turn(again)
+        if card.outcome(emotion, 0) in (Outcome.CONTENT, Outcome.LEFT):
+            final = emotion if final is None else final
+            emotion = card.start
+    return Rescored(one, tuple(changes), emotion if final is None else final)
+
+
+def compare_scores(rescored: Sequence[Rescored]) -> Rescore:
+    """Both scores by agent and in all; RunError when the user failed at every dialogue."""
+    if not rescored:
+        raise RunError("no dialogue there counts. See what rlver-gym report says of the run.")
+    if not (whole := [one for one in rescored if not one.failure]):
+        raise RunError(f"the user failed at every dialogue: {rescored[0].failure}")
+    names = dict.fromkeys(one.recorded.agent for one in whole)
+    agents = [_pair(name, [one for one in whole if one.recorded.agent == name]) for name in names]
+    agents.sort(key=lambda one: -one.recorded)
+    tau = kendall_tau([one.recorded for one in agents], [one.other for one in agents])
+    failed = tuple(one for one in rescored if one.failure)
+    return Rescore(tuple(agents), _pair("", whole), None if isnan(tau) else tau, failed)
+
+
+def _pair(agent: str, group: Sequence[Rescored]) -> Pairing:
+    pairs = [np.array(one.changes, float).reshape(-1, 2) for one in group]
+    paid, felt = np.concatenate(pairs).T
+    overpaid = paid[(paid > 0) & (felt <= 0)]
+    recorded, other = fmean(one.recorded.final for one in group), fmean(one.final for one in group)
+    start = fmean(one.recorded.scene.card.start for one in group)
+    return Pairing(
+        agent,
+        len(group),
+        len(paid),
+        recorded,
+        other,
+        recorded - other,
+        _correlate(pairs),
+        100 * len(overpaid) / max(1, len(paid)),
+        float(overpaid.mean()) if len(overpaid) else None,
+        other <= start < recorded,
+    )
+
+
+def _correlate(pairs: Sequence[np.ndarray]) -> float | None:
+    """Pearson's r without each dialogue's means; None when one side does not vary."""
+    centred = np.concatenate([one - one.mean(axis=0) for one in pairs if len(one)] or pairs)
+    spread = float(centred.std(axis=0).prod()) if len(centred) else 0.0
+    return float(centred.prod(axis=1).mean()) / spread if spread > 1e-9 else None

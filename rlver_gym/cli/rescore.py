@@ -1,0 +1,141 @@
+"""`rlver-gym rescore`: recorded dialogues by another user's score."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
+
+from rlver_gym.bench.guard import AGENT_TIMEOUT_S, guard_user
+from rlver_gym.bench.recompute import Sources
+from rlver_gym.bench.rescore import Pairing, Rescore, compare_scores, read_dialogues
+from rlver_gym.bench.rescore import rescore as appraise_again
+from rlver_gym.cli.bench import SOME_FAILED
+from rlver_gym.cli.report import print_problems
+from rlver_gym.cli.servers import UserOption, user_options
+from rlver_gym.io.json_text import dump_json
+from rlver_gym.io.terminal import SafeConsole, format_count, one_line
+from rlver_gym.io.user_code import CodeRunner
+from rlver_gym.users import make_user
+
+
+def rescore(
+    run: Annotated[
+        Path,
+        typer.Argument(help="A run folder, or a folder of recorded dialogues as fidelity takes."),
+    ],
+    user: Annotated[
+        str,
+        typer.Option(
+            help="Who appraises: embedded, reader, openai:MODEL, or MODULE:NAME of your own."
+        ),
+    ],
+    user_option: UserOption = None,
+    personas: Annotated[
+        str | None,
+        typer.Option(
+            help="The folder of the run's persona cards, when they are not the shipped ones."
+        ),
+    ] = None,
+    env: Annotated[
+        str | None,
+        typer.Option(help="The run's env card (.yaml); default: the card in its manifest."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Appraise recorded dialogues by another user, without holding them again, and set its score
+    beside the recorded one.
+
+    The user hears the recorded words and keeps its own emotion. By agent: mean final emotion by
+    both, correlation of changes within a dialogue, and overpayment: the share of replies that the
+    record pays and this user does not, and what they are paid. An agent that ends above the start
+    by the record alone is marked.
+
+    Dialogues that this user fails at are left out and named, and the exit code is 4. A model behind
+    a server is asked about every reply: --user-option base_url=URL says where.
+    """
+    options = user_options(user_option)
+    appraiser = guard_user(user, make_user(user, **options), CodeRunner(AGENT_TIMEOUT_S))
+    dialogues, problems = read_dialogues(run, Sources(personas=personas, env=env))
+    console, errors = SafeConsole(), SafeConsole(stderr=True)
+    print_problems(errors, problems)
+    rescored = track(
+        appraise_again(appraiser, dialogues),
+        description="appraising",
+        total=len(dialogues),
+        console=errors,
+        transient=True,
+    )
+    found = compare_scores(list(rescored))
+    recorded = ", ".join(sorted({one.user for one in dialogues}))
+    if as_json:
+        names = {"recorded_user": recorded, "user": user, "user_version": appraiser.version}
+        typer.echo(dump_json(names | _to_dict(found)))
+    else:
+        console.print(_table(found, f"{run}: recorded ({recorded}) and {user}"))
+        for line in _describe(found):
+            console.print(Text(line), soft_wrap=True)
+    for name, why in _failures(found):
+        line = one_line(f"left out: {name}: {why}", max_chars=400)
+        errors.print(Text(line, style="yellow"), soft_wrap=True)
+    if found.failures:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _to_dict(found: Rescore) -> dict[str, Any]:
+    agents = [one._asdict() for one in found.agents]
+    total = {name: value for name, value in found.total._asdict().items() if name != "agent"}
+    failures = [{"dialogue": name, "why": why} for name, why in _failures(found)]
+    return {**total, "kendall_tau": found.kendall_tau, "agents": agents, "failures": failures}
+
+
+def _failures(found: Rescore) -> Iterator[tuple[str, str]]:
+    for one, _, _, why in found.failures:
+        yield f"{one.agent}/{one.scene.persona.id}/{one.scene.seed}", why
+
+
+def _table(found: Rescore, title: str) -> Table:
+    table = Table(
+        title=Text(one_line(title)),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("agent", style="bold")
+    for heading in ("recorded", "other", "level", "within r", "overpaid", "by"):
+        table.add_column(heading, justify="right")
+    table.add_column("liked by" if any(one.only_recorded for one in found.agents) else "")
+    for one in (*found.agents, found.total):
+        table.add_row(*(Text(cell) for cell in _cells(one)))
+    return table
+
+
+def _cells(one: Pairing) -> tuple[str, ...]:
+    r, by = one.within_dialogue_r, one.overpaid_by
+    return (
+        one_line(one.agent) or "all",
+        f"{one.recorded:.1f}",
+        f"{one.other:.1f}",
+        f"{one.level:+.1f}",
+        "–" if r is None else f"{r:.2f}",
+        f"{one.overpaid:.0f} %",
+        "–" if by is None else f"{by:.1f}",
+        "the record only" if one.agent and one.only_recorded else "",
+    )
+
+
+def _describe(found: Rescore) -> list[str]:
+    all_, tau = found.total, found.kendall_tau
+    order = "none to tell" if tau is None else f"Kendall tau {tau:.2f}"
+    replies = format_count(all_.replies, "reply", "replies")
+    by = "" if all_.overpaid_by is None else f", {all_.overpaid_by:.1f} points each"
+    side = "lower" if all_.level < 0 else "higher"
+    return [
+        f"Level: the record is {abs(all_.level):.1f} points {side}. Order: {order}.",
+        f"Overpaid: {all_.overpaid:.1f} % of {replies}{by}.",
+    ]

@@ -1,0 +1,100 @@
+"""Recorded dialogues by another user's score."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import run_command
+
+from rlver_gym.bench.plan import BenchPlan
+from rlver_gym.bench.run import run
+from rlver_gym.core.library import library
+
+OTHERS = """
+from rlver_gym.io.errors import UserFailed
+from rlver_gym.users import EmbeddedUser
+
+class Stern(EmbeddedUser):
+    def appraise(self, scene, emotion, dialogue):
+        found = super().appraise(scene, emotion, dialogue)
+        return found._replace(change=max(-10, found.change - 4 * bool(dialogue.utterance)))
+
+class Tired(EmbeddedUser):
+    def __init__(self, everyone=False):
+        super().__init__()
+        self.everyone = everyone
+    def appraise(self, scene, emotion, dialogue):
+        if self.everyone or scene.persona.id == FIRST:
+            raise UserFailed("too tired to listen")
+        return super().appraise(scene, emotion, dialogue)
+
+class Broken(EmbeddedUser):
+    def appraise(self, scene, emotion, dialogue):
+        raise KeyError("no such feeling")
+"""
+PEOPLE = library().ids("demo")[:3]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of three agents, and modules of other users beside it."""
+    place = tmp_path_factory.mktemp("rescore")
+    agents = ("oracle", "listener", "silent")
+    list(run(BenchPlan(agents=agents, persona_ids=PEOPLE, seeds=1), place / "run"))
+    text = f"FIRST = {PEOPLE[0]!r}\n{OTHERS}"
+    (place / "rescore_others.py").write_text(text, encoding="utf-8")
+    return place
+
+
+def rescore(folder: Path, user: str, *words: str) -> Any:
+    return run_command("rescore", "run", "--user", user, *words, cwd=folder)
+
+
+def test_the_user_of_the_run_gives_the_recorded_score(folder: Path) -> None:
+    plain = json.loads(rescore(folder, "embedded", "--json").stdout)
+    assert (plain["level"], plain["overpaid"], plain["overpaid_by"]) == (0, 0, None)
+    assert plain["within_dialogue_r"] == pytest.approx(1)
+    assert plain["kendall_tau"] == pytest.approx(1)
+    assert [one["dialogues"] for one in plain["agents"]] == [3, 3, 3]
+    assert all(one["recorded"] == one["other"] for one in plain["agents"])
+
+
+def test_a_sterner_user_shows_what_the_record_overpays(folder: Path) -> None:
+    plain = json.loads(rescore(folder, "rescore_others:Stern", "--json").stdout)
+    oracle, *_, silent = plain["agents"]
+    assert (oracle["agent"], silent["agent"]) == ("oracle", "silent")
+    assert oracle["level"] > 10
+    assert oracle["overpaid"] > 10
+    assert 1 <= oracle["overpaid_by"] <= 4
+    assert oracle["only_recorded"]
+    assert (silent["level"], silent["only_recorded"]) == (0, False)
+    table = rescore(folder, "rescore_others:Stern").stdout
+    assert "the record only" in table
+    assert "Kendall tau" in table
+
+
+def test_dialogues_at_which_the_user_fails_are_left_out_and_named(folder: Path) -> None:
+    done = rescore(folder, "rescore_others:Tired", "--json")
+    plain = json.loads(done.stdout)
+    assert done.returncode == 4
+    assert [one["dialogues"] for one in plain["agents"]] == [2, 2, 2]
+    assert {"dialogue": f"oracle/{PEOPLE[0]}/0", "why": "too tired to listen"} in plain["failures"]
+    assert f"left out: oracle/{PEOPLE[0]}/0: too tired to listen" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("rescore_others:Broken",), f"user 'rescore_others:Broken' with {PEOPLE[0]}"),
+        (("rescore_others:Tired", "--user-option", "everyone=true"), "failed at every dialogue"),
+        (("nobody",), "there is no user 'nobody'"),
+        (("embedded", "--env", "RLVER-Challenging-v0"), "was held with another env card"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(
+    folder: Path, words: tuple[str, ...], message: str
+) -> None:
+    done = rescore(folder, *words)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
