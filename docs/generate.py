@@ -43,6 +43,7 @@ from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.user import Scene
 from rlver_gym.environment.render import ENDINGS, emotion_bar
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.correlation import correlation_within
 from rlver_gym.io.svg import draw_line_chart
 from rlver_gym.users import EmbeddedUser
 
@@ -151,8 +152,8 @@ def replay() -> tuple[tuple[Felt, ...], float]:
     user, card = EmbeddedUser(), env_card("SAGE-Sentient-v0")
     finals: dict[str, list[tuple[float, float]]] = {}
     changes: dict[str, list[tuple[float, float]]] = {}
-    centred: list[np.ndarray] = []
-    for one in recorded_dialogues():
+    replies: list[tuple[float, float, int]] = []
+    for number, one in enumerate(recorded_dialogues()):
         scene, emotion = Scene(library().get(one["persona"]), card, one["seed"]), card.start
         dialogue, pairs = Dialogue(one["turns"][0]["user"]), []
         for turn in one["turns"][1:]:
@@ -164,13 +165,12 @@ def replay() -> tuple[tuple[Felt, ...], float]:
             pairs.append((appraisal.change, fmean(turn["change"])))
         finals.setdefault(one["supporter"], []).append((emotion, fmean(one["final"])))
         changes.setdefault(one["supporter"], []).extend(pairs)
-        centred.append(np.array(pairs) - np.mean(pairs, axis=0))
+        replies += [(felt, rated, number) for felt, rated in pairs]
     felt = [
         Felt(name, *np.mean(finals[name], axis=0), *np.mean(changes[name], axis=0))
         for name in finals
     ]
-    both = np.concatenate(centred)
-    within = float(np.corrcoef(both[:, 0], both[:, 1])[0, 1])
+    within = correlation_within(*np.array(replies).T)
     return tuple(sorted(felt, key=lambda one: -one.readers_final)), within
 
 

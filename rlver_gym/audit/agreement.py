@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver_gym.audit.fidelity_checks import spearman, within
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.data.corpus import Corpus, RatedReply
+from rlver_gym.io.correlation import correlation_within, spearman
 from rlver_gym.io.errors import RecordingError
 
 MIN_REPLIES = 8
@@ -114,12 +114,12 @@ def _compare(replies: _Replies) -> Agreement:
     def inside(chosen: np.ndarray) -> float | None:
         if chosen.sum() < 3:
             return None
-        return within(change[chosen], felt[chosen], place[chosen])
+        return correlation_within(change[chosen], felt[chosen], place[chosen])
 
     return {
         "within_dialogue_r": inside(is_dialogue),
         "within_moment_r": inside(~is_dialogue),
-        "within_person_r": within(change, felt, persona),
+        "within_person_r": correlation_within(change, felt, persona),
         "same_sign": _mean(np.sign(felt[has_sign]) == np.sign(change[has_sign])),
         "always_pleased": _mean(change[has_sign] > 0),
         "order_of_supporters": spearman(*means) if len(means[0]) > 2 else None,

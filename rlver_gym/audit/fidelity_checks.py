@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlver_gym.audit.replay import ReplayedDialogue, ReplayedTurn, Swap
+from rlver_gym.io.correlation import correlation, correlation_within, spearman
 from rlver_gym.users.embedded.features import extract_surface_features
 
 RESAMPLES = 300
@@ -58,6 +59,7 @@ def summarize(replayed: Sequence[ReplayedDialogue]) -> Summary:
     turns = [(one, dialogue.recording.agent) for dialogue in replayed for one in dialogue.turns]
     own, recorded, persona = _columns([one for one, _ in turns])
     first = np.array([one.rated.turn == 0 for one, _ in turns])
+    agent = np.array([name for _, name in turns])
     agents = agent_means(replayed)
     finals = np.array(list(agents.values()))
     gap = (
@@ -67,37 +69,14 @@ def summarize(replayed: Sequence[ReplayedDialogue]) -> Summary:
     )
     return Summary(
         turns=len(turns),
-        within_r=round(within(own, recorded, persona), 3),
-        within_agent_r=round(within(own, recorded, np.array([agent for _, agent in turns])), 3),
-        turn1_r=round(within(own[first], recorded[first], persona[first]), 3),
+        within_r=round(correlation_within(own, recorded, persona), 3),
+        within_agent_r=round(correlation_within(own, recorded, agent), 3),
+        turn1_r=round(correlation_within(own[first], recorded[first], persona[first]), 3),
         agents_rho=round(spearman(finals[:, 0], finals[:, 1]), 3),
         sign=round(float(((own > 0) == (recorded > 0)).mean()), 3),
         gap=gap if gap is None else round(gap, 1),
         agents={name: (round(a, 1), round(b, 1)) for name, (a, b) in agents.items()},
     )
-
-
-def within(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> float:
-    """Pearson correlation after subtracting each group's means: agreement within personas."""
-    _, number = np.unique(group, return_inverse=True)
-    count = np.bincount(number)
-    return correlation(
-        a - (np.bincount(number, a) / count)[number], b - (np.bincount(number, b) / count)[number]
-    )
-
-
-def correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Pearson's r; 0 when one side does not vary."""
-    return float(np.corrcoef(a, b)[0, 1]) if a.std() > 1e-9 and b.std() > 1e-9 else 0.0
-
-
-def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    """Rank correlation, ties sharing their mean rank."""
-    return correlation(_ranks(a), _ranks(b))
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    return np.array([(values < one).sum() + ((values == one).sum() - 1) / 2 for one in values])
 
 
 def auc(swaps: Sequence[Swap]) -> float:
@@ -116,7 +95,7 @@ def turn_checks(replayed: Sequence[ReplayedDialogue]) -> list[Check]:
     checks = [
         _bootstrap_check(
             "turn-1 r within persona",
-            lambda rows: within(own[rows], recorded[rows], persona[rows]),
+            lambda rows: correlation_within(own[rows], recorded[rows], persona[rows]),
             persona,
             "the cleanest check: all agents answer the same first message",
         )
@@ -142,7 +121,7 @@ def dialogue_checks(replayed: Sequence[ReplayedDialogue]) -> list[Check]:
     checks = [
         _bootstrap_check(
             "dialogue r within persona",
-            lambda rows: within(own[rows], recorded[rows], persona[rows]),
+            lambda rows: correlation_within(own[rows], recorded[rows], persona[rows]),
             persona,
             "final emotions, personas' means taken out",
         )

@@ -9,14 +9,11 @@ from rlver_gym.audit.fidelity_checks import (
     Check,
     Summary,
     agent_means,
-    correlation,
     dialogue_checks,
     group_table,
-    spearman,
     summarize,
     swap_check,
     turn_checks,
-    within,
 )
 from rlver_gym.audit.left_out import (
     LeaveOutFits,
@@ -28,6 +25,7 @@ from rlver_gym.audit.replay import ReplayedDialogue, replay, swap_replies
 from rlver_gym.core.user import SentientUser
 from rlver_gym.data.calibrate import shorten_id
 from rlver_gym.data.recordings import Recording
+from rlver_gym.io.correlation import correlation, correlation_within, spearman
 from rlver_gym.io.errors import UserFailed
 from rlver_gym.users.embedded.weights import shipped_weights
 
@@ -173,7 +171,7 @@ def _correlate_first_turn(replayed: Sequence[ReplayedDialogue]) -> float:
         np.array(side, float)
         for side in zip(*((one.change, one.rated.change) for one in first), strict=True)
     )
-    return within(own, recorded, np.array([one.rated.persona.id for one in first]))
+    return correlation_within(own, recorded, np.array([one.rated.persona.id for one in first]))
 
 
 def _check_order_over_splits(

@@ -20,8 +20,8 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.emotion import Outcome, moved
 from rlver_gym.core.user import Scene, SentientUser
 from rlver_gym.data.recordings import Recording, read_recordings
+from rlver_gym.io.correlation import centre, correlation, kendall_tau, varies
 from rlver_gym.io.errors import RunError, UserFailed
-from rlver_gym.io.interval import kendall_tau
 
 
 class Recorded(NamedTuple):
@@ -175,6 +175,6 @@ def _pair(agent: str, group: Sequence[Rescored]) -> Pairing:
 
 def _correlate(pairs: Sequence[np.ndarray]) -> float | None:
     """Pearson's r without each dialogue's means; None when one side does not vary."""
-    centred = np.concatenate([one - one.mean(axis=0) for one in pairs if len(one)] or pairs)
-    spread = float(centred.std(axis=0).prod()) if len(centred) else 0.0
-    return float(centred.prod(axis=1).mean()) / spread if spread > 1e-9 else None
+    dialogue = np.repeat(np.arange(len(pairs)), [len(one) for one in pairs])
+    paid, felt = (centre(side, dialogue) for side in np.concatenate(pairs).T)
+    return correlation(paid, felt) if varies(paid) and varies(felt) else None

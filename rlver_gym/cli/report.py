@@ -45,6 +45,15 @@ from rlver_gym.io.terminal import SafeConsole, one_line
 from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.learning.metrics import METRICS
 
+RunPersonas = Annotated[
+    str | None,
+    typer.Option(help="The folder of the run's persona cards, when they are not the shipped ones."),
+]
+RunEnv = Annotated[
+    str | None,
+    typer.Option(help="The run's env card (.yaml); default: the card in its manifest."),
+]
+
 
 def report(
     runs: Annotated[
@@ -216,16 +225,8 @@ def verify(
         ),
     ] = None,
     user_option: UserOption = None,
-    personas: Annotated[
-        str | None,
-        typer.Option(
-            help="The folder of the run's persona cards, when they are not the shipped ones."
-        ),
-    ] = None,
-    env: Annotated[
-        str | None,
-        typer.Option(help="The run's env card (.yaml); default: the card in its manifest."),
-    ] = None,
+    personas: RunPersonas = None,
+    env: RunEnv = None,
     rerun: Annotated[
         bool,
         typer.Option(

@@ -14,7 +14,7 @@ from rlver_gym.bench.recompute import Sources
 from rlver_gym.bench.rescore import Pairing, Rescore, compare_scores, read_dialogues
 from rlver_gym.bench.rescore import rescore as appraise_again
 from rlver_gym.cli.bench import SOME_FAILED
-from rlver_gym.cli.report import print_problems
+from rlver_gym.cli.report import RunEnv, RunPersonas, print_problems
 from rlver_gym.cli.servers import UserOption, user_options
 from rlver_gym.io.json_text import dump_json
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line
@@ -34,16 +34,8 @@ def rescore(
         ),
     ],
     user_option: UserOption = None,
-    personas: Annotated[
-        str | None,
-        typer.Option(
-            help="The folder of the run's persona cards, when they are not the shipped ones."
-        ),
-    ] = None,
-    env: Annotated[
-        str | None,
-        typer.Option(help="The run's env card (.yaml); default: the card in its manifest."),
-    ] = None,
+    personas: RunPersonas = None,
+    env: RunEnv = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Appraise recorded dialogues by another user, without holding them again, and set its score

@@ -8,6 +8,7 @@ from rlver_gym.data.calibrate import select_rows
 from rlver_gym.data.design import Design, build_design
 from rlver_gym.data.fit import RIDGE, fit
 from rlver_gym.data.recordings import RatedUtterance
+from rlver_gym.io.correlation import correlation, correlation_within
 
 FOLDS = 5
 
@@ -37,11 +38,11 @@ def cross_validate(
     people_B = table.persona_B
     first_B = table.state_BS[:, 4] == 1
     found = {
-        "r, people left out": _correlation(worth_B, change_B),
-        "r within person, people left out": _within(worth_B, change_B, people_B),
+        "r, people left out": correlation(worth_B, change_B),
+        "r within person, people left out": correlation_within(worth_B, change_B, people_B),
     }
     if first_B.sum() >= 20:
-        found["turn-1 r within person, people left out"] = _within(
+        found["turn-1 r within person, people left out"] = correlation_within(
             worth_B[first_B], change_B[first_B], people_B[first_B]
         )
     return {name: round(value, 3) for name, value in found.items()}
@@ -49,14 +50,3 @@ def cross_validate(
 
 def _worth(table: Design, weight_K: np.ndarray) -> np.ndarray:
     return table.x_BK @ weight_K
-
-
-def _within(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> float:
-    count = np.maximum(1, np.bincount(group))
-    return _correlation(
-        a - (np.bincount(group, a) / count)[group], b - (np.bincount(group, b) / count)[group]
-    )
-
-
-def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.corrcoef(a, b)[0, 1]) if a.std() > 1e-9 and b.std() > 1e-9 else 0.0

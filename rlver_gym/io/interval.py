@@ -4,14 +4,16 @@ learner's evaluations give them.
 In a file of their own because both of them need it and neither may import the other.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
-from math import isnan, nan, sqrt
+from math import isnan, sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlver_gym.io.correlation import kendall_tau
 
 RESAMPLES = 10_000
 _MAX_DRAWS = 5_000_000
@@ -125,22 +127,6 @@ class Spread(NamedTuple):
             "kendall_tau": {"mean": fmean(taus), "lowest": min(taus)} if taus else None,
             "swaps": [one._asdict() for one in self.swaps],
         }
-
-
-def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float:
-    """Kendall's tau-b, in [-1, 1]: pairs in the same order minus pairs in the other one, over the
-    geometric mean of the pairs that each does not tie (Biometrika 1945). nan where one ties all.
-    """
-    signs = [
-        (_sign(one[a] - one[b]), _sign(other[a] - other[b]))
-        for a, b in combinations(range(len(one)), 2)
-    ]
-    untied = sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs)
-    return sum(a * b for a, b in signs) / sqrt(untied) if untied else nan
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
 
 
 def format_mean(interval: Interval, *, signed: bool = False) -> str:

@@ -173,9 +173,17 @@ class ResponseCache:
         return [row.key for row in self.rows() if not row.is_intact]
 
     def delete(self, keys: list[str]) -> None:
-        """Delete these rows and give the space back."""
+        """Delete these rows and give the space back; TapeError when damage keeps one from it."""
         with self._db() as db:
             db.executemany(f"DELETE FROM answers WHERE {_IS_KEY}", map(_key_parameters, keys))
+            left = {_text(key) for (key,) in db.execute("SELECT key FROM answers")}
+        if not left.isdisjoint(
+            keys
+        ):  # out of order in the file: a scan meets it, a search does not
+            raise TapeError(
+                f"{self.path}: a broken tape, whose damaged rows cannot be deleted. Give another"
+                " file."
+            )
         with self._db() as db:
             db.execute("VACUUM")
 

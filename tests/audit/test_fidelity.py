@@ -12,7 +12,7 @@ from paths import DATA
 from typer.testing import CliRunner
 
 from rlver_gym.agents import make_agent
-from rlver_gym.audit.fidelity_checks import auc, correlation, spearman, within
+from rlver_gym.audit.fidelity_checks import auc
 from rlver_gym.audit.fidelity_report import run_checks
 from rlver_gym.audit.left_out import split_agents
 from rlver_gym.audit.replay import Swap, replay, swap_replies
@@ -23,6 +23,7 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.data.recordings import Recording, read_recordings
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.io.correlation import correlation, correlation_within, spearman
 from rlver_gym.io.errors import RecordingError, UserFailed
 from rlver_gym.users import EmbeddedUser, Scene
 
@@ -67,7 +68,7 @@ class Remembers:
 def test_within_takes_group_means_out() -> None:
     a, b = np.array([1.0, 2, 11, 12]), np.array([2.0, 1, 2, 1])
     group = np.array(["x", "x", "y", "y"])
-    assert within(a, b, group) == pytest.approx(-1)
+    assert correlation_within(a, b, group) == pytest.approx(-1)
     assert correlation(a, b) == pytest.approx(-0.0995, abs=1e-3)
     assert correlation(a, np.ones(4)) == 0
 

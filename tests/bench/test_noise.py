@@ -28,7 +28,8 @@ from rlver_gym.bench.verify import verify
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.environment.episode import Episode
-from rlver_gym.io.interval import AgentSpread, Spread, Swap, kendall_tau
+from rlver_gym.io.correlation import kendall_tau
+from rlver_gym.io.interval import AgentSpread, Spread, Swap
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers

@@ -109,6 +109,14 @@ def write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
+def test_a_row_out_of_order_is_deleted_or_the_file_is_refused(whole: bytes, tmp_path: Path) -> None:
+    for key in sorted(BY_KEY):
+        write(tmp_path / "tape.sqlite", whole.replace(key.encode(), b"z" + key[1:].encode()))
+        if tape := open_tape(tmp_path / "tape.sqlite"):
+            check_prune(tape)
+            tape.close()
+
+
 @effort(few=40, many=3_000)
 def test_any_other_byte_gives_no_other_answer(whole: bytes, tmp_path: Path, examples: Any) -> None:
     path = tmp_path / "tape.sqlite"

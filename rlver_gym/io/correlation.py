@@ -1,0 +1,53 @@
+"""Correlations of values and of ranks, and within groups."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from math import nan, sqrt
+
+import numpy as np
+
+
+def correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Pearson's r; 0 when one side does not vary."""
+    return float(np.corrcoef(a, b)[0, 1]) if varies(a) and varies(b) else 0.0
+
+
+def varies(values: np.ndarray) -> bool:
+    """Whether there is more in them than one value and the errors of rounding."""
+    return len(values) > 0 and float(values.std()) > 1e-9
+
+
+def centre(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """The values without their group's mean; `group` holds a label for each."""
+    _, number = np.unique(group, return_inverse=True)
+    return values - (np.bincount(number, values) / np.bincount(number))[number]
+
+
+def correlation_within(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> float:
+    """Pearson's r without each group's means, such as those of a persona or a dialogue."""
+    return correlation(centre(a, group), centre(b, group))
+
+
+def spearman(a: np.ndarray, b: np.ndarray) -> float:
+    """Rank correlation, ties sharing their mean rank."""
+    return correlation(_ranks(a), _ranks(b))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    return np.array([(values < one).sum() + ((values == one).sum() - 1) / 2 for one in values])
+
+
+def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float:
+    """Kendall's tau-b, in [-1, 1]: pairs in the same order minus pairs in the other one, over the
+    geometric mean of the pairs that each does not tie (Biometrika 1945). nan where one ties all.
+    """
+    signs = [
+        (_sign(one[a] - one[b]), _sign(other[a] - other[b]))
+        for a, b in combinations(range(len(one)), 2)
+    ]
+    untied = sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs)
+    return sum(a * b for a, b in signs) / sqrt(untied) if untied else nan
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
