@@ -36,10 +36,14 @@ from rlver_gym.users.embedded.speech import speak
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "english.npz"
-HIDDEN, EPOCHS, SEEDS, DROPOUT, DECAY, RATE = 32, 12, 3, 0.2, 0.03, 2e-3
-WITHIN, ELSEWHERE, MIXED, PAIRS, POLICIES = 2.0, 0.05, 0.1, 0.15, 0.1
+HIDDEN, EPOCHS, SEEDS, DROPOUT, DECAY, RATE = 32, 12, 4, 0.2, 0.03, 2e-3
+WITHIN, ELSEWHERE, MIXED, PAIRS, POLICIES = 2.0, 0.05, 0.12, 0.1, 0.3
 """What differences within a place, displaced replies, mixes, pairs and policies weigh beside a
 rating.
+"""
+HARD, HARD_FROM = 0.25, 2
+"""The share of mixes, those of which a fit thinks best, that it goes on with after so many rounds:
+what a search by the score would find.
 """
 HIGHEST = np.array([4.0] * 5 + [1.0])
 SURE, LEAST = 0.84, 60
@@ -219,9 +223,16 @@ def fit(rows: Rows, unrated: list[Unrated], pairs: tuple[np.ndarray, np.ndarray]
             torch.nn.Dropout(DROPOUT), torch.nn.Linear(HIDDEN, 7),
         )  # fmt: skip
         steps = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
+        mixes = kinds[1][0]
+        tempting = np.arange(len(mixes))
         for epoch in range(EPOCHS):
             for group in steps.param_groups:
                 group["lr"] = RATE * (1 - 0.8 * epoch / EPOCHS)
+            if epoch >= HARD_FROM:
+                with torch.no_grad():
+                    liked = net.eval()(mixes)[:, 6].numpy()
+                tempting = np.argsort(-liked, kind="stable")[: int(HARD * len(liked))]
+                net.train()
             for batch, place in _batches(by_place, chance):
                 said, wanted = net(x[batch]), t[batch]
                 loss = (((said - wanted) ** 2).mean(1) * w[batch]).mean()
@@ -230,7 +241,7 @@ def fit(rows: Rows, unrated: list[Unrated], pairs: tuple[np.ndarray, np.ndarray]
                     loss + WITHIN * ((off - place @ ((place / place.sum(0)).T @ off)) ** 2).mean()
                 )
                 for inputs, targets, share in kinds:
-                    drawn = chance.choice(len(inputs), 50)
+                    drawn = chance.choice(tempting if inputs is mixes else len(inputs), 50)
                     loss = loss + share * ((net(inputs[drawn]) - targets[drawn]) ** 2).mean()
                 drawn = chance.choice(len(better), 30)
                 ahead = net(better[drawn]) - net(worse[drawn])
