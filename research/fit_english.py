@@ -3,12 +3,13 @@
 python research/fit_english.py [--measure]
 
 A small network from what is perceived (`users/embedded/perception.py`) to the six factors that
-readers rate. It is fitted to ratings and, as much, to their differences within one dialogue or
-moment; to the pairs of tests/data/expectations_en.jsonl (the half `dev`); and to good replies put
-where another person had spoken, which are to be rated as readers rated such replies. Supporters
-count by the root of their replies. Needs torch. `--measure` fits without a quarter of the
-supporters in turn first and says how far that agrees, then how far the whole fit agrees with the
-test split. Some two minutes.
+readers rate. It is fitted to ratings of supporters, of searches by earlier versions of the score
+and of trained policies; to their differences within one dialogue or moment; to the pairs of
+tests/data/expectations_en.jsonl (the half `dev`); and to replies that nobody rated one by one, but
+whose kind was: good replies put where another person had spoken, and random mixes of what searches
+are made of. Supporters count by the root of their replies, policies less. Needs torch. `--measure`
+says how far the fits agree that had not seen the supporter, then how far the whole fit agrees with
+the test split.
 """
 
 import argparse
@@ -21,21 +22,29 @@ import numpy as np
 import torch
 
 from rlver_gym.audit.agreement import describe_agreement
+from rlver_gym.audit.attacks import STOCK, others_good_replies, swap_pronouns
 from rlver_gym.core.cards import env_card
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed, Persona
 from rlver_gym.core.user import Scene
+from rlver_gym.core.words import sentences
 from rlver_gym.data.corpus import FACTORS, Corpus, RatedReply
-from rlver_gym.users.embedded.english import NEEDS, lay_out
-from rlver_gym.users.embedded.perception import EXPERT_ITEMS, FEATURES, perceive
+from rlver_gym.users.embedded.english import LIMIT, NEEDS, lay_out
+from rlver_gym.users.embedded.perception import FEATURES, perceive
 from rlver_gym.users.embedded.speech import speak
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "rlver_gym" / "users" / "embedded" / "english.npz"
-HIDDEN, EPOCHS, SEEDS, DROPOUT, DECAY, RATE = 32, 12, 3, 0.2, 0.03, 2e-3
-WITHIN, ELSEWHERE, PAIRS = 2.0, 0.05, 0.15
-"""What differences within a place, displaced replies and pairs weigh beside a rating."""
+HIDDEN, EPOCHS, SEEDS, DROPOUT, DECAY, RATE = 32, 12, 4, 0.2, 0.03, 2e-3
+WITHIN, ELSEWHERE, MIXED, PAIRS, POLICIES = 2.0, 0.05, 0.12, 0.1, 0.3
+"""What differences within a place, displaced replies, mixes, pairs and policies weigh beside a
+rating.
+"""
+HARD, HARD_FROM = 0.25, 2
+"""The share of mixes, those of which a fit thinks best, that it goes on with after so many rounds:
+what a search by the score would find.
+"""
 HIGHEST = np.array([4.0] * 5 + [1.0])
 SURE, LEAST = 0.84, 60
 
@@ -48,9 +57,11 @@ class Rows(NamedTuple):
     """Six factors and the change."""
     supporters: np.ndarray
     places: np.ndarray
+    situations: np.ndarray
+    is_policy: np.ndarray
 
 
-def lay_out_all(replies: list[RatedReply]) -> Rows:
+def lay_out_all(replies: list[RatedReply], is_policy: bool = False) -> Rows:
     """Perceive every reply."""
     shelf = library()
     return Rows(
@@ -58,14 +69,23 @@ def lay_out_all(replies: list[RatedReply]) -> Rows:
         np.array([[one.mean(name) for name in (*FACTORS, "change")] for one in replies]),
         np.array([one.supporter for one in replies]),
         np.array([one.place for one in replies]),
+        np.array([shelf.get(one.persona).situation.id for one in replies]),
+        np.full(len(replies), is_policy),
     )
 
 
-def displace(replies: list[RatedReply], count: int = 2_500) -> tuple[np.ndarray, np.ndarray]:
-    """Good replies where another person, in another situation, had spoken; and who said them."""
+class Unrated(NamedTuple):
+    """Replies of which readers rated others of the same kind."""
+
+    inputs: np.ndarray
+    targets: np.ndarray
+
+
+def displace(replies: list[RatedReply], count: int = 2_500) -> Unrated:
+    """Good replies where another person, in another situation, had spoken."""
     chance, shelf = random.Random(3), library()
     good = [one for one in replies if one.kind == "role" and one.mean("change") >= 2]
-    inputs, names = [], []
+    inputs = []
     for one in chance.sample(good, count):
         own = shelf.get(one.persona).situation.id
         while True:
@@ -74,8 +94,51 @@ def displace(replies: list[RatedReply], count: int = 2_500) -> tuple[np.ndarray,
             if there.situation.id != own and other.dialogue.turns:
                 break
         inputs.append(lay_out(perceive(there, other.dialogue.with_utterance(one.text))))
-        names.append(one.supporter)
-    return np.array(inputs), np.array(names)
+    level = _level(replies, "misplaced")
+    return Unrated(np.array(inputs), np.tile(level, (len(inputs), 1)))
+
+
+def mix(replies: list[RatedReply], count: int = 9_000) -> Unrated:
+    """Random mixes of what searches by the score put together: stock sentences and quotations,
+    sentences that are good for others, and blends of all of them.
+    """
+    chance, shelf, inputs, targets = random.Random(5), library(), [], []
+    roles = [one for one in replies if one.kind == "role"]
+    good = [part for one in roles if one.mean("change") >= 2 for part in sentences(one.text)]
+    levels = [
+        _level(replies, "best-of-30-others", "others-replies", "stitched"),
+        _level(replies, "evolution"),
+        _level(replies, "best-of-30-r1", "stock"),
+    ]
+    for number in range(count):
+        at = chance.choice(roles)
+        persona, lines = shelf.get(at.persona), at.dialogue.user_lines[-3:]
+        quotes = [f"{swap_pronouns(part)}." for line in lines for part in sentences(line)]
+        others = others_good_replies(persona)
+        if number % 3 == 0:
+            said = chance.sample(others, 2)
+        elif number % 3 == 1:
+            bank = [*STOCK, *quotes, *chance.sample(others, 30), *chance.sample(good, 10)]
+            said = chance.sample(bank, chance.randint(2, 5))
+            if chance.random() < 0.8:
+                front, back = said[0].split(), chance.choice(bank).split()
+                cut = chance.randint(1, len(front)), chance.randint(0, len(back) - 1)
+                said[0] = " ".join([*front[: cut[0]], *back[cut[1] :]])
+        else:
+            said = chance.sample([*STOCK, *quotes], chance.randint(1, 3))
+        inputs.append(lay_out(perceive(persona, at.dialogue.with_utterance(" ".join(said)))))
+        targets.append(levels[number % 3])
+    return Unrated(np.array(inputs), np.array(targets))
+
+
+def _level(replies: list[RatedReply], *names: str) -> np.ndarray:
+    """The mean rating of machines whose names begin so."""
+    found = [
+        [one.mean(name) for name in (*FACTORS, "change")]
+        for one in replies
+        if one.supporter.startswith(names)
+    ]
+    return np.mean(found, 0)
 
 
 def read_pairs() -> tuple[np.ndarray, np.ndarray]:
@@ -118,34 +181,35 @@ class Fit(NamedTuple):
 
     def __call__(self, inputs: np.ndarray) -> np.ndarray:
         """Factors, as `english.predict` computes them."""
-        known = np.rint(np.clip((inputs - self.mean) * self.spread, -4, 6) * 256) / 256
+        known = np.rint(np.clip((inputs - self.mean) * self.spread, -LIMIT, LIMIT) * 256) / 256
         drive = known @ self.inner + self.inner_bias
         inner = np.rint(drive / (1 + np.abs(drive)) * 4096) / 4096
         return np.clip(np.rint((inner @ self.outer + self.outer_bias) * 256) / 256, 0, HIGHEST)
 
 
-def fit(rows: Rows, elsewhere: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]) -> Fit:
+def fit(rows: Rows, unrated: list[Unrated], pairs: tuple[np.ndarray, np.ndarray]) -> Fit:
     """Fit SEEDS networks, and put them side by side as one."""
     mean = rows.inputs.mean(0)
-    spread = 1 / np.maximum(rows.inputs.std(0), 0.03)
+    spread = 1 / np.maximum(rows.inputs.std(0), 0.05)
     level, scale = rows.targets.mean(0), rows.targets.std(0)
     _names, number, counts = np.unique(rows.supporters, return_inverse=True, return_counts=True)
-    weight = counts[number] ** -0.5
-    is_there = np.char.startswith(rows.supporters, "misplaced")
-    there = rows.targets[is_there].mean(0) if is_there.any() else level
+    weight = counts[number] ** -0.5 * np.where(rows.is_policy, POLICIES, 1.0)
 
     def tensor(values: np.ndarray) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.float32)
 
     def known(inputs: np.ndarray) -> torch.Tensor:
-        return tensor(np.clip((inputs - mean) * spread, -4, 6))
+        return tensor(np.clip((inputs - mean) * spread, -LIMIT, LIMIT))
 
     x, t, w = (
         known(rows.inputs),
         tensor((rows.targets - level) / scale),
         tensor(weight / weight.mean()),
     )
-    x_there, t_there = known(elsewhere), tensor((there - level) / scale)
+    kinds = [
+        (known(one.inputs), tensor((one.targets - level) / scale), share)
+        for one, share in zip(unrated, (ELSEWHERE, MIXED), strict=True)
+    ]
     better, worse = map(known, pairs)
     by_place: dict[str, list[int]] = {}
     for at, place in enumerate(rows.places):
@@ -159,7 +223,16 @@ def fit(rows: Rows, elsewhere: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
             torch.nn.Dropout(DROPOUT), torch.nn.Linear(HIDDEN, 7),
         )  # fmt: skip
         steps = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
-        for _ in range(EPOCHS):
+        mixes = kinds[1][0]
+        tempting = np.arange(len(mixes))
+        for epoch in range(EPOCHS):
+            for group in steps.param_groups:
+                group["lr"] = RATE * (1 - 0.8 * epoch / EPOCHS)
+            if epoch >= HARD_FROM:
+                with torch.no_grad():
+                    liked = net.eval()(mixes)[:, 6].numpy()
+                tempting = np.argsort(-liked, kind="stable")[: int(HARD * len(liked))]
+                net.train()
             for batch, place in _batches(by_place, chance):
                 said, wanted = net(x[batch]), t[batch]
                 loss = (((said - wanted) ** 2).mean(1) * w[batch]).mean()
@@ -167,8 +240,9 @@ def fit(rows: Rows, elsewhere: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
                 loss = (
                     loss + WITHIN * ((off - place @ ((place / place.sum(0)).T @ off)) ** 2).mean()
                 )
-                drawn = chance.choice(len(x_there), 40)
-                loss = loss + ELSEWHERE * ((net(x_there[drawn]) - t_there) ** 2).mean()
+                for inputs, targets, share in kinds:
+                    drawn = chance.choice(tempting if inputs is mixes else len(inputs), 50)
+                    loss = loss + share * ((net(inputs[drawn]) - targets[drawn]) ** 2).mean()
                 drawn = chance.choice(len(better), 30)
                 ahead = net(better[drawn]) - net(worse[drawn])
                 loss = loss + PAIRS * torch.relu(1.2 - ahead[:, [0, 6]]).mean()
@@ -240,19 +314,21 @@ def find_sure(
     return low, high
 
 
-def leave_out(
-    rows: Rows, elsewhere: np.ndarray, who: np.ndarray, pairs, folds: int = 4
-) -> np.ndarray:
-    """What fits say that had not seen the supporter."""
-    names = np.unique(rows.supporters)
-    fold = dict(zip(names, np.random.default_rng(0).permutation(len(names)) % folds, strict=True))
-    of, of_there = (np.array([fold[one] for one in each]) for each in (rows.supporters, who))
-    predicted = np.zeros((len(of), 6))
-    for each in range(folds):
-        seen = Rows(*(part[of != each] for part in rows))
-        predicted[of == each] = fit(seen, elsewhere[of_there != each], pairs)(
-            rows.inputs[of == each]
-        )
+def leave_out(rows: Rows, unrated: list[Unrated], pairs, folds: int = 3) -> np.ndarray:
+    """What fits say that had seen neither the supporter nor the person: an ability to generalise
+    that the fit to all can only surpass.
+    """
+    chance = np.random.default_rng(0)
+    of = []
+    for each in (rows.supporters, rows.situations):
+        names, number = np.unique(each, return_inverse=True)
+        of.append((chance.permutation(len(names)) % folds)[number])
+    predicted = np.zeros((len(rows.inputs), 6))
+    for who in range(folds):
+        for whom in range(folds):
+            seen = Rows(*(part[(of[0] != who) & (of[1] != whom)] for part in rows))
+            chosen = (of[0] == who) & (of[1] == whom)
+            predicted[chosen] = fit(seen, unrated, pairs)(rows.inputs[chosen])
     return predicted
 
 
@@ -263,15 +339,19 @@ def main() -> None:
     measure = parser.parse_args().measure
     torch.set_num_threads(1)
     replies = Corpus(ROOT / "recordings/en/train").rated_replies()
-    rows, pairs = lay_out_all(replies), read_pairs()
-    elsewhere, who = displace(replies)
-    predicted = leave_out(rows, elsewhere, who, pairs)
-    worth, neutral = weigh_factors(
-        rows, predicted, np.array([one.kind == "role" for one in replies])
-    )
-    low, high = find_sure(predicted, rows.targets[:, :6])
-    whole = fit(rows, elsewhere, pairs)
-    meta = {"features": [*FEATURES, *EXPERT_ITEMS, *NEEDS], "low": low, "high": high}
+    spoken = [
+        *Corpus(ROOT / "recordings/en/policies").rated_replies(),
+        *Corpus(ROOT / "recordings/en/samples/train").rated_replies(),
+    ]
+    rated, pairs = lay_out_all(replies), read_pairs()
+    rows = Rows(*map(np.concatenate, zip(rated, lay_out_all(spoken, True), strict=True)))
+    unrated = [displace(replies), mix(replies)]
+    predicted = leave_out(rows, unrated, pairs)[: len(replies)]
+    is_role = np.array([one.kind == "role" for one in replies])
+    worth, neutral = weigh_factors(rated, predicted, is_role)
+    low, high = find_sure(predicted, rated.targets[:, :6])
+    whole = fit(rows, unrated, pairs)
+    meta = {"features": [*FEATURES, *NEEDS], "low": low, "high": high}
     np.savez_compressed(
         OUT, worth=worth.round(3), neutral=neutral.round(3),
         meta=np.frombuffer(json.dumps(meta).encode(), np.uint8),
@@ -281,7 +361,7 @@ def main() -> None:
     if measure:
         points = worth, neutral
         print("left out:", describe_agreement(replies, (predicted - points[1]) @ points[0]))
-        for name in ("test", "policies"):
+        for name in ("test", "samples/test"):
             others = Corpus(ROOT / "recordings/en" / name).rated_replies()
             there = whole(lay_out_all(others).inputs)
             print(f"{name}:", describe_agreement(others, (there - points[1]) @ points[0]))

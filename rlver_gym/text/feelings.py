@@ -52,10 +52,13 @@ _WORDS = {
     Feeling.MISSING: "miss missing homesick longing",
 }
 _OF_WORD = {word: feeling for feeling, words in _WORDS.items() for word in words.split()}
+_NAMING = frozenset(_OF_WORD)
 
 
 def feelings_in(words: Sequence[str]) -> tuple[Feeling, ...]:
     """The feelings that a sentence of these lower-case words names, in order, each once."""
+    if _NAMING.isdisjoint(words):
+        return ()
     found: list[Feeling] = []
     for at, word in enumerate(words):
         feeling = _OF_WORD.get(word)

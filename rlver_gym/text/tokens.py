@@ -3,7 +3,6 @@ together. Knows no card.
 """
 
 import re
-from typing import NamedTuple
 
 from rlver_gym.core.words import stem
 
@@ -91,98 +90,6 @@ def tokens_of(words: tuple[str, ...] | list[str]) -> list[str]:
     return [token for token in map(_OF_WORD.__getitem__, words) if token]
 
 
-class Amount(NamedTuple):
-    """A number and what it counts: (3.0, "week")."""
-
-    value: float
-    unit: str
-
-
-_UNITS = {
-    name: value
-    for value, name in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-        " fifteen sixteen seventeen eighteen nineteen".split()
-    )
-}
-_TENS = {
-    name: 10 * (at + 2)
-    for at, name in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split())
-}
-_SCALES = {"hundred": 100.0, "thousand": 1000.0}
-_TIMES = {"once": 1.0, "twice": 2.0, "dozen": 12.0}
-_DATES = frozenset(
-    """monday tuesday wednesday thursday friday saturday sunday january february march april june
-    july august september october november december spring summer autumn winter yesterday""".split()
-)
-
-
-_OF_AMOUNTS = (
-    frozenset(_UNITS)
-    | frozenset(_TENS)
-    | frozenset(_SCALES)
-    | frozenset(_TIMES)
-    | _DATES
-    | {
-        "single",
-        "half",
-        "day",
-        "days",
-        "week",
-        "weeks",
-        "month",
-        "months",
-        "year",
-        "years",
-        "hour",
-        "hours",
-        "minute",
-        "minutes",
-        "fortnight",
-    }
-)
-
-
-def may_have_amounts(words: tuple[str, ...] | list[str]) -> bool:
-    """Whether there may be a number in a text at all."""
-    return not _OF_AMOUNTS.isdisjoint(words) or any(
-        word[:1].isdigit() or word.partition("-")[0] in _TENS for word in words
-    )
-
-
-def amounts_of(words: tuple[str, ...] | list[str]) -> frozenset[Amount]:
-    """The numbers of a text with the token of the word that follows, days and months as amounts of
-    themselves.
-    """
-    found = set()
-    at = 0
-    while at < len(words):
-        word = words[at]
-        after = words[at + 1] if at + 1 < len(words) else ""
-        if word in _DATES:
-            found.add(Amount(1.0, word))
-        value, end = _number(words, at)
-        if (
-            value is None
-            and word in ("a", "one", "single", "an")
-            and (_OF_WORD[after] in DAYS or after in ("hundred", "thousand"))
-        ):
-            value, end = 1.0, at + 1
-        if word == "half" and after in ("a", "an"):
-            value, end = 0.5, at + 2
-        if value is None:
-            at += 1
-            continue
-        unit = _OF_WORD[words[end]] if end < len(words) else ""
-        if word in ("once", "twice"):
-            unit = "time"
-        found.add(Amount(value, unit))
-        if not unit and at and _OF_WORD[words[at - 1]]:
-            found.add(Amount(value, _OF_WORD[words[at - 1]]))  # "photo seven"
-        at = max(end, at + 1)
-    return frozenset(found)
-
-
 DAYS = {
     token: days
     for word, days in (
@@ -197,34 +104,3 @@ DAYS = {
     if (token := _token(word))
 }
 """Tokens of units of time, in days."""
-
-
-def _number(words: tuple[str, ...] | list[str], at: int) -> tuple[float | None, int]:
-    """The number that begins at a place, and where it ends."""
-    word = words[at]
-    if word in _TIMES:
-        return _TIMES[word], at + 1
-    if word == "one" or (word in _SCALES and at == 0):
-        return (None, at) if word == "one" else (_SCALES[word], at + 1)
-    total, part, start = 0.0, 0.0, at
-    while at < len(words):
-        word = words[at]
-        if word.isdigit() and len(word) < 12:
-            part += float(word)
-        elif word in _TENS:
-            part += _TENS[word]
-        elif word in _UNITS:
-            part += _UNITS[word]
-        elif word in _SCALES and at > start:
-            part *= _SCALES[word]
-            if word == "thousand":
-                total, part = total + part, 0.0
-        else:
-            break
-        at += 1
-    return (total + part, at) if at > start else (None, start)
-
-
-def is_date(unit: str) -> bool:
-    """Whether an amount's unit is a day, month or season by name."""
-    return unit in _DATES

@@ -14,6 +14,7 @@ SCALE = 127
 class _Table(NamedTuple):
     place: dict[str, int]
     vectors: np.ndarray
+    """One more row than words, of zeros: that of a word that it has not."""
     common: frozenset[str]
 
 
@@ -25,7 +26,12 @@ def _table() -> _Table:
         is_common = np.unpackbits(data["common"], count=len(words)).tolist()
         return _Table(
             {word: at for at, word in enumerate(words)},
-            data["vectors"].astype(np.int32),
+            np.concatenate(
+                [
+                    data["vectors"].astype(np.int32),
+                    np.zeros((1, data["vectors"].shape[1]), np.int32),
+                ]
+            ),
             frozenset(word for word, common in zip(words, is_common, strict=True) if common),
         )
 
@@ -51,20 +57,17 @@ def row_of(word: str) -> int:
     return _table().place.get(word, -1)
 
 
-def embed_rows(texts: Sequence[Sequence[int]]) -> np.ndarray:
-    """The vectors of several texts, one a row, whose words are known by their rows."""
+def embed_parts(rows: Sequence[int], starts: Sequence[int]) -> np.ndarray:
+    """The vectors of the parts of a text that begin at these words, one a row, and in the last row
+    that of the whole; its words are known by their rows.
+    """
     vectors = _table().vectors
-    if not texts:
-        return np.zeros((0, vectors.shape[1]), dtype=np.float32)
-    known = [[row for row in one if row >= 0] for one in texts]
-    flat = [row for one in known for row in one]
-    total = np.zeros((len(texts), vectors.shape[1]), dtype=np.int64)
-    if flat:
-        has = [at for at, one in enumerate(known) if one]
-        starts = np.cumsum([0, *[len(known[at]) for at in has[:-1]]])
-        total[has] = np.add.reduceat(vectors[flat], starts)
-    length = np.sqrt((total**2).sum(1, keepdims=True).astype(np.float64))
-    return np.rint(total * (SCALE / np.maximum(length, 1.0))).astype(np.float32)
+    total = np.zeros((len(starts) + 1, vectors.shape[1]))
+    if rows:
+        np.add.reduceat(vectors.take(rows, 0), starts, 0, out=total[:-1], dtype=np.float64)
+        np.add.reduce(total[:-1], 0, out=total[-1])
+    length = np.sqrt(np.einsum("ij,ij->i", total, total))
+    return np.rint(total * (SCALE / np.maximum(length, 1.0))[:, None]).astype(np.float32)
 
 
 def embed_all(texts: Sequence[Sequence[str]]) -> np.ndarray:

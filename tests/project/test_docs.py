@@ -34,7 +34,7 @@ NEEDS = {
 }
 """What an example needs beyond the package; it is skipped where that is absent."""
 SHOWS = {
-    "first_conversation": r"did not feel understood",
+    "first_conversation": r"gave little of what they need",
     "many_at_once": r"advantages \[",
     "your_own_persona": (
         r"wrong with the cards: nothing(.|\n)*Mika   (That one rings|Now you're in tune|I'll"

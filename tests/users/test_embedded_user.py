@@ -16,9 +16,8 @@ from rlver_gym.core.words import is_short, sentences, stems
 from rlver_gym.environment.session import EmpathySession
 from rlver_gym.text.act_classifier import add_boundary_tokens, load_act_classifier
 from rlver_gym.text.lexicon import load_data
-from rlver_gym.text.tokenized_text import tokenize
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.evidence import collect_evidence
+from rlver_gym.users.embedded.perception import perceive
 
 DEMO = library().ids("demo")
 
@@ -149,13 +148,13 @@ def test_an_anchor_counts_once(persona: Persona) -> None:
         f"Once more, because it matters to me so much: {deed.text} That took care and skill, and a"
         " lot of patience, I think."
     )
-    first = collect_evidence(
+    first = perceive(
         persona, session.dialogue.with_utterance(f"{deed.text} I have respect for that.")
     )
     session.reply(f"{deed.text} I have respect for that.")
-    second = collect_evidence(persona, session.dialogue.with_utterance(again))
-    assert f"anchor:deeds/{deed.id}" in [one.code for one in first]
-    assert f"anchor:deeds/{deed.id}" not in [one.code for one in second]
+    second = perceive(persona, session.dialogue.with_utterance(again))
+    assert f"deeds/{deed.id}" in [key for key, _ in first.anchors]
+    assert f"deeds/{deed.id}" not in [key for key, _ in second.anchors]
 
 
 def test_saying_the_same_again_costs_and_earns_nothing(persona: Persona) -> None:
@@ -292,12 +291,12 @@ def test_the_ear_adds_up_the_weights_of_its_file() -> None:
         "Zzz qqq.",
         " ".join(["so kind of you"] * 30),
     ):
-        spoken, ending = tokenize(text), "?" if text[-1] == "?" else "."
-        evidence = load_act_classifier().sum_evidence(
-            spoken.stems, spoken.unigrams, spoken.bigrams, ending
+        ear, spoken, ending = load_act_classifier(), stems(text), "?" if text[-1] == "?" else "."
+        evidence = ear.sum_evidence(
+            spoken, tuple(map(ear.get_unigram, spoken)), tuple(map(ear.get_bigrams, spoken)), ending
         )
-        heard = load_act_classifier().mean_logits([evidence])
-        line = add_boundary_tokens(spoken.stems, ending)
+        heard = ear.mean_logits([evidence])
+        line = add_boundary_tokens(spoken, ending)
         features = [*line, *(" ".join(pair) for pair in itertools.pairwise(line))]
         summed = {}
         for act, by_weight in data["weights"].items():

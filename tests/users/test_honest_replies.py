@@ -22,9 +22,9 @@ from rlver_gym.core.library import library
 from rlver_gym.core.persona import HiddenNeed
 from rlver_gym.core.words import sentences, words
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.text.utterance_analysis import analyse_utterance
+from rlver_gym.text.english.hear import hear
 from rlver_gym.users import EmbeddedUser
-from rlver_gym.users.embedded.evidence import collect_evidence
+from rlver_gym.users.embedded.perception import perceive
 
 PAIRS = [
     json.loads(line)
@@ -110,8 +110,12 @@ def test_what_people_write_hangs_together_and_stirred_it_does_not() -> None:
     whole = [part for text in unseen for part in sentences(text) if len(words(part)) >= 8]
     stirred = [" ".join(rng.sample(words(part), len(words(part)))) + "." for part in whole]
     assert len(whole) > 700
-    assert sum(analyse_utterance(part).incoherent_share for part in whole) / len(whole) < 0.005
-    assert sum(analyse_utterance(part).incoherent_share for part in stirred) / len(stirred) > 0.4
+    assert sum(_is_broken(part) for part in whole) / len(whole) < 0.005
+    assert sum(_is_broken(part) for part in stirred) / len(stirred) > 0.4
+
+
+def _is_broken(sentence: str) -> bool:
+    return any(one.is_broken for one in hear(sentence).pieces)
 
 
 def test_who_listened_mostly_ends_above_the_start_and_far_above_stock_phrases_with_quotes() -> None:
@@ -183,14 +187,9 @@ def test_negation_and_target_are_heard(persona_id: str, reply: str) -> None:
 
 
 def test_their_own_name_is_no_stranger() -> None:
-    def codes(text: str) -> set[str]:
+    def strangers(text: str) -> tuple[str, ...]:
         session = begun("theo-the-burst-pipe")
-        return {
-            one.code
-            for one in collect_evidence(
-                session.scene.persona, session.dialogue.with_utterance(text)
-            )
-        }
+        return perceive(session.scene.persona, session.dialogue.with_utterance(text)).strangers
 
-    assert "strangers" not in codes("My God, Theo, that must hurt.")
-    assert "strangers" in codes("My God, that must hurt Rhys.")
+    assert strangers("My God, Theo, that must hurt.") == ()
+    assert strangers("My God, that must hurt Rhys.") == ("rhys",)

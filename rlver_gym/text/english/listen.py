@@ -5,6 +5,7 @@ no card.
 import re
 from enum import StrEnum
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from rlver_gym.core.inquiries import Feeling
@@ -100,6 +101,9 @@ _LEAD = r"(?:(?:and|so|but|or|oh|well|ok|okay|hey|hi|hello|then|also|wait|um|hm+
 _SENTENCE = re.compile(
     r"(?:[^.!?…\n]|(?<=\b[DM]r)\.|(?<=\bM[rs])\.|(?<=\bMrs)\.|(?<=\bSt)\.|(?<=\d)\.(?=\d))+[.!?…]*[\"'”’)*]*"
 )
+_HAS_INNER_STOP = re.compile(r"\b(?:[DM]rs?|Ms|St)\.|\d\.\d")
+_PLAIN_SENTENCE = re.compile(r"[^.!?…\n]+[.!?…]*[\"'”’)*]*")
+"""The same where no stop stands within a sentence."""
 _TWO = re.compile(
     rf"(?<=[\w'\"]),?\s+(?:and|or|but)\s+(?=(?:{_WH})\b|(?:{_AUX})\s+(?:you|he|she|they|it|your|there|anyone|anybody|someone)\b)"
     r"|(?<=\w),\s+(?=(?:who|what|when|where|why|how)(?:'s|\s+(?:did|do|does|is|are|was|were|has|have|long|many|much|old))\b)",
@@ -213,7 +217,7 @@ _CAPITALS = re.compile(r"[A-Z]{2,}")
 _SPACES = re.compile(r"[^\S\n]{2,}")
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def listen(text: str) -> Utterance:
     """Take an utterance apart. Kept for a moment: several steps ask for it."""
     plain = text[:_MOST_CHARS].replace("’", "'").replace("‘", "'")
@@ -221,12 +225,16 @@ def listen(text: str) -> Utterance:
     if not plain.strip():
         return Utterance((), frozenset({Act.SILENCE}), ())
     found: list[Sentence] = []
-    for whole in map(str.strip, _SENTENCE.findall(plain)):
-        for part in _split_questions(whole) if whole.endswith("?") else (whole,):
+    is_split = False
+    pattern = _SENTENCE if _HAS_INNER_STOP.search(plain) else _PLAIN_SENTENCE
+    for whole in map(str.strip, pattern.findall(plain)):
+        parts = _split_questions(whole) if whole.endswith("?") else (whole,)
+        is_split = is_split or len(parts) > 1
+        for part in parts:
             words = split_words(part)
             if words:
                 found.append(_read(part, words, found[-1] if found else None))
-    words = split_words(plain)
+    words = split_words(plain) if is_split else tuple(chain(*[one.words for one in found]))
     sentences = tuple(found[-_MOST_SENTENCES:])
     asks = any(one.ask is not None for one in sentences)
     return Utterance(sentences, _acts(plain, words, asks), words)
@@ -290,6 +298,18 @@ _OF_FRAME = frozenset(
 _OF_MORE = frozenset(
     "more everything rest all on going continue else then next listening ears tell and after".split()
 )
+_BEGINS = (
+    frozenset(
+        "who whom whose what which when where why how since until till by for at in to".split()
+    )
+    | frozenset("with from about of and so but or oh well ok okay hey hi hello then also".split())
+    | frozenset(
+        "wait um hm hmm now sorry yes no just alright right tell please help if mind".split()
+    )
+    | frozenset("i are your his her their you".split())
+    | frozenset(split_words(_AUX.replace("|", " ")))
+)
+"""Words with which what is asked begins, with what is said to lead to it."""
 _MAY_ASK = (
     frozenset("who whom whose what which when where why how".split())
     | frozenset(word.partition("'")[0].removesuffix("n") for word in _AUX.split("|"))
@@ -321,13 +341,16 @@ def _what_is_asked(text: str, words: tuple[str, ...]) -> tuple[Ask | None, tuple
         what = about.group(about.lastgroup or "what")
         return (Ask.MORE if _VAGUE.match(what) else Ask.ABOUT), split_words(what), False
     bare = _LAST_WORDS.sub("", text) if "if" in has or "that" in has else text
-    framed = None if has.isdisjoint(_OF_FRAME) else _FRAME.match(bare)
+    begins = not _BEGINS.isdisjoint(words[:1])
+    framed = None if not begins or has.isdisjoint(_OF_FRAME) else _FRAME.match(bare)
     if framed:
         asked = framed.group("asked")
         return _kind_of(split_words(asked)), split_words(asked), False
     if len(words) <= 14 and not has.isdisjoint(_OF_MORE) and _MORE.search(text):
         return Ask.MORE, words, False
     if not is_marked:
+        if not begins:
+            return None, words, False
         if _UNMARKED.match(text) and not _RELATIVE.match(text) and words[:1] != ("when",):
             return _kind_of(words), words, False
         inverted = _INVERTED.match(text)
@@ -422,5 +445,5 @@ def _is_foreign(text: str, words: tuple[str, ...]) -> bool:
             return True
     if not 3 <= len(words) <= 200:
         return False
-    foreign = sum(word in _FOREIGN for word in words)
-    return foreign >= 0.3 * len(words) > sum(word in _ENGLISH for word in words)
+    foreign = sum(map(_FOREIGN.__contains__, words))
+    return foreign >= 0.3 * len(words) > sum(map(_ENGLISH.__contains__, words))

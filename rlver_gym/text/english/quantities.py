@@ -27,11 +27,27 @@ _NUMBERS = frozenset({*_UNITS, *_TENS, *_SCALES, "twice"}) | words_of("units of 
 _HEDGES = words_of("hedges")
 
 
+class _Counting(dict[str, bool]):
+    """Whether words met so far may be of a number."""
+
+    def __missing__(self, word: str) -> bool:
+        if len(self) >= 50_000:
+            self.clear()
+        self[word] = word in _NUMBERS or word[0].isdigit()
+        return self[word]
+
+
+_COUNTING = _Counting()
+
+
+def may_count(words: Sequence[str]) -> bool:
+    """Whether there may be a number in a sentence at all."""
+    return any(map(_COUNTING.__getitem__, words))
+
+
 def quantities_in(words: Sequence[str]) -> tuple[Quantity, ...]:
     """The numbers of a sentence and what they count."""
-    if _NUMBERS.isdisjoint(words) and not any(
-        word[0].isdigit() or word.partition("-")[0] in _TENS for word in words
-    ):
+    if not may_count(words):
         return ()
     found = []
     at = 0

@@ -12,7 +12,7 @@ import numpy as np
 from rlver_gym.core.dialogue import ReasonCode
 from rlver_gym.core.ledger import ACT_IN_WORDS, quote
 from rlver_gym.core.persona import HiddenNeed
-from rlver_gym.users.embedded.perception import EXPERT_ITEMS, FEATURES, Perception
+from rlver_gym.users.embedded.perception import FEATURES, Perception
 from rlver_gym.users.embedded.weights import FACTORS, Factor
 
 IN_WORDS = {
@@ -26,7 +26,11 @@ IN_WORDS = {
 """Of each factor, what is said when it is low and when it is high."""
 VOID = (ReasonCode.SILENCE, ReasonCode.NONSENSE)
 """Evidence beside which nothing else counts."""
+LIMIT = 3.0
+"""Of an input, in standard deviations: what is unlike all that was rated counts no more."""
 NEEDS = tuple(sorted(HiddenNeed))
+_NEED = dict(zip(NEEDS, np.eye(len(NEEDS)), strict=True))
+_HIGHEST = np.array([4.0] * 5 + [1.0])
 _PLAIN_ACTS = {"insult": -5.0, "threat": -6.0, "meta": -6.0, "blame": -4.0, "minimise": -4.0}
 """What nobody in the corpus does often enough to be fitted: points of experts."""
 _PLAIN_WORDS = 12
@@ -35,9 +39,11 @@ _WRONG, _AS_OWN, _AGAIN = -3.0, -3.0, -2.0
 """Points for a fact that is surely wrong, their story told as the agent's own, a sentence again."""
 _WRONG_NUMBER = -1.5
 """A number may count something else than theirs."""
-_FORM = frozenset({ReasonCode.BROKEN, ReasonCode.TORN, ReasonCode.COPYING, ReasonCode.REPETITION})
-_FORM_SHARE = 0.5
-"""What experts take off for what can be pointed at in its form, and how much of that is taken."""
+_VOID = {ReasonCode.SILENCE: -4.5, ReasonCode.NONSENSE: -5.0}
+_BROKEN, _TORN, _COPIED, _REPEATED, _REFRAIN, _CUT = -2.5, -1.25, -2.5, -3.0, -1.5, -1.5
+"""Points for words that do not hang together, for each sentence torn, for all copied, for all said
+again, for each more utterance that had it, for a sentence that stops in the middle.
+"""
 _WHOLE_SHARE = 0.3
 """Of a change, what may at most be said of the reply as a whole where causes are known."""
 
@@ -63,7 +69,7 @@ def _network() -> _Network:
     path = files("rlver_gym.users.embedded").joinpath("english.npz")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
         meta = json.loads(bytes(data["meta"]).decode())
-        if meta["features"] != [*FEATURES, *EXPERT_ITEMS, *NEEDS]:
+        if meta["features"] != [*FEATURES, *NEEDS]:
             raise ValueError(
                 "english.npz was fitted to other features: run research/fit_english.py"
             )
@@ -75,8 +81,7 @@ def _network() -> _Network:
 
 def lay_out(perceived: Perception) -> np.ndarray:
     """The inputs of the network."""
-    need = [float(perceived.need == one) for one in NEEDS]
-    return np.concatenate([perceived.values, perceived.expert, need])
+    return np.concatenate([perceived.values, _NEED[perceived.need]])
 
 
 def predict(perceived: Perception) -> np.ndarray:
@@ -86,11 +91,12 @@ def predict(perceived: Perception) -> np.ndarray:
     comes out is rounded: the same on every machine.
     """
     net = _network()
-    inputs = np.rint(np.clip((lay_out(perceived) - net.mean) * net.spread, -4, 6) * 256) / 256
+    inputs = (lay_out(perceived) - net.mean) * net.spread
+    inputs = np.rint(np.minimum(np.maximum(inputs, -LIMIT), LIMIT) * 256) / 256
     drive = inputs @ net.inner + net.inner_bias
     inner = np.rint(drive / (1 + np.abs(drive)) * 4096) / 4096
-    rated = inner @ net.outer + net.outer_bias
-    return np.clip(np.rint(rated * 256) / 256, 0.0, [4.0] * 5 + [1.0])
+    rated = np.rint((inner @ net.outer + net.outer_bias) * 256) / 256
+    return np.minimum(np.maximum(rated, 0.0), _HIGHEST)
 
 
 class Worth(NamedTuple):
@@ -103,21 +109,23 @@ class Worth(NamedTuple):
 
 def weigh_reply(perceived: Perception) -> list[Worth]:
     """What the reply is worth, by named causes and factors, and the rest as a whole."""
-    void = [one for one in perceived.evidence if one.code in VOID]
-    if void:
-        return [Worth(*void[0])]
-    net, rated = _network(), predict(perceived)
-    points = net.worth * (rated - net.neutral)
+    if perceived.void:
+        code, note = perceived.void
+        return [Worth(code, _VOID[code], note)]
+    net = _network()
+    rated, neutral = predict(perceived), net.neutral.tolist()
+    points = (net.worth * (rated - net.neutral)).tolist()
+    rated = rated.tolist()
     told: list[Worth] = []
     rest = 0.0
     for at, name in enumerate(FACTORS):
-        above = rated[at] - net.neutral[at]
-        is_high = bool(above > 0 and rated[at] >= net.high.get(name, 9.0))
+        above = rated[at] - neutral[at]
+        is_high = above > 0 and rated[at] >= net.high.get(name, 9.0)
         is_low = above < 0 and rated[at] <= net.low.get(name, -9.0)
         if is_high or is_low:
-            told.append(Worth(str(name), float(points[at]), IN_WORDS[name][is_high]))
+            told.append(Worth(name.value, points[at], IN_WORDS[name][is_high]))
         else:
-            rest += float(points[at])
+            rest += points[at]
     return [*_share_out(told, rest), *_causes(perceived)]
 
 
@@ -140,27 +148,50 @@ def _share_out(told: list[Worth], rest: float) -> list[Worth]:
 
 def _causes(perceived: Perception) -> list[Worth]:
     """What can be pointed at and costs by rule."""
-    found = [
-        Worth(code, points * _FORM_SHARE, note)
-        for code, points, note in perceived.evidence
-        if code in _FORM and points < 0
-    ]
+    found = _form_causes(perceived)
     wrong = next((one for one in perceived.claims if one.verdict == "false" and one.is_sure), None)
     if wrong is not None:
         right = f", not “{quote(wrong.right, 30)}”" if wrong.right else ""
         cost = _WRONG_NUMBER if wrong.kind == "number" else _WRONG
         found.append(Worth("fact", cost, f"got it wrong: “{quote(wrong.said, 30)}”{right}"))
-    if perceived.as_own:
-        note = f"told their story as its own: “{quote(perceived.as_own)}”"
-        found.append(Worth("as_own", _AS_OWN, note))
-    if perceived.said_before and not any(one.code == ReasonCode.REPETITION for one in found):
-        note = f"said what was already said: “{quote(perceived.said_before)}”"
-        found.append(Worth(ReasonCode.REPETITION, _AGAIN, note))
     for act, points in _PLAIN_ACTS.items():
-        text = perceived.acts.get(act)
+        text = next((one.text for one in perceived.pieces if act in one.phrases), None)
         if text is not None and _is_plain(text):
             found.append(Worth(f"prior:{act}", points, f"{ACT_IN_WORDS[act]}: “{quote(text, 40)}”"))
     return found
+
+
+def _form_causes(perceived: Perception) -> list[Worth]:
+    copies, pieces, found = perceived.copies, perceived.pieces, []
+    size = max(1, sum([len(one.words) for one in pieces]))
+    broken = sum([len(one.words) for one in pieces if one.is_broken]) / size
+    if broken:
+        note = "could not follow all of it: words that do not hang together"
+        found.append(Worth(ReasonCode.BROKEN, _BROKEN * broken, note))
+    cut = [one.text for one in pieces if one.is_cut]
+    if cut:
+        note = f"left a sentence unfinished: “{quote(cut[0])}”"
+        found.append(Worth(ReasonCode.BROKEN, _CUT * min(2, len(cut)), note))
+    if copies.torn:
+        text = pieces[min(copies.torn)].text
+        note = f"tore a piece out of their words: “{quote(text)}”"
+        found.append(Worth(ReasonCode.TORN, _TORN * min(2, len(copies.torn)), note))
+    if copies.share > _MUCH_COPIED:
+        much = min(1.0, (copies.share - _MUCH_COPIED) / (1 - _MUCH_COPIED))
+        found.append(Worth(ReasonCode.COPYING, _COPIED * much, "gave their own words back"))
+    if copies.as_own:
+        note = f"told their story as its own: “{quote(copies.as_own)}”"
+        found.append(Worth("as_own", _AS_OWN, note))
+    again = max(0.0, min(1.0, (copies.repeated_most - 0.15) / 0.35)) * _REPEATED
+    again += _REFRAIN * max(0, min(3, copies.repeated_times) - 1)
+    stale = pieces[min(copies.stale)].text if copies.stale else ""
+    if stale or again <= -0.25:
+        note = f"said what was already said: “{quote(stale)}”" if stale else "said that before"
+        found.append(Worth(ReasonCode.REPETITION, min(again, _AGAIN if stale else 0.0), note))
+    return found
+
+
+_MUCH_COPIED = 0.4
 
 
 def _is_plain(text: str) -> bool:

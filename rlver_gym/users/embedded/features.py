@@ -11,14 +11,14 @@ from typing import NamedTuple
 from rlver_gym.core import words as english
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
-from rlver_gym.text.tokenized_text import fourgrams, summarise_line
-from rlver_gym.text.utterance_analysis import analyse_utterance
+from rlver_gym.text.english.hear import hear, read_line
 from rlver_gym.users.embedded import chinese
 from rlver_gym.users.embedded.priors import load_priors
 
 _LIST_ITEM = re.compile(
     r"(?m)^[ \t]*(?:[-*•–]|\d{1,2}[.)、．]|#{1,6}|[一二三四五六七八九十]、)\s*\S"
 )
+_NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
 _CHARACTERS_PER_WORD = 1.6
 """An English word counts as so many Chinese characters, so that lengths mean the same."""
 
@@ -87,29 +87,35 @@ def _extract_chinese(text: str) -> SurfaceFeatures:
 
 
 def _extract_english(text: str) -> SurfaceFeatures:
-    heard = analyse_utterance(text)
+    pieces, line = hear(text).pieces, hear(text).line
     counts: dict[str, int] = {}
-    for sentence in heard.sentences:
-        for act in sorted(sentence.acts.keys() - {"question"}):  # counted by its mark
+    acts: dict[str, str] = {}
+    for one in pieces:
+        for act in sorted(one.clear_acts):
             counts[act] = counts.get(act, 0) + 1
+            acts.setdefault(act, one.text)
     return SurfaceFeatures(
-        length=heard.word_count * _CHARACTERS_PER_WORD,
+        length=len(line.words) * _CHARACTERS_PER_WORD,
         counts=counts,
-        heard=dict(heard.acts),
-        about=heard.content,
-        names=frozenset(map(english.stem, heard.names)),
-        grams=heard.fourgrams,
+        heard=acts,
+        about=frozenset().union(*[_content(one.words) for one in pieces]),
+        names=frozenset(english.stem(name.lower()) for name in _NAME.findall(text)),
+        grams=line.runs,
         parts=tuple(
-            TalkSentence(one.content, fourgrams(one.folded))
-            for one in heard.sentences
+            TalkSentence(_content(one.words), frozenset(one.runs))
+            for one in pieces
             if one.is_fluent
         ),
-        list_items=heard.list_items,
-        questions=heard.questions,
+        list_items=len(_LIST_ITEM.findall(text)),
+        questions=text.count("?"),
         exclamations=text.count("!"),
-        first_person=sum(word in ("i", "me", "my") for word in english.words(text)),
-        readable=ramp(heard.function_share, 0.1, 0.3),
+        first_person=sum(word in ("i", "me", "my") for word in line.words),
+        readable=ramp(line.functions / max(1, len(line.words)), 0.1, 0.3),
     )
+
+
+def _content(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(filter(None, map(english.content_stem, words)))
 
 
 class DialogueContext(NamedTuple):
@@ -135,8 +141,7 @@ def build_context(persona: Persona, dialogue: Dialogue) -> DialogueContext:
         said=_union(map(about, lines)),
         last=about(lines[-1]),
         their_grams=_union(
-            summarise_line(one).fourgrams if language == "en" else chinese.grams(one)
-            for one in lines
+            read_line(one).runs if language == "en" else chinese.grams(one) for one in lines
         ),
         earlier=tuple(
             extract_surface_features(text, language) for text in dialogue.earlier_utterances

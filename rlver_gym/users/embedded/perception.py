@@ -6,125 +6,38 @@ import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlver_gym.core.anchors import AnchorIndex
-from rlver_gym.core.dialogue import Dialogue, Reason
+from rlver_gym.core.anchors import AnchorIndex, AnchorMatch
+from rlver_gym.core.dialogue import Dialogue, ReasonCode
 from rlver_gym.core.persona import AnchorKind, HiddenNeed, Persona
-from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words, stem
-from rlver_gym.io.files import load_json
+from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.io.frozen import cache_by_parts
-from rlver_gym.text.english.listen import Utterance, listen
-from rlver_gym.text.lexicon import Phrase, load_lexicon
-from rlver_gym.text.story_index import texts_of
-from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
-from rlver_gym.text.vectors import SCALE, embed_rows, row_of
-from rlver_gym.users.embedded.evidence import collect_evidence
+from rlver_gym.text.act_classifier import load_act_classifier
+from rlver_gym.text.english.hear import Heard, Line, Piece, hear, read_line, weigh, weigh_alien
+from rlver_gym.text.english.listen import Utterance
+from rlver_gym.text.lexicon import load_data
+from rlver_gym.text.vectors import SCALE, embed_all
+from rlver_gym.users.embedded.copies import Copies, find_copies
+from rlver_gym.users.embedded.expert import ITEMS, Touch, weigh_items
 from rlver_gym.users.embedded.speech.claims import Claim, check_claims
 from rlver_gym.users.embedded.speech.facts import FactBase, fact_base
 
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}\b")
 _SHOUTED = re.compile(r"\b[A-Z]{2,}\b")
 _LIST_ITEM = re.compile(r"(?m)^\s*(?:[-*•]|\d+[.)])")
+_LISTED = re.compile(r"[-*•\d]")
 _EMOJI = re.compile("[\U0001f300-\U0001faff❤]")
 _YOURS = frozenset({"you", "your", "yours", "yourself"})
 _MINE = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "us"})
-_FOLDED = {
-    **dict.fromkeys(("i", "me", "we", "us", "you", "myself", "yourself"), "you"),
-    **dict.fromkeys(("my", "our", "your", "mine", "ours", "yours"), "your"),
-    **dict.fromkeys(("am", "is", "are"), "are"),
-    **dict.fromkeys(("was", "were"), "were"),
-}
-"""Speaker and listener folded: "we had our list" given back is "you had your list"."""
-_NOBODY = PRONOUNS | {YOU, ""}
-_ACTS = tuple(load_json("rlver_gym.text", "lexicon_en.json")["acts"])
+_NOT = frozenset({"not", "never", "no"})
 _KINDS: tuple[str, ...] = AnchorKind.__args__
-_UNKNOWN_NATS = 1.0
-
-
-class _Word(NamedTuple):
-    """All that is ever asked of a word, worked out once."""
-
-    token: str
-    stem: str
-    folded: str
-    row: int
-    """In the table of word vectors; -1 for a word that it has not."""
-    phrases: tuple[Phrase, ...]
-    is_function: bool
-
-
-class _Words(dict[str, _Word]):
-    def __missing__(self, word: str) -> _Word:
-        if len(self) >= 50_000:
-            self.clear()
-        token = token_of(word)
-        root = stem(word)
-        found = self[word] = _Word(
-            "" if token in _NOBODY else token,
-            root,
-            _FOLDED.get(word, word),
-            row_of(word),
-            load_lexicon().phrases(root),
-            word in FUNCTION_WORDS,
-        )
-        return found
-
-
-_WORDS = _Words()
-
-
-class Line(NamedTuple):
-    """One line or utterance, word by word."""
-
-    words: tuple[str, ...]
-    tokens: frozenset[str]
-    """What it is about."""
-    threes: frozenset[tuple[str, ...]]
-    """Its runs of three words, speaker and listener folded."""
-    fives: frozenset[tuple[str, ...]]
-    raw: frozenset[tuple[str, ...]]
-    """Its runs of four words as they stand."""
-    sentences: frozenset[str]
-    vector: np.ndarray
-    """What it is about as a whole."""
-    vectors: np.ndarray
-    """The same of each sentence."""
-    asks: bool
-
-
-def read_sentences(text: str, sentences: Sequence[tuple[str, ...]]) -> Line:
-    """A line of these sentences."""
-    words = tuple([word for one in sentences for word in one])
-    known = [_WORDS[word] for word in words]
-    folded = [one.folded for one in known]
-    rows = [[_WORDS[word].row for word in one] for one in sentences] or [[]]
-    vectors = embed_rows([*rows, [one.row for one in known]])
-    return Line(
-        words,
-        frozenset([one.token for one in known]) - {""},
-        frozenset(zip(folded, folded[1:], folded[2:], strict=False)),
-        frozenset(zip(folded, folded[1:], folded[2:], folded[3:], folded[4:], strict=False)),
-        frozenset(zip(words, words[1:], words[2:], words[3:], strict=False)),
-        frozenset([" ".join(one) for one in sentences if len(one) > 2]),
-        vectors[-1],
-        vectors[:-1],
-        "?" in text,
-    )
-
-
-@lru_cache(maxsize=4_096)
-def read_line(text: str) -> Line:
-    """A line of the person; kept, because lines come again."""
-    return read_sentences(text, [split_words(one) for one in split_sentences(text)])
-
-
-@lru_cache(maxsize=4_096)
-def read_utterance(text: str) -> Line:
-    """An utterance of the agent."""
-    return read_sentences(text, [one.words for one in listen(text).sentences])
+_PHRASED = tuple(load_data("lexicon_en.json")["acts"])
+_HEARD = tuple(load_act_classifier().acts)
+_UNIT = float(SCALE * SCALE)
 
 
 class Person(NamedTuple):
@@ -136,8 +49,10 @@ class Person(NamedTuple):
     vocabulary: frozenset[str]
     names: frozenset[str]
     anchors: AnchorIndex
-    kinds: np.ndarray
-    """Of each anchor, the number of its kind."""
+    kinds: tuple[int, ...]
+    """The kinds of anchors that it has, by number."""
+    kind_starts: tuple[int, ...]
+    """Where they begin in the next."""
     anchor_vectors: np.ndarray
     story: np.ndarray
     """Vectors of what the card tells, a sentence a row."""
@@ -147,24 +62,33 @@ class Person(NamedTuple):
 def compile_person(persona: Persona) -> Person:
     """Compile a card, once."""
     facts, situation = fact_base(persona), persona.situation
-    each = list(situation.anchors.each())
-    anchor_rows = [[_WORDS[word].row for word in split_words(one.text)] for _, one in each]
+    each = sorted(situation.anchors.each(), key=lambda one: _KINDS.index(one[0]))
+    kinds = [_KINDS.index(kind) for kind, _ in each]
     told = [situation.cause, situation.now, *situation.tried]
-    told += [line for one in situation.disclosures for line in (one.in_tone("normal"),)]
-    sentences = [
-        words for text in told for part in split_sentences(text) if (words := split_words(part))
-    ]
-    words = [word for text in texts_of(situation.model_dump()) for word in split_words(text)]
+    told += [one.in_tone("normal") for one in situation.disclosures]
+    sentences = [split_words(part) for text in told for part in split_sentences(text)]
+    words = [word for text in _texts_of(situation.model_dump()) for word in split_words(text)]
     return Person(
         facts,
         f" {' '.join(words)} ",
         facts.vocabulary,
         frozenset(facts.name_words) | {persona.person.name.lower()},
         AnchorIndex(situation),
-        np.array([_KINDS.index(kind) for kind, _ in each], dtype=np.intp),
-        embed_rows(anchor_rows),
-        embed_rows([[_WORDS[word].row for word in one] for one in sentences] or [[]]),
+        tuple(sorted(set(kinds))),
+        tuple([kinds.index(kind) for kind in sorted(set(kinds))]),
+        embed_all([split_words(one.text) for _, one in each]),
+        embed_all([one for one in sentences if one] or [()]),
     )
+
+
+def _texts_of(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [text for part in value for text in _texts_of(part)]
 
 
 class Past(NamedTuple):
@@ -173,59 +97,29 @@ class Past(NamedTuple):
     last: Line
     told: frozenset[str]
     """Tokens of all that the person said."""
-    threes: frozenset[tuple[str, ...]]
-    fives: frozenset[tuple[str, ...]]
-    raw: frozenset[tuple[str, ...]]
+    runs: frozenset[int]
+    raw: frozenset[int]
     words: frozenset[str]
-    """Of the person."""
-    told_vectors: np.ndarray
+    vectors: np.ndarray
     own: frozenset[str]
     """Tokens of what the agent said."""
-    own_threes: frozenset[tuple[str, ...]]
-    own_sentences: frozenset[str]
+    own_runs: frozenset[int]
+    said: frozenset[str]
+    """Its sentences."""
     own_vectors: np.ndarray
-    utterances: tuple[Line, ...]
+    utterances: tuple[frozenset[int], ...]
+    """Runs of each of its utterances."""
+    acts: dict[str, int]
+    """How many utterances did each act."""
     anchors: frozenset[str]
     """Keys of the anchors that the agent touched."""
     length: int
     """Of the utterances, in words."""
 
 
-_NO_VECTORS = np.zeros((0, 64), dtype=np.float32)
-
-
-def _begin(opening: str) -> Past:
-    line = read_line(opening)
-    nothing: frozenset[Any] = frozenset()
-    return Past(
-        line, line.tokens, line.threes, line.fives, line.raw, frozenset(line.words), line.vectors,
-        nothing, nothing, nothing, _NO_VECTORS, (), nothing, 0,
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=4_096)
-def _past(person: "_ById", opening: str, said: tuple[str, ...]) -> Past:
-    if not said:
-        return _begin(opening)
-    before = _past(person, opening, said[:-2])
-    spoken, line = read_utterance(said[-2]), read_line(said[-1])
-    touched = _touch(person.person, listen(said[-2]))
-    return Past(
-        line,
-        before.told | line.tokens,
-        before.threes | line.threes,
-        before.fives | line.fives,
-        before.raw | line.raw,
-        before.words.union(line.words),
-        np.concatenate([before.told_vectors, line.vectors]),
-        before.own | spoken.tokens,
-        before.own_threes | spoken.threes,
-        before.own_sentences | spoken.sentences,
-        np.concatenate([before.own_vectors, spoken.vectors]),
-        (*before.utterances, spoken),
-        before.anchors.union(touched),
-        before.length + len(spoken.words),
-    )
+_NO_VECTORS = np.zeros((0, embed_all([()]).shape[1]), dtype=np.float32)
+_NO_VECTOR = np.zeros((1, _NO_VECTORS.shape[1]), dtype=np.float32)
+_NOTHING: frozenset[Any] = frozenset()
 
 
 class _ById(NamedTuple):
@@ -240,35 +134,59 @@ class _ById(NamedTuple):
         return isinstance(other, _ById) and other.person is self.person
 
 
-def _touch(person: Person, heard: Utterance) -> dict[str, int]:
-    """Anchors that are touched, each with its sentence."""
-    stems = tuple([tuple([_WORDS[word].stem for word in one.words]) for one in heard.sentences])
-    return {one.key: one.sentence for one in person.anchors.match(stems)}
+@lru_cache(maxsize=1_024)
+def _past(key: _ById, opening: str, said: tuple[str, ...]) -> Past:
+    if not said:
+        line = read_line(opening)
+        return Past(
+            line, line.tokens, line.runs, line.raw, frozenset(line.words), line.vectors[:-1],
+            _NOTHING, _NOTHING, _NOTHING, _NO_VECTORS, (), {}, _NOTHING, 0,
+        )  # fmt: skip
+    before = _past(key, opening, said[:-2])
+    heard, line = hear(said[-2]), read_line(said[-1])
+    return Past(
+        line,
+        before.told | line.tokens,
+        before.runs | line.runs,
+        before.raw | line.raw,
+        before.words.union(line.words),
+        np.concatenate([before.vectors, line.vectors[:-1]]),
+        before.own | heard.line.tokens,
+        before.own_runs | heard.line.runs,
+        before.said | heard.said,
+        np.concatenate([before.own_vectors, heard.line.vectors[:-1]]),
+        (*before.utterances, heard.line.runs),
+        before.acts | {act: before.acts.get(act, 0) + 1 for act, _ in _clear(heard)},
+        before.anchors.union([one.key for one in _match(key, said[-2])]),
+        before.length + len(heard.line.words),
+    )
+
+
+def _clear(heard: Heard) -> list[tuple[str, tuple[float, str]]]:
+    return [one for one in heard.acts.items() if one[1][0] >= 0.5]
+
+
+@lru_cache(maxsize=128)
+def _match(key: _ById, text: str) -> tuple[AnchorMatch, ...]:
+    return key.person.anchors.match(tuple([one.stems for one in hear(text).pieces]))
 
 
 class Perception(NamedTuple):
     """What one utterance is to one person."""
 
     heard: Utterance
-    line: Line
     need: HiddenNeed
     values: np.ndarray
-    """In the order of FEATURES; most in [0, 1], in steps of 1/256."""
-    expert: np.ndarray
-    """What experts would give for its acts, anchors and form, in the order of EXPERT_ITEMS."""
-    evidence: tuple[Reason, ...]
-    """The same, item by item."""
+    """In the order of FEATURES; most in [-1, 1], in steps of 1/256."""
+    void: tuple[ReasonCode, str] | None
+    """Why nothing in it can be weighed: it is silence or nonsense."""
+    copies: Copies
     claims: tuple[Claim, ...]
-    acts: dict[str, str]
-    """Acts done by a phrase of the lexicon, each with its sentence."""
+    pieces: tuple[Piece, ...]
     anchors: tuple[tuple[str, str], ...]
     """Anchors touched for the first time, with their sentences."""
     strangers: tuple[str, ...]
     """Names that nobody in their story has."""
-    said_before: str
-    """A sentence that the agent has said before; empty when there is none."""
-    as_own: str
-    """A sentence in which the agent tells their story as its own; empty when there is none."""
 
 
 class _Place(NamedTuple):
@@ -279,7 +197,7 @@ class _Place(NamedTuple):
     said: tuple[str, ...]
 
     def __hash__(self) -> int:
-        return hash((id(self.persona), self.said, self.dialogue.utterance))
+        return hash((id(self.persona), self.dialogue.utterance, self.said[-1:]))
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -301,126 +219,125 @@ def perceive(persona: Persona, dialogue: Dialogue) -> Perception:
 def _perceive(place: _Place) -> Perception:
     persona, dialogue, said = place
     person, text = compile_person(persona), dialogue.utterance or ""
-    past = _past(_ById(person), dialogue.opening, said)
-    evidence = collect_evidence(persona, dialogue)
-    claims = tuple(
+    key = _ById(person)
+    past, heard = _past(key, dialogue.opening, said), hear(text)
+    copies = find_copies(heard, past)
+    claims = check_claims(persona, dialogue)
+    if claims:
+        claims = tuple(
+            [
+                one
+                for one in claims
+                if one.kind != "number" or f" {one.said.lower()} " not in person.text
+            ]
+        )
+    matched = _match(key, text)
+    touched = tuple(
         [
-            one
-            for one in check_claims(persona, dialogue)
-            if one.kind != "number" or f" {one.said.lower()} " not in person.text
-        ]
-    )
-    heard, line = listen(text), read_utterance(text)
-    acts = _find_acts(heard)
-    touched = _touch(person, heard)
-    fresh = tuple(
-        [
-            (name, heard.sentences[at].text)
-            for name, at in touched.items()
-            if name not in past.anchors
+            Touch(one.kind, one.key, one.sentence, one.is_in_one_sentence)
+            for one in matched
+            if one.key not in past.anchors
         ]
     )
     names = {name.lower() for name in _NAME.findall(text)}
     strangers = tuple(
         sorted(name for name in names if name not in past.words and name not in person.facts.words)
     )
-    own, again = _find_own_story(heard, past), _find_repeated(heard, past)
+    homes = [_find_home(piece, person, past) for piece in heard.pieces]
     values = [
-        *_nearness(person, past, line),
-        *_likeness(person, past, line),
-        *_copies(past, line, heard, own[1], again[1]),
-        *_anchors(person, line, fresh, len(touched)),
+        *_nearness(person, past, heard.line, homes),
+        *_likeness(person, past, heard.line),
+        *_copies(past, heard, copies),
+        *_anchors(person, heard.line, touched, len(matched)),
         *_facts(claims, names, strangers, past, person),
-        *_form(text, line, heard),
+        *_form(text, heard),
         *_place(past),
-        *[float(act in acts) for act in _ACTS],
+        *_acts(heard),
+        *weigh_items(persona, heard, past, copies, homes, touched),
     ]
     return Perception(
-        heard,
-        line,
+        heard.listened,
         persona.need,
         np.rint(np.array(values) * 256) / 256,
-        _expert(evidence),
-        evidence,
+        _find_void(text, heard, past),
+        copies,
         claims,
-        acts,
-        fresh,
+        heard.pieces,
+        tuple([(one.key, heard.pieces[one.sentence].text) for one in touched]),
         strangers,
-        again[0],
-        own[0],
     )
 
 
-def _find_acts(heard: Utterance) -> dict[str, str]:
-    found: dict[str, str] = {}
-    lexicon = load_lexicon()
-    for one in heard.sentences:
-        known = [_WORDS[word] for word in one.words]
-        phrases = tuple([each.phrases for each in known])
-        if any(phrases):
-            for act in lexicon.acts(tuple([each.stem for each in known]), phrases):
-                found.setdefault(act, one.text)
-    return found
+def _find_void(text: str, heard: Heard, past: Past) -> tuple[ReasonCode, str] | None:
+    """Whether nothing is said, or nothing that one says: in a few words also something that takes
+    up theirs counts. Little words stirred are nothing either: distinct words grow with about the
+    0.8th power of a text's length (Heaps' law).
+    """
+    line, count = heard.line, len(heard.line.words)
+    if not count and not text.strip(" .!?…\n\t"):
+        return ReasonCode.SILENCE, "the agent said nothing"
+    if count < 4:
+        is_talk = count > 0 and (line.functions > 0 or bool(line.tokens & past.told))
+    else:
+        is_talk = line.functions >= 0.2 * count and not (
+            count >= 20
+            and (line.functions > 0.97 * count or len(set(line.words)) < 1.05 * count**0.8)
+        )
+    return None if is_talk else (ReasonCode.NONSENSE, "that was no sentence that they could follow")
 
 
-def _find_own_story(heard: Utterance, past: Past) -> tuple[str, float]:
-    """Sentences in which the agent speaks of itself in words that the person told of themselves."""
-    best, most, total = "", 0.0, 0.0
-    for one in heard.sentences:
-        has = frozenset(one.words)
-        if has & _MINE and not has & _YOURS and one.ask is None:
-            shared = weigh({_WORDS[word].token for word in one.words} & past.told)
-            total += shared
-            if shared > most:
-                best, most = one.text, shared
-    return (best if most > 6 else ""), total
+class Home(NamedTuple):
+    """How far one sentence is about this person, in hundredths of a nat."""
+
+    fresh: int
+    """Of what they told, taken up for the first time."""
+    told: int
+    """Of all that they told."""
+    guessed: int
+    """Of what only their card says."""
+    alien: int
+    """Of what neither says."""
+
+    @property
+    def strange(self) -> float:
+        """How much better it would suit another story."""
+        return self.alien - 0.5 * (self.told + self.guessed)
 
 
-def _find_repeated(heard: Utterance, past: Past) -> tuple[str, float]:
-    if not past.own_sentences:
-        return "", 0.0
-    said = [one for one in heard.sentences if len(one.words) > 2]
-    again = [one for one in said if " ".join(one.words) in past.own_sentences]
-    return (again[0].text if again else ""), len(again) / max(1, len(said))
-
-
-@lru_cache(maxsize=1)
-def _rarity() -> dict[str, float]:
-    """Of tokens, log(situations / those in which supporters use it)."""
-    data = load_json("rlver_gym.text", "english/spread.json")
-    return {
-        token: round(math.log(data["situations"] / int(count)), 3)
-        for count, tokens in data["spread"].items()
-        for token in tokens.split()
-    }
-
-
-def weigh(tokens: set[str] | frozenset[str]) -> float:
-    """How much tokens say about which story they belong to, in nats."""
-    known = _rarity()
-    return math.fsum([known.get(token, _UNKNOWN_NATS) for token in tokens])
+def _find_home(piece: Piece, person: Person, past: Past) -> Home:
+    tokens = piece.tokens
+    told = tokens & past.told
+    rest = tokens - told
+    guessed = rest & person.vocabulary
+    return Home(weigh(told - past.own), weigh(told), weigh(guessed), weigh_alien(rest - guessed))
 
 
 NEARNESS = (
     "last", "last_share", "told", "told_share", "new", "untold", "untold_share", "alien",
-    "alien_share", "aliens", "own", "again_share", "last_covered", "belongs",
+    "alien_share", "own", "again_share", "last_covered", "belongs", "strange", "strangest",
+    "strange_sentences", "home_sentences",
 )  # fmt: skip
 
 
-def _nearness(person: Person, past: Past, line: Line) -> list[float]:
+def _nearness(person: Person, past: Past, line: Line, homes: Sequence[Home]) -> list[float]:
     tokens = line.tokens
-    last, told = tokens & past.last.tokens, tokens & past.told
-    untold = (tokens & person.vocabulary) - past.told
-    alien = tokens - past.told - person.vocabulary
-    of_last, of_told, of_untold, of_alien = weigh(last), weigh(told), weigh(untold), weigh(alien)
-    own = of_told + of_untold + of_alien
-    new = weigh(told - past.own)
+    told = tokens & past.told
+    rest = tokens - told
+    guessed = rest & person.vocabulary
+    of_last, of_told = weigh(tokens & past.last.tokens) / 100, weigh(told) / 100
+    of_untold, of_alien = weigh(guessed) / 100, weigh_alien(rest - guessed) / 100
+    own, count = of_told + of_untold + of_alien + 3, max(1, len(homes))
+    odd = [one.strange for one in homes]
     return [
-        math.log1p(of_last), of_last / (own + 3), math.log1p(of_told), of_told / (own + 3),
-        math.log1p(new), math.log1p(of_untold), of_untold / (own + 3), math.log1p(of_alien),
-        of_alien / (own + 3), math.log1p(len(alien)), math.log1p(own),
-        weigh(tokens & past.own) / (own + 3), of_last / (weigh(past.last.tokens) + 3),
-        (of_told + 0.5 * of_untold - of_alien) / (own + 3),
+        math.log1p(of_last), of_last / own, math.log1p(of_told), of_told / own,
+        math.log1p(weigh(told - past.own) / 100), math.log1p(of_untold), of_untold / own,
+        math.log1p(of_alien), of_alien / own, math.log1p(own),
+        weigh(tokens & past.own) / 100 / own, of_last / (weigh(past.last.tokens) / 100 + 3),
+        (of_told + 0.5 * of_untold - of_alien) / own,
+        math.tanh((of_alien - 0.5 * (of_told + of_untold)) / 6),
+        math.tanh(max(odd, default=0.0) / 400),
+        sum(one > 200 for one in odd) / count,
+        sum(one.told > 100 for one in homes) / count,
     ]  # fmt: skip
 
 
@@ -432,46 +349,55 @@ LIKENESS = (
 
 
 def _likeness(person: Person, past: Past, line: Line) -> list[float]:
-    own, size = line.vectors, float(SCALE * SCALE)
-    to_last = own @ past.last.vectors.T / size
-    to_told = (own @ past.told_vectors.T / size).max(1)
-    to_card = (own @ person.story.T / size).max(1)
-    most = to_last.max(1)
-    if len(past.own_vectors):
-        to_own = (own @ past.own_vectors.T / size).max(1)
-        again = [float(to_own.max()), float(to_own.mean())]
-    else:
-        again = [0.0, 0.0]
-    among = own @ own.T / size
+    """In cosines: sums are of whole numbers, so that they are exact in any order."""
+    whole, own, last = line.vectors[-1], line.vectors[:-1], past.last.vectors
+    if len(last) == 1:
+        last = np.concatenate([last, last])
     count = len(own)
+    if not count:
+        return [0.0] * len(LIKENESS)
+    parts = [
+        one if len(one) else _NO_VECTOR
+        for one in (last, past.vectors, person.story, past.own_vectors)
+    ]
+    starts = [0, *accumulate(map(len, parts[:-1]))]
+    like = own @ np.concatenate(parts).T
+    each = [_spread(found) for found in np.maximum.reduceat(like, starts, 1).T.tolist()]
+    to_last = like[:, : len(last) - 1]
     return [
-        float(line.vector @ past.last.vector) / size,
-        *_spread(most), float(to_last.max(0).mean()), *_spread(to_told), *_spread(to_card), *again,
-        float(among.sum() - count) / max(1, count * (count - 1)) if count > 1 else 0.0,
+        float(whole @ last[-1]) / _UNIT,
+        *each[0], float(to_last.max(0).sum()) / max(1, len(last) - 1) / _UNIT,
+        *each[1], *each[2], *each[3][:2],
+        _alike(own) if count > 1 else 0.0,
     ]  # fmt: skip
 
 
-def _spread(values: np.ndarray) -> list[float]:
-    return [float(values.max()), float(values.mean()), float(values.min())]
+def _spread(found: list[float]) -> list[float]:
+    return [max(found) / _UNIT, sum(found) / len(found) / _UNIT, min(found) / _UNIT]
+
+
+def _alike(own: np.ndarray) -> float:
+    """How like its sentences are among themselves, in the mean."""
+    total, count = own.sum(0), len(own)
+    return (float(total @ total) / _UNIT - count) / (count * (count - 1))
 
 
 COPIES = (
-    "copied3", "copied5", "copied_raw", "copied_last", "copied_count", "repeated", "repeated_most",
-    "repeated_times", "said_before", "as_own", "variety3",
+    "copied", "copied_count", "copied_most", "quoted", "copied_raw", "copied_last", "longest_run",
+    "torn", "parroted", "repeated", "repeated_most", "repeated_times", "said_before", "as_own",
+    "variety",
 )  # fmt: skip
 
 
-def _copies(past: Past, line: Line, heard: Utterance, own: float, again: float) -> list[float]:
-    threes, fives = line.threes, line.fives
-    size, words = max(4, len(threes)), len(line.words)
-    copied = len(threes & past.threes)
-    repeats = [len(threes & one.threes) / size for one in past.utterances]
+def _copies(past: Past, heard: Heard, copies: Copies) -> list[float]:
+    line, count = heard.line, max(1, len(heard.pieces))
     return [
-        copied / size, len(fives & past.fives) / max(4, len(fives)),
-        len(line.raw & past.raw) / max(4, len(line.raw)), len(threes & past.last.threes) / size,
-        math.log1p(copied), len(threes & past.own_threes) / size, max(repeats, default=0.0),
-        math.tanh(sum(share > 0.2 for share in repeats) / 2), again, math.log1p(own),
-        len(threes) / max(4, words - 2),
+        copies.share, math.log1p(copies.copied), copies.most, len(copies.quoted) / count,
+        len(line.raw & past.raw) / max(4, len(line.raw)),
+        len(line.runs & past.last.runs) / max(4, len(line.runs)), math.tanh(copies.longest / 8),
+        min(2, len(copies.torn)) / 2, len(copies.parroted) / count, copies.repeated,
+        copies.repeated_most, min(3, copies.repeated_times) / 3, len(copies.stale) / count,
+        math.log1p(copies.of_own), len(line.runs) / max(4, len(line.words) - 2),
     ]  # fmt: skip
 
 
@@ -481,22 +407,20 @@ ANCHORS = (
 )  # fmt: skip
 
 
-def _anchors(
-    person: Person, line: Line, fresh: Sequence[tuple[str, str]], count: int
-) -> list[float]:
+def _anchors(person: Person, line: Line, fresh: Sequence[Touch], count: int) -> list[float]:
     touched = [0.0] * len(_KINDS)
-    for name, _ in fresh:
-        touched[_KINDS.index(name.partition("/")[0])] += 1.0
-    near = np.zeros(len(_KINDS))
-    if len(person.kinds):
-        best = (person.anchor_vectors @ line.vectors.T).max(1) / float(SCALE * SCALE)
-        np.maximum.at(near, person.kinds, best)
+    for one in fresh:
+        touched[_KINDS.index(one.kind)] += 1.0
+    near = [0.0] * len(_KINDS)
+    if person.kinds and len(line.vectors) > 1:
+        like = line.vectors[:-1] @ person.anchor_vectors.T
+        best = np.maximum.reduceat(like, person.kind_starts, 1).max(0).tolist()
+        for kind, found in zip(person.kinds, best, strict=True):
+            near[kind] = found / _UNIT
     return [
-        *map(math.tanh, touched),
-        *near.tolist(),
-        math.log1p(len(fresh)),
-        float(count - len(fresh)),
-    ]
+        *map(math.tanh, touched), *near, math.log1p(len(fresh)),
+        min(4.0, count - len(fresh)) / 4,
+    ]  # fmt: skip
 
 
 FACTS = (
@@ -508,50 +432,43 @@ FACTS = (
 def _facts(
     claims: Sequence[Claim], names: set[str], strangers: Sequence[str], past: Past, person: Person
 ) -> list[float]:
-    count = dict.fromkeys(("false", "told", "true", "unknown"), 0)
-    for one in claims:
-        count[one.verdict] += 1
-    told = names & past.words
+    verdicts = [one.verdict for one in claims]
     return [
-        math.tanh(count["false"]), float(any(one.is_sure for one in claims)),
-        math.tanh(count["told"] / 2), math.tanh(count["true"] / 2), math.tanh(count["unknown"] / 2),
-        math.tanh(len(told) / 2), math.tanh(len(strangers)),
-        float(bool((names & person.names) - past.words)),
+        math.tanh(verdicts.count("false")), float(any(one.is_sure for one in claims)),
+        math.tanh(verdicts.count("told") / 2), math.tanh(verdicts.count("true") / 2),
+        math.tanh(verdicts.count("unknown") / 2), math.tanh(len(names & past.words) / 2),
+        math.tanh(len(strangers)), float(bool((names & person.names) - past.words)),
     ]  # fmt: skip
 
 
 FORM = (
-    "sentences", "words", "words_off", "you", "me", "me_over_you", "variety", "word_length",
-    "function_words", "unknown_words", "exclamations", "bold", "list", "emoji", "dash", "quote",
-    "colon", "lines", "ends_asking", "unended", "questions", "guesses", "suggests", "feelings",
-    "share_asking", "commas", "shouted", "longest", "not",
+    "sentences", "words", "words_off", "you", "me", "me_over_you", "distinct", "function_words",
+    "exclamations", "bold", "list", "emoji", "ends_asking", "unended", "cut", "questions",
+    "guesses", "suggests", "feelings", "share_asking", "shouted", "longest", "not", "broken",
 )  # fmt: skip
 
 
-def _form(text: str, line: Line, heard: Utterance) -> list[float]:
-    words, sentences = line.words, heard.sentences
+def _form(text: str, heard: Heard) -> list[float]:
+    line, sentences, words = heard.line, heard.listened.sentences, heard.line.words
     count, parts = len(words), max(1, len(sentences))
-    floor = max(5, count)
-    yours, mine = sum(word in _YOURS for word in words), sum(word in _MINE for word in words)
-    known = [_WORDS[word] for word in words]
-    size, bare = math.log1p(count), text.rstrip()
+    floor, size, bare = max(5, count), math.log1p(count), text.rstrip()
+    yours, mine = sum(map(_YOURS.__contains__, words)), sum(map(_MINE.__contains__, words))
+    asks = sum([one.ask is not None for one in sentences])
     return [
         math.log1p(len(sentences)), size, (size - 3) ** 2 / 4, yours / floor, mine / floor,
-        math.tanh((mine - yours) / 4), len(set(words)) / max(6, count),
-        sum(map(len, words)) / max(1, count) / 5, sum(one.is_function for one in known) / floor,
-        sum(one.row < 0 for one in known) / floor, math.tanh(text.count("!") / 2),
-        float("**" in text), math.tanh(len(_LIST_ITEM.findall(text)) / 2),
-        float(not text.isascii() and _EMOJI.search(text) is not None), float("—" in text),
-        float('"' in text or "“" in text), float(":" in text), float("\n" in text),
+        math.tanh((mine - yours) / 4), len(set(words)) / max(6, count), line.functions / floor,
+        math.tanh(text.count("!") / 2), float("**" in text),
+        math.tanh(len(_LIST_ITEM.findall(text)) / 2) if _LISTED.search(text) else 0.0,
+        float(not text.isascii() and _EMOJI.search(text) is not None),
         float(bare.endswith("?")), float(bare[-1:] not in ".!?…\"”'’)*"),
-        math.tanh(sum(one.ask is not None for one in sentences) / 2),
-        sum(one.is_guess for one in sentences) / parts,
-        sum(one.suggests for one in sentences) / parts,
-        math.tanh(sum(len(one.feelings) for one in sentences)),
-        sum(one.ask is not None for one in sentences) / parts, text.count(",") / parts / 2,
+        sum([one.is_cut for one in heard.pieces]) / parts, math.tanh(asks / 2),
+        sum([one.is_guess for one in sentences]) / parts,
+        sum([one.suggests for one in sentences]) / parts,
+        math.tanh(sum([len(one.feelings) for one in sentences])), asks / parts,
         len(_SHOUTED.findall(text)) / floor,
-        max((len(one.words) for one in sentences), default=0) / 32,
-        sum(word in ("not", "never", "no") for word in words) / floor,
+        max([len(one.words) for one in sentences], default=0) / 32,
+        sum(map(_NOT.__contains__, words)) / floor,
+        sum([len(one.words) for one in heard.pieces if one.is_broken]) / floor,
     ]  # fmt: skip
 
 
@@ -566,33 +483,15 @@ def _place(past: Past) -> list[float]:
     ]  # fmt: skip
 
 
+def _acts(heard: Heard) -> list[float]:
+    acts, logits = heard.acts, heard.logits
+    return [
+        *[acts[act][0] if act in acts else 0.0 for act in _PHRASED],
+        *[math.tanh(logits[act] / 3) if logits else 0.0 for act in _HEARD],
+    ]
+
+
 FEATURES = (
     *NEARNESS, *LIKENESS, *COPIES, *ANCHORS, *FACTS, *FORM, *PLACE,
-    *(f"act:{act}" for act in _ACTS),
+    *(f"act:{act}" for act in _PHRASED), *(f"logit:{act}" for act in _HEARD), *ITEMS,
 )  # fmt: skip
-EXPERT_ITEMS = (
-    *(
-        f"act:{act}"
-        for act in (
-            "advice", "agree_all", "ai", "blame", "cliche", "command", "hedge", "insult", "invite",
-            "meta", "minimise", "motives", "open_question", "other_side", "praise", "promise",
-            "referral", "reflect_feeling", "reflect_prompt", "side", "threat", "told_back",
-            "validate",
-        )
-    ),
-    *(f"anchor:{kind}" for kind in _KINDS), "asked_first", "broken", "copying", "elsewhere",
-    "interrogation", "list", "long", "nonsense", "repetition", "short", "silence", "strangers",
-    "too_soon", "torn", "whole",
-)  # fmt: skip
-_PLACE_OF_ITEM = {name: at for at, name in enumerate(EXPERT_ITEMS)}
-_EXPERT_SCALE = 5.0
-"""Points that make a value of 1."""
-
-
-def _expert(evidence: Sequence[Reason]) -> np.ndarray:
-    found = np.zeros(len(EXPERT_ITEMS))
-    for code, points, _ in evidence:
-        at = _PLACE_OF_ITEM.get(code.partition("/")[0])
-        if at is not None:
-            found[at] += points / _EXPERT_SCALE
-    return np.rint(found * 256) / 256

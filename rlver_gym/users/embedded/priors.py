@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from rlver_gym.core.ledger import ACT_IN_WORDS
 from rlver_gym.core.library import parse_card
@@ -109,156 +109,18 @@ class Priors(Frozen):
     ]
 
 
-class Ramp(Frozen):
-    """A share that rises from 0 to 1."""
-
-    free: Number
-    all: Number
-
-    @model_validator(mode="after")
-    def _rises(self) -> Self:
-        if not self.free < self.all:
-            raise ValueError("free must lie below all")
-        return self
-
-    def at(self, value: float) -> float:
-        """0 up to `free`, 1 from `all` on, straight between."""
-        way = (value - self.free) / (self.all - self.free)
-        return 0.0 if way <= 0.0 else 1.0 if way >= 1.0 else way
-
-
-class RampPoints(Ramp):
-    """The points of what the ramp measures."""
-
-    points: Number
-
-
-class ElsewherePoints(RampPoints):
-    """The same, in full from `full_at` on."""
-
-    full_at: Annotated[int, Field(ge=1, strict=True)]
-    """How much an utterance says at all, in hundredths of a nat."""
-
-
-class StrangenessRamp(Ramp):
-    """The ramp of words that would suit another story better."""
-
-    own: Number
-    """What this story's own words weigh against them."""
-
-
-class WholeReply(Frozen):
-    """What a reply of at least `words` words is worth taken together: a logit of its acts."""
-
-    points: Number
-    words: Annotated[int, Field(ge=1, strict=True)]
-    shift: Number
-    leaning: PointsByAct
-
-
-class Uptake(Frozen):
-    """How much of what a person told is taken up, and what is left of an act that is not."""
-
-    full_at: Annotated[int, Field(ge=1, strict=True)]
-    """In nats."""
-    again: Share
-    guessed: Share
-    wear: Share
-    """What an act loses each time it is done."""
-    floor: Share
-    """What an act is worth that is done to anyone."""
-    same_words: Share
-    wear_for_anyone: Share
-
-
-class TimingPoints(Points):
-    """For what is done in the first `turns` turns."""
-
-    turns: Count
-
-
-class QuoteRule(Frozen):
-    """From which share of the person's runs on a sentence is theirs, and what is left of it."""
-
-    least: Share = Field(alias="from")
-    share: Share
-
-
-class ParrotRule(QuoteRule):
-    """The same for one of at least `words` words that is nothing but theirs."""
-
-    words: Count
-
-
-class SplicedPoints(Points):
-    """For a run of at least `words` words glued into a sentence."""
-
-    words: Count
-
-
-class StrangerPoints(Points):
-    """For each name that nobody in the story has, `most` at most."""
-
-    most: Number
-
-
-class FormPoints(Frozen):
-    """The points of length and form, and from where on they count."""
-
-    few_words: Count
-    few: Number
-    many_words: Count
-    per_word: Number
-    most: Number
-    list_items: Count
-    list: Number
-    list_advice: Number
-    """The same for somebody who wants advice."""
-    questions: Count
-    interrogation: Number
-
-
 class ExpertPoints(Frozen):
-    """What experts would give an utterance for each item, and the rules by which it counts
-    less.
-    """
+    """What experts would give an utterance for each item."""
 
     provenance: str
     acts: Annotated[dict[HiddenNeed, PointsByAct], EachNeed]
     anchors: Annotated[dict[HiddenNeed, PointsByKind], EachNeed]
     frames: Annotated[dict[AnchorKind, tuple[Act, ...]], EachKind]
     """The acts with which an anchor counts whole."""
-    unframed: Share
     told_back: Annotated[dict[HiddenNeed, Number], EachNeed]
-    whole: dict[HiddenNeed, WholeReply]
     relief: dict[HiddenNeed, dict[Act, Share]]
     """What is left of a bad act for somebody with that need."""
     bad_acts: PointsByAct
-    bad_from: Share
-    saturation: Annotated[tuple[Share, ...], Field(min_length=1)]
-    """What the dearest anchor counts, the next one, and so on."""
-    act_cap: Number
-    touch: Uptake
-    asked_first: TimingPoints
-    too_soon: TimingPoints
-    shape: FormPoints
-    silence: Number
-    nonsense: Number
-    copying: RampPoints
-    reuse: RampPoints
-    elsewhere: ElsewherePoints
-    belonging: Ramp
-    quote: QuoteRule
-    torn: SplicedPoints
-    parrot: ParrotRule
-    at_home: Ramp
-    in_two: Share
-    """What is left of an anchor that two sentences match together."""
-    attention: StrangenessRamp
-    strange: StrangenessRamp
-    strangers: StrangerPoints
-    beside_a_hurt: Share
-    """What is left of a gain beside an act that hurts."""
 
 
 @lru_cache(maxsize=1)

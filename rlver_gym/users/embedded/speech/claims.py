@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 
 from rlver_gym.core.dialogue import Dialogue
 from rlver_gym.core.persona import Persona
-from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
-from rlver_gym.text.english.quantities import Quantity
+from rlver_gym.core.words import FUNCTION_WORDS, split_words
+from rlver_gym.text.english.listen import listen
+from rlver_gym.text.english.quantities import Quantity, may_count
 from rlver_gym.text.english.words import words_of
 from rlver_gym.text.tokens import DAYS, token_of
 from rlver_gym.text.vectors import is_common_word
@@ -54,6 +55,8 @@ class Claim(NamedTuple):
 
 
 _MOST_WORDS = 400
+_TELLING = RELATIONS | DATES | OCCUPATIONS
+"""Words of which one, a name, a number or somebody of the story is in every claim."""
 _OWN = words_of("speaking of themselves")
 _ADDRESSED = words_of("about others")
 _HYPOTHETICAL = words_of("supposing")
@@ -72,17 +75,22 @@ def check_claims(persona: Persona, dialogue: Dialogue) -> tuple[Claim, ...]:
     return _check(fact_base(persona), exchanges, dialogue.utterance)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _check(
     known: FactBase, exchanges: tuple[tuple[str, str], ...], utterance: str
 ) -> tuple[Claim, ...]:
-    checker = _Checker(known, [one for pair in exchanges for one in known.find_statements(*pair)])
+    checker = _checker(known, exchanges)
     found: list[Claim] = []
-    for sentence in split_sentences(utterance.replace("’", "'"))[:40]:
-        words = split_words(sentence)[:_MOST_WORDS]
-        if words:
-            found += checker.check(sentence, words)
+    for one in listen(utterance).sentences:
+        found += checker.check(one.text, one.words[:_MOST_WORDS])
     return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _checker(known: FactBase, exchanges: tuple[tuple[str, str], ...]) -> "_Checker":
+    told = _checker(known, exchanges[:-1]).told if len(exchanges) > 1 else ()
+    new = [one for pair in exchanges[-1:] for one in known.find_statements(*pair)]
+    return _Checker(known, (*told, *new))
 
 
 class _Near(NamedTuple):
@@ -95,8 +103,8 @@ class _Near(NamedTuple):
 class _Checker:
     """One utterance against one person's facts."""
 
-    def __init__(self, known: FactBase, told: Sequence[Statement]) -> None:
-        self._known, self._told = known, told
+    def __init__(self, known: FactBase, told: tuple[Statement, ...]) -> None:
+        self._known, self._told, self.told = known, told, told
         words = frozenset().union(*(one.words for one in told))
         self._told_relations = {RELATION_OF[word] for word in words & RELATIONS}
 
@@ -104,8 +112,11 @@ class _Checker:
         """The claims of a sentence."""
         known = self._known
         has = frozenset(words)
-        claimed = compile_statement(known, sentence, words)
         names = _names_in(sentence, known.words)
+        tells = names or may_count(words) or not has.isdisjoint(_TELLING)
+        if not tells and known.people_tokens.isdisjoint(map(token_of, has)):
+            return
+        claimed = compile_statement(known, sentence, words)
         is_of_story = bool(has & _ADDRESSED or claimed.people)
         if names:
             yield from self._check_names(sentence, claimed, names)
@@ -127,14 +138,14 @@ class _Checker:
 
     def _near(self, claimed: Statement, statements: Sequence[Statement]) -> list[_Near]:
         """The sentences that share most with a claim, without people and quantities."""
-        weigh = self._known.weigh
-        total = weigh(claimed.content) or 1.0
-        found = []
-        for one in statements:
-            common = claimed.content & one.content
-            if common:
-                shared = weigh(common)
-                found.append(_Near(one, shared, shared / total))
+        weigh, content = self._known.weigh, claimed.content
+        alike = [one for one in statements if not content.isdisjoint(one.content)]
+        if not alike:
+            return []
+        total, found = weigh(content) or 1.0, []
+        for one in alike:
+            shared = weigh(content & one.content)
+            found.append(_Near(one, shared, shared / total))
         found.sort(key=lambda near: -near.shared)
         return found[:12]
 
@@ -253,8 +264,7 @@ class _Checker:
         """A supporter knows no number but those that were told: another one of the same unit is
         wrong, unless they suggest or suppose something, or happen to say what the card says.
         """
-        near_told = self._near(claimed, self._told)
-        near_card = None
+        near_told = near_card = None
         for said in claimed.quantities:
             is_supposed = _is_supposed(claimed.text, said.text.split(" ", 1)[0], has)
             if said.is_vague or (said.value == 1 and said.unit not in DAYS):
@@ -263,7 +273,8 @@ class _Checker:
             if any(_agrees(said, q) for one in self._told for q in one.quantities):
                 yield claim._replace(verdict="told")
                 continue
-            if near_card is None:
+            if near_told is None or near_card is None:
+                near_told = self._near(claimed, self._told)
                 near_card = self._near(claimed, self._known.statements_with_quantities)
             agreeing = [
                 near.share
@@ -394,6 +405,8 @@ def _names_in(sentence: str, known: frozenset[str]) -> list[str]:
     """
     found = []
     capitals = _CAPITALISED.findall(sentence)
+    if all(word.casefold() in known or is_common_word(word.casefold()) for word in capitals):
+        return []
     if len(capitals) >= 3 and len(capitals) * 2 >= len(sentence.split()):
         return []
     for at in _CAPITALISED.finditer(sentence):

@@ -4,6 +4,7 @@ quantities and dates, and who everybody is. Compiled once a card; knows no dialo
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from rlver_gym.core.persona import Other, Persona
@@ -130,6 +131,11 @@ class FactBase:
                 found = (found[0]._replace(content=found[0].content | content), *found[1:])
             self._told[asked, line] = found
         return found
+
+    @cached_property
+    def people_tokens(self) -> frozenset[str]:
+        """All tokens that mean somebody of the story."""
+        return frozenset(self._alias)
 
     def weigh(self, tokens: Iterable[str]) -> float:
         """How much tokens say, in nats."""
