@@ -11,7 +11,7 @@ from rlver_gym.users.embedded.appraise import reasons_for
 from rlver_gym.users.embedded.speech import speak
 from rlver_gym.users.embedded.weights import Weights, read_weights, shipped_weights
 
-_VERSION = 10
+_VERSION = 11
 """One more whenever the same words would be felt or answered differently."""
 
 
