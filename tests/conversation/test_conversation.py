@@ -486,6 +486,7 @@ def test_of_two_things_the_one_that_the_card_bears_out_is_said(
 def test_of_two_things_of_which_the_card_is_silent_neither_is_claimed() -> None:
     said = reply("Do you like opera, or is it folk music?").reply
     assert any(line in said for line in PHRASES["which"])
+    assert "blue." not in reply("Was the ambulance blue, or was it striped?").reply
 
 
 def test_who_asks_about_harm_with_an_or_hears_that_they_are_safe() -> None:

@@ -148,9 +148,10 @@ def _is_of_kind(moment: Moment, sentence: Sentence, line: str) -> bool:
     """Whether a line may answer a question of its kind: a time when, a number how many, somebody
     who, and no yes or no where none was asked for.
     """
-    ask, words = sentence.ask, split_words(line)
+    ask = sentence.ask
     if ask is Ask.YES_NO or ask is Ask.ABOUT:
         return True
+    words = split_words(line)
     if not _YES_NO.isdisjoint(words[:1]):
         return False
     if ask is Ask.HOW_MANY or ask is Ask.HOW_LONG:

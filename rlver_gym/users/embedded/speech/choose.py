@@ -112,7 +112,8 @@ def _name(moment: Moment, offered: Alternatives, borne: Sequence[float], line: s
     words = ["my" if word in ("your", "ur") else word for word in offered[at]]
     text = " ".join(words)
     if (
-        borne[1 - at] >= _BORNE_OUT
+        borne[at] < 1
+        or borne[1 - at] >= _BORNE_OUT
         or len(words) > 4
         or not _NAMED.match(text)
         or not PRONOUNS.isdisjoint(moment.card.tokens(words))

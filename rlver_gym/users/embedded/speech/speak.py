@@ -293,9 +293,11 @@ def _answers(moment: Moment, sentence: Sentence, at: int) -> Sequence[Answer]:
     offered = choices_in(sentence)
     if offered and moment.labels(at).probability < _CLEARLY:
         own = own_fact(moment, sentence, PHRASES)
-        chosen = None if own else choose_between(moment, sentence, offered)
-        if own or chosen:
-            return own or [Answer(1.0, chosen.lines, chosen.topic)]
+        if own:
+            return own
+        chosen = choose_between(moment, sentence, offered)
+        if chosen is not None:
+            return [Answer(1.0, chosen.lines, chosen.topic)]
         return [one for one in answers_to(moment, sentence, at) if names_one(moment, offered, one)]
     return [*own_fact(moment, sentence, PHRASES), *answers_to(moment, sentence, at)]
 
