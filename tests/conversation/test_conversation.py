@@ -5,12 +5,14 @@ introductions.
 import pytest
 
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Turn
+from rlver_gym.core.dialogue import Appraisal, Dialogue, Turn
 from rlver_gym.core.inquiries import Feeling, Inquiry, InquiryAboutOther, Remark
 from rlver_gym.core.library import library
 from rlver_gym.core.persona import Disposition
+from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.environment.session import EmpathySession
+from rlver_gym.text.english.choices import choices_in, join_choices
 from rlver_gym.text.english.listen import Act, Ask, listen
 from rlver_gym.text.english.quantities import quantities_in
 from rlver_gym.text.english.recognise import SentenceInput, classify
@@ -18,6 +20,7 @@ from rlver_gym.text.feelings import feelings_in
 from rlver_gym.text.names import introduce, remove_introductions
 from rlver_gym.users import EmbeddedUser
 from rlver_gym.users.embedded.speech.card import compile_card
+from rlver_gym.users.embedded.speech.moment import Moment
 from rlver_gym.users.embedded.speech.speak import PHRASES
 
 NADIA = library().get("nadia-after-the-crash")
@@ -441,3 +444,73 @@ def test_a_yes_stands_before_an_answer_that_says_what_was_asked() -> None:
     yes = library().get("grace-mothers-diagnosis").person.manner.yes
     assert any(any(line in answer for line in yes) for answer in answers)
     assert all("it was" not in answer.casefold() for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("Did you shout, or did you walk away?", ("shout", "walk away")),
+        ("Are you angry, or more sad?", ("angry", "sad")),
+        ("Which is harder now, the guests or the exam?", ("the guests", "the exam")),
+        (
+            "Do you live with your parents or on your own?",
+            ("live with your parents", "on your own"),
+        ),
+        ("Have you eaten or not?", ()),
+        ("Who told you, or did nobody say?", ()),
+        ("Is it hurting yourself you mean, or ending your life?", ()),
+    ],
+)
+def test_an_either_or_question_is_heard_with_what_it_offers(
+    text: str, offered: tuple[str, ...]
+) -> None:
+    sentences = join_choices(text, listen(text).sentences)
+    found = next((choices_in(one) for one in sentences if choices_in(one)), ())
+    assert tuple(" ".join(words) for words in found) == offered
+
+
+@pytest.mark.parametrize(
+    ("persona_id", "question", "says"),
+    [
+        ("zoe-lab-report", "Are you angry, or more sad?", "angry"),
+        ("zoe-lab-report", "Do you work or are you a student?", "school"),
+        ("mei-phone-in-drawer", "Did you shout, or did you walk away?", "shout"),
+    ],
+)
+def test_of_two_things_the_one_that_the_card_bears_out_is_said(
+    persona_id: str, question: str, says: str
+) -> None:
+    assert says in reply(question, persona_id).reply.casefold()
+
+
+def test_of_two_things_of_which_the_card_is_silent_neither_is_claimed() -> None:
+    said = reply("Do you like opera, or is it folk music?").reply
+    assert any(line in said for line in PHRASES["which"])
+    assert "blue." not in reply("Was the ambulance blue, or was it striped?").reply
+
+
+def test_who_asks_about_harm_with_an_or_hears_that_they_are_safe() -> None:
+    said = reply("Is it hurting yourself you've thought of, or ending your life?", OWEN.id).reply
+    assert any(split_sentences(line)[0] in said for line in OWEN.person.answers[Inquiry.SAFE])
+
+
+@pytest.mark.parametrize(
+    "question", ["How do you know Milan?", "Is Milan your brother or a friend?"]
+)
+def test_who_somebody_is_to_them_is_never_refused(question: str) -> None:
+    said = reply(question, "zoe-lab-report").reply
+    assert "bench" in said or "team" in said
+
+
+def test_and_then_in_a_statement_is_no_invitation_to_go_on() -> None:
+    words = "Twenty-two people and a banner, and then you got the mark."
+    dialogue = Dialogue("I failed the exam.", (), words)
+    moment = Moment(
+        Scene(NADIA, env_card("SAGE-Sentient-v0"), 0), 40, dialogue, Appraisal(0, "", ())
+    )
+    assert not moment.heard.questions
+
+
+def test_a_number_is_said_where_one_was_asked_for() -> None:
+    said = reply("How many of them know by now?", "zoe-the-retake").reply
+    assert "three days after the party" not in said

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 from rlver_gym.core.inquiries import Inquiry, Remark
 from rlver_gym.core.words import FUNCTION_WORDS, split_sentences, split_words
+from rlver_gym.text.english.choices import HARM
 from rlver_gym.text.english.listen import FACTUAL, Ask, Sentence
-from rlver_gym.text.tokens import PRONOUNS, YOU, token_of
+from rlver_gym.text.english.quantities import quantities_in
+from rlver_gym.text.tokens import PRONOUNS, YOU, token_of, tokens_of
 from rlver_gym.text.vectors import SCALE, embed, is_common_word
 from rlver_gym.users.embedded.speech.card import Line, Topic
 from rlver_gym.users.embedded.speech.claims import check_claims
-from rlver_gym.users.embedded.speech.facts import RELATION_OF, RELATIONS, StoryPerson
+from rlver_gym.users.embedded.speech.facts import DATES, RELATION_OF, RELATIONS, StoryPerson
 from rlver_gym.users.embedded.speech.moment import Moment, name_first, split_line
 from rlver_gym.users.embedded.speech.react import REACTION_TO
 
@@ -29,6 +31,10 @@ _LEAST, _LEAST_FACT = -1.9, -1.7
 """The scores from which lines and facts are an answer."""
 _NOT_THE_FACT = 0.1
 """How probable it is at least that a question does not ask for the fact that fits it best."""
+_MOST_NONE = 0.35
+"""How probable it may be that none of the facts is what was asked for, where one is told."""
+_LEAST_LABEL = 0.25
+"""How probable what a question asks must be, where the lines for it share no word with it."""
 _OFF_TOPIC = 0.2
 _SAFE = 0.7
 _OF_THEMSELVES = 1.0
@@ -76,7 +82,9 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
     is_personal = any(name in _PERSONAL for name, _ in ranked[:3])
     for number in shares.argsort(kind="stable")[::-1][:4].tolist():
         topic = card.topics[number]
-        if topic.kind not in ("fact", "disclosure", "background"):
+        if topic.kind not in ("fact", "disclosure", "background") or none > _MOST_NONE:
+            continue
+        if card.says_who[number] and sentence.ask not in _ASK_WHO:
             continue
         score = math.log(float(shares[number]) + 1e-9)
         if topic.is_personal and not is_personal and not query.people:
@@ -84,13 +92,19 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
         if not found:
             factual = -math.log(max(1 - math.exp(score), _NOT_THE_FACT))
         if score >= _LEAST_FACT - 0.6 * bool(found):
-            found.append(Answer(score, moment.wordings(topic), topic))
+            lines = [line for line in moment.wordings(topic) if _is_of_kind(moment, sentence, line)]
+            if lines:
+                found.append(Answer(score, lines, topic))
     factual += (1 - none) * (sentence.ask in FACTUAL)
+    least_safe = 0.0 if HARM.search(sentence.text) else _SAFE
     for label, probability in ranked:
-        if (label == Inquiry.SAFE and probability < _SAFE) or label == Inquiry.HAPPENED:
+        if (label == Inquiry.SAFE and probability < least_safe) or label == Inquiry.HAPPENED:
             continue  # the opening has said what happened
         elsewhere = _NOBODY if label.startswith("p_") and not (query.people or referents) else 0.0
         lines = _lines_of(moment, label, sentence)
+        lines = [line for line in lines if _is_of_kind(moment, sentence, line)]
+        if probability < _LEAST_LABEL and label not in _TO_OFFERS:
+            lines = [one for one in lines if not asked.tokens.isdisjoint(card.line(one).tokens)]
         _add(moment, found, asked, math.log(probability) - factual - elsewhere, lines)
     if (
         sentence.feelings
@@ -112,6 +126,45 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
         lines = [_named(moment, topic, line) for line in moment.drop_guarded(topic.lines)]
         _add(moment, found, asked, math.log(_THREAD_ASKED) - factual, lines)
     return sorted([one for one in found if one.score >= _LEAST], key=lambda one: -one.score)
+
+
+_TO_OFFERS = frozenset(map(str, (Remark.CHECK, Remark.OFFER, Inquiry.HEAR_ME)))
+_ASK_WHO = frozenset({Ask.WHO, Ask.ABOUT, Ask.WHOM})
+_COUNTS = frozenset(
+    """none all both many much few half most nobody everybody everyone every once twice never always
+    long short since ages days weeks months years hours minutes only often a""".split()
+)
+_TIMES = frozenset(
+    """when before after since last next now then ago today tonight tomorrow yesterday soon later
+    night morning evening never always until once first at in on days weeks months years""".split()
+)
+_ANYBODY = frozenset(
+    """nobody everybody everyone anybody anyone somebody someone people both who myself my me us
+    we""".split()
+)
+
+
+def _is_of_kind(moment: Moment, sentence: Sentence, line: str) -> bool:
+    """Whether a line may answer a question of its kind: a time when, a number how many, somebody
+    who, and no yes or no where none was asked for.
+    """
+    ask = sentence.ask
+    if ask is Ask.YES_NO or ask is Ask.ABOUT:
+        return True
+    words = split_words(line)
+    if not _YES_NO.isdisjoint(words[:1]):
+        return False
+    if ask is Ask.HOW_MANY or ask is Ask.HOW_LONG:
+        return not _COUNTS.isdisjoint(words) or bool(quantities_in(words))
+    if ask is Ask.WHEN:
+        has = frozenset(words)
+        return not (has.isdisjoint(_TIMES) and has.isdisjoint(DATES)) or bool(quantities_in(words))
+    if ask is Ask.WHO:
+        alias = moment.card.facts.alias
+        return not (_ANYBODY.isdisjoint(words) and RELATIONS.isdisjoint(words)) or any(
+            alias(token) for token in tokens_of(list(words))
+        )
+    return True
 
 
 def _named(moment: Moment, topic: Topic, line: str) -> str:
@@ -180,6 +233,10 @@ _ASKS_HOME = re.compile(
     r"\bwhere (?:do you live|you live|are you (?:from|living|based)|is home)\b"
     r"|\bwho do you live with\b"
 )
+_ASKS_RELATION = re.compile(
+    r"^(?:and |so )*(?:(?:\w+ )?\w+ is your|how do you know (?:your )?\w+"
+    r"|is (?:\w+ )?\w+ (?:your|an?) \w+ or (?:your |an? )?\w+)$"
+)
 _TELLS_NAME = re.compile(r"\b(?:name|names|named|called)\b", re.IGNORECASE)
 _OWN_TOPICS = (
     (_ASKS_AGE, ("age",)),
@@ -202,6 +259,15 @@ def own_fact(moment: Moment, sentence: Sentence, phrases: Mapping[str, Any]) -> 
     if name:
         whose = next(filter(None, name.groups()), "")
         return _name_of(moment, sentence, whose, phrases)
+    if _ASKS_RELATION.match(asked):
+        topics, token = moment.card.topics, moment.whom(sentence.asked)
+        found = [
+            Answer(0.5 - 0.1 * (topic.kind != "fact"), topic.lines, topic)
+            for topic, says_who in zip(topics, moment.card.says_who, strict=True)
+            if token and says_who and topic.person == token
+        ]
+        if found:
+            return sorted(found, key=lambda one: -one.score)
     for form, keys in _OWN_TOPICS:
         if form.search(asked) is None:
             continue
@@ -344,9 +410,7 @@ _BORNE_OUT, _SAYS_ENOUGH = 0.85, 3.0
 that the question must have, in nats.
 """
 _ASKED_OTHERWISE = frozenset("or who whom whose what which where why how".split())
-_NEGATIONS = frozenset(
-    "not no never nobody none nothing nowhere neither nor without hardly".split()
-)
+NEGATIONS = frozenset("not no never nobody none nothing nowhere neither nor without hardly".split())
 _YES_NO = frozenset("yes no yeah yep nope nah".split())
 _OF_THEMSELF = frozenset("i my mine me myself".split())
 
@@ -362,7 +426,7 @@ def yes_or_no(moment: Moment, sentence: Sentence, answer: Answer, said: str) -> 
     ):
         return None
     words = split_words(said)
-    if not _YES_NO.isdisjoint(words[:3]) or not _NEGATIONS.isdisjoint(words):
+    if not _YES_NO.isdisjoint(words[:3]) or not NEGATIONS.isdisjoint(words):
         return None
     claims = [
         one
@@ -374,7 +438,7 @@ def yes_or_no(moment: Moment, sentence: Sentence, answer: Answer, said: str) -> 
     card = moment.card
     content = card.tokens(sentence.asked) - PRONOUNS - {YOU}
     weight = card.weigh(content)
-    if not _NEGATIONS.isdisjoint(sentence.asked):
+    if not NEGATIONS.isdisjoint(sentence.asked):
         return None
     if YOU in card.tokens(sentence.asked) and _OF_THEMSELF.isdisjoint(words):
         return None

@@ -138,11 +138,16 @@ class Card:
         self._line_vectors = embed_all([split_words(line) for _, line in lines])
         self._line_starts = np.unique([number for number, _ in lines], return_index=True)[1]
         self._asks = {ask: np.zeros(size) for ask in Ask}
+        asked_who = np.zeros(size)
         for number, topic in enumerate(self.topics):
             for way in topic.ways:
                 read = listen(f"{' '.join(way)}?").sentences
                 if read and read[-1].ask is not None:
                     self._asks[read[-1].ask][number] = 1.0
+                    asked_who[number] += read[-1].ask is Ask.WHO
+        count_ways = [len(topic.ways) for topic in self.topics]
+        self.says_who = (asked_who >= count_ways) & (np.array(count_ways) > 0)
+        """Of each topic, whether all that asks for it asks who somebody is."""
         self._personal = np.array([float(topic.is_personal) for topic in self.topics])
         self._is_fact = np.array([float(topic.kind == "fact") for topic in self.topics])
         self._of_person = [topic.person for topic in self.topics]

@@ -10,6 +10,7 @@ from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import Band, Tone
 from rlver_gym.core.user import Scene, disclosure_depth
 from rlver_gym.core.words import content_stems, is_short, split_sentences, split_words
+from rlver_gym.text.english.choices import join_choices
 from rlver_gym.text.english.listen import Ask, Sentence, Utterance, listen
 from rlver_gym.text.english.recognise import Classification, SentenceInput, classify
 from rlver_gym.text.names import remove_introductions
@@ -43,6 +44,31 @@ def draw(scene: Scene, turn: int, purpose: str, words: Sequence[str]) -> float:
     """A number in [0, 1), the same on every machine."""
     key = f"{scene.seed}/{scene.persona.id}/{turn}/{purpose}/{' '.join(words[:20])}"
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") / 2**64
+
+
+_INVITES = re.compile(
+    r"^\W*(?:(?:please|just|so|and|ok|okay|yes|well|oh|then|but|maybe|now)\b\W*)*(?:tell|say|go on"
+    r"|keep|continue|take your|i'm (?:all|listening)|i am listening|i'd|i want|can|could|would|will"
+    r"|you can|feel free|what|do|is there|then\W*$|\W*$)",
+    re.IGNORECASE,
+)
+
+
+def _hear(text: str) -> Utterance:
+    """An utterance with either-or questions as one, and with "and then" in the middle of a
+    statement as no invitation to go on.
+    """
+    heard = listen(text)
+    sentences = join_choices(text, heard.sentences)
+    if any(one.ask is Ask.MORE and not _INVITES.match(one.text) for one in sentences):
+        sentences = tuple(_without_invitation(one) for one in sentences)
+    return heard._replace(sentences=sentences)
+
+
+def _without_invitation(sentence: Sentence) -> Sentence:
+    if sentence.ask is not Ask.MORE or _INVITES.match(sentence.text):
+        return sentence
+    return sentence._replace(ask=Ask.HOW if "?" in sentence.text else None)
 
 
 def _complete(heard: Utterance, dialogue: Dialogue) -> Utterance:
@@ -82,7 +108,7 @@ class Moment:
         )
         self.tone: Tone = Band.of(emotion).tone
         self.turn = len(dialogue.turns)
-        self.heard = _complete(listen(dialogue.utterance or ""), dialogue)
+        self.heard = _complete(_hear(dialogue.utterance or ""), dialogue)
         self.card: Card = compile_card(persona)
         self.manner = persona.person.manner
         self.lines = dialogue.user_lines

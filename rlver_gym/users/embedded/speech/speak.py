@@ -13,6 +13,7 @@ from rlver_gym.core.persona import Disposition
 from rlver_gym.core.user import Scene
 from rlver_gym.core.words import split_sentences, split_words
 from rlver_gym.io.files import load_json
+from rlver_gym.text.english.choices import choices_in
 from rlver_gym.text.english.listen import Act, Ask, Sentence
 from rlver_gym.text.names import introduce
 from rlver_gym.text.tokens import PRONOUNS, YOU
@@ -27,6 +28,7 @@ from rlver_gym.users.embedded.speech.answers import (
     say_whom,
     yes_or_no,
 )
+from rlver_gym.users.embedded.speech.choose import choose_between, names_one
 from rlver_gym.users.embedded.speech.claims import Claim, check_claims
 from rlver_gym.users.embedded.speech.moment import Moment, draw, name_first, split_line
 from rlver_gym.users.embedded.speech.react import (
@@ -45,6 +47,8 @@ _REACTS = 0.3
 """How often a reaction stands before an answer."""
 _REMARKED, _SURELY = 0.3, 0.5
 """The probability from which a remark is reacted to; from which it is taken for one that hurts."""
+_CLEARLY = 0.6
+"""The probability from which what anybody may ask is answered as that, whatever it offers."""
 _MOST_HINTS = 3
 _TAGGED = 0.07
 """How often a verbal habit stands behind an answer."""
@@ -250,7 +254,7 @@ def _answer_questions(moment: Moment, claims: Sequence[Claim], is_corrected: boo
             unanswered.append(one.sentence)
     if not parts:
         return [] if is_corrected else _decline(moment, asking[-1].sentence)
-    if unanswered and not is_corrected and len(asking) > 1 and unanswered[0].ask not in _OPTIONAL:
+    if unanswered and not is_corrected and len(asking) > 1 and _expects_answer(unanswered[0]):
         parts += _phrase(moment, "second_unknown")
     elif len(asking) == 1 and _length(parts) <= _ROOM and not is_corrected:
         if moment.was_asked(asking[0].sentence):
@@ -262,6 +266,10 @@ def _answer_questions(moment: Moment, claims: Sequence[Claim], is_corrected: boo
                 near=[*parts, asking[0].sentence.text],
             )
     return parts
+
+
+def _expects_answer(sentence: Sentence) -> bool:
+    return sentence.ask not in _OPTIONAL and not sentence.is_guess
 
 
 def _two_of(asking: list[_Asked]) -> list[_Asked]:
@@ -282,6 +290,15 @@ def _answers(moment: Moment, sentence: Sentence, at: int) -> Sequence[Answer]:
         return explain_last_line(moment, _preference(moment))
     if sentence.ask is Ask.WHOM:
         return say_whom(moment, sentence)
+    offered = choices_in(sentence)
+    if offered and moment.labels(at).probability < _CLEARLY:
+        own = own_fact(moment, sentence, PHRASES)
+        if own:
+            return own
+        chosen = choose_between(moment, sentence, offered)
+        if chosen is not None:
+            return [Answer(1.0, chosen.lines, chosen.topic)]
+        return [one for one in answers_to(moment, sentence, at) if names_one(moment, offered, one)]
     return [*own_fact(moment, sentence, PHRASES), *answers_to(moment, sentence, at)]
 
 
@@ -352,9 +369,10 @@ def _decline(moment: Moment, sentence: Sentence) -> list[str]:
         return _go_on(moment)
     if _asks_own(sentence):
         return _say(moment, "not_yet")
-    if is_inner(sentence):
-        return _say(moment, "unsure") or _say(moment, "unknown")
-    return _say(moment, "unknown") or _say(moment, "unsure")
+    if choices_in(sentence):
+        return _phrase(moment, "which") or _say(moment, "unsure")
+    first, second = ("unsure", "unknown") if is_inner(sentence) else ("unknown", "unsure")
+    return _say(moment, first) or _say(moment, second) or _phrase(moment, "no_answer")
 
 
 _OWN = re.compile(
@@ -422,8 +440,16 @@ def _reply_to_remarks(moment: Moment) -> list[str]:
     if thread is not None and (not parts or is_kind):
         parts.append(thread)
     elif _length(parts) <= _ROOM // 2 or (is_kind and moment.draw("leave it") < 0.6):
-        parts += _go_on(moment)
+        parts = parts or _react_by_worth(moment, manner)
+        parts += _tell(moment, parts, is_near=bool(parts)) if moment.turn else _go_on(moment)
     return parts
+
+
+def _react_by_worth(moment: Moment, manner: str | None) -> list[str]:
+    """A few words of agreement or of doubt, by what a remark was worth to them."""
+    if manner is not None or not moment.appraisal.change:
+        return []
+    return _say(moment, "confirmed" if moment.appraisal.change > 0 else "unconfirmed")
 
 
 _FELT = frozenset(
@@ -499,7 +525,7 @@ def _hints_given(moment: Moment) -> int:
     return len(hints) - len(moment.drop_said(hints))
 
 
-_NEAR = 0.3
+_NEAR = 0.45
 """How like what was spoken of a hint must be to stand behind an answer (cosine)."""
 
 
@@ -521,8 +547,14 @@ _IN_ORDER, _BY_CHANCE = 0.3, 4.0
 """What each place further down the card's order costs, and how much chance moves, in nats."""
 
 
-def _tell(moment: Moment, parts: Sequence[str]) -> list[str]:
-    """The untold piece of the story that lies nearest to what was spoken about."""
+_RELATED = 6.5
+"""How near a piece of the story must lie to what was just said to stand behind a reaction."""
+
+
+def _tell(moment: Moment, parts: Sequence[str], *, is_near: bool = False) -> list[str]:
+    """The untold piece of the story that lies nearest to what was spoken about; `is_near`: none
+    where that has nothing to do with it.
+    """
     card = moment.card
     spoken = card.tokens(moment.heard.words) - PRONOUNS - {YOU}
     before = (
@@ -538,10 +570,13 @@ def _tell(moment: Moment, parts: Sequence[str]) -> list[str]:
             not moment.said.isdisjoint(split_line(line).folded) for line in topic.lines
         ):
             continue
+        own = card.line(topic.lines[0]).tokens
+        near = card.weigh(spoken & own) + 2.5 * likeness[place]
+        if is_near and near < _RELATED:
+            continue
         value = (
-            card.weigh(spoken & (own := card.line(topic.lines[0]).tokens))
+            near
             + _BEFORE * card.weigh(before & own)
-            + 2.5 * likeness[place]
             - _IN_ORDER * place
             + _BY_CHANCE * moment.draw(f"tell {topic.key}")
         )
