@@ -66,7 +66,8 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise RunError("a run folder is given twice. Name each once.")
     if not any(line for folder in folders for _, line in episode_lines(folder)):
-        raise RunError(f"there are no episodes in {_join(folders)}. Run: rlver-gym bench")
+        places = ", ".join(map(str, folders))
+        raise RunError(f"there are no episodes in {places}. Run: rlver-gym bench")
     manifests = [Manifest.read(folder) for folder in folders]
     checked = [read_run(folder) for folder in folders]
     runs = [one.episodes for one in checked]
@@ -95,10 +96,6 @@ def read_comparisons(folders: Sequence[Path]) -> list[Comparison]:
         )
         for protocol, members in groups.items()
     ]
-
-
-def _join(folders: Sequence[Path]) -> str:
-    return ", ".join(map(str, folders))
 
 
 def _protocol(manifest: Manifest) -> Protocol:

@@ -140,6 +140,7 @@ def page_html(comparisons: Sequence[Comparison], verdicts: Sequence[Verdict] = (
     ranked = [one.score() for one in comparisons]
     viewer = build_viewer(episodes, [score for group in ranked for score in group])
     style, script = _asset("report.css"), _asset("report.js")
+    differ = f'<p class="note">{PROTOCOLS_DIFFER}</p>' if len(comparisons) > 1 else ""
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"""<!doctype html>
 <html lang="en">
@@ -151,7 +152,7 @@ def page_html(comparisons: Sequence[Comparison], verdicts: Sequence[Verdict] = (
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{_title(comparisons)}</h1>{_lead(comparisons)}{_protocol_note(comparisons)}{_problem_notes(comparisons)}{_verdict_notes(verdicts)}</header>
+<header><h1>{_title(comparisons)}</h1>{_lead(comparisons)}{differ}{_problem_notes(comparisons)}{_verdict_notes(verdicts)}</header>
 <main>
 {"".join(_sections(one, scored, len(comparisons) > 1) for one, scored in zip(comparisons, ranked, strict=True))}{_render_shift(comparisons)}
 <section><h2>Every dialogue</h2>{_omission_note(viewer, len(episodes))}{_VIEWER}</section>
@@ -205,10 +206,6 @@ def _render_spread(title: str, rows: Sequence[Sequence[str]], sentences: Sequenc
     heading, *body = map(row, rows)
     return f"""<section><h2>{title.capitalize()}</h2><div class="scroll"><table class="board spread"><thead>{heading}</thead>
 <tbody>{"".join(body)}</tbody></table></div><p class="note">{_escape_text(" ".join(sentences))}</p></section>"""
-
-
-def _protocol_note(comparisons: Sequence[Comparison]) -> str:
-    return f'<p class="note">{PROTOCOLS_DIFFER}</p>' if len(comparisons) > 1 else ""
 
 
 def _problem_notes(comparisons: Sequence[Comparison]) -> str:

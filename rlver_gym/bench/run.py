@@ -149,19 +149,16 @@ class Run(NamedTuple):
 
 def _execute_here(run: Run) -> Generator[Episode, None, None]:
     """Hold the missing dialogues in this process."""
-    cases = run.missing_cases
-    with closing(_run_sessions(run, cases)) as sessions:
+    cases, participants = run.missing_cases, run.participants
+    dialogues = (participants.prepare(case, run.failed_before.get(case)) for case in cases)
+    sessions = (
+        rollout(dialogues, concurrency=run.chat.concurrency)
+        if participants.is_async
+        else (talk(*pair) for pair in dialogues)
+    )
+    with closing(sessions):
         for case, session in zip(cases, sessions, strict=True):
             yield Episode.of(session, case.agent)
-
-
-def _run_sessions(run: Run, cases: list[Case]) -> Generator[EmpathySession, None, None]:
-    participants = run.participants
-    dialogues = (participants.prepare(case, run.failed_before.get(case)) for case in cases)
-    if participants.is_async:
-        yield from rollout(dialogues, concurrency=run.chat.concurrency)
-    else:
-        yield from (talk(*pair) for pair in dialogues)
 
 
 @contextmanager

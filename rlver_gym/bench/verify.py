@@ -110,7 +110,7 @@ def _check_line(
             number,
             name,
             len(session.dialogue.turns) + 1 if session.has_begun else 0,
-            _explain_error(error),
+            _NOT_IN_CACHE if isinstance(error, NotInCache) else str(error),
         )
     found = _first_difference(json.loads(line), json.loads(again))
     if found:
@@ -166,6 +166,10 @@ class _Difference(NamedTuple):
 
 
 _SUMMARY = ("outcome", "final", "return")
+_NOT_IN_CACHE = (
+    "the response cache holds no answer to this: what was said or felt was changed after it was"
+    " recorded, or it is not the run's response cache"
+)
 
 
 def _first_difference(theirs: dict[str, Any], ours: dict[str, Any]) -> _Difference | None:
@@ -199,15 +203,6 @@ def replay_episode(session: EmpathySession, recorded: Episode) -> Episode:
         else:
             session.reply(turn.utterance)
     return Episode.of(session, recorded.agent)
-
-
-def _explain_error(error: RlverError) -> str:
-    if isinstance(error, NotInCache):
-        return (
-            "the response cache holds no answer to this: what was said or felt was changed after it"
-            " was recorded, or it is not the run's response cache"
-        )
-    return str(error)
 
 
 def _find_field_mismatch(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -106,7 +106,9 @@ def attack(
     if recordings:
         results += recorded_agents(attacked, known, people=RECORDED_PEOPLE)
     if as_json:
-        typer.echo(json.dumps([_result_to_json(result) for result in results]))
+        nothing = {"final": None, "content": None}  # JSON knows no nan
+        found = [one._asdict() | (nothing if isnan(one.final) else {}) for one in results]
+        typer.echo(json.dumps(found))
         return
     SafeConsole().print(
         _attacks_table(
@@ -146,12 +148,6 @@ def _attacks_table(results: Sequence[AttackResult], title: str) -> Table:
         )
         table.add_row(result.attack, *paid, result.what + failed)
     return table
-
-
-def _result_to_json(result: AttackResult) -> dict[str, Any]:
-    """Values for JSON, which knows no nan: None stands for it."""
-    known = result._asdict()
-    return known if not isnan(result.final) else known | {"final": None, "content": None}
 
 
 MAX_AGENTS = 200

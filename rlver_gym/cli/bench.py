@@ -66,7 +66,6 @@ from rlver_gym.io.errors import (
 )
 from rlver_gym.io.interval import Spread
 from rlver_gym.io.terminal import SafeConsole, format_count, one_line, progress_bar
-from rlver_gym.llm_client.spending import Spending
 
 SOME_FAILED = 4
 """The exit code when some dialogues failed."""
@@ -312,12 +311,9 @@ def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
                 held += 1
                 failed += episode.outcome is Outcome.FAILED
                 name = f"{episode.agent} · {episode.persona}"[:48].ljust(48)
-                bar.update(
-                    task,
-                    advance=1,
-                    description=name,
-                    spent=_format_status(bench_run.spending, failed),
-                )
+                status = [one.summary() for one in bench_run.spending]
+                status += [f"{failed} failed"] if failed else []
+                bar.update(task, advance=1, description=name, spent="; ".join(status))
     except (*STOPPING, CacheError) as error:
         num_kept = held + bench_run.num_finished_before
         kept = (
@@ -330,11 +326,6 @@ def _run_rest(bench_run: Run, ray: str | None, ray_workers: int | None) -> int:
         )
         raise (RunStopped if is_outage else RunError)(f"{error} {kept}{spent}") from error
     return held
-
-
-def _format_status(spending: Sequence[Spending], failed: int) -> str:
-    """Calls, tokens and money of a run, and the dialogues that failed."""
-    return "; ".join([one.summary() for one in spending] + ([f"{failed} failed"] if failed else []))
 
 
 def _list_failures(failed: dict[str, int]) -> list[Text]:

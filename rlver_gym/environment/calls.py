@@ -132,7 +132,9 @@ class RemoteServer:
         if not response.isclosed():
             raise HTTPException("the answer is too large")
         value = {} if response.status == 204 else _parse_json(data)
-        return _Answer(response.status, _parse_seconds(response.headers.get("retry-after")), value)
+        after = response.headers.get("retry-after", "")
+        wait_s = float(after) if after.isdecimal() and len(after) < 6 else 0.0
+        return _Answer(response.status, wait_s, value)
 
     def _unreachable(self, failure: Exception) -> ServerUnreachable:
         return ServerUnreachable(
@@ -174,10 +176,6 @@ def _parse_json(data: bytes) -> Any:
         return json.loads(data)
     except ValueError:
         return None
-
-
-def _parse_seconds(header: str | None) -> float:
-    return float(header) if header and header.isdecimal() and len(header) < 6 else 0.0
 
 
 def _check_url(url: object) -> str:

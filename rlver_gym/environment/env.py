@@ -420,10 +420,7 @@ def _scene_key(scene: Scene) -> str:
 
 
 def _random_state(generator: np.random.Generator, state: Any) -> Any:
-    """The state, when a generator of the same kind takes it: tried on another one.
-
-    DialogueError when it does not.
-    """
+    """The state, tried on another generator of this kind. DialogueError for one that is none."""
     try:
         type(generator.bit_generator)().state = state
     except (TypeError, ValueError, KeyError, OverflowError, AttributeError) as error:

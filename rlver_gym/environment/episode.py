@@ -95,10 +95,7 @@ class Episode(NamedTuple):
         return sum(turn.reward for turn in self.turns)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values in a fixed order.
-
-        Each turn carries a checksum over all before it, so that an edit shows where it was made.
-        """
+        """Plain values in order, each turn with a checksum over all before it."""
         plain: dict[str, Any] = self._asdict()
         check = _digest("", {name: value for name, value in plain.items() if name != "turns"})
         plain["turns"] = []

@@ -1,7 +1,4 @@
-"""A dialogue for people to read: plain text, and Rich on a terminal.
-
-Text of models and cards is never taken as markup.
-"""
+"""A dialogue for people, plain or in colour: text of models and cards is never markup."""
 
 from rich.console import Console, Group
 from rich.padding import Padding

@@ -11,7 +11,7 @@ raises AgentFailed ends its dialogue as failed; any other error ends the rollout
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import aclosing
 from queue import SimpleQueue
 
@@ -42,7 +42,7 @@ def run_episode(session: EmpathySession, agent: Agent) -> EmpathySession:
 
 def rollout(
     dialogues: Iterable[tuple[EmpathySession, Agent]], *, concurrency: int = CONCURRENCY
-) -> Iterator[EmpathySession]:
+) -> Generator[EmpathySession, None, None]:
     """Run all dialogues to their ends, at most `concurrency` at once; yields the sessions in the
     order given.
 

@@ -1,7 +1,4 @@
-"""One dialogue between an agent and a sentient user.
-
-Knows no gym and no torch: every loop is a thin layer on this.
-"""
+"""One dialogue between an agent and a sentient user; every loop is a thin layer on this."""
 
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -39,10 +36,7 @@ class EmpathySession:
     """
 
     def __init__(self, user: SentientUser, persona: Persona, card: EnvCard, seed: int = 0) -> None:
-        """The same user, persona, card, seed and utterances give the same dialogue.
-
-        CardError when the card is pinned to another version of the embedded user.
-        """
+        """The same arguments and utterances give the same dialogue. CardError for a wrong user."""
         card.check_user(user.kind, user.version)
         self.user = user
         self.is_async = is_async_user(user)
@@ -109,10 +103,7 @@ class EmpathySession:
         return opening
 
     def validate_utterance(self, utterance: str) -> str:
-        """The utterance as `reply` would pass it to the user, cut and cleaned; nothing is said yet.
-
-        Raises what `reply` would raise for it.
-        """
+        """The utterance as `reply` would pass it on; raises what `reply` would raise for it."""
         if self.outcome is not None:
             raise ResetNeeded(
                 f"the dialogue is over ({self.outcome}). Call start() (or the environment's"
@@ -136,11 +127,7 @@ class EmpathySession:
         return run_coroutine(self.areply(utterance), self.is_async)
 
     async def areply(self, utterance: str) -> Turn:
-        """See `reply`.
-
-        One at a time: DialogueError when something else was said while the user was still
-        answering.
-        """
+        """See `reply`. DialogueError when something else was said while the user answered."""
         words = self.validate_utterance(utterance)
         before = self._state
         dialogue = self.dialogue.with_utterance(words)
@@ -200,11 +187,7 @@ class EmpathySession:
         return self._state
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back (or over) to a snapshot.
-
-        DialogueError for what is none, or comes from another card; the dialogue is then where it
-        was.
-        """
+        """Go back (or over) to a snapshot. DialogueError, and no change, for an unfit one."""
         check_snapshot(snapshot, self.scene.card)
         self._state = snapshot
 
@@ -224,10 +207,7 @@ def run_coroutine(work: Coroutine[Any, Any, T], is_async: bool) -> T:
 
 
 def _failure_turn(words: str, emotion: int, failure: UserFailed) -> Turn:
-    """The turn with which a failed user ends a dialogue.
-
-    It says why, and what the model answered, if it did.
-    """
+    """The turn with which a failed user ends a dialogue: why, and what its model answered."""
     reasons = [Reason(ReasonCode.FAILED, 0.0, f"the user failed: {failure}")]
     reasons += [Reason(ReasonCode.ANSWER, 0.0, failure.answer)] if failure.answer else []
     return Turn(words, Appraisal(0, "", tuple(reasons)), emotion, 0.0, Outcome.FAILED, "")

@@ -137,11 +137,7 @@ class EmpathyVectorEnv(VectorEnv[tuple[str, ...], tuple[str, ...], NDArray[Any]]
         )
 
     def _run_all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """The results, in order.
-
-        Asynchronous users run concurrently; when one raises, all dialogues are back where they
-        were, but for those on a server.
-        """
+        """The results; when one raises, all dialogues here are back where they were."""
         todo = list(work)
         before = [
             env.save_state() if env.has_begun and not env.is_remote else None for env in self.envs

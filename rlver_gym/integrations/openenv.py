@@ -200,7 +200,7 @@ class EmpathyEnvironment(Environment[EmpathyAction, EmpathyObservation, EmpathyS
         return [{"persona": spec.persona, "seed": spec.seed} for spec in specs]
 
     def num_tasks(self, split: str) -> int:
-        """How many tasks the split has."""
+        """How many there are."""
         return len(self.list_tasks(split))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:

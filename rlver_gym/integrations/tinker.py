@@ -192,11 +192,7 @@ class EmpathyDatasetBuilder(RLDatasetBuilder):
     max_generation_tokens: int | None = None
 
     async def __call__(self) -> tuple[EmpathyDataset, EmpathyDataset | None]:
-        """The dataset to train on, and the one to test on.
-
-        CardError for a key among the options, TrainingError when there are fewer groups than a
-        batch holds.
-        """
+        """To train on, and to test on. TrainingError for fewer groups than a batch."""
         refuse_secrets(self.options, "the log")
         specs = list_specs(self.env, self.split, range(self.num_seeds))
         if len(specs) < self.groups_per_batch:

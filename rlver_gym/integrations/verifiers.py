@@ -143,10 +143,7 @@ class ChatHarness(vf.Harness[vf.HarnessConfig]):
         mcp_urls: dict[str, str],
         data: vf.TaskData,
     ) -> vf.ProgramResult:
-        """Requests the reply to `data.prompt` through verifiers' endpoint, which records it.
-
-        A dialogue that has become too long for the model gets none, and is over.
-        """
+        """Requests a recorded reply to `data.prompt`; none where the context is full."""
         system, prompt = self.resolve_prompt(data)
         said = [vf.UserMessage(content=prompt)] if isinstance(prompt, str) else prompt or []
         messages = [*([vf.SystemMessage(content=system)] if system else []), *said]
@@ -200,10 +197,7 @@ class EmpathyDialogueEnv(vf.SingleAgentEnv, vf.Env[EmpathyDialogueEnvConfig]):
         self._host = EpisodeHost(config.user, **config.user_options)
 
     async def run(self, task: EmpathyTask, agents: vf.Agents) -> None:
-        """One dialogue, until it ends or the policy gives no reply, as at a limit of its own.
-
-        UserFailed when the user failed.
-        """
+        """One dialogue, until it ends or the policy is silent. UserFailed when the user is."""
         episode = self._host.episode(task.data.spec)
         async with agents.agent.interaction(task) as interaction:
             words = await episode.abegin()

@@ -136,7 +136,9 @@ class EmpathyAgentLoop(AgentLoopBase):
         timing: dict[str, Any] = {}
         with simple_timer("tool_calls", timing):
             opening = await episode.abegin()
-        renderer = Renderer(self.tokenizer, _system_prompt(row["raw_prompt"], episode.language))
+        first = row["raw_prompt"][0]
+        told = first["content"] if first["role"] == "system" else agent_prompt(episode.language)
+        renderer = Renderer(self.tokenizer, told)
         tokens = _Tokens(self._check_prompt(renderer.opening(opening)), [], [], [], [])
         extra: dict[str, Any] = {}
         request_id, room = uuid4().hex, self.rollout_config.response_length
@@ -209,11 +211,6 @@ class EmpathyAgentLoop(AgentLoopBase):
 def _shared_host(user: str, options: tuple[tuple[str, Any], ...]) -> EpisodeHost:
     """One for all dialogues of a process: verl makes a loop for each."""
     return EpisodeHost(user, **dict(options))
-
-
-def _system_prompt(messages: Sequence[Mapping[str, Any]], language: Literal["en", "zh"]) -> str:
-    first = messages[0]
-    return first["content"] if first["role"] == "system" else agent_prompt(language)
 
 
 @register_adv_est("rlver_turn")

@@ -20,15 +20,12 @@ PolicyFactory = Callable[[int], DiscretePolicy]
 
 def make_fixed_policies() -> dict[str, PolicyFactory]:
     """What a learner has to beat: "random", and each strategy, always taken, by name."""
-    always = {
-        strategy.name.lower(): _constant_policy(number)
-        for number, strategy in enumerate(STRATEGIES)
-    }
-    return {"random": _random_policy, **always}
 
+    def always(number: int) -> PolicyFactory:
+        return lambda seed: lambda observation: number
 
-def _constant_policy(number: int) -> PolicyFactory:
-    return lambda seed: lambda observation: number
+    fixed = {one.name.lower(): always(number) for number, one in enumerate(STRATEGIES)}
+    return {RANDOM: _random_policy, **fixed}
 
 
 def _random_policy(seed: int) -> DiscretePolicy:

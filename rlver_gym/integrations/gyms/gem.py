@@ -78,10 +78,7 @@ class EmpathyTextEnv(gem.Env):
         self._actions = np.random.default_rng(seed)
 
     def reset(self, seed: int | None = None) -> tuple[str, dict[str, Any]]:
-        """Begin an episode: the person's first words, which are empty when the user failed.
-
-        Without a seed, the next episode of the sequence that the last seed began.
-        """
+        """Begin an episode; without a seed, the next one of the last seed's sequence."""
         prev_ep_valid = self._is_valid
         seed = self._seed if seed is None else seed
         self._seed = None

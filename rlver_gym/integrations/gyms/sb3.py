@@ -83,8 +83,12 @@ def train(
     gets the number of turns so far. On one thread: networks this small gain nothing from more.
     """
     torch.set_num_threads(1)
+    people = library().ids("train")
     dialogues = make_vec_env(
-        _env, n_envs=DIALOGUES, seed=seed, monitor_kwargs={"info_keywords": ("emotion",)}
+        lambda: EveryNeed(gym.make("RLVER-Strategy-v0", info="privileged"), personas=people),
+        n_envs=DIALOGUES,
+        seed=seed,
+        monitor_kwargs={"info_keywords": ("emotion",)},
     )
     env = VecNormalize(dialogues, gamma=GAMMA, clip_obs=5.0)
     known: dict[str, Any] = {"env": env, "seed": seed, "device": "cpu", **RECIPE}
@@ -98,12 +102,6 @@ def train(
     model.learn(steps, callback=watch)
     env.training = False
     return TrainedPolicy(model, env, tuple(watch.curve))
-
-
-def _env() -> gym.Env[Any, Any]:
-    return EveryNeed(
-        gym.make("RLVER-Strategy-v0", info="privileged"), personas=library().ids("train")
-    )
 
 
 class _LearningCurve(BaseCallback):

@@ -126,10 +126,7 @@ class EmpathyTextEnv(BaseTextEnv):
 
     @staticmethod
     def aggregate_metrics(metrics: list[dict[str, Any]]) -> dict[str, Any]:
-        """Means over the episodes whose user did not fail, and `valid`, the share of these.
-
-        Empty ones, which SkyRL gives for all steps but the last of an episode, do not count.
-        """
+        """Means over the episodes whose user did not fail, and `valid`, their share."""
         ended = [one for one in metrics if one]
         if not ended:
             return {}

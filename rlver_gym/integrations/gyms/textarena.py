@@ -73,10 +73,7 @@ class EmpathyGame(ta.Env):
         self._turn_rewards: list[float] = []
 
     def reset(self, num_players: int = 1, seed: int | None = None) -> None:
-        """Begin an episode; without a seed, the next one of the sequence that the last seed began.
-
-        DialogueError for more players than one.
-        """
+        """Begin an episode; without a seed, the next one of the last seed's sequence."""
         if num_players != 1:
             raise DialogueError(
                 f"a dialogue is a game for one player, the supporter, not for {num_players}. Call"
@@ -94,10 +91,7 @@ class EmpathyGame(ta.Env):
         self._hear(opening)
 
     def step(self, action: str) -> tuple[bool, dict[str, Any]]:
-        """Say something to the person; whether the game is over, and the info of the turn.
-
-        DialogueError before `reset` and after the end.
-        """
+        """Say something to the person; whether the game is over, and the turn's info."""
         reply, reward, terminated, truncated, info = self._env.step(read_words(action))
         self._turn_rewards.append(float(reward))
         self.state.add_observation(
