@@ -18,18 +18,18 @@ from rlver_gym.policy.sft import warm_start
 from rlver_gym.policy.train import Learner, make_learner, train
 
 ORDERS = ("Move on with life.", "Cheer up.", "Make a plan.", "Get more sleep.", "Forget about it.")
-FEELINGS = ("You sound worn out by it.", "It seems lonely to carry.", "That must have hurt.")
+QUESTIONS = ("How do you feel about it?", "What do you want to do?", "Who knows about it?")
 CARD = env_card("RLVER-Empathy-v0").model_copy(update={"turns": 4})
 SIZES = dict(iterations=12, dialogues=32, group_size=8, max_reply_tokens=16, max_tokens=2048)
 TASK = dict(eval_temperature=1.0, env_options={"card": CARD})
-SETTINGS = dict(advantage="centred", lr=3e-4, kl=0.1, **SIZES, **TASK)
+SETTINGS = dict(advantage="centred", lr=3e-4, kl=0.05, **SIZES, **TASK)
 
 
 class Habits:
     """Whom the model learns from: any of the sentences by chance, orders twice as often."""
 
     def reply(self, messages: Sequence[Message]) -> str:
-        return random.Random(str(messages)).choice(2 * ORDERS + FEELINGS)
+        return random.Random(str(messages)).choice(2 * ORDERS + QUESTIONS)
 
 
 def show(when: str, learner: Learner) -> None:

@@ -489,8 +489,15 @@ def test_of_two_things_of_which_the_card_is_silent_neither_is_claimed() -> None:
     assert "blue." not in reply("Was the ambulance blue, or was it striped?").reply
 
 
-def test_who_asks_about_harm_with_an_or_hears_that_they_are_safe() -> None:
-    said = reply("Is it hurting yourself you've thought of, or ending your life?", OWEN.id).reply
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Is it hurting yourself you've thought of, or ending your life?",
+        "Was that about hurting yourself?",
+    ],
+)
+def test_who_asks_about_harm_hears_that_they_are_safe(question: str) -> None:
+    said = reply(question, OWEN.id).reply
     assert any(split_sentences(line)[0] in said for line in OWEN.person.answers[Inquiry.SAFE])
 
 

@@ -96,9 +96,10 @@ def answers_to(moment: Moment, sentence: Sentence, at: int) -> list[Answer]:
             if lines:
                 found.append(Answer(score, lines, topic))
     factual += (1 - none) * (sentence.ask in FACTUAL)
-    least_safe = 0.0 if HARM.search(sentence.text) else _SAFE
+    if HARM.search(sentence.text):  # whatever else it may ask
+        found, factual, ranked = [], 0.0, [(str(Inquiry.SAFE), 1.0)]
     for label, probability in ranked:
-        if (label == Inquiry.SAFE and probability < least_safe) or label == Inquiry.HAPPENED:
+        if (label == Inquiry.SAFE and probability < _SAFE) or label == Inquiry.HAPPENED:
             continue  # the opening has said what happened
         elsewhere = _NOBODY if label.startswith("p_") and not (query.people or referents) else 0.0
         lines = _lines_of(moment, label, sentence)
