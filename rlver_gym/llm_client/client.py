@@ -42,6 +42,8 @@ _ALIVE = (Kind.DECLINED, Kind.UNUSABLE, Kind.REFUSED)
 """Failures that only a server that is up can bring about."""
 _NOT_FAILED = (Kind.BUSY, Kind.SLOW)
 """What says nothing against the request: being told to wait, and being late with all others."""
+_SLOWED = 4
+"""By what the requests under way are divided when none of them was answered in time."""
 
 
 @dataclass
@@ -167,7 +169,7 @@ class ChatClient:
             async with self.outage.pause(is_first=call.is_first) as is_probe:
                 self.spending.attempt(call.is_first)
                 call.is_first = False
-                result, is_late = await self._attempt(request, call)
+                result, is_late = await self._attempt(request, call, round_)
                 if isinstance(result, Failure):
                     result = self._mask(result, request)
                 if isinstance(result, ChatAnswer) or result.kind in _ALIVE:
@@ -176,7 +178,8 @@ class ChatClient:
                     self.outage.record_failure(result, is_probe=is_probe)
             is_overload = is_late or (isinstance(result, Failure) and result.kind in _NOT_FAILED)
             if is_overload and not is_probe:
-                await self.places.record_overload(round_)
+                is_slow = isinstance(result, Failure) and result.kind is Kind.SLOW
+                await self.places.record_overload(round_, _SLOWED if is_slow else 2)
             elif isinstance(result, ChatAnswer):
                 self.places.record_answer()
         finally:
@@ -184,7 +187,7 @@ class ChatClient:
         return result
 
     async def _attempt(
-        self, request: ChatRequest, call: _Call
+        self, request: ChatRequest, call: _Call, round_: int
     ) -> tuple[ChatAnswer | Failure, bool]:
         """Send it, for as long as an attempt may take from the moment its turn has come. Tells also
         whether it had to wait for its turn for longer than that.
@@ -200,9 +203,9 @@ class ChatClient:
                 result = await self._send(request, call.left_out)
         except TimeoutError:
             is_broken = (
-                is_alone
+                (is_alone and len(self._under_way) == 1)
                 or self.settings.attempt_timeout_s is not None
-                or answers != self._num_answers
+                or (answers != self._num_answers and round_ == self.places.round)
                 or call.count(Kind.SLOW) >= _MAX_SLOW
             )
             result = Failure(Kind.BROKEN if is_broken else Kind.SLOW, _TOO_LATE)

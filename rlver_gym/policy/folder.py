@@ -255,7 +255,7 @@ class _Screen:
             TimeElapsedColumn(),
             TextColumn("left:"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[stage]}"),
+            TextColumn("{task.fields[stage]}", markup=False),
             console=self._console,
             transient=True,
         )

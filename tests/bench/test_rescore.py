@@ -18,7 +18,7 @@ from rlver_gym.users import EmbeddedUser
 class Stern(EmbeddedUser):
     def appraise(self, scene, emotion, dialogue):
         found = super().appraise(scene, emotion, dialogue)
-        return found._replace(change=max(-10, found.change - 4 * bool(dialogue.utterance)))
+        return found._replace(change=max(-10, found.change - 6 * bool(dialogue.utterance)))
 
 class Tired(EmbeddedUser):
     def __init__(self, everyone=False):
@@ -66,7 +66,7 @@ def test_a_sterner_user_shows_what_the_record_overpays(folder: Path) -> None:
     assert (oracle["agent"], silent["agent"]) == ("oracle", "silent")
     assert oracle["level"] > 10
     assert oracle["overpaid"] > 10
-    assert 1 <= oracle["overpaid_by"] <= 4
+    assert 1 <= oracle["overpaid_by"] <= 6
     assert oracle["only_recorded"]
     assert (silent["level"], silent["only_recorded"]) == (0, False)
     table = rescore(folder, "rescore_others:Stern").stdout

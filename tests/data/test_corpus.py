@@ -88,13 +88,13 @@ def test_samples_of_policies_are_rated_whole_and_those_for_test_people_stand_apa
 
 
 def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
-    changes: dict[tuple[str, str], list[int]] = {}
+    changes: dict[tuple[str, str], list[float]] = {}
     for one in Corpus(SHIPPED / "samples" / "test").rated_replies():
         if one.place.startswith("d-"):
-            changes.setdefault((one.supporter, one.place), []).append(one.ratings[0].change)
-    finals: dict[str, list[int]] = {}
+            changes.setdefault((one.supporter, one.place), []).append(one.mean("change"))
+    finals: dict[str, list[float]] = {}
     for (supporter, _), said in changes.items():
-        emotion = 40
+        emotion = 40.0
         for change in said:
             emotion = max(0, min(100, emotion + change)) if emotion >= 10 else emotion
         finals.setdefault(supporter, []).append(emotion)
@@ -103,6 +103,8 @@ def test_the_rated_dialogues_of_policies_end_where_the_docs_say() -> None:
         "qwen-base-cool": "10.4",
         "qwen-sft-cool": "18.1",
         "qwen-grpo": "6.3",
+        "qwen-1.5b-base": "16.2",
+        "qwen-1.5b-sft": "19.1",
     }
 
 
