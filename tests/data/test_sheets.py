@@ -1,12 +1,16 @@
 """Blind sheets of several policies, and what readers made of them."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
-from research.real_qwen import levels, sheets
 from rlver_gym.core.library import library
+
+sys.path.append(str(ROOT))  # research is not installed
+from research.real_qwen import levels, sheets
 
 PEOPLE = list(library().ids("test"))[:3]
 SECRET = ("sft", "grpo", "single", "pessimistic")

@@ -45,6 +45,8 @@ def choose_between(moment: Moment, sentence: Sentence, offered: Alternatives) ->
     best, found = 0.0, None
     for topic, line, near in _lines(moment, sentence):
         said = card.line(line).tokens
+        if said.isdisjoint(own[0]) and said.isdisjoint(own[1]):
+            continue
         around = said | topic.about
         shared = [card.weigh(tokens & said) for tokens in own]
         borne = [
@@ -55,7 +57,7 @@ def choose_between(moment: Moment, sentence: Sentence, offered: Alternatives) ->
         if max(borne) < _BORNE_OUT or max(fits, near) < _IN_FRAME:
             continue
         worth = max(borne) + fits + near + 0.1 * min(borne)
-        if worth > best:
+        if worth > best and line in moment.drop_said(moment.drop_guarded(topic.lines)):
             best, found = worth, (topic, line, borne)
     if found is None:
         return None
@@ -72,7 +74,7 @@ def names_one(moment: Moment, offered: Alternatives, answer: Answer) -> bool:
 
 
 def _lines(moment: Moment, sentence: Sentence) -> Iterator[tuple[Topic, str, float]]:
-    """The unsaid lines of the card, each with how probably its topic was asked for."""
+    """The lines of the card, each with how probably its topic was asked for."""
     card = moment.card
     query = card.query(sentence, moment.referents(sentence.asked))
     shares, none = card.probabilities(query)
@@ -81,7 +83,7 @@ def _lines(moment: Moment, sentence: Sentence) -> Iterator[tuple[Topic, str, flo
             continue
         if topic.person and query.people and topic.person not in query.people:
             continue
-        for line in moment.drop_said(moment.drop_guarded(topic.lines)):
+        for line in topic.lines:
             yield topic, line, share * (1 - none)
 
 
