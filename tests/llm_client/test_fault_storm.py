@@ -152,7 +152,7 @@ def _equal(one: Storm, other: Storm) -> None:
 @pytest.mark.slow
 def test_a_storm_over_a_few_dialogues_ends_well_and_twice_the_same() -> None:
     def one(_: int) -> Storm:
-        return storm(4, attempt_timeout_s=4.0, clients=2, seed=3, rate=0.3)
+        return storm(4, attempt_timeout_s=4.0, clients=2, seed=3, rate=0.5)
 
     with ThreadPoolExecutor() as pool:  # both at once: they mostly wait
         first, second = pool.map(one, range(2))
