@@ -29,7 +29,7 @@ from rlver_gym.text.act_classifier import add_boundary_tokens
 ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "tests" / "data" / "expectations_en.jsonl"
 SENTENCES = ROOT / "tools" / "sentences_en.txt"
-OUT = ROOT / "rlver_gym" / "users" / "embedded" / "act_classifier_en.json"
+OUT = ROOT / "rlver_gym" / "text" / "act_classifier_en.json"
 ACTS = (
     "reflect_feeling",
     "validate",

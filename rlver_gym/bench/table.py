@@ -1,7 +1,7 @@
 """Scores as tables for a terminal."""
 
 from collections.abc import Collection, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 
 from rich.table import Table
 from rich.text import Text
@@ -120,10 +120,14 @@ def shorten_agent(agent: str, agents: Collection[str]) -> str:
     """
     parts = agent.split("/")
     paths = [other.split("/") for other in agents if "/" in other and other != agent]
-    # of lists, commonprefix compares whole items
-    shared = [len(commonprefix([parts, path])) for path in paths]  # noqa: RUF071
-    head = max(shared, default=len(parts) - 2)
+    head = max((_count_shared_folders(parts, path) for path in paths), default=len(parts) - 2)
     if len(agent) <= MAX_AGENT_WIDTH or head <= 1:
         return agent
     kind = "hf:" if agent.startswith("hf:") else ""
     return f"{kind}…/{'/'.join(parts[head:] or parts[-1:])}"
+
+
+def _count_shared_folders(parts: list[str], path: list[str]) -> int:
+    """With how many folders both begin."""
+    both = zip(parts, path, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))

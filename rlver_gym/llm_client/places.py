@@ -41,8 +41,8 @@ class Places:
             self._free.release()
 
     async def record_overload(self, round_: int, divide_by: int = 2) -> None:
-        """Only a part of the places that are taken are given from now on: once for all requests of
-        a round. Only for one who has a place.
+        """Lower the limit to the places that are taken, divided: once for all requests of a round.
+        Only for one who has a place.
         """
         if round_ != self.round:
             return

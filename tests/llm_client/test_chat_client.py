@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from failures import show_failure
 from pydantic import SecretStr, ValidationError
 
 from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
@@ -46,11 +47,6 @@ def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     yield
     shared.close()
-
-
-def quoted(failure: Failure) -> str:
-    """The reason, with what may be shown of the server's words."""
-    return f"{failure.reason}: {excerpts.mask(failure.quote, [], [])}".removesuffix(": ")
 
 
 def request(words: object = "hello", **fields: object) -> ChatRequest:
@@ -512,7 +508,7 @@ def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str
     result = wire.parse_answer(body, "application/json").result
     assert isinstance(result, Failure)
     assert result.kind is kind
-    assert says in quoted(result)
+    assert says in show_failure(result)
 
 
 def test_counts_that_make_no_sense_are_no_counts() -> None:
@@ -565,7 +561,7 @@ def test_a_server_that_repeats_the_request_in_its_complaint_is_not_quoted() -> N
         assert shown.startswith("Invalid input: […]")
         assert not any(part in shown for part in ("brother", "放火", "abc", "planted"))
     detail = b'{"detail": [{"msg": "field required", "input": "my brother set the fire"}]}'
-    assert quoted(classify_http_error(422, detail, {})) == "HTTP 422: field required"
+    assert show_failure(classify_http_error(422, detail, {})) == "HTTP 422: field required"
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:

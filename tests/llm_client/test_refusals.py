@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from failures import show_failure
 
 from rlver_gym.io.errors import ChatError, ServerRefused
-from rlver_gym.llm_client import excerpts
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import CachingClient
-from rlver_gym.llm_client.refusals import Failure, Kind, Scope, classify_http_error
+from rlver_gym.llm_client.refusals import Kind, Scope, classify_http_error
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
@@ -264,7 +264,7 @@ def test_what_an_error_repeats_of_the_dialogue_decides_nothing() -> None:
     ],
 )
 def test_an_error_is_quoted_wherever_it_stands(body: Any, says: str) -> None:
-    assert says in quoted(classify(400, body))
+    assert says in show_failure(classify(400, body))
 
 
 # From here on: the client.
@@ -294,11 +294,6 @@ def serving(server: Server) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.port}/v1"
     finally:
         listener.stop()
-
-
-def quoted(failure: Failure) -> str:
-    """The reason, with what may be shown of the server's words."""
-    return f"{failure.reason}: {excerpts.mask(failure.quote, [], [])}".removesuffix(": ")
 
 
 def request(words: str, **more: Any) -> ChatRequest:

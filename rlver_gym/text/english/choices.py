@@ -70,10 +70,11 @@ def join_choices(text: str, sentences: tuple[Sentence, ...]) -> tuple[Sentence, 
             )
             if whole and not HARM.search(whole.group()):
                 found[-1] = before._replace(
-                    text=whole.group(), words=(*before.words, "or", *one.words),
+                    text=whole.group(),
+                    words=(*before.words, "or", *one.words),
                     asked=(*before.asked, "or", *one.asked),
                     feelings=(*before.feelings, *one.feelings),
-                )  # fmt: skip
+                )
                 continue
         found.append(one)
     return tuple(found)

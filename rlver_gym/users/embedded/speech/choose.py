@@ -56,9 +56,9 @@ def choose_between(moment: Moment, sentence: Sentence, offered: Alternatives) ->
         fits = card.weigh(frame & around) / card.weigh(frame) if frame else 0.5
         if max(borne) < _BORNE_OUT or max(fits, near) < _IN_FRAME:
             continue
-        worth = max(borne) + fits + near + 0.1 * min(borne)
-        if worth > best and line in moment.drop_said(moment.drop_guarded(topic.lines)):
-            best, found = worth, (topic, line, borne)
+        score = max(borne) + fits + near + 0.1 * min(borne)
+        if score > best and line in moment.drop_said(moment.drop_guarded(topic.lines)):
+            best, found = score, (topic, line, borne)
     if found is None:
         return None
     topic, line, borne = found
