@@ -69,6 +69,11 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return None
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process more than cores: many tests wait for servers, clocks and other processes."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.fixture
 def close_shared_clients() -> Iterator[None]:
     """Close the clients and response caches that a test opened, which are shared by all that ask
