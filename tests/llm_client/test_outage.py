@@ -85,7 +85,7 @@ def ask(
     async def all_of_them() -> list[ChatAnswer | ChatError]:
         chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 2, **settings})
         client = ChatClient(chat, clock=flaky.clock, sleep=flaky.clock.sleep, random=lambda: 0.5)
-        client.outage.on_change = None if notices is None else notices.append
+        client.outage.on_change = (notices if notices is not None else []).append
         await client.complete(request(-1))
         flaky.asked_at.clear()
         results = await asyncio.gather(*[settled(client, dialogue) for dialogue in dialogues])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rlver_gym.io.errors import ChatError
 from rlver_gym.llm_client.client import ChatClient
-from rlver_gym.llm_client.places import Places
 from rlver_gym.llm_client.settings import ChatSettings
+from rlver_gym.llm_client.turns import Places
 from rlver_gym.llm_client.values import ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.chat_server import Refused
@@ -104,26 +104,24 @@ def test_waits_end_within_the_time_and_no_failure_is_tried_for_ever(
         assert "not now" in str(result)
 
 
-def test_the_limit_halves_once_a_round_and_grows_fast_to_three_quarters_then_by_one_a_round() -> (
-    None
-):
+def test_the_limit_halves_once_a_round_and_grows_by_one_for_as_many_answers_or_eight() -> None:
     async def play() -> list[int]:
-        places = Places(8)
-        rounds = [await places.take() for _ in range(8)]
+        places = Places(16)
+        rounds = [await places.take() for _ in range(12)]
         for round_ in rounds:
-            await places.record_overload(round_)
+            places.record_overload(round_)
             places.leave()
         limits = [places.limit]
-        for _ in range(2 + 6 + 7 + 20):
+        for _ in range(6 + 7 + 8 + 8 + 8):
             places.record_answer()
             limits.append(places.limit)
         for _ in range(6):
-            round_ = await places.take()
-            await places.record_overload(round_)
+            places.record_overload(await places.take())
             places.leave()
         return [*limits, places.limit]
 
-    assert asyncio.run(play()) == [4, 5, *[6] * 6, *[7] * 7, *[8] * 21, 1]
+    grown = [*[6] * 6, *[7] * 7, *[8] * 8, *[9] * 8, *[10] * 8, 11]
+    assert asyncio.run(play()) == [*grown, 1]
 
 
 @given(st.lists(st.tuples(st.sampled_from("elcoa"), st.integers(0, 20)), max_size=60))
@@ -154,7 +152,7 @@ def test_never_more_are_inside_than_allowed_and_nobody_is_left_waiting(
                 inside.pop()
                 places.leave()
             elif move == "o" and inside:
-                await places.record_overload(inside[-1])
+                places.record_overload(inside[-1])
             elif move == "a":
                 places.record_answer()
             await look()
