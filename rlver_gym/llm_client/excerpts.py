@@ -32,7 +32,7 @@ def _ordinary_words() -> frozenset[str]:
     """What error messages are made of: such words give nothing away when a request happens to hold
     them too. No names of people are among them.
     """
-    text = (files(__package__) / "ordinary_words.txt").read_text(encoding="utf-8")
+    text = (files("rlver_gym.llm_client") / "ordinary_words.txt").read_text(encoding="utf-8")
     return frozenset(text.split())
 
 

@@ -95,7 +95,7 @@ class _Rule(NamedTuple):
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
-    text = (files(__package__) / "refusals.yaml").read_text(encoding="utf-8")
+    text = (files("rlver_gym.llm_client") / "refusals.yaml").read_text(encoding="utf-8")
     return tuple(
         _Rule(**{**rule, "scope": Scope(rule["scope"]), "words": _any_of(*rule["words"])})
         for rule in parse_yaml(text, "refusals.yaml")
@@ -124,13 +124,9 @@ _NAMES = {
     name: _any_of(rf"(?<![\w-]){name.replace('_', '_?')}(?![\w-])")
     for name in OPTIONAL - {SYSTEM, "response_format"}
 }
-_WORDS_FIRST = """message msg error errors detail details error_msg err_msg status_msg base_resp
-    description title reason fault faultstring code""".split()
-_TELLING = {
-    *_WORDS_FIRST,
-    *"""type status param reasons raw error_type error_code innererror metadata loc failure_reason
-    body""".split(),
-}
+_TELLING = """message msg error errors detail details error_msg err_msg status_msg base_resp
+    description title reason fault faultstring metadata raw code type status param reasons
+    error_type error_code innererror loc failure_reason body""".split()
 """Keys under which servers say what is wrong. Under all others they repeat the request."""
 
 
@@ -195,43 +191,29 @@ def _find_fields(status: int, words: str, rule: _Rule | None) -> frozenset[str]:
 def _names_other_field(found: Any) -> bool:
     """Whether the server says which field it means, and that is none to do without."""
     error = found.get("error") if isinstance(found, dict) else None
-    code = error.get("code") if isinstance(error, dict) else None
-    return str(code).startswith("unsupported") and bool(error.get("param"))
+    told = error if isinstance(error, dict) else {}
+    return str(told.get("code")).startswith("unsupported") and bool(told.get("param"))
 
 
-def quote_message(found: Any, depth: int = 0) -> str:
-    """The server's own words, wherever they are, without what it repeats of the request.
-
-    Empty when it has none in a known place.
+def quote_message(found: Any) -> str:
+    """What a server says is wrong, and what the server behind it said, without what it repeats of
+    the request; empty when it says nothing in a known place.
     """
-    found = _unpack(found)
-    if depth > _MAX_DEPTH:
-        return ""
-    if isinstance(found, str | int) and not isinstance(found, bool):
-        return " ".join(str(found)[:_MAX_CHARS].split())
-    if isinstance(found, list):
-        parts = [quote_message(part, depth + 1) for part in found[:3]]
-        return "; ".join(filter(None, parts))[:_MAX_CHARS]
-    if isinstance(found, dict):
-        metadata = found.get("metadata")
-        inner = quote_message(metadata.get("raw"), depth + 1) if isinstance(metadata, dict) else ""
-        quotes = (quote_message(found.get(key), depth + 1) for key in _WORDS_FIRST)
-        words = next(filter(None, quotes), "")
-        return f"{words}: {inner}" if inner and inner not in words else words
-    return ""
+    said = [*dict.fromkeys(" ".join(one.split()) for one in _find_words(found)), ""]
+    return ": ".join([one for one in said if " " in one][:2] or said[:1])[:_MAX_CHARS]
 
 
 def _find_words(found: Any, depth: int = 0) -> Iterator[str]:
-    """Everything that a server says about what is wrong, its codes included."""
+    """Everything that a server says about what is wrong: sentences first, then codes."""
     found = _unpack(found)
-    if depth > _MAX_DEPTH:
-        return
+    parts: list[Any] = []
     if isinstance(found, str | int) and not isinstance(found, bool):
         yield str(found)[:_MAX_CHARS]
-    parts = found[:_MAX_PARTS] if isinstance(found, list) else []
-    if isinstance(found, dict):
-        parts = [value for key, value in [*found.items()][:_MAX_PARTS] if key in _TELLING]
-    for part in parts:
+    elif isinstance(found, list):
+        parts = found[:_MAX_PARTS]
+    elif isinstance(found, dict):
+        parts = [found[key] for key in _TELLING if key in found]
+    for part in parts if depth < _MAX_DEPTH else ():
         yield from _find_words(part, depth + 1)
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from failures import show_failure
+from faulty_server import ALL, Faults, FaultyServer
 from pydantic import SecretStr, ValidationError
 
 from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
@@ -31,8 +32,7 @@ from rlver_gym.llm_client.refusals import (
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing import ChatServer, Faults
-from rlver_gym.testing.chat_server import ALL
+from rlver_gym.testing import ChatServer
 
 KEY = "sk-planted-0123456789abcdef"
 SECRET = "my sister stole the inheritance"
@@ -125,7 +125,7 @@ def test_an_answer_comes_with_its_tokens_and_what_determines_it_is_sent() -> Non
 def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(
     fault: str, says: str, attempts: int
 ) -> None:
-    with ChatServer("x", faults=Faults(1.0, only={fault})) as server:
+    with FaultyServer("x", faults=Faults(1.0, only={fault})) as server:
         message = failed(ChatSettings(base_url=server.base_url, attempts=3))
         assert server.faults_served == {fault: attempts}
     assert says in message
@@ -134,11 +134,11 @@ def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(
 
 @pytest.mark.parametrize("fault", ["hang", "drip"])
 def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: str) -> None:
-    with ChatServer("x", faults=Faults(1.0, only={fault})) as server:
+    with FaultyServer("x", faults=Faults(1.0, only={fault})) as server:
         message = failed(ChatSettings(base_url=server.base_url, timeout_s=2))
         assert "(timeout_s=2): no answer in time" in message
         assert server.faults_served[fault] > 1
-    with ChatServer("x", faults=Faults(0.5, only={fault}, seed=1)) as server:
+    with FaultyServer("x", faults=Faults(0.5, only={fault}, seed=1)) as server:
         settings = ChatSettings(base_url=server.base_url, attempts=1, timeout_s=3)
         results = asked(settings, *map(request, range(12)))
     assert {type(result) for result in results} == {ChatAnswer, ChatError}
@@ -150,19 +150,19 @@ def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: 
 
 @pytest.mark.parametrize("fault", ["rate_limit", "rate_limit_wait", "overloaded"])
 def test_being_told_to_wait_is_no_failure_until_the_time_is_up(fault: str) -> None:
-    with ChatServer("x", faults=Faults(0.9, only={fault}, retry_after_s=0.01)) as server:
+    with FaultyServer("x", faults=Faults(0.9, only={fault}, retry_after_s=0.01)) as server:
         results = asked(
             ChatSettings(base_url=server.base_url, attempts=1, timeout_s=30),
             *map(request, range(5)),
         )
     assert all(isinstance(result, ChatAnswer) for result in results)
-    with ChatServer("x", faults=Faults(1.0, only={fault}, retry_after_s=60)) as server:
+    with FaultyServer("x", faults=Faults(1.0, only={fault}, retry_after_s=60)) as server:
         message = failed(ChatSettings(base_url=server.base_url, timeout_s=2))
     assert "HTTP 429" in message or "HTTP 503" in message
 
 
 def test_a_wait_that_outlives_the_deadline_is_not_waited_for() -> None:
-    with ChatServer(
+    with FaultyServer(
         "x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=3600)
     ) as server:
         failed(ChatSettings(base_url=server.base_url, timeout_s=600))
@@ -183,7 +183,7 @@ def test_the_server_is_waited_for_as_long_as_it_asks() -> None:
             await client.complete(request())
         await client.close()
 
-    with ChatServer("x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=7)) as server:
+    with FaultyServer("x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=7)) as server:
         asyncio.run(ask())
     assert waits == [7.0] * 4
 
@@ -191,7 +191,7 @@ def test_the_server_is_waited_for_as_long_as_it_asks() -> None:
 def test_a_storm_of_faults_leaves_each_request_answered_or_failed_by_its_seed() -> None:
     def storm() -> tuple[list[str], Spending]:
         counted: list[ChatClient] = []
-        with ChatServer(
+        with FaultyServer(
             lambda body: body["messages"][0]["content"],
             faults=Faults(0.5, only=TOLD, seed=4, retry_after_s=0.01),
         ) as server:
@@ -442,7 +442,7 @@ def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
     ]
     shown = []
     for answer, fault, right in answers:
-        with ChatServer(
+        with FaultyServer(
             answer, api_key=right, faults=Faults(1.0, only={fault}) if fault else None
         ) as server:
             settings = ChatSettings(

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from faulty_server import Faults, FaultyServer
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
@@ -24,7 +25,6 @@ from rlver_gym.llm_client.connect import CachingClient, connect
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import Chat, ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing import ChatServer, Faults
 
 KEY = "sk-planted-0123456789abcdef"
 
@@ -103,7 +103,7 @@ def test_a_run_is_repeated_without_its_server_failures_included(path: Path) -> N
         return texts(wait_for(all_at_once()))
 
     faults = Faults(0.5, only={"server_error", "truncated", "refusal"}, seed=1)
-    with ChatServer(lambda body: f"re {body['messages'][0]['content']}", faults=faults) as server:
+    with FaultyServer(lambda body: f"re {body['messages'][0]['content']}", faults=faults) as server:
         live = ChatSettings(
             base_url=server.base_url, api_key=SecretStr(KEY), attempts=2, response_cache=path
         )

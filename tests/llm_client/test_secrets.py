@@ -21,6 +21,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 from commands import run_command
+from faulty_server import Faults, FaultyServer
 from pydantic import SecretStr
 
 from rlver_gym.agents.openai_chat import OpenAIChat
@@ -35,7 +36,7 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.io.errors import AgentError, CardError, RlverError, ServerRefused, UserFailed
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.testing import ChatServer, Faults
+from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import make_user
 from rlver_gym.users.llm import LLMUser
@@ -196,7 +197,7 @@ def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(
     """A storm in which nearly every call fails, in all ways. Logs are those of the default level
     and above. Nothing is taken for an outage, which would be waited for.
     """
-    with ChatServer(answer, faults=Faults(0.6, seed=2, retry_after_s=0.01)) as server:
+    with FaultyServer(answer, faults=Faults(0.6, seed=2, retry_after_s=0.01)) as server:
         url = server.base_url.replace("http://", "http://me:hunter2@")
         settings = ChatSettings.model_validate(
             {

@@ -55,7 +55,7 @@ class Pattern(NamedTuple):
 
 
 def _read_patterns() -> tuple[Pattern, ...]:
-    text = (files(__package__) / "hostile.txt").read_text(encoding="utf-8")
+    text = (files("rlver_gym.users.llm") / "hostile.txt").read_text(encoding="utf-8")
     kinds = (one.splitlines() for one in text.split("\n== ")[1:])
     return tuple(
         Pattern(meaning, re.compile("|".join(filter(None, alternatives))))
@@ -166,6 +166,8 @@ def _decode_run(packed: str) -> str | None:
             said = decode().decode("utf-8")
         except (ValueError, binascii.Error):
             continue
-        if len(said) >= 8 and sum(one.isalpha() or one.isspace() for one in said) >= 0.6 * len(said):
+        if len(said) >= 8 and sum(one.isalpha() or one.isspace() for one in said) >= 0.6 * len(
+            said
+        ):
             return said
     return None
