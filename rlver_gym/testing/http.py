@@ -127,7 +127,8 @@ class Connection(asyncio.Protocol):
         except ValueError as error:
             text = f"This is not a request that can be read: {error}\n"
             self.send(400, text.encode(), kind="text/plain")
-            return self.close()
+            self.close()
+            return
         if request:
             self._task = asyncio.get_running_loop().create_task(self._serve(request))
 

@@ -497,6 +497,9 @@ def test_the_order_of_calls_does_not_change_which_are_hit() -> None:
     faults = Faults(0.5, only=ALL - {"hang", "drip", "huge"}, seed=3)
     texts = [f"call {call}" for call in range(40)]
 
+    def delay(_: object) -> float:
+        return random.random() / 100
+
     def fates(seed: int) -> tuple[dict[str, list[str]], dict[str, int]]:
         shuffled = random.Random(seed).sample(texts, len(texts))
 
@@ -506,10 +509,7 @@ def test_the_order_of_calls_does_not_change_which_are_hit() -> None:
         async def all_of_them(client: openai.AsyncOpenAI) -> list[list[str]]:
             return await asyncio.gather(*(thrice(client, text) for text in shuffled))
 
-        delays = {"latency_s": lambda _: random.random() / 100}
-        with FaultyServer("yes", faults=faults, **delays) as server:
-            "yes", faults=faults, latency_s=lambda _: random.random() / 100
-        ) as server:
+        with FaultyServer("yes", faults=faults, latency_s=delay) as server:
             return (
                 dict(zip(shuffled, using(server, all_of_them), strict=True)),
                 server.faults_served,
