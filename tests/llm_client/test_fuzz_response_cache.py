@@ -119,7 +119,7 @@ def test_a_row_out_of_order_is_deleted_or_the_file_is_refused(whole: bytes, tmp_
             cache.close()
 
 
-@effort(few=40, many=3_000)
+@effort(few=25, many=3_000)
 def test_any_other_byte_gives_no_other_answer(whole: bytes, tmp_path: Path, examples: Any) -> None:
     path = tmp_path / "response_cache.sqlite"
 
@@ -192,7 +192,7 @@ def edit(path: Path, key: str, changed: dict[str, Any], signed: bool) -> bool:
     return True
 
 
-@effort(few=40, many=1_500)
+@effort(few=25, many=1_500)
 def test_any_other_value_is_refused_or_at_least_well_formed(
     whole: bytes, tmp_path: Path, examples: Any
 ) -> None:

@@ -34,7 +34,7 @@ from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.chat_server import Refused
 
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
-PEOPLE = library().ids("demo")[:3]
+PEOPLE = library().ids("demo")[:2]
 
 
 def request(at: int) -> ChatRequest:
@@ -220,7 +220,7 @@ def plan(server: ChatServer, **changed: Any) -> BenchPlan:
         "agents": ("listener",),
         "user": "openai:user",
         "persona_ids": PEOPLE,
-        "seeds": 2,
+        "seeds": 1,
         "chat": chat,
     }
     return BenchPlan.model_validate({**values, **changed})
@@ -242,7 +242,7 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
     def then_down(body: dict[str, Any]) -> str:
         nonlocal calls
         calls += 1
-        if calls > 40:
+        if calls > 10:
             raise Refused(502, "Bad gateway")
         return ANSWERS(body)
 

@@ -56,6 +56,7 @@ ACCOUNT = [
     ("litellm", 400, error("Budget has been exceeded! Current cost: 2", type="budget_exceeded")),
     ("litellm", 429, error("LiteLLM User: a, exceeded budget for model=b")),
     ("anthropic", 400, error("Your credit balance is too low to access the API.")),
+    ("anybody", 402, ""),
     ("zhipu", 429, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}),
 ]
 TOO_LONG = [
@@ -183,6 +184,7 @@ WAITS = [
     ("moonshot", 429, error("request reached max organization concurrency: 1")),
     ("llama.cpp", 503, error("Loading model", type="unavailable_error")),
     ("deepseek", 503, error("Service is too busy")),
+    ("anybody", 429, ""),
 ]
 
 
@@ -237,6 +239,11 @@ def test_a_name_that_is_not_served_is_of_the_model(status: int, body: Any) -> No
 @cases(WAITS)
 def test_who_has_to_wait_is_not_refused(status: int, body: Any) -> None:
     assert classify(status, body).kind is Kind.BUSY
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 504])
+def test_a_server_that_failed_is_asked_again(status: int) -> None:
+    assert classify(status, "<html>").kind is Kind.BROKEN
 
 
 def test_what_an_error_repeats_of_the_dialogue_decides_nothing() -> None:

@@ -324,12 +324,12 @@ def writer(path: Path, who: str, count: int) -> subprocess.Popen[str]:
 
 def test_several_processes_can_write_and_all_believe_the_first(path: Path) -> None:
     said = []
-    for process in [writer(path, who, 200) for who in "abc"]:
+    for process in [writer(path, who, 100) for who in "ab"]:
         out, err = process.communicate(timeout=60)
         said.append((out.split(), err))
-    assert [err for _, err in said] == [""] * 3
-    assert len(said[0][0]) == 200
-    assert said[0] == said[1] == said[2]
+    assert [err for _, err in said] == [""] * 2
+    assert len(said[0][0]) == 100
+    assert said[0] == said[1]
     assert not ResponseCache(path).damaged_keys()
 
 

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlver_gym.io.errors import ChatError
@@ -89,6 +89,7 @@ def test_a_failed_request_is_tried_again_as_often_and_as_late_as_makes_sense(
     assert waited == waits
 
 
+@settings(max_examples=40)
 @given(st.lists(FAILURES, max_size=12), st.floats(0, 0.999), st.integers(1, 5))
 def test_waits_end_within_the_time_and_no_failure_is_tried_for_ever(
     server: ChatServer, steps: list[tuple[int, float | None]], drawn: float, attempts: int

@@ -109,7 +109,7 @@ def written(folder: Path) -> dict[str, bytes]:
 
 def test_a_key_is_in_no_file_of_a_run_and_no_words_are_in_what_it_logs(tmp_path: Path) -> None:
     with ChatServer(answer) as server:
-        told = bench(server, tmp_path, in_process=False)
+        told = bench(server, tmp_path)
     assert told.returncode == 0, told.stderr
     files = written(tmp_path)
     assert {EPISODES, MANIFEST, RESPONSE_CACHE_FILE, "report.html"} <= files.keys()
@@ -315,6 +315,7 @@ def test_a_key_that_was_given_is_never_replaced_by_another_ones(
     assert pickle.loads(pickled) == given
 
 
+@pytest.mark.slow
 def test_a_process_that_is_just_started_gets_the_key_along(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     here, there = multiprocessing.Pipe()

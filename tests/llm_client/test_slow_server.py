@@ -39,8 +39,8 @@ def ask(url: str, count: int, **settings: Any) -> tuple[list[ChatAnswer | ChatEr
 
 
 def test_a_server_that_answers_one_at_a_time_fails_nobody_and_is_asked_for_less_at_once() -> None:
-    with ChatServer("x", latency_s=0.15, capacity=1, retry_after_s=None) as server:
-        found, client = ask(server.base_url, 24, timeout_s=3.0)
+    with ChatServer("x", latency_s=0.04, capacity=1, retry_after_s=None) as server:
+        found, client = ask(server.base_url, 24, timeout_s=0.9)
     assert all(isinstance(one, ChatAnswer) for one in found)
     assert client.spending.spent.attempts == 24, "nothing is sent twice for impatience"
     assert client.places.limit < 64
@@ -77,7 +77,7 @@ def test_a_request_that_hangs_alone_is_given_up_and_says_which_options_to_change
 
     began = time.monotonic()
     with ChatServer(one_hangs) as server:
-        found, _ = ask(server.base_url, 8, timeout_s=1.0, max_wait_s=None)
+        found, _ = ask(server.base_url, 8, timeout_s=0.4, max_wait_s=None)
     assert [isinstance(one, ChatAnswer) for one in found].count(False) == 1
     assert "--timeout" in str(found[3])
     assert "--concurrency" in str(found[3])
@@ -114,7 +114,7 @@ def test_what_the_server_counts_is_no_estimate() -> None:
     assert Spent(estimated=1) != Spent()
 
 
-@pytest.mark.parametrize("header", [999_999_999.0, 86_400.0])
+@pytest.mark.parametrize("header", [999_999_999.0])
 def test_one_hostile_wait_is_not_believed_and_its_request_is_asked_again(header: float) -> None:
     asked: list[str] = []
 
