@@ -50,10 +50,6 @@ class Response(NamedTuple):
     headers: Mapping[str, str]
 
 
-class _Unusable(Exception):
-    """A response that is not read to its end; holds the failure that it comes to."""
-
-
 class _NoCookies(CookieJar):
     def extract_cookies(self, response: Any, request: Any) -> None:
         """Not even read: requests have nothing to do with each other."""
@@ -70,14 +66,6 @@ def _drop_reason_phrase(record: logging.LogRecord) -> bool:
     if isinstance(record.args, tuple) and PATH in str(record.args[1:2]):
         record.args = (*record.args[:-1], "")
     return True
-
-
-async def _refuse_redirect(response: Any) -> None:
-    """Before the library looks at where it leads."""
-    if 300 <= (status := response.status_code) < 400:
-        place = response.headers.get("location", "")
-        failure = Failure(Kind.REFUSED, "a redirect", status, scope=Scope.MODEL, quote=place)
-        raise _Unusable(failure._replace(remedy=_REDIRECTED))
 
 
 class Transport:
@@ -102,13 +90,7 @@ class Transport:
         content = json.dumps(body).encode()
         try:
             async with self._client.stream("POST", self._url + PATH, content=content) as response:
-                packing = response.headers.get("content-encoding", "").strip().lower()
-                if packing not in ("", "identity"):
-                    return Failure(Kind.MALFORMED, _COMPRESSED)
-                content = await _read(response)
-            return Response(response.status_code, content, dict(response.headers))
-        except _Unusable as unusable:
-            return unusable.args[0]
+                return await _read(response)
         except (http.ConnectError, http.ConnectTimeout, http.ProxyError) as error:
             remedy = _explain_no_connection(error, self._settings.base_url or "")
             return Failure(Kind.NO_CONNECTION, "no connection", remedy=remedy)
@@ -137,27 +119,31 @@ class Transport:
                 limits=http.Limits(**limits, keepalive_expiry=_IDLE_S),
                 cookies=_NoCookies(),
                 follow_redirects=False,
-                event_hooks={"response": [_refuse_redirect]},
                 verify=_ssl_context(),
             )
         except (ImportError, OSError, ValueError) as error:
             raise ServerRefused(_explain_environment(error)) from None
 
 
-async def _read(response: Any) -> bytes:
+async def _read(response: Any) -> Response | Failure:
+    """A response as far as it is read."""
+    status, headers = response.status_code, dict(response.headers)
+    if 300 <= status < 400:
+        failure = Failure(Kind.REFUSED, "a redirect", status, scope=Scope.MODEL)
+        return failure._replace(quote=headers.get("location", ""), remedy=_REDIRECTED)
+    if headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
+        return Failure(Kind.MALFORMED, _COMPRESSED)
     content, num_parts = bytearray(), 0
     async for part in response.aiter_raw():
         content += part
         num_parts += 1
         if response.is_success and len(content) > MAX_ANSWER_BYTES:
-            size = MAX_ANSWER_BYTES >> 20
-            raise _Unusable(Failure(Kind.MALFORMED, f"an answer of more than {size} MB"))
+            return Failure(Kind.MALFORMED, f"an answer of more than {MAX_ANSWER_BYTES >> 20} MB")
         if num_parts > _MAX_PARTS:
-            reason = f"an answer in more than {_MAX_PARTS:,} pieces"
-            raise _Unusable(Failure(Kind.MALFORMED, reason))
+            return Failure(Kind.MALFORMED, f"an answer in more than {_MAX_PARTS:,} pieces")
         if not response.is_success and len(content) >= _MAX_ERROR_BYTES:
             break
-    return bytes(content)
+    return Response(status, bytes(content), headers)
 
 
 def _explain_no_connection(error: BaseException, base_url: str) -> str:
@@ -180,19 +166,16 @@ def _explain_no_connection(error: BaseException, base_url: str) -> str:
 
 def _explain_environment(error: Exception) -> str:
     """Which variable cannot be used."""
-    certificates = [one for one in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(one)]
-    if isinstance(error, OSError) and certificates:
-        return (
-            f"{certificates[0]} names certificates that cannot be read"
-            f" ({error.strerror or error}). Unset it, or give a file of certificates in PEM form."
-        )
-    proxies = " and ".join(
-        f"{name}={without_credentials(value)}"
+    proxies = ("all_proxy", "http_proxy", "https_proxy")
+    meant = ("ssl_cert_file", "ssl_cert_dir") if isinstance(error, OSError) else proxies
+    named = [
+        f"{name}={without_credentials(value) if name.lower() in proxies else value}"
         for name, value in os.environ.items()
-        if name.lower() in ("all_proxy", "http_proxy", "https_proxy") and value
-    )
+        if name.lower() in meant and value
+    ]
+    reason = getattr(error, "strerror", None) or str(error).rstrip(".")[:200]
     return (
-        f"{proxies or 'the proxy or the certificates of the environment'} cannot be used"
-        f" ({str(error).rstrip('.')[:200]}). Unset it, give a proxy of http://, or for SOCKS:"
-        " pip install 'httpx2[socks]' 'httpx[socks]'."
+        f"{' and '.join(named) or 'the proxy or the certificates of the environment'} cannot be"
+        f" used ({reason}). Unset it, give certificates in PEM form, a proxy of http://, or for"
+        " SOCKS: pip install 'httpx2[socks]' 'httpx[socks]'."
     )

@@ -215,13 +215,9 @@ def test_faults_leave_each_request_answered_or_failed_by_its_seed() -> None:
         with FaultyServer(
             lambda body: body["messages"][0]["content"],
             faults=Faults(0.5, only=TOLD, seed=4, retry_after_s=0.01),
-            capacity=8,
-            retry_after_s=0.01,
         ) as server:
-            settings = ChatSettings(base_url=server.base_url, attempts=3, concurrency=32)
+            settings = ChatSettings(base_url=server.base_url, attempts=3)
             results = asked(settings, *map(request, range(24)), then=counted.append)
-            assert server.max_concurrent_calls <= 8
-        assert counted[0].places.limit < 32, "it found out how much the server does at once"
         assert all(type(result) in (ChatAnswer, ChatError) for result in results), results
         said = [one.text if isinstance(one, ChatAnswer) else str(one) for one in results]
         assert {one for at, one in enumerate(said) if one != str(at)} == {
@@ -296,6 +292,16 @@ def test_many_requests_are_under_way_at_once() -> None:
         )
         assert server.max_concurrent_calls == 200
     assert all(isinstance(result, ChatAnswer) for result in results)
+
+
+def test_a_server_with_few_places_is_found_out_and_everything_is_answered() -> None:
+    clients: list[ChatClient] = []
+    with ChatServer("x", latency_s=0.02, capacity=4, retry_after_s=0.01) as server:
+        settings = ChatSettings(base_url=server.base_url, timeout_s=30)
+        results = asked(settings, *map(request, range(40)), then=clients.append)
+        assert server.max_concurrent_calls == 4
+    assert all(isinstance(result, ChatAnswer) for result in results)
+    assert clients[0].places.limit < 64
 
 
 def test_a_long_queue_in_front_of_a_slow_server_fails_nobody() -> None:

@@ -34,7 +34,7 @@ from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.chat_server import Refused
 
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
-PEOPLE = library().ids("demo")[:2]
+PEOPLE = library().ids("demo")[::2][:2]
 
 
 def request(at: int) -> ChatRequest:
