@@ -83,7 +83,7 @@ class LLMUser:
         builder = self._make_builder(scene)
         if card and self.options.opening == "card" and builder.language == scene.persona.language:
             return card
-        asked = _Asked(builder, builder.open(emotion))
+        asked = _Asked(builder, builder.build("open", emotion))
         return (await self._complete(asked, lambda claims, reply: reply())).text
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
@@ -98,7 +98,8 @@ class LLMUser:
             return parse_judgement(claims, reply() if is_both else None)
 
         requests = (
-            builder.appraise(emotion, dialogue, sample) for sample in range(self.options.samples)
+            builder.build("both" if is_both else "appraise", emotion, dialogue, sample=sample)
+            for sample in range(self.options.samples)
         )
         asked = (_Asked(builder, request, ids, _utterances(dialogue)) for request in requests)
         judgements = await asyncio.gather(*(self._complete(one, parse) for one in asked))
@@ -117,7 +118,7 @@ class LLMUser:
             return appraisal.draft
         builder = self._make_builder(scene)
         ids = select_tellable(scene, emotion, dialogue, appraisal).ids
-        request = builder.speak(emotion, dialogue, appraisal)
+        request = builder.build("speak", emotion, dialogue, appraisal)
         asked = _Asked(builder, request, ids, _utterances(dialogue))
         return await self._complete(asked, lambda claims, reply: reply())
 
