@@ -21,11 +21,7 @@ from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client import excerpts, wire
 from rlver_gym.llm_client.client import ChatClient, summarise_failures
 from rlver_gym.llm_client.connect import connect, spending
-from rlver_gym.llm_client.refusals import (
-    Failure,
-    Kind,
-    classify_http_error,
-)
+from rlver_gym.llm_client.refusals import Failure, Kind, classify_http_error
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest

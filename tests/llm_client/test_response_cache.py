@@ -193,10 +193,7 @@ def test_equal_requests_are_asked_once_even_at_the_same_time(path: Path) -> None
         assert texts(ask(caching, request(mode))) == ["answer 1"]
         assert chat.asked == 2
     chat = Counting()
-    assert texts(ask(chat, request(), request())) == [
-        "answer 1",
-        "answer 2",
-    ]
+    assert texts(ask(chat, request(), request())) == ["answer 1", "answer 2"]
 
 
 def test_one_who_gives_up_takes_nothing_from_the_others(path: Path) -> None:
@@ -240,10 +237,7 @@ def test_recording_asks_again_and_auto_does_not(full: ResponseCache) -> None:
     chat = Counting()
     assert texts(
         ask(CachingClient(chat, full, "auto"), request("one"), request("three", "other"))
-    ) == [
-        "first 🙂\x00\n",
-        "ChatError: no usable answer",
-    ]
+    ) == ["first 🙂\x00\n", "ChatError: no usable answer"]
     assert chat.asked == 0
     assert texts(ask(CachingClient(chat, full, "record"), request("one"))) == ["answer 1"]
     assert full.get(request("one").key) == answer("answer 1")

@@ -200,10 +200,7 @@ def test_what_it_cannot_do_it_refuses() -> None:
 
 async def streamed(client: openai.AsyncOpenAI, **options: Any) -> list[ChatCompletionChunk]:
     chunks = await client.chat.completions.create(
-        model="m",
-        messages=[{"role": "user", "content": "My dog died."}],
-        stream=True,
-        **options,
+        model="m", messages=[{"role": "user", "content": "My dog died."}], stream=True, **options
     )
     return [chunk async for chunk in chunks]
 

@@ -22,8 +22,7 @@ from rlver_gym.core.markup import holds_markup
 from rlver_gym.users.llm.parse import find_fields
 
 _LOOKALIKES = str.maketrans(
-    "авекмнорстухіјѕԁһɡԛԝґπαβεηικνορτυχωωϲ",
-    "abekmhopctyxijsdhgqwrnabeniknoptuxwwc",
+    "авекмнорстухіјѕԁһɡԛԝґπαβεηικνορτυχωωϲ", "abekmhopctyxijsdhgqwrnabeniknoptuxwwc"
 )
 _LEET = str.maketrans("013457@$", "oieastas")
 _UNSEEN = re.compile(
