@@ -18,10 +18,10 @@ from pydantic import SecretStr, ValidationError
 from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client import connect as shared
-from rlver_gym.llm_client import excerpts, wire
+from rlver_gym.llm_client import wire
 from rlver_gym.llm_client.client import ChatClient, summarise_failures
 from rlver_gym.llm_client.connect import connect, spending
-from rlver_gym.llm_client.refusals import Failure, Kind, classify_http_error
+from rlver_gym.llm_client.refusals import Failure, Kind
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
@@ -128,8 +128,8 @@ def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(
 @pytest.mark.parametrize("fault", ["hang", "drip"])
 def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: str) -> None:
     with FaultyServer("x", faults=Faults(1.0, only={fault})) as server:
-        message = failed(ChatSettings(base_url=server.base_url, timeout_s=0.5))
-        assert "(timeout_s=0.5): no answer in time" in message
+        message = failed(ChatSettings(base_url=server.base_url, timeout_s=1))
+        assert "(timeout_s=1): no answer in time" in message
         assert server.faults_served[fault] > 1
     with FaultyServer("x", faults=Faults(0.5, only={fault}, seed=1)) as server:
         settings = ChatSettings(base_url=server.base_url, attempts=1, timeout_s=1)
@@ -139,64 +139,6 @@ def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: 
         "no usable answer of model 'm' (timeout_s=1): no answer in time. Raise --timeout"
         " (timeout_s), or lower --concurrency (64) to what the server does at once."
     }
-
-
-@pytest.mark.parametrize("fault", ["rate_limit", "rate_limit_wait", "overloaded"])
-def test_being_told_to_wait_is_no_failure_until_the_time_is_up(fault: str) -> None:
-    with FaultyServer("x", faults=Faults(0.9, only={fault}, retry_after_s=0.01)) as server:
-        results = asked(
-            ChatSettings(base_url=server.base_url, attempts=1, timeout_s=30),
-            *map(request, range(3)),
-        )
-    assert all(isinstance(result, ChatAnswer) for result in results)
-    with FaultyServer("x", faults=Faults(1.0, only={fault}, retry_after_s=60)) as server:
-        message = failed(ChatSettings(base_url=server.base_url, timeout_s=0.1))
-    assert "HTTP 429" in message or "HTTP 503" in message
-
-
-def test_a_wait_that_outlives_the_deadline_is_not_waited_for() -> None:
-    with FaultyServer(
-        "x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=3600)
-    ) as server:
-        failed(ChatSettings(base_url=server.base_url, timeout_s=600))
-        assert len(server.requests) == 1
-
-
-def test_the_server_is_waited_for_as_long_as_it_asks() -> None:
-    waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    async def ask() -> None:
-        client = ChatClient(
-            ChatSettings(base_url=server.base_url, timeout_s=30), sleep=sleep, random=lambda: 0.0
-        )
-        with pytest.raises(ChatError):
-            await client.complete(request())
-        await client.close()
-
-    with FaultyServer("x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=7)) as server:
-        asyncio.run(ask())
-    assert waits == [7.0] * 4
-
-
-@pytest.mark.parametrize("how", ["refuse", "fail"])
-def test_a_server_that_refuses_schemas_is_asked_without_them_from_then_on(how: str) -> None:
-    async def ask() -> None:
-        client = ChatClient(ChatSettings(base_url=server.base_url))
-        for words in ("one", "two", "three"):
-            assert (await client.complete(request(words, schema=SCHEMA))).text == "fine"
-        await client.close()
-
-    with ChatServer("fine", schemas=how) as server:  # pyright: ignore[reportArgumentType]
-        asyncio.run(ask())
-        assert ["response_format" in sent for sent in server.requests] == [
-            True,
-            False,
-            False,
-            False,
-        ]
 
 
 def test_a_limit_of_tokens_that_is_left_out_goes_by_its_newer_name() -> None:
@@ -301,9 +243,9 @@ def test_a_server_with_few_places_is_found_out_and_everything_is_answered() -> N
 
 
 def test_a_long_queue_in_front_of_a_slow_server_fails_nobody() -> None:
-    with ChatServer("x", latency_s=0.06) as server:
-        settings = ChatSettings(base_url=server.base_url, concurrency=1, timeout_s=0.4)
-        results = asked(settings, *map(request, range(8)))  # 0.5 s of work, one after the other
+    with ChatServer("x", latency_s=0.1) as server:
+        settings = ChatSettings(base_url=server.base_url, concurrency=1, timeout_s=0.8)
+        results = asked(settings, *map(request, range(10)))  # 1 s of work, one after the other
     assert all(isinstance(result, ChatAnswer) for result in results)
 
 
@@ -451,21 +393,6 @@ def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str
     assert isinstance(result, Failure)
     assert result.kind is kind
     assert says in show_failure(result)
-
-
-def test_a_server_that_repeats_the_request_in_its_complaint_is_not_quoted() -> None:
-    said = [
-        "I never told anyone that my brother set the fire.",
-        "别人都不知道我弟弟当年放火烧了那间老屋子的事情。",
-    ]
-    for words in said:
-        shown = excerpts.mask(
-            f"Invalid input: {words} (Bearer abc.def, key {KEY})", ["another-key"], said
-        )
-        assert shown.startswith("Invalid input: […]")
-        assert not any(part in shown for part in ("brother", "放火", "abc", "planted"))
-    detail = b'{"detail": [{"msg": "field required", "input": "my brother set the fire"}]}'
-    assert show_failure(classify_http_error(422, detail, {})) == "HTTP 422: field required"
 
 
 def test_reasons_are_counted_except_for_waiting() -> None:

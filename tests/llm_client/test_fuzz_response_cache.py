@@ -16,24 +16,11 @@ from hypothesis import strategies as st
 
 from rlver_gym.io.errors import CacheError, ChatError
 from rlver_gym.io.terminal import printable
-from rlver_gym.llm_client.response_cache import ResponseCache
+from rlver_gym.llm_client.response_cache import ResponseCache, Row
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 SECRET = "my sister stole the inheritance"
 LONGEST_MESSAGE = 1000
-COLUMNS = [
-    "key",
-    "request",
-    "model",
-    "answer",
-    "failure",
-    "finish_reason",
-    "prompt_tokens",
-    "completion_tokens",
-    "server",
-    "created",
-    "checksum",
-]
 
 RECORDED: dict[ChatRequest, ChatAnswer | ChatError] = {
     ChatRequest("m", (ChatMessage("user", f"question {number}"),), seed=number): (
@@ -159,7 +146,9 @@ def edits(draw: st.DrawFn) -> tuple[str, dict[str, Any], bool]:
     """Which row, which of its columns become what, and whether whoever edits it knows how checksums
     are made.
     """
-    changed = draw(st.dictionaries(st.sampled_from(COLUMNS[1:]), VALUES, min_size=1, max_size=3))
+    changed = draw(
+        st.dictionaries(st.sampled_from(Row._fields[1:]), VALUES, min_size=1, max_size=3)
+    )
     return draw(st.sampled_from(list(BY_KEY))), changed, draw(st.booleans())
 
 

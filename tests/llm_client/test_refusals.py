@@ -153,6 +153,7 @@ FIELDS = [
     ("dashscope", 400, error("<400> InternalError.Algo: Range of max_tokens should be [1, 2000]")),
     ("deepseek", 400, error("response_format: This response_format type is unavailable now")),
     ("vllm", 400, error("Invalid grammar: unexpected token")),
+    ("anybody", 500, error("response_format.type: Input should be 'text' or 'json_object'")),
     ("xai", 400, {"code": "invalid argument", "error": "Argument not supported: maxTokens"}),
 ]
 SYSTEM_ROLE = [
@@ -251,7 +252,8 @@ def test_what_an_error_repeats_of_the_dialogue_decides_nothing() -> None:
     body = error(f"Invalid content: {said}")
     assert classify(400, body).scope is Scope.ACCOUNT
     assert classify(400, body, said).scope is Scope.MODEL
-    assert classify(422, {"detail": [{"msg": "bad", "input": said}]}).scope is Scope.MODEL
+    found = classify(422, {"detail": [{"msg": "field required", "input": said}]})
+    assert (found.scope, show_failure(found)) == (Scope.MODEL, "HTTP 422: field required")
 
 
 @pytest.mark.parametrize(
