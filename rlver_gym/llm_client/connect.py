@@ -102,7 +102,8 @@ class CachingClient:
         result = None if again else self._cache.get(request.key)
         if result is None:
             result = await self._complete_once(request, overwrite)
-            self._refreshed.add((dialogue, request.key))
+            if not isinstance(result, STOPPING):
+                self._refreshed.add((dialogue, request.key))
         if isinstance(result, ChatError):
             raise result
         return result

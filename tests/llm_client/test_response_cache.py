@@ -251,6 +251,15 @@ def test_what_stops_a_run_is_not_kept(path: Path, error: ChatError) -> None:
     assert cache.get(request().key) is None
 
 
+def test_a_recording_that_was_stopped_asks_again(full: ResponseCache) -> None:
+    chat = Counting(ServerUnreachable("down"))
+    recording = CachingClient(chat, full, "record")
+    (stopped,) = ask(recording, request("one"))
+    chat.error = None
+    assert type(stopped) is ServerUnreachable
+    assert texts(ask(recording, request("one"))) == ["answer 2"]
+
+
 def test_a_file_that_is_no_cache_is_refused(path: Path) -> None:
     with pytest.raises(CacheError, match="Record one first"):
         ResponseCache(path, must_exist=True)
