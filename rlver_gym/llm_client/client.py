@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from rlver_gym.io.errors import ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.llm_client import wire
+from rlver_gym.llm_client.admission import ConcurrencyLimit, Outage
 from rlver_gym.llm_client.excerpts import mask
 from rlver_gym.llm_client.refusals import MAX_WAIT_S, Failure, Kind, Scope, classify_http_error
 from rlver_gym.llm_client.settings import ChatSettings, public_url, resolve_settings
 from rlver_gym.llm_client.spending import Spending, estimate_tokens
 from rlver_gym.llm_client.transport import BROKE_OFF, Response, Transport
-from rlver_gym.llm_client.turns import Outage, Places
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.25, 8.0
@@ -100,7 +100,7 @@ class ChatClient:
         self.public_url = public_url(self.settings)
         self.spending = Spending(self.settings.prices, self.settings.budget)
         self.outage = Outage(self.public_url, self.settings.max_wait_s, clock, sleep)
-        self.places = Places(self.settings.concurrency)
+        self.concurrency = ConcurrencyLimit(self.settings.concurrency)
         self._transport = Transport(self.settings)
         self._clock, self._sleep, self._random = clock, sleep, random
         omitted = frozenset(self.settings.omit)
@@ -109,12 +109,12 @@ class ChatClient:
         """Fields that a model of this server does not take."""
         self._answered: set[tuple[object, ...]] = set()
         """Models with settings with which they have answered."""
-        self._open = Counter[tuple[object, ...]]()
+        self._pending = Counter[tuple[object, ...]]()
         """Requests with these settings that are not refused yet."""
         self._under_way: dict[int, _Attempt] = {}
         """In the order in which they were sent."""
         self._num_sent = self._num_answers = self._num_unconnected = 0
-        self._is_known = False
+        self._has_responded = False
         """Whether anything ever came from there."""
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
@@ -133,16 +133,17 @@ class ChatClient:
         whether the model answers any other with the same settings.
         """
         settings = _settings_of(request)
-        self._open[settings] += 1
+        self._pending[settings] += 1
         try:
             result = await self._retry(request)
         finally:
-            self._open[settings] -= 1
+            self._pending[settings] -= 1
         if isinstance(result, ChatAnswer):
             self._answered.add(settings)
         elif isinstance(result, ServerRefused) and result.if_answered:
             end = self._clock() + self.settings.timeout_s
-            while settings not in self._answered and self._open[settings] and self._clock() < end:
+            others = self._pending
+            while others[settings] and settings not in self._answered and self._clock() < end:
                 await self._sleep(_NAP_S)
             return ChatError(result.if_answered) if settings in self._answered else result
         return result
@@ -160,7 +161,7 @@ class ChatClient:
 
     async def _try(self, call: _Call) -> ChatAnswer | Failure:
         """One attempt, as soon as there is a place for it and the server is up."""
-        round_ = await self.places.take()
+        round_ = await self.concurrency.acquire()
         try:
             async with self.outage.pause(is_first=call.is_first) as is_probe:
                 self.spending.attempt(call.is_first)
@@ -171,12 +172,12 @@ class ChatClient:
                 elif is_probe:
                     self.outage.record_failed_probe(result)
             if isinstance(result, ChatAnswer) and not is_late:
-                self.places.record_answer()
+                self.concurrency.record_answer()
             elif not is_probe and (is_late or _kind(result) in _NOT_FAILED):
                 is_slow = _kind(result) is Kind.SLOW
-                self.places.record_overload(round_, _SLOWED if is_slow else 2)
+                self.concurrency.record_overload(round_, _SLOWED if is_slow else 2)
         finally:
-            self.places.leave()
+            self.concurrency.release()
         return result
 
     async def _attempt(self, call: _Call, round_: int) -> tuple[ChatAnswer | Failure, bool]:
@@ -196,7 +197,7 @@ class ChatClient:
             is_broken = (
                 (is_alone and len(self._under_way) == 1)
                 or self.settings.attempt_timeout_s is not None
-                or (answers != self._num_answers and round_ == self.places.round)
+                or (answers != self._num_answers and round_ == self.concurrency.round)
                 or call.count(Kind.SLOW) >= _MAX_SLOW
             )
             result = Failure(Kind.BROKEN if is_broken else Kind.SLOW, _TOO_LATE)
@@ -229,7 +230,7 @@ class ChatClient:
         if _kind(result) is Kind.NO_CONNECTION:
             self._num_unconnected += 1
         elif result is not BROKE_OFF:
-            self._is_known, self._num_unconnected = True, 0
+            self._has_responded, self._num_unconnected = True, 0
         if isinstance(result, Failure) and result.quote:
             quote = mask(result.quote, self.settings.secrets, texts)
             result = result._replace(reason=f"{result.reason}: {quote}", quote="")
@@ -258,7 +259,7 @@ class ChatClient:
             return True
         if await self._pause(call, failure):
             return True
-        may_wait = call.num_outages < _MAX_OUTAGES and self._is_known
+        may_wait = call.num_outages < _MAX_OUTAGES and self._has_responded
         if may_wait and await self.outage.may_wait(failure, self.settings.timeout_s):
             call.num_outages += 1
             call.failures, call.left_s = [], self.settings.timeout_s
@@ -273,7 +274,7 @@ class ChatClient:
         """
         asked_s, is_busy = failure.retry_after_s or 0.0, failure.kind is Kind.BUSY
         most = min(_MOST_ATTEMPTS.get(failure.kind, 99), self.settings.attempts)
-        if failure.kind is Kind.NO_CONNECTION and not self._is_known:
+        if failure.kind is Kind.NO_CONNECTION and not self._has_responded:
             most = min(most, 3)
         if failure.kind not in _NOT_FAILED and call.num_failed >= most:
             return False
@@ -289,7 +290,7 @@ class ChatClient:
 
     def _explain(self, call: _Call) -> ChatError:
         last, url, model = call.failures[-1], self.public_url, call.request.model
-        is_dead = not self._is_known or self._num_unconnected >= _DEAD_AFTER
+        is_dead = not self._has_responded or self._num_unconnected >= _DEAD_AFTER
         if last.kind is Kind.NO_CONNECTION and is_dead:
             return ServerUnreachable(
                 f"nothing answers at {url}. {last.remedy}Is the server up? OPENAI_BASE_URL"

@@ -239,7 +239,7 @@ def test_a_server_with_few_places_is_found_out_and_everything_is_answered() -> N
         results = asked(settings, *map(request, range(40)), then=clients.append)
         assert server.max_concurrent_calls == 4
     assert all(isinstance(result, ChatAnswer) for result in results)
-    assert clients[0].places.limit < 64
+    assert clients[0].concurrency.limit < 64
 
 
 def test_a_long_queue_in_front_of_a_slow_server_fails_nobody() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlver_gym.io.errors import ChatError
+from rlver_gym.llm_client.admission import ConcurrencyLimit
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.llm_client.turns import Places
 from rlver_gym.llm_client.values import ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
 from rlver_gym.testing.chat_server import Refused
@@ -103,18 +103,18 @@ def test_waits_end_within_the_time_and_no_failure_is_tried_for_ever(
 
 def test_the_limit_halves_once_a_round_and_grows_by_one_for_as_many_answers_or_eight() -> None:
     async def play() -> list[int]:
-        places = Places(16)
-        rounds = [await places.take() for _ in range(12)]
+        places = ConcurrencyLimit(16)
+        rounds = [await places.acquire() for _ in range(12)]
         for round_ in rounds:
             places.record_overload(round_)
-            places.leave()
+            places.release()
         limits = [places.limit]
         for _ in range(6 + 7 + 8 + 8 + 8):
             places.record_answer()
             limits.append(places.limit)
         for _ in range(6):
-            places.record_overload(await places.take())
-            places.leave()
+            places.record_overload(await places.acquire())
+            places.release()
         return [*limits, places.limit]
 
     grown = [*[6] * 6, *[7] * 7, *[8] * 8, *[9] * 8, *[10] * 8, 11]
@@ -130,7 +130,7 @@ def test_never_more_are_inside_than_allowed_and_nobody_is_left_waiting(
             await asyncio.sleep(0)
 
     async def play() -> None:
-        places = Places(4)
+        places = ConcurrencyLimit(4)
         tasks: list[asyncio.Task[int]] = []
         inside: list[int] = []
 
@@ -142,12 +142,12 @@ def test_never_more_are_inside_than_allowed_and_nobody_is_left_waiting(
         for move, at in moves:
             before = len(inside)
             if move == "e":
-                tasks.append(asyncio.create_task(places.take()))
+                tasks.append(asyncio.create_task(places.acquire()))
             elif move == "c" and tasks:
                 tasks[at % len(tasks)].cancel()
             elif move == "l" and inside:
                 inside.pop()
-                places.leave()
+                places.release()
             elif move == "o" and inside:
                 places.record_overload(inside[-1])
             elif move == "a":
@@ -158,7 +158,7 @@ def test_never_more_are_inside_than_allowed_and_nobody_is_left_waiting(
         while inside or tasks:
             assert inside, "somebody waits although every place is free"
             inside.pop()
-            places.leave()
+            places.release()
             await look()
 
     asyncio.run(asyncio.wait_for(play(), 30))

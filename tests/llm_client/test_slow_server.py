@@ -43,7 +43,7 @@ def test_a_server_that_answers_one_at_a_time_fails_nobody_and_is_asked_for_less_
         found, client = ask(server.base_url, 24, timeout_s=0.9)
     assert all(isinstance(one, ChatAnswer) for one in found)
     assert client.spending.spent.attempts == 24, "nothing is sent twice for impatience"
-    assert client.places.limit < 64
+    assert client.concurrency.limit < 64
 
 
 def test_a_server_that_works_on_all_at_once_and_slowly_is_asked_for_fewer() -> None:
@@ -66,7 +66,7 @@ def test_a_server_that_works_on_all_at_once_and_slowly_is_asked_for_fewer() -> N
     with ChatServer(Shared()) as server:
         found, client = ask(server.base_url, 16, timeout_s=1.2)
     assert all(isinstance(one, ChatAnswer) for one in found)
-    assert client.places.limit < 64
+    assert client.concurrency.limit < 64
 
 
 def test_a_request_that_hangs_alone_is_given_up_and_says_which_options_to_change() -> None:

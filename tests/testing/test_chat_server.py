@@ -320,9 +320,9 @@ def test_a_function_answers_each_body() -> None:
     ):
         said(server)
     with (
-        ChatServer(lambda _: 3) as server,
+        ChatServer(lambda _: 3) as server,  # pyright: ignore[reportArgumentType]
         pytest.raises(openai.InternalServerError, match="has to be a str, not int"),
-    ):  # pyright: ignore
+    ):
         said(server)
 
 

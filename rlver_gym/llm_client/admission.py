@@ -19,7 +19,7 @@ _DOUBT_S, _NAP_S = 2.0, 0.25
 _OF_THE_SERVER = (Kind.NO_CONNECTION, Kind.BROKEN, Kind.BUSY)
 
 
-class Places:
+class ConcurrencyLimit:
     """A semaphore whose limit falls when the server is overloaded and then slowly grows again: by
     one for as many answers as there are places, or for eight.
     """
@@ -32,7 +32,7 @@ class Places:
         self._taken = self._num_answers = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def take(self) -> int:
+    async def acquire(self) -> int:
         """Wait for a place, first come, first served. Returns the round that it belongs to."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -41,11 +41,11 @@ class Places:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # it was given in the same moment
-                self.leave()
+                self.release()
             raise
         return self.round
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Give the place back."""
         self._taken -= 1
         self._let_in()
