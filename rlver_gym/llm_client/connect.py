@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from rlver_gym.io.errors import STOPPING, CacheError, ChatError, NotInCache, ServerRefused
 from rlver_gym.io.event_loop import REQUEST_ORIGIN, await_on_background_loop, wait_for
+from rlver_gym.llm_client.admission import Outage
 from rlver_gym.llm_client.client import ChatClient
-from rlver_gym.llm_client.outage import Outage
 from rlver_gym.llm_client.response_cache import ResponseCache
 from rlver_gym.llm_client.settings import CacheMode, ChatSettings, public_url, resolve_settings
 from rlver_gym.llm_client.spending import Spending
@@ -96,24 +96,19 @@ class CachingClient:
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """The answer. NotInCache when a replay lacks it; CacheError when the cache was changed."""
-        again = self._overwrites() and (self._dialogue(), request.key) not in self._refreshed
-        result = (None if again else self._cache.get(request.key)) or await self._once(request)
+        dialogue = _find_dialogue_run_again()
+        overwrite = self._mode == "record" or (self._mode == "auto" and dialogue is not None)
+        again = overwrite and (dialogue, request.key) not in self._refreshed
+        result = None if again else self._cache.get(request.key)
+        if result is None:
+            result = await self._complete_once(request, overwrite)
+            if not isinstance(result, STOPPING):
+                self._refreshed.add((dialogue, request.key))
         if isinstance(result, ChatError):
             raise result
         return result
 
-    def _overwrites(self) -> bool:
-        """Whether the server is asked although the cache holds an answer: once when recording, and
-        once for a dialogue that failed and is run again.
-        """
-        return self._mode == "record" or (self._mode == "auto" and self._dialogue() is not None)
-
-    def _dialogue(self) -> int | None:
-        """The dialogue that is run again and bypasses the cache; None for any other."""
-        origin = REQUEST_ORIGIN.get()
-        return origin.dialogue if origin is not None and origin.bypass_cache else None
-
-    async def _once(self, request: ChatRequest) -> ChatAnswer | ChatError:
+    async def _complete_once(self, request: ChatRequest, overwrite: bool) -> ChatAnswer | ChatError:
         if self._chat is None or self._mode == "replay":
             raise NotInCache(
                 f"{self._cache.path} holds no answer to request {request.key[:12]} (model"
@@ -123,7 +118,7 @@ class CachingClient:
             )
         task = self._under_way.get(request.key)
         if task is None:
-            task = asyncio.create_task(self._ask(self._chat, request))
+            task = asyncio.create_task(self._fetch(self._chat, request, overwrite))
             self._under_way[request.key] = task
             task.add_done_callback(lambda done: self._forget(request.key, done))
         return await asyncio.shield(task)
@@ -133,7 +128,9 @@ class CachingClient:
         if not task.cancelled():
             task.exception()  # seen: whoever waited may be gone, and asyncio would print it
 
-    async def _ask(self, chat: Chat, request: ChatRequest) -> ChatAnswer | ChatError:
+    async def _fetch(
+        self, chat: Chat, request: ChatRequest, overwrite: bool
+    ) -> ChatAnswer | ChatError:
         try:
             result = await chat.complete(request)
         except STOPPING as error:
@@ -143,10 +140,13 @@ class CachingClient:
             result = ChatError(of_one)
         except ChatError as error:
             result = error.with_traceback(None)
-        overwrite = self._overwrites()
-        stored = self._cache.put(request, result, server=self._server, overwrite=overwrite)
-        self._refreshed.add((self._dialogue(), request.key))
-        return stored
+        return self._cache.put(request, result, server=self._server, overwrite=overwrite)
+
+
+def _find_dialogue_run_again() -> int | None:
+    """The dialogue that failed, is run again and bypasses the cache; None for any other."""
+    origin = REQUEST_ORIGIN.get()
+    return origin.dialogue if origin is not None and origin.bypass_cache else None
 
 
 class _Shared:

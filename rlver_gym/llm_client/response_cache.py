@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +14,8 @@ from typing import NamedTuple
 from rlver_gym.io.errors import CacheError, ChatError
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
 
-_APPLICATION = 0x524C5654
+_APPLICATION, _VERSION = 0x524C5654, 1
 """Marks the file as a response cache ("RLVT"), in SQLite's header."""
-_VERSION = 1
 _TABLE = """CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY,       -- hash of the request
     request TEXT NOT NULL,      -- as JSON
@@ -32,9 +31,10 @@ _TABLE = """CREATE TABLE IF NOT EXISTS answers (
 ) WITHOUT ROWID"""
 _WAIT_S = 30.0
 """How long to wait for another process that is writing."""
-_MAX_VALUE_BYTES = 64 << 20
+_MAX_VALUE_BYTES, _MAX_TOKENS = 64 << 20, 10**12
 """Of one value in the file: many times the longest answer that is taken from a server."""
-_MAX_TOKENS = 10**12
+_parent_connections: list[sqlite3.Connection] = []
+"""Those of a parent process: neither used nor closed here, or its locks would go."""
 
 
 class Row(NamedTuple):
@@ -58,7 +58,7 @@ class Row(NamedTuple):
     @property
     def is_intact(self) -> bool:
         """Whether the row is as it was written."""
-        return self.checksum == _checksum(self) and self.key == _request_key(self.request)
+        return self.checksum == _checksum(self) and self.key == _hash(self.request)
 
     def result(self) -> ChatAnswer | ChatError:
         """The answer, or the error, that the request ended in.
@@ -73,9 +73,8 @@ class Row(NamedTuple):
             )
         if self.answer is None:
             return ChatError(self.failure or "")
-        return ChatAnswer(
-            self.answer, self.finish_reason, self.prompt_tokens, self.completion_tokens
-        )
+        counts = self.prompt_tokens, self.completion_tokens
+        return ChatAnswer(self.answer, self.finish_reason, *counts)
 
 
 class ResponseCache:
@@ -92,12 +91,10 @@ class ResponseCache:
         `read_only`: nor write to it, whoever made it. Raises CacheError when the file is no
         response cache, or cannot be read.
         """
-        self.path = Path(path)
-        self._read_only = read_only
+        self.path, self._read_only = Path(path), read_only
         self._lock = threading.Lock()
-        self._connection: _Connection | None = None
-        self._parent_connections: list[sqlite3.Connection] = []
-        """Those of a parent process: neither used nor closed here, or its locks would go."""
+        self._connection: sqlite3.Connection | None = None
+        self._belongs: tuple[object, ...] = ()
         if (must_exist or read_only) and not self.path.exists():
             raise CacheError(
                 f"{self.path}: there is no response cache. Record one first:"
@@ -132,38 +129,29 @@ class ResponseCache:
         """Store a row and return whether it is there now: unless `overwrite`, the first one of its
         key stays.
         """
-        verb = "INSERT OR REPLACE" if overwrite else "INSERT OR IGNORE"
+        verb, places = "REPLACE" if overwrite else "IGNORE", ",".join("?" * len(row))
         with self._db() as db:
-            places = ",".join("?" * len(row))
-            return db.execute(f"{verb} INTO answers VALUES ({places})", row).rowcount > 0
+            done = db.execute(f"INSERT OR {verb} INTO answers VALUES ({places})", row)
+            return done.rowcount > 0
 
     def rows(self) -> Iterator[Row]:
-        """All rows, oldest first."""
-        with self._db() as db:
-            keys = db.execute("SELECT key FROM answers ORDER BY created, key").fetchall()
-        for (key,) in keys:
-            with self._db() as db:
-                found = db.execute(
-                    f"SELECT * FROM answers WHERE {_IS_KEY}", _key_parameters(_text(key))
-                ).fetchone()
-            if found:
+        """All rows as they are now, oldest first."""
+        with self._explained(), closing(_connect(self.path, read_only=self._read_only)) as db:
+            for found in db.execute("SELECT * FROM answers ORDER BY created, key"):
                 yield _row_from(found)
 
     def has_answer_of(self, model: str) -> bool:
         """Whether the model has answered anything."""
+        query = "SELECT 1 FROM answers WHERE model = ? AND answer IS NOT NULL LIMIT 1"
         with self._db() as db:
-            found = db.execute(
-                "SELECT 1 FROM answers WHERE model = ? AND answer IS NOT NULL LIMIT 1", (model,)
-            )
-            return found.fetchone() is not None
+            return db.execute(query, (model,)).fetchone() is not None
 
     def count_spent(self) -> tuple[int, int, int]:
         """Requests, prompt tokens and completion tokens of all rows."""
+        sums = "count(*), total(prompt_tokens), total(completion_tokens)"
         with self._db() as db:
-            sums = db.execute(
-                "SELECT count(*), total(prompt_tokens), total(completion_tokens) FROM answers"
-            ).fetchone()
-        calls, prompt, completion = (max(0, min(int(one), _MAX_TOKENS)) for one in sums)
+            found = db.execute(f"SELECT {sums} FROM answers").fetchone()
+        calls, prompt, completion = (max(0, min(int(one), _MAX_TOKENS)) for one in found)
         return calls, prompt, completion
 
     def damaged_keys(self) -> list[str]:
@@ -172,8 +160,10 @@ class ResponseCache:
 
     def delete(self, keys: list[str]) -> None:
         """Delete these rows and give the space back; CacheError when damage keeps one from it."""
+        raw = [key.encode("utf-8", "surrogateescape") for key in keys]  # be they text or not
         with self._db() as db:
-            db.executemany(f"DELETE FROM answers WHERE {_IS_KEY}", map(_key_parameters, keys))
+            statement = "DELETE FROM answers WHERE key IN (CAST(? AS TEXT), ?)"
+            db.executemany(statement, zip(raw, raw, strict=True))
             left = {_text(key) for (key,) in db.execute("SELECT key FROM answers")}
         # out of order in the file: a scan meets it, a search does not
         if not left.isdisjoint(keys):
@@ -191,76 +181,52 @@ class ResponseCache:
 
     @contextmanager
     def _db(self) -> Iterator[sqlite3.Connection]:
-        """The connection of this process to the file that is there now, for one statement."""
-        with self._lock:
-            try:
-                if self._connection is None or self._connection[1:] != (
-                    os.getpid(),
-                    _file_id(self.path),
-                    self._read_mode(),
-                ):
-                    self._disconnect()
-                    db = _connect(self.path, read_only=self._read_only)
-                    self._connection = _Connection(
-                        db, os.getpid(), _file_id(self.path), self._read_mode()
-                    )
-                yield self._connection.db
-            except sqlite3.OperationalError as error:
-                raise CacheError(
-                    f"{self.path}: {error}. Is the disk full? Give a place that can be read and"
-                    " written."
-                ) from error
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                # the latter: a damaged schema, in whose message sqlite quotes it
-                raise CacheError(
-                    f"{self.path}: not a response cache, or a broken one ({error}). Give another"
-                    " file."
-                ) from error
+        """A connection of this process to the file that is there now, for one statement: neither a
+        forked process nor a new file of the same name may use an older one.
+        """
+        with self._lock, self._explained():
+            belongs = os.getpid(), _file_id(self.path), self._read_only and _uri_options(self.path)
+            if self._connection is None or self._belongs != belongs:
+                self._disconnect()
+                self._connection = _connect(self.path, read_only=self._read_only)
+                self._belongs = os.getpid(), _file_id(self.path), belongs[2]
+            yield self._connection
 
-    def _read_mode(self) -> str:
-        return _uri_options(self.path) if self._read_only else ""
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise CacheError(
+                f"{self.path}: {error}. Is the disk full? Give a place that can be read and"
+                " written."
+            ) from error
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            # the latter: a damaged schema, in whose message sqlite quotes it
+            raise CacheError(
+                f"{self.path}: not a response cache, or a broken one ({error}). Give another file."
+            ) from error
 
     def __del__(self) -> None:
         """Close a cache that nobody closed: from Python 3.13 on, sqlite3 warns of such
         connections.
         """
-        connection = getattr(self, "_connection", None)
-        if connection:
-            connection.close_if_own()
+        if getattr(self, "_connection", None):
+            self._disconnect()
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
-        if connection and not connection.close_if_own():
-            self._parent_connections.append(connection.db)
-
-
-class _Connection(NamedTuple):
-    """A connection, and where it belongs: neither a forked process nor a new file of the same name
-    may use it.
-    """
-
-    db: sqlite3.Connection
-    process: int
-    file: tuple[int, int] | None
-    read_mode: str
-    """How it is read, when it is read-only: another process may begin to write."""
-
-    def close_if_own(self) -> bool:
-        """Close it, and whether that was for this process to do: a parent's locks would go with its
-        connection.
-        """
-        is_own = self.process == os.getpid()
-        if is_own:
-            self.db.close()
-        return is_own
+        if connection and self._belongs[0] == os.getpid():
+            connection.close()
+        elif connection:
+            _parent_connections.append(connection)
 
 
 def _file_id(path: Path) -> tuple[int, int] | None:
-    try:
+    with suppress(OSError):
         found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        return found.st_dev, found.st_ino
+    return None
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
@@ -273,9 +239,8 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             raise CacheError(
                 f"{part}: not a regular file, so no part of a response cache. Give another file."
             )
-    read_only |= path.exists() and not (
-        os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-    )
+    may_write = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    read_only |= path.exists() and not may_write
     where = f"{path.resolve().as_uri()}?{_uri_options(path)}" if read_only else str(path)
     db = sqlite3.connect(
         where, uri=read_only, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
@@ -297,36 +262,37 @@ def _uri_options(path: Path) -> str:
     Only where a killed process left a log beside it does that have to be looked into.
     """
     log = path.with_name(f"{path.name}-wal")
-    return (
-        "mode=ro"
-        if log.exists() and log.stat().st_size and os.access(path.parent, os.W_OK)
-        else "immutable=1"
-    )
+    is_left = log.exists() and log.stat().st_size and os.access(path.parent, os.W_OK)
+    return "mode=ro" if is_left else "immutable=1"
 
 
-def _prepare_database(db: sqlite3.Connection, path: Path, readonly: bool) -> None:
+def _prepare_database(db: sqlite3.Connection, path: Path, read_only: bool) -> None:
     """Create the table in an empty file; CacheError for a file that is something else, or would be
     more than a table when it is read.
     """
     # First: they are made last.
     tables = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-    mark = db.execute("PRAGMA application_id").fetchone()[0]
-    version = db.execute("PRAGMA user_version").fetchone()[0]
+    mark, version = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    problem = None
     if tables and mark != _APPLICATION:
-        raise CacheError(f"{path}: a database, but not a response cache. Give another file.")
-    if tables and version != _VERSION:
-        raise CacheError(
-            f"{path}: a response cache of another version ({version}, not {_VERSION}). Use the"
-            " rlver-gym that made it."
+        problem = "a database, but not a response cache. Give another file."
+    elif tables and version != _VERSION:
+        problem = (
+            f"a response cache of another version ({version}, not {_VERSION}). Use the rlver-gym"
+            " that made it."
         )
-    if tables and tables != [("table", "answers", _TABLE.replace("IF NOT EXISTS ", ""))]:
-        raise CacheError(
-            f"{path}: holds more or other than a response cache's one table, so it is not"
-            " believed. Give another file."
+    elif tables and tables != [("table", "answers", _TABLE.replace("IF NOT EXISTS ", ""))]:
+        problem = (
+            "holds more or other than a response cache's one table, so it is not believed. Give"
+            " another file."
         )
-    if readonly:
-        if not tables:
-            raise CacheError(f"{path}: an empty file, not a response cache. Give another file.")
+    elif read_only and not tables:
+        problem = "an empty file, not a response cache. Give another file."
+    if problem:
+        raise CacheError(f"{path}: {problem}")
+    if read_only:
         return
     with suppress(sqlite3.OperationalError):  # locked: another process is just doing the same
         db.execute("PRAGMA journal_mode = WAL")
@@ -335,15 +301,6 @@ def _prepare_database(db: sqlite3.Connection, path: Path, readonly: bool) -> Non
         db.execute(f"PRAGMA application_id = {_APPLICATION}")
         db.execute(f"PRAGMA user_version = {_VERSION}")
         db.execute(_TABLE)
-
-
-_IS_KEY = "key IN (CAST(? AS TEXT), ?)"
-"""Finds a row by the bytes of its key, be they text or not."""
-
-
-def _key_parameters(key: str) -> tuple[bytes, bytes]:
-    raw = key.encode("utf-8", "surrogateescape")
-    return raw, raw
 
 
 def _text(value: object) -> str:
@@ -368,36 +325,18 @@ def _row_from(found: tuple[object, ...]) -> Row:
 def make_row(request: ChatRequest, result: ChatAnswer | ChatError, server: str) -> Row:
     """The row of a request that ends now, at this server."""
     answer = result if isinstance(result, ChatAnswer) else ChatAnswer("", None, 0, 0)
-    row = Row(
-        key=request.key,
-        request=request.json(),
-        model=request.model,
-        answer=answer.text if result is answer else None,
-        failure=None if result is answer else str(result),
-        finish_reason=answer.finish_reason,
-        prompt_tokens=answer.prompt_tokens,
-        completion_tokens=answer.completion_tokens,
-        server=server,
-        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        checksum="",
-    )
+    text, failure = (answer.text, None) if result is answer else (None, str(result))
+    created = datetime.now(UTC).isoformat(timespec="milliseconds")
+    what = request.key, request.json(), request.model, text, failure
+    row = Row(*what, *answer[1:], server=server, created=created, checksum="")
     return row._replace(checksum=_checksum(row))
 
 
 def _checksum(row: Row) -> str:
-    used = [
-        row.key,
-        row.answer,
-        row.failure,
-        row.finish_reason,
-        row.prompt_tokens,
-        row.completion_tokens,
-    ]
-    return hashlib.sha256(
-        json.dumps(used, ensure_ascii=False, default=repr).encode(errors="surrogateescape")
-    ).hexdigest()
+    used = [row.key, row.answer, row.failure, *row[5:8]]
+    return _hash(json.dumps(used, ensure_ascii=False, default=repr))
 
 
-def _request_key(request: str) -> str:
-    """The key of a stored request. Empty when it is none."""
-    return hashlib.sha256(request.encode(errors="surrogateescape")).hexdigest()
+def _hash(text: str) -> str:
+    """Of a request, its key."""
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

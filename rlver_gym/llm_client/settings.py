@@ -18,9 +18,9 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     SecretStr,
+    field_validator,
     model_validator,
 )
-from pydantic import field_validator as check
 
 from rlver_gym.io.errors import ServerRefused
 
@@ -104,7 +104,7 @@ class ChatSettings(_Settings):
             raise ValueError(f"{old} is {RENAMED[old]} now")
         return fields
 
-    @check("base_url")
+    @field_validator("base_url")
     @classmethod
     def _is_address(cls, url: str | None) -> str | None:
         if url is not None and (problem := find_problem(url)):
@@ -122,22 +122,21 @@ class ChatSettings(_Settings):
         sent.
         """
         key = (self.api_key.get_secret_value(),) if self.api_key else ()
-        pair = find_credentials(self.base_url) if self.base_url else None
+        pair = find_credentials(self.base_url or "")
         return (*key, *pair, b64encode(":".join(pair).encode()).decode()) if pair else key
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """What a printed one shows."""
         for name, value in super().__repr_args__():
             yield name, without_credentials(value) if name == "base_url" and value else value
 
     def __getstate__(self) -> dict[Any, Any]:
         """For a pickle: without secrets, but for a process that is just being started."""
         state = super().__getstate__()
-        return state if get_spawning_popen() else state | {"__dict__": _withhold(state["__dict__"])}
+        return state if get_spawning_popen() else _change_fields(state, _withhold)
 
     def __setstate__(self, state: dict[Any, Any]) -> None:
         """From a pickle. ServerRefused when a secret is not to be found here."""
-        super().__setstate__(state | {"__dict__": _recover(state["__dict__"])})
+        super().__setstate__(_change_fields(state, _recover))
 
 
 def resolve_settings(settings: ChatSettings) -> ChatSettings:
@@ -205,46 +204,47 @@ class _Withheld(NamedTuple):
     """Stands in a pickle for a secret."""
 
     variable: str
+    public: str
+    """What of it may be shown."""
     salt: bytes
     check: bytes
     """A short hash, which tells a wrong secret and does not give the right one away. Empty for one
     that was the variable's: it may change.
     """
-    public: str
-    """What of it may be shown."""
 
 
-def _withhold(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of settings, fit for a pickle."""
-    key, url = fields["api_key"], fields["base_url"]
-    if key is not None and key.get_secret_value() != NO_KEY:
-        fields = fields | {"api_key": _stand_in(key.get_secret_value(), KEY, "")}
-    if url is not None and find_credentials(url):
-        fields = fields | {"base_url": _stand_in(url, URL, without_credentials(url))}
-    return fields
+def _change_fields(state: dict[Any, Any], change: Any) -> dict[Any, Any]:
+    fields = state["__dict__"]
+    secret = {name: change(fields[name]) for name in ("api_key", "base_url")}
+    return state | {"__dict__": fields | secret}
 
 
-def _stand_in(secret: str, variable: str, public: str) -> _Withheld:
-    salt, is_variable = os.urandom(16), secret == os.environ.get(variable)
-    return _Withheld(variable, salt, b"" if is_variable else _hash(secret, salt), public)
+def _withhold(value: SecretStr | str | None) -> Any:
+    """A key or an address as a pickle may hold it."""
+    if isinstance(value, SecretStr) and value.get_secret_value() != NO_KEY:
+        secret, variable, public = value.get_secret_value(), KEY, ""
+    elif isinstance(value, str) and find_credentials(value):
+        secret, variable, public = value, URL, without_credentials(value)
+    else:
+        return value
+    salt = os.urandom(16)
+    check = b"" if secret == os.environ.get(variable) else _hash(secret, salt)
+    return _Withheld(variable, public, salt, check)
 
 
-def _recover(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields as they were. ServerRefused when a secret is not to be found here."""
-    for name in ("api_key", "base_url"):
-        held = fields[name]
-        if not isinstance(held, _Withheld):
-            continue
-        found = os.environ.get(held.variable) or ""
-        is_meant = not held.public or without_credentials(found) == held.public
-        if not found or not is_meant or (held.check and _hash(found, held.salt) != held.check):
-            origin = "was not in the environment" if held.check else f"came from {held.variable}"
-            raise ServerRefused(
-                f"a key or password of these settings {origin}, and is never pickled with them. "
-                f"Set {held.variable} to it where they are unpickled, or make them there."
-            )
-        fields = fields | {name: SecretStr(found) if name == "api_key" else found}
-    return fields
+def _recover(value: Any) -> Any:
+    """A key or an address as it was. ServerRefused when it is not to be found here."""
+    if not isinstance(value, _Withheld):
+        return value
+    found = os.environ.get(value.variable) or ""
+    is_meant = not value.public or without_credentials(found) == value.public
+    if found and is_meant and value.check in (b"", _hash(found, value.salt)):
+        return found if value.public else SecretStr(found)
+    origin = "was not in the environment" if value.check else f"came from {value.variable}"
+    raise ServerRefused(
+        f"a key or password of these settings {origin}, and is never pickled with them. Set"
+        f" {value.variable} to it where they are unpickled, or make them there."
+    )
 
 
 def _hash(secret: str, salt: bytes) -> bytes:

@@ -35,22 +35,16 @@ class Spending:
 
     def __init__(self, prices: Prices | None = None, budget: Budget | None = None) -> None:
         """Without prices no money is counted; without a budget nothing is refused."""
-        self.prices = prices
-        self.budget = budget or Budget()
+        self.prices, self.budget = prices, budget or Budget()
         self.on_change: Callable[[], None] | None = None
         """Called after every count, on whichever thread counts."""
         self._lock = threading.Lock()
-        self._spent = Spent()
-
-    @property
-    def spent(self) -> Spent:
-        """The counts so far."""
-        return self._spent
+        self.spent = Spent()
 
     @property
     def money(self) -> float | None:
         """What it cost so far; None when no prices were given."""
-        return money(self._spent, self.prices) if self.prices else None
+        return money(self.spent, self.prices) if self.prices else None
 
     def attempt(self, first: bool) -> None:
         """Count one more attempt, the `first` one of its call or a later one.
@@ -59,36 +53,27 @@ class Spending:
         """
         with self._lock:
             self._check_budget(first)
-            self._spent = self._spent._replace(
-                calls=self._spent.calls + first, attempts=self._spent.attempts + 1
-            )
-        self._tell()
+            self._count(Spent(calls=int(first), attempts=1))
 
     def add(self, spent: Spent) -> None:
         """Count what another process has spent. BudgetSpent when nothing is left after that."""
         with self._lock:
-            self._spent = Spent(*map(sum, zip(self._spent, spent, strict=True)))
+            self._count(spent)
             self._check_budget(first=True)
 
     def tokens(self, prompt: int, completion: int, *, is_estimate: bool = False) -> None:
         """Count the tokens of one answer, useful or not."""
         with self._lock:
-            spent = self._spent
-            self._spent = spent._replace(
-                prompt_tokens=spent.prompt_tokens + prompt,
-                completion_tokens=spent.completion_tokens + completion,
-                estimated=spent.estimated + is_estimate,
-            )
-        self._tell()
+            self._count(Spent(0, 0, prompt, completion, int(is_estimate)))
 
     def reset(self) -> None:
         """Begin again from zero, as for a new run in the same process."""
         with self._lock:
-            self._spent = Spent()
+            self.spent = Spent()
 
     def summary(self) -> str:
         """The counts in one line, for people."""
-        spent = self._spent
+        spent = self.spent
         parts = [format_count(spent.calls, "call"), format_count(spent.tokens, "token")]
         if spent.attempts > spent.calls:
             parts[0] += f" ({spent.attempts - spent.calls:,} repeated)"
@@ -101,23 +86,24 @@ class Spending:
             )
         return ", ".join(parts)
 
-    def _tell(self) -> None:
+    def _count(self, more: Spent) -> None:
+        self.spent = Spent(*map(sum, zip(self.spent, more, strict=True)))
         if self.on_change is not None:
             self.on_change()
 
     def _check_budget(self, first: bool) -> None:
-        if first and self.budget.calls is not None and self._spent.calls >= self.budget.calls:
-            raise self._budget_error(format_count(self.budget.calls, "call"))
-        if self.budget.tokens is not None and self._spent.tokens >= self.budget.tokens:
-            raise self._budget_error(format_count(self.budget.tokens, "token"))
-        if self.budget.money is not None and (self.money or 0) >= self.budget.money:
-            raise self._budget_error(f"{self.budget.money:g} (your currency)")
-
-    def _budget_error(self, limit: str) -> BudgetSpent:
-        return BudgetSpent(
-            f"the budget of {limit} is used up: {self.summary()}. What is finished is kept; raise"
-            " the budget and run again to go on."
-        )
+        budget, limit = self.budget, ""
+        if first and budget.calls is not None and self.spent.calls >= budget.calls:
+            limit = format_count(budget.calls, "call")
+        if budget.tokens is not None and self.spent.tokens >= budget.tokens:
+            limit = format_count(budget.tokens, "token")
+        if budget.money is not None and (self.money or 0) >= budget.money:
+            limit = f"{budget.money:g} (your currency)"
+        if limit:
+            raise BudgetSpent(
+                f"the budget of {limit} is used up: {self.summary()}. What is finished is kept;"
+                " raise the budget and run again to go on."
+            )
 
 
 def money(spent: Spent, prices: Prices) -> float:

@@ -31,13 +31,14 @@ MAX_ANSWER_BYTES, _MAX_ERROR_BYTES = 1 << 20, 1 << 16
 _MAX_PARTS = 10_000
 """Pieces that an answer comes in: each takes its time, while all other requests wait."""
 _CONNECT_S, _IDLE_S = 5.0, 30.0
-_REDIRECTED = (
-    "Redirects are not followed, since they carry the dialogue elsewhere: if you trust that place,"
-    " make it OPENAI_BASE_URL (base_url)."
-)
+BROKE_OFF = Failure(Kind.BROKEN, "the connection broke off")
 _COMPRESSED = (
     "a compressed answer, which was not asked for (turn compression off in the server, or in the"
     " proxy before it)"
+)
+_REDIRECTED = (
+    "Redirects are not followed, since they carry the dialogue elsewhere: if you trust that place,"
+    " make it OPENAI_BASE_URL (base_url)."
 )
 
 
@@ -45,17 +46,8 @@ class Response(NamedTuple):
     """What came back, whatever it says."""
 
     status: int
-    headers: Mapping[str, str]
     content: bytes
-
-
-class Unusable(Exception):
-    """A response that is not read to its end."""
-
-    def __init__(self, failure: Failure) -> None:
-        """`failure`: what it comes to."""
-        super().__init__(failure.reason)
-        self.failure = failure
+    headers: Mapping[str, str]
 
 
 class _NoCookies(CookieJar):
@@ -76,14 +68,6 @@ def _drop_reason_phrase(record: logging.LogRecord) -> bool:
     return True
 
 
-async def _refuse_redirect(response: Any) -> None:
-    """Before the library looks at where it leads."""
-    if 300 <= response.status_code < 400:
-        place, status = response.headers.get("location", ""), response.status_code
-        failure = Failure(Kind.REFUSED, "a redirect", status, scope=Scope.MODEL, quote=place)
-        raise Unusable(failure._replace(remedy=_REDIRECTED))
-
-
 class Transport:
     """Connections to one server. Belongs to one event loop."""
 
@@ -100,17 +84,18 @@ class Transport:
         self._client: Any = None
         logging.getLogger(http.__name__.partition(".")[0]).addFilter(_drop_reason_phrase)
 
-    async def post(self, body: Mapping[str, Any]) -> Response:
-        """The response. NoConnection, Unusable or the library's HTTPError when there is none."""
-        if self._client is None:
-            self._client = self._open()
+    async def post(self, body: Mapping[str, Any]) -> Response | Failure:
+        """The response, or why there is none that is read."""
+        self._client = self._client or self._open()
         content = json.dumps(body).encode()
-        async with self._client.stream("POST", self._url + PATH, content=content) as response:
-            packing = response.headers.get("content-encoding", "").strip().lower()
-            if packing not in ("", "identity"):
-                raise Unusable(Failure(Kind.MALFORMED, _COMPRESSED))
-            content = await _read(response)
-        return Response(response.status_code, dict(response.headers), content)
+        try:
+            async with self._client.stream("POST", self._url + PATH, content=content) as response:
+                return await _read(response)
+        except (http.ConnectError, http.ConnectTimeout, http.ProxyError) as error:
+            remedy = _explain_no_connection(error, self._settings.base_url or "")
+            return Failure(Kind.NO_CONNECTION, "no connection", remedy=remedy)
+        except http.HTTPError:
+            return BROKE_OFF
 
     async def close(self) -> None:
         """Close all connections."""
@@ -119,51 +104,49 @@ class Transport:
             await client.aclose()
 
     def _open(self) -> Any:
-        settings = self._settings
-        credentials = find_credentials(settings.base_url or "")
+        key, pair = self._settings.api_key, find_credentials(self._settings.base_url or "")
         authorization = (
-            f"Basic {b64encode(':'.join(credentials).encode()).decode()}"
-            if credentials
-            else f"Bearer {settings.api_key.get_secret_value() if settings.api_key else 'none'}"
+            f"Basic {b64encode(':'.join(pair).encode()).decode()}"
+            if pair
+            else f"Bearer {key.get_secret_value() if key else 'none'}"
         )
         headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        limits = {"max_connections": None, "max_keepalive_connections": None}
         try:
             return openai.DefaultAsyncHttpxClient(
                 headers=headers | {"Authorization": authorization},
-                timeout=http.Timeout(None, connect=min(_CONNECT_S, settings.timeout_s / 4)),
-                limits=http.Limits(
-                    max_connections=None, max_keepalive_connections=None, keepalive_expiry=_IDLE_S
-                ),
+                timeout=http.Timeout(None, connect=min(_CONNECT_S, self._settings.timeout_s / 4)),
+                limits=http.Limits(**limits, keepalive_expiry=_IDLE_S),
                 cookies=_NoCookies(),
                 follow_redirects=False,
-                event_hooks={"response": [_refuse_redirect]},
                 verify=_ssl_context(),
             )
         except (ImportError, OSError, ValueError) as error:
             raise ServerRefused(_explain_environment(error)) from None
 
 
-async def _read(response: Any) -> bytes:
-    content, parts = bytearray(), 0
+async def _read(response: Any) -> Response | Failure:
+    """A response as far as it is read."""
+    status, headers = response.status_code, dict(response.headers)
+    if 300 <= status < 400:
+        failure = Failure(Kind.REFUSED, "a redirect", status, scope=Scope.MODEL)
+        return failure._replace(quote=headers.get("location", ""), remedy=_REDIRECTED)
+    if headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
+        return Failure(Kind.MALFORMED, _COMPRESSED)
+    content, num_parts = bytearray(), 0
     async for part in response.aiter_raw():
         content += part
-        parts += 1
+        num_parts += 1
         if response.is_success and len(content) > MAX_ANSWER_BYTES:
-            size = MAX_ANSWER_BYTES >> 20
-            raise Unusable(Failure(Kind.MALFORMED, f"an answer of more than {size} MB"))
-        if parts > _MAX_PARTS:
-            raise Unusable(Failure(Kind.MALFORMED, f"an answer in more than {_MAX_PARTS:,} pieces"))
+            return Failure(Kind.MALFORMED, f"an answer of more than {MAX_ANSWER_BYTES >> 20} MB")
+        if num_parts > _MAX_PARTS:
+            return Failure(Kind.MALFORMED, f"an answer in more than {_MAX_PARTS:,} pieces")
         if not response.is_success and len(content) >= _MAX_ERROR_BYTES:
             break
-    return bytes(content)
+    return Response(status, bytes(content), headers)
 
 
-def is_unconnected(error: BaseException) -> bool:
-    """Whether nobody was there to take the request."""
-    return isinstance(error, http.ConnectError | http.ConnectTimeout | http.ProxyError)
-
-
-def explain_no_connection(error: BaseException, base_url: str) -> str:
+def _explain_no_connection(error: BaseException, base_url: str) -> str:
     """A sentence on what stands in the way; empty when only the server does."""
     cause: BaseException | None = error
     while cause is not None:
@@ -183,19 +166,16 @@ def explain_no_connection(error: BaseException, base_url: str) -> str:
 
 def _explain_environment(error: Exception) -> str:
     """Which variable cannot be used."""
-    certificates = [one for one in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(one)]
-    if isinstance(error, OSError) and certificates:
-        return (
-            f"{certificates[0]} names certificates that cannot be read"
-            f" ({error.strerror or error}). Unset it, or give a file of certificates in PEM form."
-        )
-    proxies = " and ".join(
-        f"{name}={without_credentials(value)}"
+    proxies = ("all_proxy", "http_proxy", "https_proxy")
+    meant = ("ssl_cert_file", "ssl_cert_dir") if isinstance(error, OSError) else proxies
+    named = [
+        f"{name}={without_credentials(value) if name.lower() in proxies else value}"
         for name, value in os.environ.items()
-        if name.lower() in ("all_proxy", "http_proxy", "https_proxy") and value
-    )
+        if name.lower() in meant and value
+    ]
+    reason = getattr(error, "strerror", None) or str(error).rstrip(".")[:200]
     return (
-        f"{proxies or 'the proxy or the certificates of the environment'} cannot be used"
-        f" ({str(error).rstrip('.')[:200]}). Unset it, give a proxy of http://, or for SOCKS:"
-        " pip install 'httpx2[socks]' 'httpx[socks]'."
+        f"{' and '.join(named) or 'the proxy or the certificates of the environment'} cannot be"
+        f" used ({reason}). Unset it, give certificates in PEM form, a proxy of http://, or for"
+        " SOCKS: pip install 'httpx2[socks]' 'httpx[socks]'."
     )

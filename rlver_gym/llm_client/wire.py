@@ -4,7 +4,7 @@ Text from outside becomes values here.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rlver_gym.core.answer import (
@@ -31,7 +31,6 @@ from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
 
 _MAX_FINISH_REASON_CHARS = 40
 _MAX_EVENTS = 20_000
-_DONE = b"[DONE]"
 
 
 def build_body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str, Any]:
@@ -41,18 +40,20 @@ def build_body(request: ChatRequest, left_out: Collection[str] = ()) -> dict[str
     name, and the system role's text begins the first message. What the request asks for in so many
     words (its options) is never left out.
     """
+    schema = {"name": "answer", "schema": dict(request.schema or {}), "strict": True}
+    form = {"type": "json_schema", "json_schema": schema}
     fields = {
         "temperature": request.temperature,
         "max_tokens": request.max_tokens,
         "max_completion_tokens": request.max_tokens if "max_tokens" in left_out else None,
         "seed": request.seed,
-        "response_format": None if request.schema is None else _format(request.schema),
+        "response_format": None if request.schema is None else form,
     }
     sent = {
         name: value for name, value in fields.items() if value is not None and name not in left_out
     }
     messages = _fold_system(request.messages) if SYSTEM in left_out else request.messages
-    plain = [{"role": message.role, "content": message.content} for message in messages]
+    plain = [message._asdict() for message in messages]
     return {"model": request.model, "messages": plain, **sent, **(request.options or {})}
 
 
@@ -76,13 +77,6 @@ def _fold_system(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     return folded
 
 
-def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": dict(schema), "strict": True},
-    }
-
-
 class ParsedAnswer(NamedTuple):
     """The parsed body of a response: an answer or why it is none, and what it cost all the same."""
 
@@ -95,12 +89,16 @@ def parse_answer(content: bytes, kind: str) -> ParsedAnswer:
     """The answer in the body of a successful response, whole or as a stream of events; `kind` is
     its Content-Type.
     """
+    is_stream = content.lstrip().startswith((b"data:", b"event:", b": "))
     try:
-        found = _join_events(content) if _is_event_stream(content, kind) else _parse(content)
+        found = _join_events(content) if is_stream or "event-stream" in kind else _parse(content)
     except json.JSONDecodeError:
-        return ParsedAnswer(_no_json(kind))
+        whole = "a body that is no complete JSON"
+        other = "something else than JSON; does base_url end in /v1? It calls itself"
+        failure = Failure(Kind.MALFORMED, whole) if "json" in kind else _malformed(other, kind)
+        return ParsedAnswer(failure)
     except ValueError as error:
-        return ParsedAnswer(Failure(Kind.MALFORMED, "JSON that cannot be used", quote=str(error)))
+        return ParsedAnswer(_malformed("JSON that cannot be used", str(error)))
     try:
         choice = found["choices"][0]  # the first is meant, however many there are
         message = read_content(choice["message"])
@@ -108,7 +106,7 @@ def parse_answer(content: bytes, kind: str) -> ParsedAnswer:
         if not isinstance(reason, str | None):
             raise TypeError("a finish_reason that is no text")
     except (AttributeError, TypeError, LookupError):
-        return ParsedAnswer(_no_completion(found))
+        return ParsedAnswer(_explain_no_completion(found))
     ending = "broken" if choice.get("error") else classify_ending(reason)
     usage = found.get("usage")
     prompt, written = (_count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
@@ -122,6 +120,10 @@ def _parse(content: bytes) -> Any:
     return parse_json(content, max_values=MAX_VALUES, allow_nan=True, allow_surrogates=True)
 
 
+def _malformed(reason: str, quote: str = "") -> Failure:
+    return Failure(Kind.MALFORMED, reason, quote=quote)
+
+
 def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
     """Why a completion is no answer; None when it is one."""
     if message.refusal:
@@ -129,34 +131,20 @@ def _explain_missing_answer(message: Content, ending: Ending) -> Failure | None:
     if ending == "withheld":
         return Failure(Kind.DECLINED, "a content filter of the server withheld the answer")
     if ending == "broken":
-        return Failure(Kind.MALFORMED, "an answer that the server broke off")
+        return _malformed("an answer that the server broke off")
     silence = explain_silence(message, ending)
-    return silence and Failure(Kind.MALFORMED, f"an answer without text: {explain(silence)}")
+    return silence and _malformed(f"an answer without text: {explain(silence)}")
 
 
-def _no_json(kind: str) -> Failure:
-    if "json" in kind:
-        return Failure(Kind.MALFORMED, "a body that is no complete JSON")
-    return Failure(
-        Kind.MALFORMED,
-        "something else than JSON; does base_url end in /v1? It calls itself",
-        quote=kind,
-    )
-
-
-def _no_completion(found: Any) -> Failure:
+def _explain_no_completion(found: Any) -> Failure:
     if isinstance(found, dict) and (error := found.get("error")):
         code = error.get("code") if isinstance(error, dict) else None
         if isinstance(code, int) and 400 <= code < 500:
             return classify_error(code, found)
-        return Failure(
-            Kind.MALFORMED,
-            "an error instead of an answer",
-            quote=mend_surrogates(quote_message(found)),
-        )
+        return _malformed("an error instead of an answer", mend_surrogates(quote_message(found)))
     if isinstance(found, dict) and found.get("choices") == []:
-        return Failure(Kind.MALFORMED, "an answer without choices")
-    return Failure(Kind.MALFORMED, "JSON that is no chat completion; does base_url end in /v1?")
+        return _malformed("an answer without choices")
+    return _malformed("JSON that is no chat completion; does base_url end in /v1?")
 
 
 def _count(usage: Any, name: str) -> int:
@@ -165,57 +153,47 @@ def _count(usage: Any, name: str) -> int:
     return count if type(count) is int and 0 <= count < 1 << 40 else 0  # bool is an int, too
 
 
-def _is_event_stream(content: bytes, kind: str) -> bool:
-    """Whether a body is a stream of events; `kind` is its Content-Type."""
-    return "event-stream" in kind or content.lstrip().startswith((b"data:", b"event:", b": "))
-
-
 def _join_events(content: bytes) -> dict[str, Any]:
     """The whole completion, as if it had come at once. One that ends neither in a finish_reason nor
     in `[DONE]` broke off, which is its finish_reason then. ValueError for what is no such stream.
     """
     if sum(map(content.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise ValueError(f"more than {MAX_VALUES:,} values")
-    text, thought, refusal = [], [], []
-    reason, usage, is_done, error = None, None, False, None
-    for line in content.splitlines()[:_MAX_EVENTS]:
-        name, _, data = line.strip().partition(b":")
-        if name != b"data" or not data.strip():
-            continue
-        if data.strip() == _DONE:
+    parts: list[Content] = []
+    reason = usage = error = None
+    is_done = False
+    for data in _iterate_events(content):
+        if data == b"[DONE]":
             is_done = True
             break
         event = parse_json(data, allow_nan=True, allow_surrogates=True)
         if not isinstance(event, dict):
             raise ValueError("an event that is no object")
-        error = event.get("error") or error
-        usage = event.get("usage") or usage
+        error, usage = event.get("error") or error, event.get("usage") or usage
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict) or choice.get("index", 0) != 0:
-            continue
-        delta = choice.get("delta") or choice.get("message") or {}
-        try:
-            part = read_content(delta)
-        except (AttributeError, TypeError):
-            raise ValueError("an event that is no part of a completion") from None
-        text.append(part.text)
-        thought.append(part.thought)
-        refusal.append(part.refusal)
-        reason = choice.get("finish_reason") or reason
-        error = choice.get("error") or error
-    if error is not None and not text:
+        if isinstance(choice, dict) and choice.get("index", 0) == 0:
+            try:
+                parts.append(read_content(choice.get("delta") or choice.get("message") or {}))
+            except (AttributeError, TypeError):
+                raise ValueError("an event that is no part of a completion") from None
+            reason = choice.get("finish_reason") or reason
+            error = choice.get("error") or error
+    if error is not None and not parts:
         return {"error": error}
-    if not text and not is_done:
+    if not parts and not is_done:
         raise json.JSONDecodeError("no events", "", 0)
-    message = {"content": "".join(text), "reasoning_content": "".join(thought)}
+    text, thought, refusal = (
+        ("".join(one) for one in zip(*parts, strict=True)) if parts else [""] * 3
+    )
+    message = {"content": text, "reasoning_content": thought, "refusal": refusal or None}
     broke_off = error is not None or not (is_done or reason)
-    return {
-        "choices": [
-            {
-                "message": {**message, "refusal": "".join(refusal) or None},
-                "finish_reason": "error" if broke_off else reason,
-            }
-        ],
-        "usage": usage,
-    }
+    choice = {"message": message, "finish_reason": "error" if broke_off else reason}
+    return {"choices": [choice], "usage": usage}
+
+
+def _iterate_events(content: bytes) -> Iterator[bytes]:
+    for line in content.splitlines()[:_MAX_EVENTS]:
+        name, _, data = line.strip().partition(b":")
+        if name == b"data" and data.strip():
+            yield data.strip()

@@ -71,46 +71,32 @@ class EmbeddedAnswers:
 
     def _answer(self, persona: Persona, state: dict[str, Any]) -> dict[str, str | int | list[str]]:
         """Every field that the step is asked for."""
-        scene = Scene(persona, self._card, self._seed)
-        lines = tuple(one["text"] for one in state["conversation"])
+        scene, step = Scene(persona, self._card, self._seed), state["step"]
+        emotion, lines = state["mood_points"], tuple(one["text"] for one in state["conversation"])
         if not lines:
-            return {
-                "reply": self._user.open(scene, state["mood_points"])
-                or _SPEECHLESS[persona.language]
-            }
-        before = self._felt(persona.id, lines)
-        step, dialogue, emotion, appraisal = (
-            state["step"],
-            before.dialogue,
-            state["mood_points"],
-            before.appraisal,
-        )
+            reply = self._user.open(scene, emotion)
+            return {"reply": reply or _SPEECHLESS[persona.language]}
+        dialogue, appraisal, _ = self._felt(persona.id, lines)
         if step != "speak":
             appraisal = self._user.appraise(scene, emotion, dialogue)
             emotion = moved(emotion, appraisal.change)
         strongest = max(appraisal.reasons, key=lambda reason: abs(reason.points), default=None)
+        change = appraisal.change
         found: dict[str, str | int | list[str]] = {
             "meant_for": "person",
             "reading": f"They say: {dialogue.utterance}"[:200],
             "fit": strongest.note if strongest else "nothing in particular",
             "thought": appraisal.thought,
-            "feeling": "better than before" if appraisal.change > 0 else "no better than before",
-            "change": appraisal.change,
-            "attitude": "positive"
-            if appraisal.change > 0
-            else "negative"
-            if appraisal.change < 0
-            else "neutral",
+            "feeling": "better than before" if change > 0 else "no better than before",
+            "change": change,
+            "attitude": "positive" if change > 0 else "negative" if change < 0 else "neutral",
             "aim": "go on",
             "tone": "their own",
         }
         if "reply" in FIELDS[step]:
             found["reply"] = reply = self._speak(scene, emotion, dialogue, appraisal)
-            found["told"] = [
-                one.id
-                for one in persona.situation.disclosures
-                if one.in_tone(Band.of(emotion).tone) in reply
-            ]
+            told, tone = persona.situation.disclosures, Band.of(emotion).tone
+            found["told"] = [one.id for one in told if one.in_tone(tone) in reply]
         return {name: found[name] for name in FIELDS[step]}
 
     def _speak(self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> str:
@@ -127,17 +113,10 @@ class EmbeddedAnswers:
         if len(lines) == 2:
             dialogue, emotion = Dialogue(lines[0]).with_utterance(lines[1]), self._card.start
         else:
-            before = self._felt(persona_id, lines[:-2])
-            utterance, emotion = lines[-3], before.after
-            turn = Turn(
-                utterance,
-                before.appraisal,
-                emotion,
-                float(before.appraisal.change),
-                None,
-                lines[-2],
-            )
-            dialogue = before.dialogue.with_turn(turn).with_utterance(lines[-1])
+            before, appraisal, emotion = self._felt(persona_id, lines[:-2])
+            reward = float(appraisal.change)
+            turn = Turn(lines[-3], appraisal, emotion, reward, None, lines[-2])
+            dialogue = before.with_turn(turn).with_utterance(lines[-1])
         appraisal = self._user.appraise(scene, emotion, dialogue)
         return _DialogueState(dialogue, appraisal, moved(emotion, appraisal.change))
 
@@ -152,8 +131,5 @@ class _DialogueState(NamedTuple):
 
 def _to_agent_messages(messages: list[tuple[str, str]]) -> list[Message]:
     """The conversation as an agent sees it: the model is the assistant."""
-    return [
-        Message("agent" if role == "assistant" else "user", text)
-        for role, text in messages
-        if role != "system"
-    ]
+    said = (one for one in messages if one[0] != "system")
+    return [Message("agent" if role == "assistant" else "user", text) for role, text in said]

@@ -1,28 +1,19 @@
-"""A real chat server on loopback that speaks the OpenAI API, with delays, limits and faults to
-order, and a Chat that needs no server.
-"""
+"""A real chat server on loopback that speaks the OpenAI API, and a Chat that needs no server."""
 
 import asyncio
-import hashlib
 import inspect
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
-from rlver_gym.io.errors import ChatError, UnknownName
+from rlver_gym.io.errors import ChatError
 from rlver_gym.llm_client.values import ChatAnswer, ChatRequest
-from rlver_gym.testing.http import JSON, Connection, Listener, Request, head
+from rlver_gym.testing.http import JSON, Connection, Listener, Request
 
 Body = Mapping[str, Any]
 """A request's or an answer's JSON object."""
 Answer = str | Iterable[str | Exception] | Callable[[dict[str, Any]], str | Awaitable[str]]
-Schemas = bool | Literal["refuse", "fail"]
-_TEXT = "I hear you, and I am glad that you told me."
-_NONSENSE = "Tin umbrella, eleven of }} the the, {beneath ~~ 青い."
-_DRIP_S, _READ_S = 0.05, 0.01
 
 
 class Refused(Exception):
@@ -56,14 +47,13 @@ def completion(
     answer = {"role": "assistant", "content": text, "refusal": refusal}
     asked = sum(_tokens(str(message.get("content"))) for message in body["messages"])
     told = _tokens(text or refusal or "")
+    choice = {"index": 0, "message": answer, "finish_reason": finish_reason, "logprobs": None}
     return {
         "id": "chatcmpl-test",
         "object": "chat.completion",
         "created": 0,
         "model": body["model"],
-        "choices": [
-            {"index": 0, "message": answer, "finish_reason": finish_reason, "logprobs": None}
-        ],
+        "choices": [choice],
         "usage": {"prompt_tokens": asked, "completion_tokens": told, "total_tokens": asked + told},
     }
 
@@ -98,107 +88,12 @@ def _chunks(answer: Body, options: Body) -> Iterator[Body]:
             text = message[name] or ""
             step = max(8, -(-len(text) // 32))
             deltas += [{name: text[at : at + step]} for at in range(0, len(text), step)]
-        rest = {"index": choice["index"], "logprobs": None}
-        for delta in deltas:
-            yield {**shared, "choices": [{**rest, "delta": delta, "finish_reason": None}]}
-        end = {**rest, "delta": {}, "finish_reason": choice["finish_reason"]}
-        yield {**shared, "choices": [end]}
+        ends = [None] * len(deltas) + [choice["finish_reason"]]
+        for delta, end in zip([*deltas, {}], ends, strict=True):
+            part = {"index": choice["index"], "logprobs": None, "delta": delta}
+            yield {**shared, "choices": [{**part, "finish_reason": end}]}
     if options.get("include_usage"):
         yield {**shared, "choices": [], "usage": usage}
-
-
-_REFUSALS = {
-    "rate_limit": lambda wait_s: Refused(429, "Rate limit reached.", code="rate_limit_exceeded"),
-    "rate_limit_wait": lambda wait_s: Refused(429, "Please wait.", retry_after_s=wait_s),
-    "server_error": lambda wait_s: Refused(500, "The server had an error."),
-    "overloaded": lambda wait_s: Refused(503, "The engine is currently overloaded."),
-}
-FAULTS = {
-    "rate_limit": "429 that does not say for how long",
-    "rate_limit_wait": "429 with Retry-After",
-    "server_error": "500 with OpenAI's error body",
-    "overloaded": "503 with OpenAI's error body",
-    "html": "502 with a page for people",
-    "hang": "no answer, until the client gives up or the server is stopped",
-    "drip": "200, then a blank every 50 ms without end",
-    "reset": "200, half of the body, then a TCP reset",
-    "truncated": "200, but the JSON, or the stream, ends half-way",
-    "wrong_schema": "200 and JSON, but no completion",
-    "no_choices": "200 and a completion without choices",
-    "refusal": "200 and a completion whose content is null, because the model refused",
-    "content_filter": "200 and a completion that a filter cut off in the middle",
-    "huge": "200 and a completion of 10 MB",
-    "nonsense": "200 and a completion that has nothing to do with what was asked for",
-}
-"""Every kind of fault, and what the client gets."""
-ALL = frozenset(FAULTS)
-
-
-@dataclass(frozen=True)
-class Faults:
-    """Which calls go wrong, and how. Decided by seed, content and attempt alone, so calls that come
-    in another order fare the same.
-    """
-
-    rate: float
-    """The share of calls that are hit, in [0, 1]."""
-    only: Collection[str] = ALL
-    """The kinds of fault, all equally likely. Their names are the keys of `FAULTS`."""
-    seed: int = 0
-    retry_after_s: float = 0.1
-    """What `rate_limit_wait` asks for."""
-
-    def __post_init__(self) -> None:
-        """ValueError and UnknownName for what cannot be meant."""
-        if not 0 <= self.rate <= 1:
-            raise ValueError(f"the rate of faults is a share from 0 to 1, not {self.rate!r}")
-        if isinstance(self.only, str) or not self.only:
-            raise ValueError(f"only takes a set of kinds, as in only={{'hang'}}, not {self.only!r}")
-        for name in sorted(set(self.only) - ALL):
-            raise UnknownName.of("fault", name, FAULTS, "rlver_gym.testing.chat_server.FAULTS")
-
-    def kind(self, body: Body, attempt: int) -> str | None:
-        """The fault that hits this call, or None. `attempt` counts equal bodies from 0."""
-        content = json.dumps([self.seed, attempt, body], sort_keys=True)
-        digest = hashlib.sha256(content.encode()).digest()
-        if int.from_bytes(digest[:8]) >= self.rate * 2**64:
-            return None
-        return sorted(self.only)[int.from_bytes(digest[8:16]) % len(self.only)]
-
-
-async def _serve_fault(kind: str, body: Body, connection: Connection, wait_s: float) -> None:
-    if kind in _REFUSALS:
-        raise _REFUSALS[kind](wait_s)
-    if kind == "html":
-        page = b"<html><head><title>502 Bad Gateway</title></head><body></body></html>"
-        return connection.send(502, page, kind="text/html")
-    if kind == "hang":
-        await asyncio.get_running_loop().create_future()
-    if kind == "drip":
-        connection.write(head(200, 1 << 30, JSON, {}))
-        while True:
-            await asyncio.sleep(_DRIP_S)
-            connection.write(b" ")
-    answer: Body = completion(body, _TEXT)
-    if kind == "wrong_schema":
-        return connection.send(200, {"status": "ok", "result": {"output": _TEXT}})
-    if kind == "no_choices":
-        answer = {**answer, "choices": []}
-    elif kind == "refusal":
-        answer = completion(body, None, refusal="I'm sorry, I can't help with that.")
-    elif kind == "content_filter":
-        answer = completion(body, _TEXT[:17], finish_reason="content_filter")
-    elif kind == "huge":
-        answer = completion(body, _TEXT * ((10 << 20) // len(_TEXT) + 1))
-    elif kind == "nonsense":
-        answer = completion(body, _NONSENSE)
-    whole, form = encode(body, answer)
-    half = whole[: len(whole) // 2]
-    if kind == "reset":
-        connection.write(head(200, len(whole), form, {}) + half)
-        await asyncio.sleep(_READ_S)  # a reset throws away what the client has not read
-        return connection.reset()
-    return connection.send(200, half if kind == "truncated" else whole, kind=form)
 
 
 class ChatServer:
@@ -219,9 +114,8 @@ class ChatServer:
         latency_s: float | Callable[[dict[str, Any]], float] = 0.0,
         capacity: int | None = None,
         retry_after_s: float | None = 1.0,
-        faults: Faults | None = None,
         api_key: str | None = None,
-        schemas: Schemas = True,
+        schemas: bool | Literal["refuse", "fail"] = True,
         models: Collection[str] | None = None,
         port: int = 0,
     ) -> None:
@@ -233,7 +127,6 @@ class ChatServer:
         latency_s: how long each call takes, or a function of the body that says so.
         capacity: how many calls it works on at once. A call beyond it gets 429 with
         `retry_after_s`, or waits for its turn where that is None.
-        faults: which calls go wrong. They do not use up texts.
         api_key: the only key that is let in; None lets all in.
         schemas: what becomes of a JSON schema. True: `answer` sees it. False: it is silently
         ignored. "refuse": 400. "fail": 500. There are real servers of each sort.
@@ -244,13 +137,14 @@ class ChatServer:
         if schemas not in (True, False, "refuse", "fail"):
             raise ValueError(f"schemas is True, False, 'refuse' or 'fail', not {schemas!r}")
         self._answer = make_answer_function(answer)
-        self._latency_s, self._faults = latency_s, faults
+        self._latency_s = latency_s if callable(latency_s) else lambda _: latency_s
         self._capacity, self._retry_after_s = capacity, retry_after_s
         self._places = nullcontext() if capacity is None else asyncio.Semaphore(capacity)
         self._api_key, self._schemas, self._models = api_key, schemas, models
         self._requests: list[dict[str, Any]] = []
-        self._attempts, self._faults_served = Counter[str](), Counter[str]()
-        self._under_way = self._busiest = 0
+        self._under_way = 0
+        self.max_concurrent_calls = 0
+        """The most calls that it worked on at once."""
         self._listener = Listener(self._handle, port)
 
     def __enter__(self) -> Self:
@@ -271,16 +165,6 @@ class ChatServer:
         """
         return tuple(self._requests)
 
-    @property
-    def max_concurrent_calls(self) -> int:
-        """The most calls that it worked on at once."""
-        return self._busiest
-
-    @property
-    def faults_served(self) -> dict[str, int]:
-        """How often each kind of fault was served."""
-        return dict(self._faults_served)
-
     def stop(self) -> None:
         """Break off what is under way and free the port. A second time does nothing."""
         self._listener.stop()
@@ -292,43 +176,28 @@ class ChatServer:
             connection.send(refused.status, refused.body, headers=refused.headers)
 
     async def _route(self, request: Request, connection: Connection) -> None:
-        place = request.method, request.path.partition("?")[0]
-        if place == ("GET", "/health"):
+        place = f"{request.method} {request.path.partition('?')[0]}"
+        if place == "GET /health":
             return connection.send(200, {"status": "ok"})
-        if place not in (("GET", "/v1/models"), ("POST", "/v1/chat/completions")):
-            where = " ".join(place)
-            raise Refused(404, f"There is no {where} here. Does the base URL end in /v1?")
-        key = request.headers.get("authorization")
-        if self._api_key is not None and key != f"Bearer {self._api_key}":
+        if place not in ("GET /v1/models", "POST /v1/chat/completions"):
+            raise Refused(404, f"There is no {place} here. Does the base URL end in /v1?")
+        if self._api_key and request.headers.get("authorization") != f"Bearer {self._api_key}":
             raise Refused(401, "Incorrect API key provided.", code="invalid_api_key")
         if request.method == "POST":
-            return await self._complete_chat(request, connection)
+            return await self._complete_chat(self._check(request.body), connection)
         shared = {"object": "model", "created": 0, "owned_by": "rlver-gym"}
         models = [{"id": name, **shared} for name in self._models or ("any",)]
         return connection.send(200, {"object": "list", "data": models})
 
-    async def _complete_chat(self, request: Request, connection: Connection) -> None:
-        """One call: recorded, checked, then worked on. Nothing is awaited between its answer and
-        the end of its place.
-        """
-        body = self._check(request.body)
+    async def _complete_chat(self, body: dict[str, Any], connection: Connection) -> None:
         if self._retry_after_s is not None and self._under_way == self._capacity:
             message, code = f"Rate limit: {self._capacity} calls at once.", "rate_limit_exceeded"
             raise Refused(429, message, code=code, retry_after_s=self._retry_after_s)
         async with self._places:
             self._under_way += 1
-            self._busiest = max(self._busiest, self._under_way)
+            self.max_concurrent_calls = max(self.max_concurrent_calls, self._under_way)
             try:
-                latency_s = self._latency_s(body) if callable(self._latency_s) else self._latency_s
-                kind = self._draw_fault(body)
-                text = None if kind else await self._text(body)
-                await asyncio.sleep(latency_s)
-                if self._faults and kind:
-                    self._faults_served[kind] += 1
-                    await _serve_fault(kind, body, connection, self._faults.retry_after_s)
-                else:
-                    payload = encode(body, completion(body, text))
-                    connection.send(200, payload.content, kind=payload.kind)
+                await self._reply(body, connection)
             finally:
                 self._under_way -= 1
 
@@ -356,14 +225,8 @@ class ChatServer:
             raise Refused(400 if self._schemas == "refuse" else 500, message)
         return body
 
-    def _draw_fault(self, body: Body) -> str | None:
-        if self._faults is None:
-            return None
-        same = json.dumps(body, sort_keys=True)
-        self._attempts[same] += 1
-        return self._faults.kind(body, self._attempts[same] - 1)
-
-    async def _text(self, body: dict[str, Any]) -> str:
+    async def _reply(self, body: dict[str, Any], connection: Connection) -> None:
+        """Answer one call. Nothing is awaited between the answer and the end of its place."""
         hidden = () if self._schemas else ("response_format",)
         try:
             answer = self._answer({name: body[name] for name in body if name not in hidden})
@@ -374,7 +237,9 @@ class ChatServer:
             raise Refused(500, f"{type(problem).__name__}: {problem}") from problem
         if not isinstance(text, str):
             raise Refused(500, f"the answer to a call has to be a str, not {type(text).__name__}")
-        return text
+        await asyncio.sleep(self._latency_s(body))
+        payload = encode(body, completion(body, text))
+        connection.send(200, payload.content, kind=payload.kind)
 
 
 class ScriptedChat:

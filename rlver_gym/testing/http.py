@@ -66,11 +66,12 @@ class Connection(asyncio.Protocol):
     which is cancelled when the client gives up.
     """
 
+    _transport: asyncio.Transport
+
     def __init__(self, handle: "Handle", opened: set["Connection"]) -> None:
         """`opened` holds this connection for as long as it is open."""
         self._handle, self._opened, self._received = handle, opened, bytearray()
         self._task: asyncio.Task[None] | None = None
-        self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.Protocol."""
@@ -114,7 +115,7 @@ class Connection(asyncio.Protocol):
         """Break the connection off so that the client gets a TCP reset."""
         there = self._transport.get_extra_info("socket")
         there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        self._transport.abort()
+        self.abort()
 
     def abort(self) -> None:
         """Close at once, whatever is under way."""
@@ -126,7 +127,7 @@ class Connection(asyncio.Protocol):
         except ValueError as error:
             text = f"This is not a request that can be read: {error}\n"
             self.send(400, text.encode(), kind="text/plain")
-            self._transport.close()
+            self.close()
             return
         if request:
             self._task = asyncio.get_running_loop().create_task(self._serve(request))
@@ -135,11 +136,11 @@ class Connection(asyncio.Protocol):
         try:
             await self._handle(request, self)
         except BaseException:
-            self._transport.abort()
+            self.abort()
             raise
         self._task = None
         if request.headers.get("connection", "").lower() == "close":
-            self._transport.close()
+            self.close()
         if not self._transport.is_closing():
             self._next()
 

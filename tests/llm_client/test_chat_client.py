@@ -4,35 +4,28 @@ do.
 
 import asyncio
 import json
-import logging
 import os
 import pickle
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from failures import show_failure
+from faulty_server import ALL, Faults, FaultyServer
 from pydantic import SecretStr, ValidationError
 
 from rlver_gym.io.errors import BudgetSpent, ChatError, ServerRefused, ServerUnreachable
 from rlver_gym.io.event_loop import wait_for
 from rlver_gym.llm_client import connect as shared
-from rlver_gym.llm_client import excerpts, wire
+from rlver_gym.llm_client import wire
 from rlver_gym.llm_client.client import ChatClient, summarise_failures
 from rlver_gym.llm_client.connect import connect, spending
-from rlver_gym.llm_client.refusals import (
-    Failure,
-    Kind,
-    classify_http_error,
-    retry_after_s,
-)
+from rlver_gym.llm_client.refusals import Failure, Kind
 from rlver_gym.llm_client.settings import Budget, ChatSettings, Prices, public_url
 from rlver_gym.llm_client.spending import Spending
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing import ChatServer, Faults
-from rlver_gym.testing.chat_server import ALL
+from rlver_gym.testing import ChatServer
 
 KEY = "sk-planted-0123456789abcdef"
 SECRET = "my sister stole the inheritance"
@@ -125,7 +118,7 @@ def test_an_answer_comes_with_its_tokens_and_what_determines_it_is_sent() -> Non
 def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(
     fault: str, says: str, attempts: int
 ) -> None:
-    with ChatServer("x", faults=Faults(1.0, only={fault})) as server:
+    with FaultyServer("x", faults=Faults(1.0, only={fault})) as server:
         message = failed(ChatSettings(base_url=server.base_url, attempts=3))
         assert server.faults_served == {fault: attempts}
     assert says in message
@@ -134,121 +127,47 @@ def test_a_fault_is_tried_again_a_bounded_number_of_times_and_then_named(
 
 @pytest.mark.parametrize("fault", ["hang", "drip"])
 def test_a_server_that_never_comes_to_an_end_is_given_up_at_the_deadline(fault: str) -> None:
-    with ChatServer("x", faults=Faults(1.0, only={fault})) as server:
-        message = failed(ChatSettings(base_url=server.base_url, timeout_s=2))
-        assert "(timeout_s=2): no answer in time" in message
+    with FaultyServer("x", faults=Faults(1.0, only={fault})) as server:
+        message = failed(ChatSettings(base_url=server.base_url, timeout_s=1))
+        assert "(timeout_s=1): no answer in time" in message
         assert server.faults_served[fault] > 1
-    with ChatServer("x", faults=Faults(0.5, only={fault}, seed=1)) as server:
-        settings = ChatSettings(base_url=server.base_url, attempts=1, timeout_s=3)
-        results = asked(settings, *map(request, range(12)))
+    with FaultyServer("x", faults=Faults(0.5, only={fault}, seed=1)) as server:
+        settings = ChatSettings(base_url=server.base_url, attempts=1, timeout_s=1)
+        results = asked(settings, *map(request, range(6)))
     assert {type(result) for result in results} == {ChatAnswer, ChatError}
     assert {str(result) for result in results if isinstance(result, ChatError)} == {
-        "no usable answer of model 'm' (timeout_s=3): no answer in time. Raise --timeout"
+        "no usable answer of model 'm' (timeout_s=1): no answer in time. Raise --timeout"
         " (timeout_s), or lower --concurrency (64) to what the server does at once."
     }
 
 
-@pytest.mark.parametrize("fault", ["rate_limit", "rate_limit_wait", "overloaded"])
-def test_being_told_to_wait_is_no_failure_until_the_time_is_up(fault: str) -> None:
-    with ChatServer("x", faults=Faults(0.9, only={fault}, retry_after_s=0.01)) as server:
-        results = asked(
-            ChatSettings(base_url=server.base_url, attempts=1, timeout_s=30),
-            *map(request, range(5)),
-        )
-    assert all(isinstance(result, ChatAnswer) for result in results)
-    with ChatServer("x", faults=Faults(1.0, only={fault}, retry_after_s=60)) as server:
-        message = failed(ChatSettings(base_url=server.base_url, timeout_s=2))
-    assert "HTTP 429" in message or "HTTP 503" in message
-
-
-def test_a_wait_that_outlives_the_deadline_is_not_waited_for() -> None:
-    with ChatServer(
-        "x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=3600)
-    ) as server:
-        failed(ChatSettings(base_url=server.base_url, timeout_s=600))
-        assert len(server.requests) == 1
-
-
-def test_the_server_is_waited_for_as_long_as_it_asks() -> None:
-    waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    async def ask() -> None:
-        client = ChatClient(
-            ChatSettings(base_url=server.base_url, timeout_s=30), sleep=sleep, random=lambda: 0.0
-        )
-        with pytest.raises(ChatError):
-            await client.complete(request())
-        await client.close()
-
-    with ChatServer("x", faults=Faults(1.0, only={"rate_limit_wait"}, retry_after_s=7)) as server:
-        asyncio.run(ask())
-    assert waits == [7.0] * 4
-
-
-def test_a_storm_of_faults_leaves_each_request_answered_or_failed_by_its_seed() -> None:
-    def storm() -> tuple[list[str], Spending]:
-        counted: list[ChatClient] = []
-        with ChatServer(
-            lambda body: body["messages"][0]["content"],
-            faults=Faults(0.5, only=TOLD, seed=4, retry_after_s=0.01),
-        ) as server:
-            results = asked(
-                ChatSettings(base_url=server.base_url, attempts=3),
-                *map(request, range(80)),
-                then=counted.append,
-            )
-        assert all(
-            isinstance(result, ChatAnswer) or type(result) is ChatError for result in results
-        ), results
-        said = [
-            result.text if isinstance(result, ChatAnswer) else str(result) for result in results
-        ]
-        assert all(
-            one == str(at) or one.startswith("no usable answer") for at, one in enumerate(said)
-        )
-        return said, counted[0].spending
-
-    first, second = storm(), storm()
-    assert first[0] == second[0]
-    assert {isinstance(int(one) if one.isdigit() else one, int) for one in first[0]} == {
-        True,
-        False,
-    }
-    assert first[1].spent.calls == 80
-    assert first[1].spent.attempts > 80
-    assert first[1].spent.tokens == second[1].spent.tokens
-
-
-@pytest.mark.parametrize("how", ["refuse", "fail"])
-def test_a_server_that_refuses_schemas_is_asked_without_them_from_then_on(how: str) -> None:
-    async def ask() -> None:
-        client = ChatClient(ChatSettings(base_url=server.base_url))
-        for words in ("one", "two", "three"):
-            assert (await client.complete(request(words, schema=SCHEMA))).text == "fine"
-        await client.close()
-
-    with ChatServer("fine", schemas=how) as server:  # pyright: ignore[reportArgumentType]
-        asyncio.run(ask())
-        assert ["response_format" in sent for sent in server.requests] == [
-            True,
-            False,
-            False,
-            False,
-        ]
-
-
-def test_a_field_that_the_server_names_as_unsupported_is_left_out() -> None:
-    for param in ("max_tokens", "temperature"):
-        complaint = {
-            "error": {"message": "Unsupported", "code": "unsupported_parameter", "param": param}
-        }
-        assert classify_http_error(400, json.dumps(complaint).encode(), {}).blames == {param}
+def test_a_limit_of_tokens_that_is_left_out_goes_by_its_newer_name() -> None:
     newer = wire.build_body(request(max_tokens=9, schema=SCHEMA), {"max_tokens", "temperature"})
     assert newer.keys() == {"model", "messages", "max_completion_tokens", "response_format"}
     assert newer["max_completion_tokens"] == 9
+
+
+def test_faults_leave_each_request_answered_or_failed_by_its_seed() -> None:
+    def storm() -> tuple[list[str], Spending]:
+        counted: list[ChatClient] = []
+        with FaultyServer(
+            lambda body: body["messages"][0]["content"],
+            faults=Faults(0.5, only=TOLD, seed=4, retry_after_s=0.01),
+        ) as server:
+            settings = ChatSettings(base_url=server.base_url, attempts=3)
+            results = asked(settings, *map(request, range(24)), then=counted.append)
+        assert all(type(result) in (ChatAnswer, ChatError) for result in results), results
+        said = [one.text if isinstance(one, ChatAnswer) else str(one) for one in results]
+        assert {one for at, one in enumerate(said) if one != str(at)} == {
+            one for one in said if one.startswith("no usable answer")
+        }
+        return said, counted[0].spending
+
+    (first, spending), (second, other) = storm(), storm()
+    assert first == second
+    assert 0 < sum(one.startswith("no usable answer") for one in first) < 24
+    assert spending.spent.calls == 24 < spending.spent.attempts
+    assert spending.spent.tokens == other.spent.tokens
 
 
 def test_what_the_server_will_never_do_is_refused_at_once_with_the_setting_to_change() -> None:
@@ -316,17 +235,17 @@ def test_many_requests_are_under_way_at_once() -> None:
 def test_a_server_with_few_places_is_found_out_and_everything_is_answered() -> None:
     clients: list[ChatClient] = []
     with ChatServer("x", latency_s=0.02, capacity=4, retry_after_s=0.01) as server:
-        settings = ChatSettings(base_url=server.base_url, concurrency=64, timeout_s=30)
-        results = asked(settings, *map(request, range(100)), then=clients.append)
+        settings = ChatSettings(base_url=server.base_url, timeout_s=30)
+        results = asked(settings, *map(request, range(40)), then=clients.append)
         assert server.max_concurrent_calls == 4
     assert all(isinstance(result, ChatAnswer) for result in results)
-    assert clients[0].places.limit < 64
+    assert clients[0].concurrency.limit < 64
 
 
 def test_a_long_queue_in_front_of_a_slow_server_fails_nobody() -> None:
-    with ChatServer("x", latency_s=0.15) as server:
-        settings = ChatSettings(base_url=server.base_url, concurrency=1, timeout_s=1.2)
-        results = asked(settings, *map(request, range(10)))  # 1.5 s of work, one after the other
+    with ChatServer("x", latency_s=0.1) as server:
+        settings = ChatSettings(base_url=server.base_url, concurrency=1, timeout_s=0.8)
+        results = asked(settings, *map(request, range(10)))  # 1 s of work, one after the other
     assert all(isinstance(result, ChatAnswer) for result in results)
 
 
@@ -418,65 +337,30 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
         assert spending(settings).spent.calls == 2
 
 
-def ending(line: shared.ChatHandle) -> str:
-    """How a request ends, as the most talkative traceback tells it."""
-    try:
-        return repr(wait_for(line.complete(request(SECRET))))
-    except ChatError as error:
-        return "".join(
-            traceback.TracebackException.from_exception(error, capture_locals=True).format()
-        )
-
-
-@pytest.mark.slow
-def test_neither_key_nor_words_are_in_errors_logs_tracebacks_or_printed_values(
+def test_neither_key_nor_words_are_in_errors_tracebacks_logs_or_printed_values(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def talkative(body: dict[str, object]) -> str:
         raise RuntimeError(f"Incorrect API key {KEY} for {body['messages']}")
 
-    answers = [
-        (talkative, None, None),
-        ("x", None, "right"),
-        *[("x", one, None) for one in sorted(ALL)],
-    ]
-    shown = []
-    for answer, fault, right in answers:
-        with ChatServer(
-            answer, api_key=right, faults=Faults(1.0, only={fault}) if fault else None
-        ) as server:
+    shown: list[object] = [request(SECRET), request(SECRET).messages]
+    for answer, right in ((talkative, None), ("x", "right")):
+        with ChatServer(answer, api_key=right) as server:
             settings = ChatSettings(
                 base_url=server.base_url.replace("://", "://user:hunter2@"),
                 api_key=SecretStr(KEY),
-                timeout_s=2.0,
-                attempt_timeout_s=1.0,
-                attempts=2,
+                attempts=1,
             )
             line = connect(settings)
-            shown += [
-                repr(line),
-                str(settings),
-                repr(request(SECRET)),
-                repr(request(SECRET).messages),
-                public_url(settings),
-            ]
-            shown.append(ending(line))
-    text = "\n".join(
-        [
-            *shown,
-            *(
-                record.getMessage()
-                for record in caplog.records
-                if record.levelno >= logging.WARNING
-            ),
-        ]
-    )
+            shown += [line, settings, public_url(settings)]
+            with pytest.raises(ChatError) as error:
+                wait_for(line.complete(request(SECRET)))
+            found = traceback.TracebackException.from_exception(error.value, capture_locals=True)
+            shown += found.format()
+    text = "\n".join([*map(str, shown), *map(repr, shown), caplog.text])
     assert "HTTP 500" in text
     assert "HTTP 401" in text
-    assert "planted" not in text
-    assert "hunter2" not in text
-    assert "inheritance" not in text
-    assert "Tin umbrella" not in text
+    assert not [word for word in ("planted", "hunter2", "inheritance") if word in text]
 
 
 @pytest.mark.parametrize(
@@ -509,75 +393,6 @@ def test_a_body_that_holds_no_answer_is_named(body: bytes, kind: Kind, says: str
     assert isinstance(result, Failure)
     assert result.kind is kind
     assert says in show_failure(result)
-
-
-def test_counts_that_make_no_sense_are_no_counts() -> None:
-    for usage in (
-        "null",
-        "7",
-        '{"prompt_tokens": "many"}',
-        '{"prompt_tokens": -1}',
-        '{"prompt_tokens": null}',
-    ):
-        body = f'{{"choices": [{{"message": {{"content": "hi"}}}}], "usage": {usage}}}'.encode()
-        assert wire.parse_answer(body, "application/json").result == ChatAnswer("hi", None, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
-        (
-            400,
-            b'{"error": {"message": "This model\'s maximum context length is 4096 tokens"}}',
-            Kind.UNUSABLE,
-        ),
-        (400, b'{"error": {"message": "filtered", "code": "content_filter"}}', Kind.UNUSABLE),
-        (400, b'{"error": {"message": "Unsupported value: temperature"}}', Kind.REFUSED),
-        (
-            429,
-            b'{"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}',
-            Kind.REFUSED,
-        ),
-        (402, b"", Kind.REFUSED),
-        (429, b"", Kind.BUSY),
-        (503, b"Loading model", Kind.BUSY),
-        (408, b"", Kind.BROKEN),
-        (504, b"<html>", Kind.BROKEN),
-    ],
-)
-def test_what_an_http_error_means(status: int, body: bytes, kind: Kind) -> None:
-    assert classify_http_error(status, body, {}).kind is kind
-
-
-def test_a_server_that_repeats_the_request_in_its_complaint_is_not_quoted() -> None:
-    said = [
-        "I never told anyone that my brother set the fire.",
-        "别人都不知道我弟弟当年放火烧了那间老屋子的事情。",
-    ]
-    for words in said:
-        shown = excerpts.mask(
-            f"Invalid input: {words} (Bearer abc.def, key {KEY})", ["another-key"], said
-        )
-        assert shown.startswith("Invalid input: […]")
-        assert not any(part in shown for part in ("brother", "放火", "abc", "planted"))
-    detail = b'{"detail": [{"msg": "field required", "input": "my brother set the fire"}]}'
-    assert show_failure(classify_http_error(422, detail, {})) == "HTTP 422: field required"
-
-
-def test_retry_after_is_seconds_or_a_date() -> None:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    later = (now + timedelta(seconds=90)).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    assert retry_after_s("2.5") == 2.5
-    assert retry_after_s(later, now) == 90
-    assert retry_after_s(later, now + timedelta(days=1)) == 0
-    assert [retry_after_s(header) for header in (None, "", "soon", "inf", "nan", "-1")] == [
-        None,
-        None,
-        None,
-        None,
-        None,
-        0,
-    ]
 
 
 def test_reasons_are_counted_except_for_waiting() -> None:

@@ -10,8 +10,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from email.utils import format_datetime
 
 import openai
 import pytest
@@ -23,7 +21,7 @@ from pydantic import SecretStr, ValidationError
 
 from rlver_gym.io.errors import ChatError, ServerRefused
 from rlver_gym.llm_client import connect as shared
-from rlver_gym.llm_client import excerpts, refusals, transport, wire
+from rlver_gym.llm_client import excerpts, refusals, transport
 from rlver_gym.llm_client.client import ChatClient
 from rlver_gym.llm_client.connect import connect
 from rlver_gym.llm_client.refusals import retry_after_s
@@ -292,29 +290,16 @@ def test_words_of_our_own_are_never_masked() -> None:
         ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", None),
         ("1 Jan 2030 00:00:00 +99999999999", None),
         ("1" * 100, None),
+        ("2.5", 2.5),
+        ("-1", 0),
+        ("", None),
+        ("soon", None),
+        ("inf", None),
+        ("nan", None),
     ],
 )
 def test_an_absurd_time_to_wait_is_bounded_or_none(header: str, seconds: float | None) -> None:
     assert retry_after_s(header) == seconds
-
-
-@given(
-    st.text(max_size=70)
-    | st.datetimes().map(lambda at: format_datetime(at.replace(tzinfo=UTC)))
-    | st.from_regex(
-        r"\w{0,3},? ?\d{0,25} ?(Jan|Foo|\d)? \d{0,25} \d{0,3}:\d{0,3}:?\d{0,3} ?[+-]?\w{0,12}",
-        fullmatch=True,
-    )
-)
-def test_no_header_is_too_odd_to_be_read(header: str) -> None:
-    wait_s = retry_after_s(header, datetime(2026, 1, 1, tzinfo=UTC))
-    assert wait_s is None or 0 <= wait_s <= 30 * 86_400
-
-
-@given(st.binary(max_size=200), st.sampled_from([200, 400, 404, 429, 500]))
-def test_no_body_is_too_odd_to_be_read(body: bytes, status: int) -> None:
-    wire.parse_answer(body, "application/json")
-    refusals.classify_http_error(status, body, {})
 
 
 def test_the_http_library_is_the_one_of_openai() -> None:

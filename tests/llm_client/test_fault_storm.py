@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import pytest
+from faulty_server import ALL, Faults, FaultyServer
 
 from rlver_gym.agents import make_agent
 from rlver_gym.core.agent import Agent
@@ -24,9 +25,7 @@ from rlver_gym.environment.session import EmpathySession
 from rlver_gym.llm_client.connect import spending
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.spending import Spent
-from rlver_gym.testing import ChatServer, Faults
 from rlver_gym.testing.answers import EmbeddedAnswers
-from rlver_gym.testing.chat_server import ALL
 from rlver_gym.users import make_user
 
 CARD = env_card("RLVER-Empathy-v0")
@@ -67,7 +66,7 @@ def storm(
     fail does not depend on the load. A client that is told so often to wait asks for little at
     once, so that many dialogues take several.
     """
-    with ChatServer(ANSWERS, faults=Faults(rate, seed=seed, retry_after_s=0.01)) as server:
+    with FaultyServer(ANSWERS, faults=Faults(rate, seed=seed, retry_after_s=0.01)) as server:
         settings = [
             ChatSettings(
                 base_url=server.base_url,
@@ -172,7 +171,7 @@ def test_a_storm_over_two_hundred_dialogues_ends_well_and_twice_the_same() -> No
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)  # minutes on a busy machine
 def test_many_dialogues_in_step_go_through_a_storm_and_every_end_is_told() -> None:
-    with ChatServer(
+    with FaultyServer(
         ANSWERS, faults=Faults(0.3, seed=5, only=ALL - {"hang", "drip"}, retry_after_s=0.01)
     ) as server:
         settings = {"base_url": server.base_url, "attempts": 2, "max_wait_s": None}

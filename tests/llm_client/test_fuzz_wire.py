@@ -47,30 +47,8 @@ BODIES = st.one_of(
     st.sampled_from([b"[" * 3_000, b'{"error":' * 2_000, b'{"choices":' + b"9" * 5000 + b"}"]),
     st.binary(max_size=50),
 )
-STATUSES = st.sampled_from(
-    [
-        200,
-        201,
-        204,
-        301,
-        302,
-        307,
-        400,
-        401,
-        402,
-        403,
-        404,
-        408,
-        409,
-        413,
-        422,
-        429,
-        500,
-        502,
-        503,
-        529,
-    ]
-)
+_STATUSES = "200 201 204 301 302 307 400 401 402 403 404 408 409 413 422 429 500 502 503 529"
+STATUSES = st.sampled_from([*map(int, _STATUSES.split())])
 DATES = [
     "Fri, 31 Dec 9999 23:59:59 GMT",
     "Fri, 31 Dec 9999 23:59:59 -9999",
@@ -108,7 +86,7 @@ def check_result(result: object) -> None:
         check_message(result.reason)
 
 
-@pytest.mark.parametrize("said", ["false", "true", "-1", "1.5", '"7"', "null", "1e30"])
+@pytest.mark.parametrize("said", ["false", "true", "-1", "1.5", '"7"', "null", "1e30", '"many"'])
 def test_a_count_of_tokens_that_is_none_counts_0(said: str) -> None:
     choice = '{"message": {"content": "I hear you."}, "finish_reason": "stop"}'
     body = f'{{"choices": [{choice}], "usage": {{"prompt_tokens": {said}}}}}'
@@ -116,7 +94,7 @@ def test_a_count_of_tokens_that_is_none_counts_0(said: str) -> None:
     assert (counts, [type(count) for count in counts]) == ((0, 0), [int, int])
 
 
-@effort(few=80, many=10_000)
+@effort(few=40, many=10_000)
 def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
     @given(
         BODIES,
@@ -130,7 +108,7 @@ def test_any_body_is_an_answer_or_a_failure(examples: Any) -> None:
     examples(holds)()
 
 
-@effort(few=80, many=10_000)
+@effort(few=40, many=10_000)
 def test_any_http_error_is_a_failure_that_can_be_shown(examples: Any) -> None:
     @given(STATUSES | st.integers(100, 999), BODIES, st.dictionaries(st.just("retry-after"), WAITS))
     def holds(status: int, body: bytes, headers: dict[str, str]) -> None:
@@ -142,7 +120,7 @@ def test_any_http_error_is_a_failure_that_can_be_shown(examples: Any) -> None:
     examples(holds)()
 
 
-@effort(few=80, many=20_000)
+@effort(few=40, many=20_000)
 def test_any_wait_that_is_asked_for_is_a_finite_number_or_none(examples: Any) -> None:
     @given(WAITS)
     def holds(header: str) -> None:

@@ -45,7 +45,7 @@ MOST_WAITS = 6
 before.
 """
 AT_ONCE = 6
-EACH_GROUP = 12
+EACH_GROUP = 4
 """Modes of each group that are always tried, spread evenly."""
 MOST_MB = 300
 LAUNCHER = """

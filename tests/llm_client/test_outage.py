@@ -34,7 +34,7 @@ from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.testing.chat_server import Refused
 
 ANSWERS = EmbeddedAnswers(card="SAGE-Sentient-v0")
-PEOPLE = library().ids("demo")[:3]
+PEOPLE = library().ids("demo")[::2][:2]
 
 
 def request(at: int) -> ChatRequest:
@@ -85,7 +85,7 @@ def ask(
     async def all_of_them() -> list[ChatAnswer | ChatError]:
         chat = ChatSettings.model_validate({"base_url": server.base_url, "attempts": 2, **settings})
         client = ChatClient(chat, clock=flaky.clock, sleep=flaky.clock.sleep, random=lambda: 0.5)
-        client.outage.on_change = None if notices is None else notices.append
+        client.outage.on_change = (notices if notices is not None else []).append
         await client.complete(request(-1))
         flaky.asked_at.clear()
         results = await asyncio.gather(*[settled(client, dialogue) for dialogue in dialogues])
@@ -175,33 +175,42 @@ def test_answers_that_cannot_be_used_are_no_outage() -> None:
     assert flaky.clock() < 5
 
 
-def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_over() -> None:
-    async def twice() -> tuple[object, object]:
-        client = ChatClient(
-            ChatSettings(base_url=server.base_url, attempts=1, max_wait_s=10.0),
-            clock=flaky.clock,
-            sleep=flaky.clock.sleep,
-        )
+@pytest.mark.parametrize(
+    ("down", "max_wait_s", "later"),
+    [
+        (until(40.0, lambda: Refused(502, "down")), 10.0, {50.0: "fine"}),
+        (
+            until(40.0, lambda: Refused(429, "Slow down", retry_after_s=1e9)),
+            100.0,
+            {50.0: ServerOutage, 101.0: "fine"},
+        ),
+    ],
+)
+def test_who_asks_after_an_outage_was_given_up_finds_out_at_once_whether_it_is_over(
+    down: Callable[[float, str], Refused | None], max_wait_s: float, later: dict[float, object]
+) -> None:
+    async def one(client: ChatClient, dialogue: int) -> object:
+        REQUEST_ORIGIN.set(RequestOrigin(dialogue))
+        try:
+            return (await client.complete(request(dialogue))).text
+        except ChatError as error:
+            return type(error)
+
+    async def again_and_again() -> list[list[object]]:
+        settings = ChatSettings(base_url=server.base_url, attempts=1, max_wait_s=max_wait_s)
+        client = ChatClient(settings, clock=flaky.clock, sleep=flaky.clock.sleep)
         await client.complete(request(-1))
-
-        async def one(dialogue: int) -> object:
-            REQUEST_ORIGIN.set(RequestOrigin(dialogue))
-            try:
-                return (await client.complete(request(dialogue))).text
-            except ChatError as error:
-                return type(error)
-
-        first = await asyncio.gather(*[one(dialogue) for dialogue in range(4)])
-        flaky.clock.now = 50.0
-        second = await asyncio.gather(*[one(dialogue) for dialogue in range(4)])
+        found = []
+        for at in (0.0, *later):
+            flaky.clock.now = max(flaky.clock.now, at)
+            found.append(list(await asyncio.gather(*[one(client, number) for number in range(4)])))
         await client.close()
-        return first, second
+        return found
 
-    flaky = Flaky(until(40.0, lambda: Refused(502, "down")))
+    flaky = Flaky(down)
     with ChatServer(flaky) as server:
-        first, second = asyncio.run(twice())
-    assert first == [ServerOutage] * 4
-    assert second == ["fine"] * 4
+        found = asyncio.run(again_and_again())
+    assert found == [[ServerOutage] * 4, *([end] * 4 for end in later.values())]
 
 
 def test_who_asks_after_a_dialogue_asks_for_none(session: EmpathySession) -> None:
@@ -220,7 +229,7 @@ def plan(server: ChatServer, **changed: Any) -> BenchPlan:
         "agents": ("listener",),
         "user": "openai:user",
         "persona_ids": PEOPLE,
-        "seeds": 2,
+        "seeds": 1,
         "chat": chat,
     }
     return BenchPlan.model_validate({**values, **changed})
@@ -242,7 +251,7 @@ def test_a_run_stopped_by_an_outage_keeps_what_it_has_and_ends_like_any_other(
     def then_down(body: dict[str, Any]) -> str:
         nonlocal calls
         calls += 1
-        if calls > 40:
+        if calls > 10:
             raise Refused(502, "Bad gateway")
         return ANSWERS(body)
 

@@ -56,6 +56,7 @@ ACCOUNT = [
     ("litellm", 400, error("Budget has been exceeded! Current cost: 2", type="budget_exceeded")),
     ("litellm", 429, error("LiteLLM User: a, exceeded budget for model=b")),
     ("anthropic", 400, error("Your credit balance is too low to access the API.")),
+    ("anybody", 402, ""),
     ("zhipu", 429, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}),
 ]
 TOO_LONG = [
@@ -152,6 +153,7 @@ FIELDS = [
     ("dashscope", 400, error("<400> InternalError.Algo: Range of max_tokens should be [1, 2000]")),
     ("deepseek", 400, error("response_format: This response_format type is unavailable now")),
     ("vllm", 400, error("Invalid grammar: unexpected token")),
+    ("anybody", 500, error("response_format.type: Input should be 'text' or 'json_object'")),
     ("xai", 400, {"code": "invalid argument", "error": "Argument not supported: maxTokens"}),
 ]
 SYSTEM_ROLE = [
@@ -183,6 +185,7 @@ WAITS = [
     ("moonshot", 429, error("request reached max organization concurrency: 1")),
     ("llama.cpp", 503, error("Loading model", type="unavailable_error")),
     ("deepseek", 503, error("Service is too busy")),
+    ("anybody", 429, ""),
 ]
 
 
@@ -239,12 +242,18 @@ def test_who_has_to_wait_is_not_refused(status: int, body: Any) -> None:
     assert classify(status, body).kind is Kind.BUSY
 
 
+@pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 504])
+def test_a_server_that_failed_is_asked_again(status: int) -> None:
+    assert classify(status, "<html>").kind is Kind.BROKEN
+
+
 def test_what_an_error_repeats_of_the_dialogue_decides_nothing() -> None:
     said = "They said my account was suspended and I have insufficient balance, it is high risk."
     body = error(f"Invalid content: {said}")
     assert classify(400, body).scope is Scope.ACCOUNT
     assert classify(400, body, said).scope is Scope.MODEL
-    assert classify(422, {"detail": [{"msg": "bad", "input": said}]}).scope is Scope.MODEL
+    found = classify(422, {"detail": [{"msg": "field required", "input": said}]})
+    assert (found.scope, show_failure(found)) == (Scope.MODEL, "HTTP 422: field required")
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlver_gym.io.errors import ChatError
+from rlver_gym.llm_client.admission import ConcurrencyLimit
 from rlver_gym.llm_client.client import ChatClient
-from rlver_gym.llm_client.places import Places
 from rlver_gym.llm_client.settings import ChatSettings
 from rlver_gym.llm_client.values import ChatMessage, ChatRequest
 from rlver_gym.testing import ChatServer
@@ -67,11 +67,7 @@ def try_it(
     ("steps", "ends", "waits"),
     [
         ("500 500 500 200", "4", [0.25, 0.5, 1.0]),
-        (
-            "500 500 500 500 200",
-            "in 4 attempts (timeout_s=60): HTTP 500",
-            [0.25, 0.5, 1.0],
-        ),
+        ("500 500 500 500 200", "in 4 attempts (timeout_s=60): HTTP 500", [0.25, 0.5, 1.0]),
         ("500:7 200", "2", [7.0]),
         ("429:2 429:2 429:2 429:2 429:2 200", "6", [2.25, 2.5, 3.0, 4.0, 6.0]),
         ("429:7 500 200", "3", [7.25, 0.25]),
@@ -89,6 +85,7 @@ def test_a_failed_request_is_tried_again_as_often_and_as_late_as_makes_sense(
     assert waited == waits
 
 
+@settings(max_examples=40)
 @given(st.lists(FAILURES, max_size=12), st.floats(0, 0.999), st.integers(1, 5))
 def test_waits_end_within_the_time_and_no_failure_is_tried_for_ever(
     server: ChatServer, steps: list[tuple[int, float | None]], drawn: float, attempts: int
@@ -104,26 +101,24 @@ def test_waits_end_within_the_time_and_no_failure_is_tried_for_ever(
         assert "not now" in str(result)
 
 
-def test_the_limit_halves_once_a_round_and_grows_fast_to_three_quarters_then_by_one_a_round() -> (
-    None
-):
+def test_the_limit_halves_once_a_round_and_grows_by_one_for_as_many_answers_or_eight() -> None:
     async def play() -> list[int]:
-        places = Places(8)
-        rounds = [await places.take() for _ in range(8)]
+        places = ConcurrencyLimit(16)
+        rounds = [await places.acquire() for _ in range(12)]
         for round_ in rounds:
-            await places.record_overload(round_)
-            places.leave()
+            places.record_overload(round_)
+            places.release()
         limits = [places.limit]
-        for _ in range(2 + 6 + 7 + 20):
+        for _ in range(6 + 7 + 8 + 8 + 8):
             places.record_answer()
             limits.append(places.limit)
         for _ in range(6):
-            round_ = await places.take()
-            await places.record_overload(round_)
-            places.leave()
+            places.record_overload(await places.acquire())
+            places.release()
         return [*limits, places.limit]
 
-    assert asyncio.run(play()) == [4, 5, *[6] * 6, *[7] * 7, *[8] * 21, 1]
+    grown = [*[6] * 6, *[7] * 7, *[8] * 8, *[9] * 8, *[10] * 8, 11]
+    assert asyncio.run(play()) == [*grown, 1]
 
 
 @given(st.lists(st.tuples(st.sampled_from("elcoa"), st.integers(0, 20)), max_size=60))
@@ -135,7 +130,7 @@ def test_never_more_are_inside_than_allowed_and_nobody_is_left_waiting(
             await asyncio.sleep(0)
 
     async def play() -> None:
-        places = Places(4)
+        places = ConcurrencyLimit(4)
         tasks: list[asyncio.Task[int]] = []
         inside: list[int] = []
 
@@ -147,14 +142,14 @@ def test_never_more_are_inside_than_allowed_and_nobody_is_left_waiting(
         for move, at in moves:
             before = len(inside)
             if move == "e":
-                tasks.append(asyncio.create_task(places.take()))
+                tasks.append(asyncio.create_task(places.acquire()))
             elif move == "c" and tasks:
                 tasks[at % len(tasks)].cancel()
             elif move == "l" and inside:
                 inside.pop()
-                places.leave()
+                places.release()
             elif move == "o" and inside:
-                await places.record_overload(inside[-1])
+                places.record_overload(inside[-1])
             elif move == "a":
                 places.record_answer()
             await look()
@@ -163,7 +158,7 @@ def test_never_more_are_inside_than_allowed_and_nobody_is_left_waiting(
         while inside or tasks:
             assert inside, "somebody waits although every place is free"
             inside.pop()
-            places.leave()
+            places.release()
             await look()
 
     asyncio.run(asyncio.wait_for(play(), 30))

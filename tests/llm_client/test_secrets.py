@@ -2,17 +2,15 @@
 answers in logs and messages of errors.
 """
 
-import asyncio
 import copy
 import json
-import logging
 import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,16 +24,15 @@ from pydantic import SecretStr
 from rlver_gym.agents.openai_chat import OpenAIChat
 from rlver_gym.bench.folder import EPISODES, MANIFEST, RESPONSE_CACHE_FILE
 from rlver_gym.core.cards import env_card
-from rlver_gym.core.dialogue import Appraisal, Dialogue, Message
+from rlver_gym.core.dialogue import Dialogue, Message
 from rlver_gym.core.emotion import Outcome
 from rlver_gym.core.library import library
 from rlver_gym.core.user import Scene
-from rlver_gym.environment.rollout import arollout
 from rlver_gym.environment.session import EmpathySession
-from rlver_gym.io.errors import AgentError, CardError, RlverError, ServerRefused, UserFailed
+from rlver_gym.io.errors import AgentError, CardError, ServerRefused, UserFailed
 from rlver_gym.llm_client import connect as shared
 from rlver_gym.llm_client.settings import ChatSettings
-from rlver_gym.testing import ChatServer, Faults
+from rlver_gym.testing import ChatServer
 from rlver_gym.testing.answers import EmbeddedAnswers
 from rlver_gym.users import make_user
 from rlver_gym.users.llm import LLMUser
@@ -108,7 +105,7 @@ def written(folder: Path) -> dict[str, bytes]:
 
 def test_a_key_is_in_no_file_of_a_run_and_no_words_are_in_what_it_logs(tmp_path: Path) -> None:
     with ChatServer(answer) as server:
-        told = bench(server, tmp_path, in_process=False)
+        told = bench(server, tmp_path)
     assert told.returncode == 0, told.stderr
     files = written(tmp_path)
     assert {EPISODES, MANIFEST, RESPONSE_CACHE_FILE, "report.html"} <= files.keys()
@@ -136,113 +133,6 @@ def test_a_run_that_fails_tells_neither_key_nor_words(
     assert not [one for one in (KEY, "planted", *UNSAID) if one in output]
 
 
-class Confiding(LLMUser):
-    """Keeps the traceback of whatever goes wrong: as it would be logged, and the most talkative one
-    there is.
-    """
-
-    def __init__(self, user: LLMUser) -> None:
-        self.__dict__.update(user.__dict__)
-        self.plain: list[str] = []
-        self.talkative: list[str] = []
-
-    async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
-        try:
-            return await super().aappraise(scene, emotion, dialogue)
-        except RlverError as error:
-            self._keep(error)
-            raise
-
-    async def aspeak(
-        self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
-    ) -> str:
-        try:
-            return await super().aspeak(scene, emotion, dialogue, appraisal)
-        except RlverError as error:
-            self._keep(error)
-            raise
-
-    def _keep(self, error: RlverError) -> None:
-        for kept, capture in ((self.plain, False), (self.talkative, True)):
-            found = traceback.TracebackException.from_exception(error, capture_locals=capture)
-            kept.append("".join(found.format()))
-
-
-class Hostile:
-    """Says the same to the judge every turn; keeps what goes wrong with a chat model, which it asks
-    too.
-    """
-
-    def __init__(self, chat: ChatSettings, kept: list[str]) -> None:
-        self._model = OpenAIChat("a", chat=chat)
-        self._kept = kept
-
-    def reply(self, messages: Sequence[Message]) -> str:
-        raise AssertionError("it waits")
-
-    async def areply(self, messages: Sequence[Message]) -> str:
-        try:
-            await self._model.areply(messages)
-        except AgentError as error:
-            found = traceback.TracebackException.from_exception(error, capture_locals=True)
-            self._kept.append("".join(found.format()))
-        return INJECTED
-
-
-@pytest.mark.slow
-def test_no_traceback_of_a_storm_holds_the_key_and_no_log_or_message_a_word(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """A storm in which nearly every call fails, in all ways. Logs are those of the default level
-    and above. Nothing is taken for an outage, which would be waited for.
-    """
-    with ChatServer(answer, faults=Faults(0.6, seed=2, retry_after_s=0.01)) as server:
-        url = server.base_url.replace("http://", "http://me:hunter2@")
-        settings = ChatSettings.model_validate(
-            {
-                "base_url": url,
-                "api_key": KEY,
-                "attempts": 2,
-                "timeout_s": 30,
-                "attempt_timeout_s": 0.25,
-                "max_wait_s": None,
-            }
-        )
-        made = make_user("openai:u", opening="card", **dict(settings))
-        assert isinstance(made, LLMUser)
-        user, of_agents = Confiding(made), []
-        card = env_card("RLVER-Empathy-v0")
-        pairs = [
-            (
-                EmpathySession(user, library().get(PEOPLE[number % 2]), card, number),
-                Hostile(settings, of_agents),
-            )
-            for number in range(20)
-        ]
-
-        async def held() -> list[EmpathySession]:
-            return [session async for session in arollout(pairs)]
-
-        sessions = asyncio.run(asyncio.wait_for(held(), 200))
-    assert [one.outcome for one in sessions].count(Outcome.FAILED) == len(user.talkative) > 5
-    assert of_agents
-    assert all(
-        isinstance(one.dialogue.turns[-1].appraisal.reasons[0].note, str) for one in sessions
-    )
-    kept = "\n".join([*user.talkative, *of_agents])
-    assert "planted" not in kept
-    assert "hunter2" not in kept
-    logged = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    notes = [
-        turn.appraisal.reasons[0].note
-        for one in sessions
-        for turn in one.dialogue.turns
-        if turn.outcome is Outcome.FAILED
-    ]
-    for text in ("\n".join(user.plain), "\n".join(logged), "\n".join(notes)):
-        assert not [one for one in ("planted", "hunter2", *UNSAID) if one in text]
-
-
 def test_what_a_model_said_that_cannot_be_used_is_in_the_record_and_not_in_the_message() -> None:
     with ChatServer(broken) as server:
         user = make_user("openai:u", base_url=server.base_url, opening="card")
@@ -254,6 +144,32 @@ def test_what_a_model_said_that_cannot_be_used_is_in_the_record_and_not_in_the_m
     assert (turn.outcome, turn.appraisal.reasons[1].code) == (Outcome.FAILED, "answer")
     assert ANSWERED in turn.appraisal.reasons[1].note
     assert ANSWERED not in turn.appraisal.reasons[0].note + str(failure.value)
+
+
+@pytest.mark.parametrize("says", [broken, complaining])
+def test_no_traceback_of_a_user_or_agent_holds_the_key_and_no_message_a_word(
+    says: Callable[[dict[str, Any]], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene(library().get(PEOPLE[0]), env_card("RLVER-Empathy-v0"), 0)
+    with ChatServer(says) as server:
+        settings = ChatSettings(
+            base_url=server.base_url.replace("http://", "http://me:hunter2@"),
+            api_key=SecretStr(KEY),
+            attempts=1,
+        )
+        user, agent = make_user("openai:u", **dict(settings)), OpenAIChat("a", chat=settings)
+        with pytest.raises(UserFailed) as failed:
+            user.appraise(scene, 40, Dialogue("Hi.").with_utterance(INJECTED))
+        errors: list[BaseException] = [failed.value]
+        if says is complaining:
+            with pytest.raises(AgentError) as refused:
+                agent.reply([Message("user", INJECTED)])
+            errors.append(refused.value)
+    for error in errors:
+        talkative = traceback.TracebackException.from_exception(error, capture_locals=True)
+        assert not [one for one in ("planted", "hunter2") if one in "".join(talkative.format())]
+        plain = "".join(traceback.format_exception(error)) + caplog.text
+        assert not [one for one in ("planted", "hunter2", *UNSAID) if one in plain]
 
 
 def test_thoughts_of_a_model_that_says_nothing_are_not_told() -> None:
@@ -314,6 +230,7 @@ def test_a_key_that_was_given_is_never_replaced_by_another_ones(
     assert pickle.loads(pickled) == given
 
 
+@pytest.mark.slow
 def test_a_process_that_is_just_started_gets_the_key_along(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     here, there = multiprocessing.Pipe()

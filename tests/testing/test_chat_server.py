@@ -16,14 +16,14 @@ from typing import Any, Literal
 
 import openai
 import pytest
+from faulty_server import ALL, Faults, FaultyServer
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 import rlver_gym
 from rlver_gym.io.errors import ChatError, UnknownName
 from rlver_gym.llm_client.transport import http
 from rlver_gym.llm_client.values import ChatAnswer, ChatMessage, ChatRequest
-from rlver_gym.testing import ChatServer, Faults, ScriptedChat
-from rlver_gym.testing.chat_server import ALL
+from rlver_gym.testing import ChatServer, ScriptedChat
 
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "feeling", "schema": {"type": "object"}}}
 GENEROUS_S = 60.0
@@ -200,10 +200,7 @@ def test_what_it_cannot_do_it_refuses() -> None:
 
 async def streamed(client: openai.AsyncOpenAI, **options: Any) -> list[ChatCompletionChunk]:
     chunks = await client.chat.completions.create(
-        model="m",
-        messages=[{"role": "user", "content": "My dog died."}],
-        stream=True,
-        **options,
+        model="m", messages=[{"role": "user", "content": "My dog died."}], stream=True, **options
     )
     return [chunk async for chunk in chunks]
 
@@ -280,12 +277,12 @@ def test_faults_hit_streams_too(kind: str, expected: str) -> None:
         except Exception as error:  # a broken connection is an error of openai's HTTP library
             return type(error).__name__
 
-    with ChatServer("never said", faults=Faults(1.0, only={kind})) as server:
+    with FaultyServer("never said", faults=Faults(1.0, only={kind})) as server:
         assert using(server, fate_of_stream) in expected.split(" or ")
 
 
 def test_a_stream_can_break_off_in_the_middle() -> None:
-    with ChatServer("never said", faults=Faults(1.0, only={"truncated"})) as server:
+    with FaultyServer("never said", faults=Faults(1.0, only={"truncated"})) as server:
         connection = HTTPConnection("127.0.0.1", port(server), timeout=GENEROUS_S)
         connection.request(
             "POST", "/v1/chat/completions", json.dumps({**body("hi"), "stream": True})
@@ -323,9 +320,9 @@ def test_a_function_answers_each_body() -> None:
     ):
         said(server)
     with (
-        ChatServer(lambda _: 3) as server,
+        ChatServer(lambda _: 3) as server,  # pyright: ignore[reportArgumentType]
         pytest.raises(openai.InternalServerError, match="has to be a str, not int"),
-    ):  # pyright: ignore
+    ):
         said(server)
 
 
@@ -456,7 +453,7 @@ FATES = {
 
 @pytest.mark.parametrize("kind", sorted(ALL - {"drip"}))
 def test_each_fault_is_what_the_official_client_sees(kind: str) -> None:
-    with ChatServer("never said", faults=Faults(1.0, only={kind})) as server:
+    with FaultyServer("never said", faults=Faults(1.0, only={kind})) as server:
         timeout = openai.Timeout(GENEROUS_S, read=0.5 if kind == "hang" else GENEROUS_S)
         assert using(server, lambda client: fate(client, timeout=timeout)) == FATES[kind]
         assert server.faults_served == {kind: 1}
@@ -467,7 +464,7 @@ def test_a_slow_drip_never_ends() -> None:
         async with asyncio.timeout(0.3):
             await say(client)
 
-    with ChatServer("never said", faults=Faults(1.0, only={"drip"})) as server:
+    with FaultyServer("never said", faults=Faults(1.0, only={"drip"})) as server:
         with asked_by_hand(server) as sock:
             received = b""
             while not received.endswith(b"\r\n\r\n   "):
@@ -478,7 +475,7 @@ def test_a_slow_drip_never_ends() -> None:
 
 def test_a_reset_comes_instead_of_an_end() -> None:
     with (
-        ChatServer("never said", faults=Faults(1.0, only={"reset"})) as server,
+        FaultyServer("never said", faults=Faults(1.0, only={"reset"})) as server,
         asked_by_hand(server) as sock,
         pytest.raises(ConnectionResetError),
     ):
@@ -489,13 +486,16 @@ def test_faults_do_not_use_up_the_script() -> None:
     async def four(client: openai.AsyncOpenAI) -> list[str]:
         return [await fate(client) for _ in range(4)]
 
-    with ChatServer(["one", "three"], faults=Faults(0.5, only={"overloaded"}, seed=1)) as server:
+    with FaultyServer(["one", "three"], faults=Faults(0.5, only={"overloaded"}, seed=1)) as server:
         assert using(server, four) == ["stop 3", "503 None", "stop 5", "503 None"]
 
 
 def test_the_order_of_calls_does_not_change_which_are_hit() -> None:
     faults = Faults(0.5, only=ALL - {"hang", "drip", "huge"}, seed=3)
     texts = [f"call {call}" for call in range(40)]
+
+    def delay(_: object) -> float:
+        return random.random() / 100
 
     def fates(seed: int) -> tuple[dict[str, list[str]], dict[str, int]]:
         shuffled = random.Random(seed).sample(texts, len(texts))
@@ -506,7 +506,7 @@ def test_the_order_of_calls_does_not_change_which_are_hit() -> None:
         async def all_of_them(client: openai.AsyncOpenAI) -> list[list[str]]:
             return await asyncio.gather(*(thrice(client, text) for text in shuffled))
 
-        with ChatServer("yes", faults=faults, latency_s=lambda _: random.random() / 100) as server:
+        with FaultyServer("yes", faults=faults, latency_s=delay) as server:
             return (
                 dict(zip(shuffled, using(server, all_of_them), strict=True)),
                 server.faults_served,
@@ -542,7 +542,7 @@ def test_faults_that_cannot_be_meant_are_named() -> None:
 @pytest.mark.parametrize("only", ["hang", "drip", "slow"])
 def test_stopping_frees_the_port_and_breaks_off_what_is_under_way(only: str) -> None:
     faults = None if only == "slow" else Faults(1.0, only={only})
-    with ChatServer("", latency_s=3600 if only == "slow" else 0, faults=faults) as server:
+    with FaultyServer("", latency_s=3600 if only == "slow" else 0, faults=faults) as server:
         taken = port(server)
 
         async def stopped_meanwhile(client: openai.AsyncOpenAI) -> str:

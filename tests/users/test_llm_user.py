@@ -711,10 +711,7 @@ def test_people_are_introduced_until_they_are_named(card: EnvCard) -> None:
     session.reply("I see.")
     assert [
         offered(request, "first_mention") for request in (chat.requests[1], chat.requests[3])
-    ] == [
-        ["Tilda", "Romy", "Mr Brandt"],
-        ["Tilda", "Mr Brandt"],
-    ]
+    ] == [["Tilda", "Romy", "Mr Brandt"], ["Tilda", "Mr Brandt"]]
 
 
 @pytest.mark.parametrize("kind", Disposition)
@@ -947,10 +944,7 @@ def test_options_are_sorted_and_misspelt_ones_named() -> None:
         "openai:org/model:latest", base_url="http://127.0.0.1:1/v1", samples=3, api_key="secret-key"
     )
     assert isinstance(user, AsyncSentientUser)
-    assert (user.kind, user.options) == (
-        "openai:org/model:latest",
-        LLMOptions(samples=3),
-    )  # pyright: ignore
+    assert (user.kind, user.options) == ("openai:org/model:latest", LLMOptions(samples=3))  # pyright: ignore
     with pytest.raises(UnknownName, match="'samples'"):
         make_user("openai:m", sampels=3)
     with pytest.raises(CardError, match="samples"):

@@ -71,41 +71,29 @@ def aggregate_judgements(
         most = -MAX_CHANGE // 2
     change = median_low(one.change for one in judgements)
     one = next(one for one in judgements if one.change == change)
-    reasons = [Reason(ReasonCode.MODEL, float(change), one.fit)]
-    kept = max(-MAX_CHANGE, min(MAX_CHANGE, change))
-    if kept != change:
-        reasons.append(
-            Reason(
-                ReasonCode.LIMIT,
-                float(kept - change),
-                f"the model said {change:+d}; one turn moves them by at most {MAX_CHANGE}",
-            )
-        )
-    if addressed is not None:
-        reasons.append(Reason(ReasonCode.JUDGE_ADDRESSED, float(min(kept, most) - kept), addressed))
-        kept = min(kept, most)
+    bounded = _bound(change)
+    kept = bounded if addressed is None else min(bounded, most)
     within = moved(emotion, kept) - emotion
+    said = sorted(one.change for one in judgements)
+    reasons = [Reason(ReasonCode.MODEL, float(change), one.fit)]
+    note = f"the model said {change:+d}; one turn moves them by at most {MAX_CHANGE}"
+    if bounded != change:
+        reasons.append(Reason(ReasonCode.LIMIT, float(bounded - change), note))
+    if addressed is not None:
+        reasons.append(Reason(ReasonCode.JUDGE_ADDRESSED, float(kept - bounded), addressed))
     if within != kept:
         reasons.append(Reason(ReasonCode.SCALE_END, float(within - kept), "the scale ends here"))
-    spread = None
-    if len(judgements) > 1:
-        said = sorted(one.change for one in judgements)
-        reasons.append(
-            Reason(
-                ReasonCode.SAMPLES,
-                0.0,
-                f"median of {len(said)}: {' '.join(f'{one:+d}' for one in said)}",
-            )
-        )
-        spread = round(pstdev(max(-MAX_CHANGE, min(MAX_CHANGE, one)) for one in said), 2)
-    reasons += [
-        Reason(code, 0.0, note)
-        for code, note in (
-            (ReasonCode.READING, one.reading),
-            (ReasonCode.FEELING, one.feeling),
-        )
-        if note
-    ]
-    return Appraisal(
-        within, one.thought, tuple(reasons), spread, one.draft if addressed is None else None
+    spread = round(pstdev(map(_bound, said)), 2) if len(said) > 1 else None
+    median = f"median of {len(said)}: {' '.join(f'{one:+d}' for one in said)}"
+    notes = (
+        (ReasonCode.SAMPLES, median if len(said) > 1 else ""),
+        (ReasonCode.READING, one.reading),
+        (ReasonCode.FEELING, one.feeling),
     )
+    reasons += [Reason(code, 0.0, text) for code, text in notes if text]
+    draft = one.draft if addressed is None else None
+    return Appraisal(within, one.thought, tuple(reasons), spread, draft)
+
+
+def _bound(change: int) -> int:
+    return max(-MAX_CHANGE, min(MAX_CHANGE, change))

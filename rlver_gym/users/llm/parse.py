@@ -18,40 +18,21 @@ MAX_CHARS = 50_000
 """No answer is longer than this."""
 _MAX_OBJECTS = 50
 _MAX_TEXT = 2_000
-_NAMES: dict[str, tuple[str, ...]] = {
-    "meant_for": ("meant_for", "meant for", "说给谁"),
-    "reading": ("reading", "content", "解读", "内容"),
-    "fit": ("fit", "target completion", "targetcompletion", "契合", "契合度"),
-    "thought": (
-        "thought",
-        "thoughts",
-        "inner monologue",
-        "activity",
-        "心声",
-        "内心",
-        "内心活动",
-        "心理活动",
-    ),
-    "feeling": ("feeling", "feelings", "analyse", "感受", "分析"),
-    "change": (
-        "change",
-        "emotion change",
-        "emotional change",
-        "mood change",
-        "change of mood",
-        "变化",
-        "情绪变化",
-        "心情变化",
-        "变化值",
-        "变化分数",
-    ),
-    "attitude": ("attitude", "态度"),
-    "aim": ("aim", "goal", "意图", "目的", "目标"),
-    "tone": ("tone", "语气"),
-    "reply": ("reply", "response", "回复", "回答", "回应"),
-    "told": ("told", "讲出"),
+_NAMES = {
+    "meant_for": "meant_for|meant for|说给谁",
+    "reading": "reading|content|解读|内容",
+    "fit": "fit|target completion|targetcompletion|契合|契合度",
+    "thought": "thought|thoughts|inner monologue|activity|心声|内心|内心活动|心理活动",
+    "feeling": "feeling|feelings|analyse|感受|分析",
+    "change": "change|emotion change|emotional change|mood change|change of mood"
+    "|变化|情绪变化|心情变化|变化值|变化分数",
+    "attitude": "attitude|态度",
+    "aim": "aim|goal|意图|目的|目标",
+    "tone": "tone|语气",
+    "reply": "reply|response|回复|回答|回应",
+    "told": "told|讲出",
 }
-_FIELD_OF = {name: field for field, names in _NAMES.items() for name in names}
+_FIELD_OF = {name: field for field, names in _NAMES.items() for name in names.split("|")}
 _LABEL = re.compile(
     r"^[ \t>#*_`\"“\-•·\d.、)）]*("
     + "|".join(sorted(map(re.escape, _FIELD_OF), key=len, reverse=True))

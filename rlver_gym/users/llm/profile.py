@@ -4,7 +4,7 @@ Knows no prompt and no request.
 """
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue, ReasonCode
 from rlver_gym.core.emotion import Band, Outcome
@@ -20,6 +20,7 @@ _SPEAK_NOTES = (ReasonCode.READING, ReasonCode.FEELING)
 nor the thought, which would be said aloud.
 """
 _LAST_CHANGES = 2
+Step = Literal["appraise", "speak", "both", "open"]
 _ENDINGS = {Outcome.CONTENT: "content", Outcome.LEFT: "left"}
 
 
@@ -58,53 +59,40 @@ def profile_line(persona: Persona, words: Words) -> str:
     return _line(_drop_empty_fields(profile))
 
 
-def appraise_state(scene: Scene, emotion: int, dialogue: Dialogue, words: Words) -> str:
-    """What is known while the last words are taken in."""
-    return _line(
-        {
-            "step": "appraise",
-            **_mood(scene, emotion, words),
-            "last_changes": _last_changes(dialogue),
-            "conversation": _build_conversation(dialogue, words),
-        }
-    )
-
-
-def both_state(scene: Scene, emotion: int, dialogue: Dialogue, words: Words) -> str:
-    """What is known while both steps are done in one."""
-    card, disposition = scene.card, scene.persona.person.disposition
-    return _line(
-        {
-            "step": "both",
-            **_mood(scene, emotion, words),
-            "last_changes": _last_changes(dialogue),
-            "content_from": card.content_at,
-            "leaves_below": card.leave_below,
-            "going_below": restless_threshold(disposition),
-            **_material(select_tellable(scene, emotion, dialogue)),
-            "conversation": _build_conversation(dialogue, words),
-        }
-    )
-
-
-def speak_state(
-    scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal, words: Words
+def build_state(
+    step: Step,
+    scene: Scene,
+    emotion: int,
+    words: Words,
+    dialogue: Dialogue | None = None,
+    appraisal: Appraisal | None = None,
 ) -> str:
-    """What is known when the person answers, `emotion` being that after the appraisal."""
-    notes = {
-        reason.code: reason.note for reason in appraisal.reasons if reason.code in _SPEAK_NOTES
-    }
-    felt = notes | {"change": get_unclipped_change(appraisal)}
-    return _line(
-        {
-            "step": "speak",
-            **_mood(scene, emotion, words),
-            **({} if addresses_judge(appraisal) else {"felt": felt}),
-            "goodbye": _goodbye(scene, emotion, dialogue),
-            **_material(select_tellable(scene, emotion, dialogue, appraisal)),
-            "conversation": _build_conversation(dialogue, words, appraisal),
-        }
-    )
+    """What is known when a step is taken: to open the dialogue, to take the last words in
+    (`appraise`), to answer (`speak`, with their appraisal and the emotion after it), or `both` in
+    one.
+    """
+    card, disposition = scene.card, scene.persona.person.disposition
+    state: dict[str, Any] = {"step": step, "mood_points": emotion}
+    state["mood"] = words.mood(emotion, disposition)
+    if dialogue is None:
+        opening = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
+        return _line(state | ({"opening": opening} if opening else {}) | {"conversation": []})
+    if step != "speak":
+        turns = dialogue.turns[-_LAST_CHANGES:]
+        state["last_changes"] = [get_unclipped_change(turn.appraisal) for turn in turns]
+    if step == "both":
+        state |= {"content_from": card.content_at, "leaves_below": card.leave_below}
+        state["going_below"] = restless_threshold(disposition)
+    if appraisal is not None and not addresses_judge(appraisal):
+        notes = {one.code: one.note for one in appraisal.reasons if one.code in _SPEAK_NOTES}
+        state["felt"] = notes | {"change": get_unclipped_change(appraisal)}
+    if appraisal is not None:
+        state["goodbye"] = _goodbye(scene, emotion, dialogue)
+    if step != "appraise":
+        found = select_tellable(scene, emotion, dialogue, appraisal)
+        state |= {"may_tell": found.disclosures, "answers": found.facts}
+        state["first_mention"] = found.introductions
+    return _line(state | {"conversation": _build_conversation(dialogue, words, appraisal)})
 
 
 def select_tellable(
@@ -119,17 +107,6 @@ def select_tellable(
     )
 
 
-def open_state(scene: Scene, emotion: int, words: Words) -> str:
-    """What is known before anything was said: how the card begins, if it does."""
-    opening = scene.persona.situation.openings.in_tone(Band.of(emotion).tone)
-    begins = {"opening": opening} if opening else {}
-    return _line({"step": "open", **_mood(scene, emotion, words), **begins, "conversation": []})
-
-
-def _mood(scene: Scene, emotion: int, words: Words) -> dict[str, Any]:
-    return {"mood_points": emotion, "mood": words.mood(emotion, scene.persona.person.disposition)}
-
-
 def _goodbye(scene: Scene, emotion: int, dialogue: Dialogue) -> str | None:
     """How they take leave: as it ends for them, or, while it goes on, as somebody who wants to get
     away.
@@ -138,19 +115,6 @@ def _goodbye(scene: Scene, emotion: int, dialogue: Dialogue) -> str | None:
     if ending is not None and ending in _ENDINGS:
         return _ENDINGS[ending]
     return "going" if emotion < restless_threshold(scene.persona.person.disposition) else None
-
-
-def _material(found: Material) -> dict[str, dict[str, str]]:
-    return {
-        "may_tell": found.disclosures,
-        "answers": found.facts,
-        "first_mention": found.introductions,
-    }
-
-
-def _last_changes(dialogue: Dialogue) -> list[int]:
-    """What the last turns did, as they were made."""
-    return [get_unclipped_change(turn.appraisal) for turn in dialogue.turns[-_LAST_CHANGES:]]
 
 
 def _build_conversation(

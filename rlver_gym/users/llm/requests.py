@@ -6,18 +6,18 @@ Pure: equal dialogues give equal requests.
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from rlver_gym.core.dialogue import Appraisal, Dialogue
 from rlver_gym.core.emotion import MAX_CHANGE
 from rlver_gym.core.user import Scene
 from rlver_gym.llm_client.values import ChatMessage, ChatRequest
-from rlver_gym.users.llm import profile
+from rlver_gym.users.llm.hostile import strip_invisible
 from rlver_gym.users.llm.material import MAX_OFFERED
 from rlver_gym.users.llm.options import LLMOptions
+from rlver_gym.users.llm.profile import Step, build_state, profile_line
 from rlver_gym.users.llm.prompts import Language, Words, fill_prompt, words
 
-Step = Literal["appraise", "speak", "both", "open"]
 _APPRAISE_FIELDS = ("meant_for", "reading", "fit", "thought", "feeling", "change")
 _SPEAK_FIELDS = ("attitude", "aim", "tone", "reply", "told")
 FIELDS: dict[Step, tuple[str, ...]] = {
@@ -56,36 +56,21 @@ class RequestBuilder:
         """The short texts of that language."""
         return words(self.language)
 
-    def open(self, emotion: int) -> ChatRequest:
-        """The first words of the dialogue."""
-        return self._request("open", profile.open_state(self.scene, emotion, self.words), 0)
-
-    def appraise(self, emotion: int, dialogue: Dialogue, sample: int = 0) -> ChatRequest:
-        """What the last words do, for the one of several judgements that is called `sample`; with
-        one call a turn, the answer too.
+    def build(
+        self,
+        step: Step,
+        emotion: int,
+        dialogue: Dialogue | None = None,
+        appraisal: Appraisal | None = None,
+        sample: int = 0,
+    ) -> ChatRequest:
+        """What is asked for a step of a dialogue, which "open" has none of yet; "speak" follows an
+        appraisal. `sample`: which of several judgements is meant.
         """
-        if self.options.calls == 1:
-            state = profile.both_state(self.scene, emotion, dialogue, self.words)
-            return self._request("both", state, len(dialogue.turns) + 1, sample)
-        state = profile.appraise_state(self.scene, emotion, dialogue, self.words)
-        return self._request("appraise", state, len(dialogue.turns) + 1, sample)
-
-    def speak(self, emotion: int, dialogue: Dialogue, appraisal: Appraisal) -> ChatRequest:
-        """What the person says then."""
-        state = profile.speak_state(self.scene, emotion, dialogue, appraisal, self.words)
-        return self._request("speak", state, len(dialogue.turns) + 1)
-
-    def repair(self, request: ChatRequest, raw: str, code: str) -> ChatRequest:
-        """The same request once more, after an answer that could not be used; the answer is shown
-        as data.
-        """
-        shown = json.dumps(profile.strip_invisible(raw[:_MAX_RAW]), ensure_ascii=False)
-        text = fill_prompt(self.language, "repair", reason=self.words.unreadable[code], raw=shown)
-        return replace(request, messages=(*request.messages, ChatMessage("user", text)))
-
-    def _request(self, step: Step, state: str, turn: int, sample: int = 0) -> ChatRequest:
         options, speaks = self.options, step in ("speak", "open")
         warmer = options.speak_temperature if speaks else None
+        state = build_state(step, self.scene, emotion, self.words, dialogue, appraisal)
+        turn = 0 if dialogue is None else len(dialogue.turns) + 1
         return ChatRequest(
             model=(options.speak_model if speaks else None) or self.model,
             messages=(
@@ -99,6 +84,14 @@ class RequestBuilder:
             schema=schema(step, options.max_field_chars) if options.structured else None,
         )
 
+    def repair(self, request: ChatRequest, raw: str, code: str) -> ChatRequest:
+        """The same request once more, after an answer that could not be used; the answer is shown
+        as data.
+        """
+        shown = json.dumps(strip_invisible(raw[:_MAX_RAW]), ensure_ascii=False)
+        text = fill_prompt(self.language, "repair", reason=self.words.unreadable[code], raw=shown)
+        return replace(request, messages=(*request.messages, ChatMessage("user", text)))
+
     def _instructions(self, step: Step) -> str:
         """Who the person is, what to do, and in which form to answer.
 
@@ -108,7 +101,7 @@ class RequestBuilder:
         who = fill_prompt(
             self.language,
             "who",
-            profile=profile.profile_line(self.scene.persona, self.words),
+            profile=profile_line(self.scene.persona, self.words),
             difficulty=self.words.difficulty[difficulty],
         )
         texts = {
@@ -121,19 +114,13 @@ class RequestBuilder:
     def _form(self, step: Step) -> str:
         fields, said = FIELDS[step], self.words
         if self.options.structured:
+            notes = said.but if "change" in fields else ""
+            notes += said.and_told if "told" in fields else ""
             keys = ", ".join(f"`{field}`" for field in fields)
-            but = (said.but if "change" in fields else "") + (
-                said.and_told if "told" in fields else ""
-            )
-            return fill_prompt(self.language, "form_json", keys=keys, but=but)
-        special = {
-            "change": said.change_line,
-            "meant_for": said.meant_for_line,
-            "told": said.told_line,
-        }
-        lines = [
-            f"{said.labels[field]}: {special.get(field, said.rest_of_line)}" for field in fields
-        ]
+            return fill_prompt(self.language, "form_json", keys=keys, but=notes)
+        special = {"change": said.change_line, "meant_for": said.meant_for_line}
+        special["told"] = said.told_line
+        lines = [f"{said.labels[one]}: {special.get(one, said.rest_of_line)}" for one in fields]
         return fill_prompt(self.language, "form_text", lines="\n".join(lines))
 
 

@@ -6,7 +6,8 @@ It keeps no state, and knows of the server only that it can be asked.
 import asyncio
 import hashlib
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from rlver_gym.core.answer import explain, mend_surrogates, read_answer
 from rlver_gym.core.dialogue import Appraisal, Dialogue, Reply, clean_utterance
@@ -26,13 +27,22 @@ from rlver_gym.users.llm.prompts import prompts_hash
 from rlver_gym.users.llm.requests import RequestBuilder
 
 T = TypeVar("T")
-_ReplyParser = Callable[[Claims], Reply]
-
 _CODE = "3"
 """Counts up whenever the code, not the prompts, would appraise or speak otherwise."""
 _MAX_REPLY = 2_000
 _MAX_SHOWN = 200
 """How much of an answer that cannot be used is kept in the record."""
+
+
+class _Asked(NamedTuple):
+    """A request, with what its answer may tell of the card and what it may quote."""
+
+    builder: RequestBuilder
+    request: ChatRequest
+    ids: tuple[str, ...] = ()
+    """Of the disclosures and facts that it offers: the reply can tell no others."""
+    utterances: tuple[str, ...] = ()
+    """All that the agent said."""
 
 
 class LLMUser:
@@ -73,27 +83,29 @@ class LLMUser:
         builder = self._make_builder(scene)
         if card and self.options.opening == "card" and builder.language == scene.persona.language:
             return card
-        return (await self._request_reply(builder, builder.open(emotion), (), ())).text
+        asked = _Asked(builder, builder.build("open", emotion))
+        return (await self._complete(asked, lambda claims, reply: reply())).text
 
     async def aappraise(self, scene: Scene, emotion: int, dialogue: Dialogue) -> Appraisal:
         """What the utterance does, by as many judgements as the options say.
 
         Raises UserFailed, or the ChatErrors that stop a run.
         """
-        builder = self._make_builder(scene)
-        samples = range(self.options.samples)
-        ids = select_tellable(scene, emotion, dialogue).ids if self.options.calls == 1 else ()
-        asked = (
-            self._request_judgement(
-                builder, builder.appraise(emotion, dialogue, sample), ids, _utterances(dialogue)
-            )
-            for sample in samples
+        builder, is_both = self._make_builder(scene), self.options.calls == 1
+        ids = select_tellable(scene, emotion, dialogue).ids if is_both else ()
+
+        def parse(claims: Claims, reply: Callable[[], Reply]) -> Judgement:
+            return parse_judgement(claims, reply() if is_both else None)
+
+        requests = (
+            builder.build("both" if is_both else "appraise", emotion, dialogue, sample=sample)
+            for sample in range(self.options.samples)
         )
-        judgements = await asyncio.gather(*asked)
+        asked = (_Asked(builder, request, ids, _utterances(dialogue)) for request in requests)
+        judgements = await asyncio.gather(*(self._complete(one, parse) for one in asked))
         before = dialogue.earlier_utterances[-1] if dialogue.turns else ""
-        return aggregate_judgements(
-            judgements, emotion, find_judge_address(dialogue.utterance or "", before)
-        )
+        addressed = find_judge_address(dialogue.utterance or "", before)
+        return aggregate_judgements(judgements, emotion, addressed)
 
     async def aspeak(
         self, scene: Scene, emotion: int, dialogue: Dialogue, appraisal: Appraisal
@@ -106,88 +118,42 @@ class LLMUser:
             return appraisal.draft
         builder = self._make_builder(scene)
         ids = select_tellable(scene, emotion, dialogue, appraisal).ids
-        request = builder.speak(emotion, dialogue, appraisal)
-        return await self._request_reply(builder, request, ids, _utterances(dialogue))
+        request = builder.build("speak", emotion, dialogue, appraisal)
+        asked = _Asked(builder, request, ids, _utterances(dialogue))
+        return await self._complete(asked, lambda claims, reply: reply())
 
     def _make_builder(self, scene: Scene) -> RequestBuilder:
         return RequestBuilder(self.model, self.options, scene)
 
-    async def _request_judgement(
-        self,
-        builder: RequestBuilder,
-        request: ChatRequest,
-        ids: tuple[str, ...],
-        utterances: tuple[str, ...],
-    ) -> Judgement:
-        both = self.options.calls == 1
-        return await self._request_and_parse(
-            builder,
-            request,
-            ids,
-            utterances,
-            lambda claims, reply_in: parse_judgement(claims, reply_in(claims) if both else None),
-        )
-
-    async def _request_reply(
-        self,
-        builder: RequestBuilder,
-        request: ChatRequest,
-        ids: tuple[str, ...],
-        utterances: tuple[str, ...],
-    ) -> Reply:
-        return await self._request_and_parse(
-            builder, request, ids, utterances, lambda claims, reply_in: reply_in(claims)
-        )
-
-    async def _request_and_parse(
-        self,
-        builder: RequestBuilder,
-        request: ChatRequest,
-        ids: tuple[str, ...],
-        utterances: tuple[str, ...],
-        read: Callable[[Claims, _ReplyParser], T],
+    async def _complete(
+        self, asked: _Asked, parse: Callable[[Claims, Callable[[], Reply]], T]
     ) -> T:
-        """What the model answers, read. One that cannot be used, or did not end by itself, is asked
-        for once more; of the second, what must not be said is cut out.
-
-        `ids` are those of the disclosures and facts that the request offers: the reply can tell no
-        others.
+        """What the model answers, parsed. One that cannot be used, or did not end by itself, is
+        asked for once more; of the second, what must not be said is cut out.
         """
-        need = builder.scene.persona.need
-        raw = await self._complete(request)
-        try:
-            return read(
-                _read(raw, utterances),
-                lambda claims: _reply(claims, ids, need, text_in(claims, "reply")),
-            )
-        except Unreadable as problem:
-            code = problem.code
-        raw = await self._complete(builder.repair(request, raw.text, code))
-        try:
-            return read(
-                _read(raw, utterances),
-                lambda claims: _reply(
-                    claims, ids, need, remove_leaks(text_in(claims, "reply"), need)
-                ),
-            )
-        except Unreadable as problem:
-            raise UserFailed(
-                f"{request.model} gave no usable answer, asked twice ({problem})."
-                f" {_remedy(problem.code, request.max_tokens)}",
-                mend_surrogates(raw.text)[:_MAX_SHOWN],
-            ) from None
-
-    async def _complete(self, request: ChatRequest) -> ChatAnswer:
-        try:
-            return await self._chat.complete(request)
-        except STOPPING:
-            raise
-        except ChatError as error:
-            raise UserFailed(str(error)) from error
+        request, text, code = asked.request, "", ""
+        need = asked.builder.scene.persona.need
+        for may_cut in (False, True):
+            try:
+                answer = await self._chat.complete(request)
+            except STOPPING:
+                raise
+            except ChatError as error:
+                raise UserFailed(str(error)) from error
+            try:
+                claims = _read(answer, asked.utterances)
+                return parse(claims, partial(_reply, claims, asked.ids, need, may_cut))
+            except Unreadable as problem:
+                text, code = answer.text, problem.code
+            request = asked.builder.repair(asked.request, text, code)
+        raise UserFailed(
+            f"{request.model} gave no usable answer, asked twice ({code.replace('_', ' ')})."
+            f" {_remedy(code, request.max_tokens)}",
+            mend_surrogates(text)[:_MAX_SHOWN],
+        )
 
 
 def _utterances(dialogue: Dialogue) -> tuple[str, ...]:
-    """All that the agent said, which an answer may quote."""
     return (*dialogue.earlier_utterances, dialogue.utterance or "")
 
 
@@ -211,12 +177,15 @@ def _remedy(code: str, max_tokens: int | None) -> str:
     return "Try structured=False, or a larger model."
 
 
-def _reply(claims: Claims, ids: tuple[str, ...], need: HiddenNeed, text: str) -> Reply:
-    """The text as it may be said, with those of the ids that it tells.
+def _reply(claims: Claims, ids: tuple[str, ...], need: HiddenNeed, may_cut: bool) -> Reply:
+    """The text as it may be said, with those of the ids that it tells. `may_cut`: without the
+    sentences that name what is never said.
 
     Raises Unreadable when there is none, or it names what is never said.
     """
-    said = clean_utterance(strip_invisible(text), _MAX_REPLY, "truncate").strip()
+    text = text_in(claims, "reply")
+    text = strip_invisible(remove_leaks(text, need) if may_cut else text)
+    said = clean_utterance(text, _MAX_REPLY, "truncate").strip()
     if not said:
         raise Unreadable("no_reply")
     if leaks(said, need):

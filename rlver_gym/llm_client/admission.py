@@ -1,0 +1,207 @@
+"""When a server may be asked: how many requests are under way at once, and whether it is down,
+which all requests wait for. Both belong to one event loop.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from rlver_gym.io.errors import ServerOutage
+from rlver_gym.io.event_loop import REQUEST_ORIGIN
+from rlver_gym.llm_client.refusals import MAX_WAIT_S, Failure, Kind
+
+_MOST_TO_GROW = 8
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 30.0
+_DOUBT_S, _NAP_S = 2.0, 0.25
+"""How long the first dialogue in which the server fails waits for what happens in others."""
+_OF_THE_SERVER = (Kind.NO_CONNECTION, Kind.BROKEN, Kind.BUSY)
+
+
+class ConcurrencyLimit:
+    """A semaphore whose limit falls when the server is overloaded and then slowly grows again: by
+    one for as many answers as there are places, or for eight.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: to begin with, and never to exceed."""
+        self.limit = self._most = limit
+        self.round = 0
+        """How often the server was overloaded."""
+        self._taken = self._num_answers = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def acquire(self) -> int:
+        """Wait for a place, first come, first served. Returns the round that it belongs to."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._let_in()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it was given in the same moment
+                self.release()
+            raise
+        return self.round
+
+    def release(self) -> None:
+        """Give the place back."""
+        self._taken -= 1
+        self._let_in()
+
+    def record_overload(self, round_: int, divide_by: int = 2) -> None:
+        """Lower the limit to the places that are taken, divided: once for all requests of a
+        round.
+        """
+        if round_ == self.round:
+            self.round, self._num_answers = self.round + 1, 0
+            self.limit = max(1, min(self.limit, self._taken) // divide_by)
+
+    def record_answer(self) -> None:
+        """Raise the limit when it is time to."""
+        self._num_answers += 1
+        if self.limit < self._most and self._num_answers >= min(self.limit, _MOST_TO_GROW):
+            self.limit, self._num_answers = self.limit + 1, 0
+            self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting and self._taken < self.limit:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._taken += 1
+                turn.set_result(None)
+
+
+class Outage:
+    """Whether a server is down: requests of two dialogues used up their attempts with no answer
+    between, or it asked to wait for longer than a request may take. It is asked again now and then,
+    and at the latest after `max_wait_s`. A server that fails from the first request on is not
+    waited for: what is wrong with it is hardly that it is down for a while.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        max_wait_s: float | None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`server`: its public address. `max_wait_s`: None: nothing is an outage."""
+        self.on_change: Callable[[str], None] = lambda notice: None
+        """Called with a sentence for people when an outage begins, is put off, and ends."""
+        self._server, self._is_ignored = server, max_wait_s is None
+        self._max_wait_s, self._clock, self._sleep = max_wait_s or 0.0, clock, sleep
+        self._num_answers = 0
+        self._gave_up: set[int] = set()
+        """Dialogues in which a request used up its attempts since the last answer."""
+        self._since: float | None = None
+        self._reason, self._asked_until = "", 0.0
+        """`_asked_until`: what the server's own word comes to, however late; 0 without one."""
+        self._next, self._pause_s = 0.0, _FIRST_PAUSE_S
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def pause(self, *, is_first: bool) -> AsyncIterator[bool]:
+        """Wait until the server may be asked; gives whether that is to find out if it is up again,
+        which one request does at a time. ServerOutage when that takes too long; but a request that
+        was not tried yet (`is_first`) comes later than the wait, and is tried once.
+        """
+        async with AsyncExitStack() as turn:
+            if self._since is not None:
+                await turn.enter_async_context(self._turn)
+                await self._wait(is_first)
+            is_probe = self._since is not None
+            if not is_probe:
+                await turn.aclose()
+            yield is_probe
+
+    async def _wait(self, is_first: bool) -> None:
+        while self._since is not None:
+            now, end = self._clock(), self._since + self._allowed_s
+            is_due = now >= self._next
+            is_over = now >= end
+            if is_due if not is_over else is_first and (is_due or not self._asked_until):
+                return
+            if is_over or self._asked_until > end:
+                raise ServerOutage(self._explain())
+            await self._sleep(min(self._next - now, end - now, _NAP_S))
+
+    def record_answer(self) -> None:
+        """Record that the server gave an answer."""
+        self._num_answers += 1
+        self._gave_up = set()
+        if self._since is not None:
+            took_s = self._clock() - self._since
+            self._since, self._pause_s = None, _FIRST_PAUSE_S
+            self.on_change(f"{self._server} answers again after {took_s:,.0f} s")
+
+    def record_failed_probe(self, failure: Failure) -> None:
+        """Record that the server is still down."""
+        if self._since is not None:
+            self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S)
+            self._put_off(failure)
+            if self._asked_until:
+                self._tell()
+
+    async def may_wait(self, failure: Failure, timeout_s: float) -> bool:
+        """Whether a request that failed so for the last time may wait for the end of an outage
+        instead. `timeout_s`: how long a request may take.
+
+        For the first to fail this takes a moment: whether it is alone with that, others have to
+        show. Only requests of dialogues wait: who asks for a single answer gets the error.
+        """
+        origin = REQUEST_ORIGIN.get()
+        if self._is_ignored or origin is None or failure.kind not in _OF_THE_SERVER:
+            return False
+        self._gave_up.add(origin.dialogue)
+        asks = min(timeout_s, MAX_WAIT_S) < (failure.retry_after_s or 0.0) <= self._max_wait_s
+        num_answers, end = self._num_answers, self._clock() + _DOUBT_S
+        while self._since is None and len(self._gave_up) < 2 and not asks:
+            if self._num_answers != num_answers or self._clock() >= end:
+                return False
+            await self._sleep(_NAP_S)
+        if self._since is None:
+            self._since = self._clock()
+            self._put_off(failure)
+            if self._allowed_s:
+                self._tell()
+        return True
+
+    def is_nonsense(self, failure: Failure) -> bool:
+        """Whether a server that is not down asked a dialogue to wait for longer than is allowed."""
+        asked_s = failure.retry_after_s or 0.0
+        return not self._is_ignored and bool(REQUEST_ORIGIN.get()) and asked_s > self._max_wait_s
+
+    @property
+    def _allowed_s(self) -> float:
+        """How long this outage is waited for."""
+        return self._max_wait_s if self._num_answers or self._asked_until else 0.0
+
+    def _put_off(self, failure: Failure) -> None:
+        """Set when the server is asked next: when it says, but never later than is waited for."""
+        assert self._since is not None
+        asked_s, now = failure.retry_after_s or 0.0, self._clock()
+        self._asked_until = now + asked_s if asked_s > self._pause_s else 0.0
+        self._reason = failure.reason
+        last = max(self._since + self._max_wait_s, now + self._pause_s)
+        self._next = min(now + max(asked_s, self._pause_s), last)
+
+    def _tell(self) -> None:
+        allowed = f"waiting for it, {self._max_wait_s:g} s at most (--max-wait)"
+        self.on_change(f"{self._describe()}: {allowed}")
+
+    def _explain(self) -> str:
+        if not self._allowed_s and self._max_wait_s:
+            what = "gives no usable answer, and has given none before"
+            return f"{self._server} {what} ({self._reason})."
+        allowed = f"{self._max_wait_s:g} s are allowed (--max-wait, max_wait_s)"
+        return f"{self._describe()}, and {allowed}."
+
+    def _describe(self) -> str:
+        assert self._since is not None
+        now = self._clock()
+        what = f"has failed for {now - self._since:,.0f} s"
+        if self._asked_until:
+            what = f"asks to wait for {self._asked_until - now:,.0f} s"
+        return f"{self._server} {what} ({self._reason})"
