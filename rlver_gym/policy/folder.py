@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.progress import (
@@ -29,16 +29,8 @@ from rlver_gym.policy.curves import write_curves
 from rlver_gym.policy.evaluate import Evaluation, evaluate, score_of
 from rlver_gym.policy.learning.metrics import EVALUATIONS, RunLog
 from rlver_gym.policy.models.distributed import process_group, rank
-from rlver_gym.policy.ray_rollouts import rollouts_on_ray
 from rlver_gym.policy.reference import Reference, explain_stop
-from rlver_gym.policy.train import (
-    Collect,
-    Iteration,
-    Learner,
-    collect_in_process,
-    make_learner,
-    train,
-)
+from rlver_gym.policy.train import Iteration, Learner, make_learner, train
 
 CONFIG, BAD_BATCH = "config.json", "bad_batch.pt"
 
@@ -49,11 +41,9 @@ def run(
     out: Path | None = None,
     resume: bool = False,
     track: str | None = None,
-    ray: str | None = None,
-    ray_workers: int | None = None,
 ) -> Path:
     """Train, from the start or the last checkpoint, and leave everything in a folder; gives that
-    folder. `ray`: the address of a cluster that holds the dialogues; see `rollouts_on_ray`.
+    folder.
 
     Raises TrainingError when the folder holds another run, or none to resume.
     """
@@ -61,24 +51,18 @@ def run(
     with process_group():
         checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
         _refuse_wrong_folder(folder, checkpoints, resume)
-        rollouts = (
-            rollouts_on_ray(config, ray, ray_workers) if ray else nullcontext(collect_in_process)
-        )
-        with rollouts as collect:
-            learner = make_learner(config)
-            try:
-                if resume:
-                    load(learner, checkpoints.latest() or folder)
-                _run(learner, folder, checkpoints, track, collect)
-            finally:
-                learner.close()
-                del learner
+        learner = make_learner(config)
+        try:
+            if resume:
+                load(learner, checkpoints.latest() or folder)
+            _run(learner, folder, checkpoints, track)
+        finally:
+            learner.close()
+            del learner
     return folder
 
 
-def _run(
-    learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None, collect: Collect
-) -> None:
+def _run(learner: Learner, folder: Path, checkpoints: Checkpoints, track: str | None) -> None:
     """Of several processes all learn and evaluate, and only the first one writes."""
     config = learner.config
     screen = _Screen(config, folder)
@@ -95,7 +79,7 @@ def _run(
             if log:
                 log.write(0, first.metrics, {})
             scores[0] = first.metrics["eval_score"]
-        for iteration in train(learner, folder / BAD_BATCH, collect):
+        for iteration in train(learner, folder / BAD_BATCH):
             number, last = iteration.number, iteration.number == config.iterations
             metrics, score = iteration.metrics, None
             if config.eval_every and (last or number % config.eval_every == 0):

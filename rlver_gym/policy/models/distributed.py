@@ -106,7 +106,7 @@ def distribute(module: Actor | Critic, engine: Engine, use_bf16: bool = False) -
     trunk = module.trunk if isinstance(module, Critic) else causal_lm(module).base_model
     for layer in trunk.layers:  # pyright: ignore[reportGeneralTypeIssues]
         fully_shard(layer, mp_policy=precision)
-    if module.value_head is not None:
+    if isinstance(module, Critic):
         fully_shard(module.value_head)
     # By itself the root would stay whole after a pass without gradients, and its parameters would
     # not be those that the optimizer changes.
