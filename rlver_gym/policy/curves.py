@@ -34,7 +34,9 @@ def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
             )
         run = "" if len(folders) == 1 else str(folder) if names.count(name) > 1 else name
         for metric, title in _CURVES.items():
-            points = [(line["iteration"], line[metric]) for line in lines if _is_told(line, metric)]
+            points = [
+                (line["iteration"], line[metric]) for line in lines if _has_value(line, metric)
+            ]
             if points:
                 curves[one_line(f"{run} {title}".strip())] = points
     if not curves:
@@ -48,5 +50,5 @@ def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:
     return path
 
 
-def _is_told(line: dict[str, float | None], metric: str) -> bool:
+def _has_value(line: dict[str, float | None], metric: str) -> bool:
     return line.get(metric) is not None

@@ -42,7 +42,7 @@ def evaluate(learner: Learner) -> Evaluation:
     trajectories = learner.play(
         envs, specs, temperature=config.eval_temperature, draw_seed=config.seed
     )
-    alarms = _alarms_in(all_gather(_episodes(envs[: len(local_slice(specs))])))
+    alarms = _find_alarms(all_gather(_episodes(envs[: len(local_slice(specs))])))
     score = bootstrap(np.array([score_of(one) for one in trajectories if one.valid]))
     metrics = {f"eval_{name}": value for name, value in compute_metrics(trajectories).items()}
     scores = {"eval_score": score.mean, "eval_low": score.low, "eval_high": score.high}
@@ -60,7 +60,7 @@ def _episodes(envs: Sequence[TextEnv]) -> list[Episode]:
     ]
 
 
-def _alarms_in(episodes: Sequence[Episode]) -> list[str]:
+def _find_alarms(episodes: Sequence[Episode]) -> list[str]:
     return [alarm.says for alarm in find_alerts(episodes)]
 
 

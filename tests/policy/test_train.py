@@ -34,7 +34,7 @@ from rlver_gym.policy.config import (
     read_values,
 )
 from rlver_gym.policy.curves import write_curves
-from rlver_gym.policy.evaluate import _alarms_in, _episodes, evaluate, make_distinct_specs
+from rlver_gym.policy.evaluate import _episodes, _find_alarms, evaluate, make_distinct_specs
 from rlver_gym.policy.folder import run
 from rlver_gym.policy.learning.batch import pack
 from rlver_gym.policy.learning.metrics import (
@@ -530,9 +530,9 @@ def test_who_says_the_same_to_everybody_raises_an_alarm_when_evaluated():
             _, _, over, _, _ = env.step(
                 "I am so sorry. That sounds hard. You will get through this."
             )
-    (alarm,) = _alarms_in(_episodes(envs))
+    (alarm,) = _find_alarms(_episodes(envs))
     assert "near-copies" in alarm
-    assert not _alarms_in(_episodes([gym.make("CartPole-v1")]))
+    assert not _find_alarms(_episodes([gym.make("CartPole-v1")]))
 
 
 @pytest.mark.parametrize(

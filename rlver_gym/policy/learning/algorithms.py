@@ -149,7 +149,7 @@ def by_episode(reward_DN: Floats, turns_D: Ints, group_D: Ints, **how) -> Floats
     `group_relative`).
     """
     advantage_D = group_relative(reward_DN.sum(axis=1), group_D, **how)
-    return np.where(_had(reward_DN, turns_D), advantage_D[:, None], 0.0)
+    return np.where(_had_turn(reward_DN, turns_D), advantage_D[:, None], 0.0)
 
 
 def by_turn(reward_DN: Floats, turns_D: Ints, group_D: Ints, gamma: float = 1.0, **how) -> Floats:
@@ -160,7 +160,7 @@ def by_turn(reward_DN: Floats, turns_D: Ints, group_D: Ints, gamma: float = 1.0,
     to_go_DN = reward_DN.copy()
     for turn in reversed(range(reward_DN.shape[1] - 1)):
         to_go_DN[:, turn] += gamma * to_go_DN[:, turn + 1]
-    to_go_DN = np.where(_had(to_go_DN, turns_D), to_go_DN, np.nan)
+    to_go_DN = np.where(_had_turn(to_go_DN, turns_D), to_go_DN, np.nan)
     columns = [group_relative(to_go_D, group_D, **how) for to_go_D in to_go_DN.T]
     return np.stack(columns, axis=1) if columns else np.zeros(to_go_DN.shape)
 
@@ -173,7 +173,7 @@ def has_signal(return_D: Floats, group_D: Ints) -> Bools:
     return np.array([np.ptp(one) > SAME for one in members_D], dtype=bool)
 
 
-def _had(value_DN: Floats, turns_D: Ints) -> Bools:
+def _had_turn(value_DN: Floats, turns_D: Ints) -> Bools:
     return np.arange(value_DN.shape[1]) < turns_D[:, None]
 
 

@@ -54,7 +54,7 @@ class Actor(nn.Module):
         self.model = model
         self._use_bf16 = use_bf16
         if is_loaded:
-            _refuse_unusual_head(causal_lm(model))
+            _check_output_layer(causal_lm(model))
 
     def forward(
         self,
@@ -206,7 +206,7 @@ def _precision(use_bf16: bool, id_BT: Tensor) -> torch.autocast:
 
 
 @torch.no_grad()
-def _refuse_unusual_head(model: PreTrainedModel) -> None:
+def _check_output_layer(model: PreTrainedModel) -> None:
     """Some families scale or cap their logits after the head; we would train another distribution
     than the one that speaks.
     """

@@ -116,7 +116,7 @@ def distribute(module: Actor | Critic, engine: Engine, use_bf16: bool = False) -
     )
     for buffer in module.buffers():  # those that a state has not: the angles of rotary embeddings
         dist.broadcast(buffer, 0)
-    _settle_root(module)
+    _fix_fsdp_root(module)
     return module
 
 
@@ -164,7 +164,7 @@ def clip_gradients(module: nn.Module, most: float) -> float:
 
 
 @torch.no_grad()
-def _settle_root(module: nn.Module) -> None:
+def _fix_fsdp_root(module: nn.Module) -> None:
     """FSDP takes the first module that is called for the root, for ever; sampling calls inner
     ones.
     """
