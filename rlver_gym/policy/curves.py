@@ -12,11 +12,7 @@ from rlver_gym.io.terminal import one_line
 from rlver_gym.policy.learning.metrics import read_metrics
 
 PICTURE = "curves.svg"
-_CURVES = {
-    "eval_score": "held out",
-    "emotion": "training",
-    "reference_score": "reference",
-}
+_CURVES = {"eval_score": "held out", "emotion": "training", "reference_score": "reference"}
 
 
 def write_curves(folders: Sequence[Path], out: Path | None = None) -> Path:

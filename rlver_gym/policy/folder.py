@@ -25,11 +25,7 @@ CONFIG, BAD_BATCH = "config.json", "bad_batch.pt"
 
 
 def run(
-    config: TrainConfig,
-    *,
-    out: Path | None = None,
-    resume: bool = False,
-    track: str | None = None,
+    config: TrainConfig, *, out: Path | None = None, resume: bool = False, track: str | None = None
 ) -> Path:
     """Train, from the start or the last checkpoint, and leave everything in a folder; gives that
     folder.

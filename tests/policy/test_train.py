@@ -20,11 +20,7 @@ from typer.testing import CliRunner
 
 from rlver_gym.core.library import library
 from rlver_gym.io.errors import TrainingError, UserFailed
-from rlver_gym.policy.checkpoints import (
-    Checkpoints,
-    load,
-    save,
-)
+from rlver_gym.policy.checkpoints import Checkpoints, load, save
 from rlver_gym.policy.config import (
     FIELDS,
     PRESETS,
@@ -657,13 +653,7 @@ def test_the_config_decides_the_algorithm():
         advantage.gae_lambda,
         objective.clip_low,
         objective.clip_high,
-    ) == (
-        "gae",
-        0.9,
-        0.8,
-        0.1,
-        0.3,
-    )
+    ) == ("gae", 0.9, 0.8, 0.1, 0.3)
     advantage, objective = resolve_algorithm(TrainConfig(algo="dapo", advantage="turn"))
     assert (advantage.kind, advantage.drop_flat, objective.clip_high) == ("turn", True, 0.28)
 

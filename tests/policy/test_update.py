@@ -13,12 +13,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from rlver_gym.io.errors import TrainingError
 from rlver_gym.policy.learning import experience
 from rlver_gym.policy.learning import update as update_module
-from rlver_gym.policy.learning.algorithms import (
-    explained_variance,
-    gae,
-    overlong,
-    place_rewards,
-)
+from rlver_gym.policy.learning.algorithms import explained_variance, gae, overlong, place_rewards
 from rlver_gym.policy.learning.batch import MicroBatch, micro_batches, pack
 from rlver_gym.policy.learning.experience import PersonaBaseline, prepare_batch
 from rlver_gym.policy.learning.registry import AdvantageConfig, Objective
@@ -46,6 +41,10 @@ def whole_logprobs(model, id_BT, action_mask_BT, temperature=1.0):
     return torch.cat([pad, logprob_BT], 1) * action_mask_BT, torch.cat(
         [pad, entropy_BT], 1
     ) * action_mask_BT
+
+
+def learn(*given, **how):
+    return update(*given, rng=np.random.default_rng(0), **how)
 
 
 def gradients(module):
@@ -148,9 +147,7 @@ def test_what_only_keeps_step_counts_for_nothing(batch, monkeypatch):
     def found():
         actor = Actor(tiny())
         judged = prepare_batch(batch, actor, tokens=100)
-        return judged.old_BT, update(
-            judged, actor, make_optimizer(actor), rng=np.random.default_rng(0), tokens=100
-        )
+        return judged.old_BT, learn(judged, actor, make_optimizer(actor), tokens=100)
 
     wanted_BT, wanted = found()
     monkeypatch.setattr(
@@ -252,14 +249,8 @@ def test_a_critic_of_its_own_learns_at_its_own_rate(batch):
     optimizer = make_optimizer(actor, critic, lr=1e-6, critic_lr=1e-2)
     assert [group["lr"] for group in optimizer.param_groups] == [1e-6, 1e-2]
     losses = [
-        update(
-            judged,
-            actor,
-            optimizer,
-            critic,
-            rng=np.random.default_rng(0),
-            critic_only=True,
-            objective=Objective(value_clip=None),
+        learn(
+            judged, actor, optimizer, critic, critic_only=True, objective=Objective(value_clip=None)
         )["value_loss"]
         for _ in range(20)
     ]
@@ -275,10 +266,7 @@ def test_what_is_expected_of_whom_is_a_part_of_the_values(dialogues):
         [replace(one, info={"persona": name}) for one, name in zip(dialogues, who, strict=True)]
     )
     # Which guesses 0 before it has learned.
-    advantage, critic = (
-        AdvantageConfig("gae", whiten=False),
-        Critic(tiny(seed=1)),
-    )
+    advantage, critic = (AdvantageConfig("gae", whiten=False), Critic(tiny(seed=1)))
     unwrap, expected = (
         prepare_batch(batch, Actor(tiny()), critic, advantage=advantage),
         PersonaBaseline({"anna": (9, 2.5)}),
@@ -380,17 +368,9 @@ def test_advantages_by_gae_are_scaled_and_whitened(batch):
 def test_each_step_forgets_the_gradient_of_the_one_before(batch):
     once, twice = Actor(tiny()), Actor(tiny())
     judged = prepare_batch(batch, once)
-    update(
-        judged,
-        once,
-        torch.optim.SGD(once.parameters(), lr=0.1),
-        rng=np.random.default_rng(0),
-        epochs=2,
-    )
+    learn(judged, once, torch.optim.SGD(once.parameters(), lr=0.1), epochs=2)
     for _ in range(2):
-        update(
-            judged, twice, torch.optim.SGD(twice.parameters(), lr=0.1), rng=np.random.default_rng(0)
-        )
+        learn(judged, twice, torch.optim.SGD(twice.parameters(), lr=0.1))
     assert all(
         torch.equal(weight, twice.state_dict()[name]) for name, weight in once.state_dict().items()
     )
@@ -399,14 +379,7 @@ def test_each_step_forgets_the_gradient_of_the_one_before(batch):
 def test_learning_stops_once_the_policy_has_moved_too_far(batch):
     actor = Actor(tiny())
     judged = prepare_batch(batch, actor)
-    metrics = update(
-        judged,
-        actor,
-        make_optimizer(actor, lr=1e-2),
-        rng=np.random.default_rng(0),
-        epochs=5,
-        target_kl=1e-4,
-    )
+    metrics = learn(judged, actor, make_optimizer(actor, lr=1e-2), epochs=5, target_kl=1e-4)
     assert metrics["stopped"] == 1
     assert metrics["steps"] == 1
 
@@ -418,9 +391,7 @@ def test_a_loss_that_is_not_a_number_changes_nothing_and_leaves_the_batch(batch,
     judged.advantage_BT[judged.action_mask_BT] = float("nan")
     path = tmp_path / "batch.pt"
     with pytest.raises(TrainingError, match=r"policy_loss, actor_gradient became NaN.*batch\.pt"):
-        update(
-            judged, actor, make_optimizer(actor, lr=1.0), rng=np.random.default_rng(0), save_to=path
-        )
+        learn(judged, actor, make_optimizer(actor, lr=1.0), save_to=path)
     assert all(torch.equal(weight, before[name]) for name, weight in actor.state_dict().items())
     saved = torch.load(path, weights_only=True)
     assert torch.equal(saved["id_BT"], batch.id_BT)
@@ -432,7 +403,7 @@ def test_without_a_place_for_it_the_error_says_how_to_keep_the_batch(batch):
     judged = prepare_batch(batch, actor)
     judged.advantage_BT[judged.action_mask_BT] = float("inf")
     with pytest.raises(TrainingError, match="Give save_to to keep the batch, and try a smaller"):
-        update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0))
+        learn(judged, actor, make_optimizer(actor))
 
 
 def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dialogues):
@@ -447,10 +418,7 @@ def test_groups_without_signal_can_be_left_out_and_nothing_left_is_no_error(dial
     assert judged.dialogues == 2
     assert judged.metrics["flat_groups"] == 0.75
     judged = prepare_batch(pack(flat), actor, advantage=AdvantageConfig(drop_flat=True))
-    assert update(judged, actor, make_optimizer(actor), rng=np.random.default_rng(0)) == {
-        "steps": 0,
-        "stopped": 0,
-    }
+    assert learn(judged, actor, make_optimizer(actor)) == {"steps": 0, "stopped": 0}
     assert math.isnan(prepare_batch(pack([]), actor).metrics["return_mean"])
 
 
@@ -460,23 +428,16 @@ def test_the_gap_to_the_sampler_is_measured_and_a_stranger_is_refused_before_the
     actor = Actor(tiny())
     batch = pack(dialogues)
     exact = replace(batch, sampled_BT=prepare_batch(batch, actor).old_BT)
-    found = update(
-        prepare_batch(exact, actor),
-        actor,
-        make_optimizer(actor, lr=0.0),
-        rng=np.random.default_rng(0),
-    )
+    found = learn(prepare_batch(exact, actor), actor, make_optimizer(actor, lr=0.0))
     assert found["sampler_kl"] == 0
     shifted = prepare_batch(
         replace(exact, sampled_BT=exact.sampled_BT - 0.5 * exact.action_mask_BT), actor
     )
-    found = update(shifted, actor, make_optimizer(actor, lr=0.0), rng=np.random.default_rng(0))
+    found = learn(shifted, actor, make_optimizer(actor, lr=0.0))
     assert found["sampler_kl"] == pytest.approx(math.exp(0.5) - 1.5, abs=1e-6)
     before = copy.deepcopy(actor.state_dict())
     with pytest.raises(TrainingError, match=r"KL\(sampler \|\| learner\) is 0.149"):
-        update(
-            shifted, actor, make_optimizer(actor), rng=np.random.default_rng(0), max_sampler_kl=0.1
-        )
+        learn(shifted, actor, make_optimizer(actor), max_sampler_kl=0.1)
     assert all(torch.equal(value, before[name]) for name, value in actor.state_dict().items())
 
 
@@ -487,9 +448,7 @@ def test_with_one_step_the_policy_is_asked_once_and_learns_the_same(batch, monke
         actor.register_forward_hook(lambda *_, passes=passes: passes.append(1))
         judged = prepare_batch(batch, actor, one_step=one_step)
         assert (judged.old_BT is None, not passes) == (one_step, one_step)
-        metrics = update(
-            judged, actor, make_optimizer(actor, lr=1e-2), rng=np.random.default_rng(0)
-        )
+        metrics = learn(judged, actor, make_optimizer(actor, lr=1e-2))
         learned.append((metrics, torch.cat([one.flatten() for one in actor.parameters()])))
     (once, after_once), (twice, after_twice) = learned
     assert once == pytest.approx(twice, abs=1e-6)
@@ -524,13 +483,7 @@ def test_a_samplers_log_probabilities_are_those_of_the_temperature_that_is_learn
     for temperature, is_same in ((0.5, True), (1.0, False)):
         actor = Actor(tiny())
         judged = prepare_batch(exact, actor, temperature=temperature, one_step=True)
-        found = update(
-            judged,
-            actor,
-            make_optimizer(actor),
-            rng=np.random.default_rng(0),
-            temperature=temperature,
-        )
+        found = learn(judged, actor, make_optimizer(actor), temperature=temperature)
         assert (found["sampler_kl"] < 1e-9) == is_same
 
 
@@ -558,14 +511,7 @@ def test_the_base_below_adapters_is_a_reference(batch):
     judged = prepare_batch(batch, actor, None, without_adapters(actor))
     assert torch.equal(judged.old_BT, judged.reference_BT)
     optimizer = make_optimizer(actor, lr=1e-2)
-    update(
-        judged,
-        actor,
-        optimizer,
-        rng=np.random.default_rng(0),
-        objective=Objective(kl=0.1),
-        epochs=2,
-    )
+    learn(judged, actor, optimizer, objective=Objective(kl=0.1), epochs=2)
     judged = prepare_batch(batch, actor, None, without_adapters(actor))
     assert torch.allclose(judged.reference_BT, before, atol=1e-5)
     assert not torch.allclose(judged.old_BT, before, atol=1e-3)

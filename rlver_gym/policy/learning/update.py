@@ -103,11 +103,7 @@ def _minibatches(
 
 
 def _gradients(
-    batch: Batch,
-    learners: list[nn.Module],
-    objective: Objective,
-    tokens: int,
-    temperature: float,
+    batch: Batch, learners: list[nn.Module], objective: Objective, tokens: int, temperature: float
 ) -> Metrics:
     """Add a minibatch's gradients to the weights; returns its losses and means, over all
     processes.
