@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, cast
@@ -21,7 +20,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
-from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
 from rlver_gym.core.agent import agent_prompt
@@ -34,7 +32,7 @@ from rlver_gym.io.version import __version__
 from rlver_gym.policy.config import TrainConfig, make_config
 from rlver_gym.policy.learning.experience import PersonaBaseline
 from rlver_gym.policy.models.agent import ReplyConfig
-from rlver_gym.policy.models.distributed import all_gather, full_params, rank, unwrap
+from rlver_gym.policy.models.distributed import full_params, rank, unwrap
 from rlver_gym.policy.models.model import export
 from rlver_gym.policy.train import Learner
 
@@ -252,20 +250,17 @@ def load(learner: Learner, folder: Path) -> None:
 
 
 def _load_weights(learner: Learner, folder: Path) -> None:
-    """Weights and optimizer; shards are given out by the first process, the only one that reads."""
-    everything, is_sharded = _all_modules(learner), isinstance(learner.actor, FSDPModule)
-    weights: dict[str, Any] = {}
-    optimizer: dict[str, Any] = {}
-    if rank() == 0 or not is_sharded:
-        weights = {**load_file(folder / WEIGHTS)}
-        optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu")
-    (learned,) = all_gather([set(optimizer["state"])] if rank() == 0 else [])
+    """Weights and optimizer. Every process reads the whole, and keeps its shards of it."""
+    everything = _all_modules(learner)
+    weights: dict[str, Any] = {**load_file(folder / WEIGHTS)}
+    optimizer = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu", mmap=True)
+    learned = set(optimizer["state"])
     set_state_dict(
         everything,
         learner.optimizer,
         model_state_dict=weights,
         optim_state_dict=optimizer,
-        options=replace(_WHOLE, broadcast_from_rank0=is_sharded),
+        options=_WHOLE,
     )
     # What had not learned yet, as the policy in a critic's warm-up, had no state: torch makes one.
     for name, weight in everything.named_parameters():
